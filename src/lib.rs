@@ -1,0 +1,6 @@
+//! almanac.
+pub mod digest;
+pub mod fbc;
+pub mod name;
+pub mod oci;
+pub mod unpack;

@@ -1,0 +1,2 @@
+//! almanac.
+fn main() {}

@@ -1,1 +1,5 @@
-//! fbc
+//! File-based catalogs, pure and without I/O.
+pub mod blob;
+pub mod message;
+pub mod problem;
+pub mod typed;

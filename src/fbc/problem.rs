@@ -1,0 +1,221 @@
+//! What is wrong with a catalog, as data: a stable code, what it is about,
+//! where it stands, and a sentence that says what to do.
+//!
+//! Reading and building never stop at the first finding; who asked decides
+//! what a finding means for the catalog.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// What kind of finding.
+    pub code: Code,
+    /// What it means for the catalog.
+    pub severity: Severity,
+    /// What it is about.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Where it was found, when it is about one document.
+    #[serde(flatten)]
+    pub place: Option<Place>,
+    /// A sentence for the catalog's author.
+    pub message: String,
+}
+
+/// What a finding means for the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Works, but bites later.
+    Warning,
+    /// The package is left out of the gRPC answers.
+    Error,
+    /// The catalog cannot be served at all.
+    Fatal,
+}
+
+/// The object that a finding is about: as much of it as is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The package, or empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub package: String,
+    /// The channel, or empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub channel: String,
+    /// The bundle, or empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bundle: String,
+    /// The blob's schema, for blobs that are none of the above, or empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub schema: String,
+}
+
+/// A document in a file of the catalog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Path below the catalog folder.
+    pub file: String,
+    /// Number of the document in the file, from 1.
+    pub document: u32,
+    /// Line of the file on which the document (or the error in it) starts, from 1.
+    pub line: u32,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// The kinds of findings. Their text is stable: scripts may rely on it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $($(#[$doc])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl Code {
+            /// Every code there is.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The code as it is shown, such as `channel-multiple-heads`.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A file that cannot be read as JSON or YAML documents.
+    FileUnreadable = "file-unreadable",
+    /// A document that is no JSON object.
+    DocumentNotObject = "document-not-object",
+    /// Two top-level keys that differ only in case.
+    DocumentDuplicateKey = "document-duplicate-key",
+    /// A `schema`, `package` or `name` that is not a string.
+    DocumentKeyNotString = "document-key-not-string",
+    /// A document without a schema.
+    SchemaMissing = "schema-missing",
+    /// An `olm.` schema that nobody defines.
+    SchemaUnknown = "schema-unknown",
+    /// A blob whose fields do not have the types of its schema.
+    BlobMalformed = "blob-malformed",
+    /// A package without a name.
+    PackageNameMissing = "package-name-missing",
+    /// A package whose name is no DNS label.
+    PackageNameInvalid = "package-name-invalid",
+    /// Two `olm.package` blobs with one name.
+    PackageDuplicate = "package-duplicate",
+    /// An icon without data or media type, or whose data is not base64.
+    PackageIconInvalid = "package-icon-invalid",
+    /// A blob of a package that has no `olm.package` blob.
+    PackageUnknown = "package-unknown",
+    /// A package without channels.
+    PackageWithoutChannels = "package-without-channels",
+    /// A package without a default channel.
+    DefaultChannelMissing = "default-channel-missing",
+    /// A default channel that the package does not have.
+    DefaultChannelUnknown = "default-channel-unknown",
+    /// A channel without a name.
+    ChannelNameMissing = "channel-name-missing",
+    /// Two channels of a package with one name.
+    ChannelDuplicate = "channel-duplicate",
+    /// A channel without entries.
+    ChannelEmpty = "channel-empty",
+    /// Two entries of a channel with one name.
+    ChannelEntryDuplicate = "channel-entry-duplicate",
+    /// Entries that no bundle stands for.
+    ChannelEntryWithoutBundle = "channel-entry-without-bundle",
+    /// No entry that is not replaced or skipped.
+    ChannelNoHead = "channel-no-head",
+    /// Several entries that nothing replaces or skips.
+    ChannelMultipleHeads = "channel-multiple-heads",
+    /// A replaces chain that leads back to itself.
+    ChannelCycle = "channel-cycle",
+    /// Entries that cannot be reached from the head.
+    ChannelStranded = "channel-stranded",
+    /// A replaces that is neither in the channel nor at its tail.
+    ReplacesAbsent = "replaces-absent",
+    /// A skip range that is no semver range.
+    SkipRangeInvalid = "skip-range-invalid",
+    /// A bundle without a name.
+    BundleNameMissing = "bundle-name-missing",
+    /// A bundle without a package.
+    BundlePackageMissing = "bundle-package-missing",
+    /// Two bundles of a package with one name.
+    BundleDuplicate = "bundle-duplicate",
+    /// A bundle that is in no channel.
+    BundleNotInChannel = "bundle-not-in-channel",
+    /// A bundle with neither image nor objects.
+    BundleImageMissing = "bundle-image-missing",
+    /// An image that is no pull spec.
+    ImageInvalid = "image-invalid",
+    /// A property whose value does not fit its type.
+    PropertyInvalid = "property-invalid",
+    /// Not exactly one `olm.package` property.
+    PackagePropertyCount = "package-property-count",
+    /// An `olm.package` property that names another package.
+    PackagePropertyMismatch = "package-property-mismatch",
+    /// A version that is not semver.
+    VersionInvalid = "version-invalid",
+    /// Two bundles of a package with one version.
+    VersionDuplicate = "version-duplicate",
+    /// A bundle name that does not fit its release.
+    ReleaseNameMismatch = "release-name-mismatch",
+    /// An `olm.bundle.object` that cannot be decoded.
+    BundleObjectInvalid = "bundle-object-invalid",
+    /// A message that gRPC clients would refuse for its size.
+    BundleTooLarge = "bundle-too-large",
+    /// A deprecation that does not say what it deprecates, or why.
+    DeprecationInvalid = "deprecation-invalid",
+    /// A deprecation of something that is not there.
+    DeprecationUnknown = "deprecation-unknown",
+    /// Two deprecations of one thing.
+    DeprecationDuplicate = "deprecation-duplicate",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Fatal => "fatal",
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} (document {})", self.file, self.line, self.document)
+    }
+}
+
+/// `file:line (document n): error[code]: message`, in one line.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        write!(f, "{}[{}]: {}", self.severity, self.code, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_distinct_and_written_as_they_are_shown() {
+        let mut seen = std::collections::BTreeSet::new();
+        for code in Code::ALL {
+            assert!(seen.insert(code.as_str()), "{code} stands twice");
+            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+        }
+    }
+}

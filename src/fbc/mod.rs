@@ -1,1 +1,3 @@
 //! fbc
+
+pub(crate) mod text;

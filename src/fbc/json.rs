@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::text::{write_escaped, write_float};
+use super::text::{write_number, write_string_part};
 
 /// How deep arrays and objects may nest. Go's reader allows 10,000; real
 /// catalogs stay below 40.
@@ -348,18 +348,12 @@ impl Reader<'_> {
             out.extend_from_slice(text);
             return Ok(());
         }
-        let Some(float) = std::str::from_utf8(text)
+        let written = std::str::from_utf8(text)
             .ok()
-            .and_then(|text| text.parse::<f64>().ok())
-            .filter(|float| float.is_finite())
-        else {
+            .and_then(|text| write_number(out, text).ok());
+        if written.is_none() {
             self.at = start;
             return self.error("the number is out of the range of a float64");
-        };
-        if integer && format!("{float:.0}").as_bytes() != text {
-            out.extend_from_slice(text);
-        } else {
-            write_float(out, float);
         }
         Ok(())
     }
@@ -434,7 +428,7 @@ impl Reader<'_> {
                     }
                 }
                 let character = char::from_u32(code).unwrap_or('\u{fffd}');
-                write_escaped(out, character.encode_utf8(&mut [0; 4]));
+                write_string_part(out, character.encode_utf8(&mut [0; 4]));
             }
             _ => return self.error("no such escape in a string"),
         }

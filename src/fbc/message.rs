@@ -1,6 +1,345 @@
-//! Registry messages of bundles (stub to be filled).
+//! The registry messages of a catalog, encoded once, in parts.
+//!
+//! Protobuf messages concatenate: an answer is made of parts that were encoded
+//! when the catalog was read. What all channels share of a bundle lies there
+//! once (`common`), what an entry adds lies beside it (`membership`, `edges`),
+//! and the large texts (`manifests`) are kept apart, for most answers do not
+//! carry them. A ClusterServiceVersion that is made from `olm.csv.metadata`
+//! ends with its package's icon, so that end is kept once a package.
+//!
+//! Field numbers: `proto/registry.proto`.
 
-/// Where the encoded parts of a bundle's message lie, relative to the start of
-/// the catalog's message file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct BundleMessage {}
+use serde::{Deserialize, Serialize};
+
+use super::blob::Gvk;
+
+/// A piece of the catalog's message file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Bytes from the start of the file.
+    pub start: u64,
+    /// Its length in bytes.
+    pub length: u32,
+}
+
+impl Span {
+    /// What was appended to `out` since it was `start` bytes long.
+    pub fn since(out: &[u8], start: usize) -> Self {
+        Self {
+            start: start as u64,
+            length: (out.len() - start) as u32,
+        }
+    }
+
+    /// Moves the piece `by` bytes towards the end.
+    pub fn shift(&mut self, by: u64) {
+        self.start += by;
+    }
+
+    /// Where it ends.
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.length)
+    }
+}
+
+/// Where the parts of a bundle's message lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundleMessage {
+    /// Everything but the manifests and what a channel entry adds.
+    pub common: Span,
+    /// The manifests.
+    pub manifests: Manifests,
+}
+
+impl BundleMessage {
+    /// Moves all parts `by` bytes towards the end.
+    pub fn shift(&mut self, by: u64) {
+        self.common.shift(by);
+        match &mut self.manifests {
+            Manifests::None => {}
+            Manifests::Made { text, .. } => text.shift(by),
+            Manifests::Objects { objects, csv } => {
+                objects.shift(by);
+                if let Some(csv) = csv {
+                    csv.shift(by);
+                }
+            }
+        }
+    }
+}
+
+/// Where `csvJson` and `object` of a bundle come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Manifests {
+    /// There are none.
+    #[default]
+    None,
+    /// Made from `olm.csv.metadata`: the text without the end that its
+    /// package brings; it is `csvJson` and the only `object`.
+    Made {
+        /// JSON text.
+        text: Span,
+        /// Whether it has a description; else the package's end brings one.
+        described: bool,
+    },
+    /// From `olm.bundle.object`: encoded `object` fields, and the text among
+    /// them that is the ClusterServiceVersion.
+    Objects {
+        /// Encoded fields.
+        objects: Span,
+        /// JSON text.
+        csv: Option<Span>,
+    },
+}
+
+/// The ends that a package brings to the ClusterServiceVersions made for its
+/// bundles: JSON texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {
+    /// For bundles with a description.
+    pub plain: Span,
+    /// For bundles without one.
+    pub described: Span,
+}
+
+impl Ends {
+    /// Moves both `by` bytes towards the end.
+    pub fn shift(&mut self, by: u64) {
+        self.plain.shift(by);
+        self.described.shift(by);
+    }
+}
+
+/// `csvJson` of a Bundle.
+pub const CSV_JSON: u32 = 4;
+/// `object` of a Bundle.
+pub const OBJECT: u32 = 5;
+
+/// Appends a string or message field; empty ones too.
+pub fn put_field(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_field_header(out, number, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends what stands before the `length` bytes of a string or message field.
+pub fn put_field_header(out: &mut Vec<u8>, number: u32, length: usize) {
+    // Wire type 2: length-delimited.
+    put_varint(out, u64::from(number << 3 | 2));
+    put_varint(out, length as u64);
+}
+
+/// Appends a string field unless it is empty, as proto3 has it.
+fn put_text(out: &mut Vec<u8>, number: u32, text: &str) {
+    if !text.is_empty() {
+        put_field(out, number, text.as_bytes());
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn varint_length(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+fn text_length(text: &str) -> usize {
+    // All fields that are measured have numbers below 16: a key of one byte.
+    match text.len() {
+        0 => 0,
+        length => 1 + varint_length(length as u64) + length,
+    }
+}
+
+/// Appends a message field that holds two texts, numbered 1 and 2.
+fn put_pair(out: &mut Vec<u8>, number: u32, first: &str, second: &str) {
+    put_field_header(out, number, text_length(first) + text_length(second));
+    put_text(out, 1, first);
+    put_text(out, 2, second);
+}
+
+/// What `common` is made of.
+#[derive(Debug, Default)]
+pub struct Common<'a> {
+    /// The bundle.
+    pub name: &'a str,
+    /// Its package.
+    pub package: &'a str,
+    /// Its image.
+    pub image: &'a str,
+    /// Its version, as it was written.
+    pub version: &'a str,
+    /// `olm.gvk`.
+    pub provides: &'a [Gvk],
+    /// `olm.gvk.required`.
+    pub requires: &'a [Gvk],
+    /// Type and JSON value.
+    pub dependencies: &'a [(&'a str, std::borrow::Cow<'a, str>)],
+    /// Type and JSON value.
+    pub properties: &'a [(&'a str, &'a str)],
+}
+
+/// Appends the `common` part of a Bundle.
+pub fn put_common(out: &mut Vec<u8>, common: &Common<'_>) {
+    put_text(out, 1, common.name);
+    put_text(out, 2, common.package);
+    put_text(out, 6, common.image);
+    for (number, apis) in [(7, common.provides), (8, common.requires)] {
+        for api in apis {
+            let (group, version, kind) = (&api.group, &api.version, &api.kind);
+            let length = text_length(group) + text_length(version) + text_length(kind);
+            put_field_header(out, number, length);
+            put_text(out, 1, group);
+            put_text(out, 2, version);
+            put_text(out, 3, kind);
+        }
+    }
+    put_text(out, 9, common.version);
+    for (kind, value) in common.dependencies {
+        put_pair(out, 11, kind, value);
+    }
+    for (kind, value) in common.properties {
+        put_pair(out, 12, kind, value);
+    }
+}
+
+/// Appends the part of a Bundle that every answer about an entry has.
+pub fn put_membership(
+    out: &mut Vec<u8>,
+    channel: &str,
+    skip_range: &str,
+    deprecation: Option<&str>,
+) {
+    put_text(out, 3, channel);
+    put_text(out, 10, skip_range);
+    put_deprecation(out, 15, deprecation);
+}
+
+/// Appends the part of a Bundle that only `ListBundles` has.
+pub fn put_edges(out: &mut Vec<u8>, replaces: &str, skips: &[String]) {
+    put_text(out, 13, replaces);
+    for skip in skips {
+        put_field(out, 14, skip.as_bytes());
+    }
+}
+
+/// Appends a Package without its channels, which follow by
+/// [`put_package_channel`].
+pub fn put_package(
+    out: &mut Vec<u8>,
+    name: &str,
+    default_channel: &str,
+    deprecation: Option<&str>,
+) {
+    put_text(out, 1, name);
+    put_text(out, 3, default_channel);
+    put_deprecation(out, 4, deprecation);
+}
+
+/// Appends a channel to a Package.
+pub fn put_package_channel(
+    out: &mut Vec<u8>,
+    name: &str,
+    head: &str,
+    deprecation: Option<&str>,
+    scratch: &mut Vec<u8>,
+) {
+    scratch.clear();
+    put_text(scratch, 1, name);
+    put_text(scratch, 2, head);
+    put_deprecation(scratch, 3, deprecation);
+    put_field(out, 2, scratch);
+}
+
+/// Appends a `PackageName`.
+pub fn put_package_name(out: &mut Vec<u8>, name: &str) {
+    put_text(out, 1, name);
+}
+
+/// Appends a `ChannelEntry`.
+pub fn put_channel_entry(
+    out: &mut Vec<u8>,
+    package: &str,
+    channel: &str,
+    bundle: &str,
+    replaces: &str,
+) {
+    put_text(out, 1, package);
+    put_text(out, 2, channel);
+    put_text(out, 3, bundle);
+    put_text(out, 4, replaces);
+}
+
+fn put_deprecation(out: &mut Vec<u8>, number: u32, message: Option<&str>) {
+    if let Some(message) = message {
+        put_field_header(out, number, text_length(message));
+        put_text(out, 1, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use prost::Message as _;
+
+    use super::*;
+    use crate::proto;
+
+    #[test]
+    fn parts_together_are_a_bundle_message() {
+        let long = "x".repeat(300);
+        let api = |kind: &str| Gvk {
+            group: "example.com".into(),
+            version: "v1".into(),
+            kind: kind.into(),
+        };
+        let mut out = Vec::new();
+        put_common(
+            &mut out,
+            &Common {
+                name: "a.v1",
+                package: "a",
+                image: "example.com/a:v1",
+                version: "1.0.0",
+                provides: &[api("A"), api("B")],
+                requires: &[api(&long)],
+                dependencies: &[("olm.gvk", Cow::Borrowed(r#"{"kind":"C"}"#))],
+                properties: &[("olm.package", &long), ("", "1")],
+            },
+        );
+        put_membership(&mut out, "stable", "<1.0.0", Some("old"));
+        put_edges(&mut out, "a.v0", &["a.v0.1".into(), String::new()]);
+        put_field(&mut out, CSV_JSON, b"{}");
+        put_field(&mut out, OBJECT, b"{}");
+
+        let bundle = proto::Bundle::decode(&out[..]).unwrap();
+        assert_eq!(bundle.csv_name, "a.v1");
+        assert_eq!(bundle.channel_name, "stable");
+        assert_eq!(bundle.provided_apis.len(), 2);
+        assert_eq!(bundle.required_apis[0].kind, long);
+        assert_eq!(bundle.dependencies[0].value, r#"{"kind":"C"}"#);
+        assert_eq!(bundle.properties[0].value, long);
+        assert_eq!(bundle.skips, ["a.v0.1", ""]);
+        assert_eq!(bundle.skip_range, "<1.0.0");
+        assert_eq!(bundle.deprecation.unwrap().message, "old");
+        assert_eq!(bundle.object, ["{}"]);
+    }
+
+    #[test]
+    fn a_package_message_lists_its_channels() {
+        let mut out = Vec::new();
+        put_package(&mut out, "a", "stable", Some(""));
+        put_package_channel(&mut out, "beta", "a.v2", Some("use stable"), &mut Vec::new());
+        put_package_channel(&mut out, "stable", "a.v1", None, &mut Vec::new());
+        let package = proto::Package::decode(&out[..]).unwrap();
+        assert_eq!(package.default_channel_name, "stable");
+        assert_eq!(package.channels.len(), 2);
+        assert_eq!(package.channels[1].csv_name, "a.v1");
+        assert_eq!(package.deprecation.unwrap().message, "");
+    }
+}

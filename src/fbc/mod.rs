@@ -1,9 +1,21 @@
 //! File-based catalogs, pure and without I/O: bytes of files in, metas, blobs,
 //! a graph and problems out.
+//!
+//! `read` cuts files into pieces and turns each into canonical lines, blobs
+//! and encoded messages; `graph` puts the blobs of a catalog together.
 
 pub mod blob;
+mod bundle;
+mod csv;
+pub mod graph;
+pub mod indexignore;
 pub mod json;
 pub mod message;
+mod object;
 pub mod problem;
-pub(crate) mod text;
-pub mod typed;
+pub mod pullspec;
+pub mod read;
+pub mod semver;
+mod text;
+mod typed;
+pub mod yaml;

@@ -1,1 +1,84 @@
-//! snapshot
+//! What is served: a revision opened for reading. It never changes.
+//!
+//! In memory lie the index and the look-up tables made from it, on disk
+//! (mapped) the bytes. `metas` selects canonical metas for HTTP, `registry`
+//! answers the questions of the gRPC API, `publish` hands snapshots from those
+//! who make them to those who serve them.
+
+mod lookup;
+mod metas;
+mod publish;
+mod registry;
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+
+pub use metas::{Encoded, Query, Selection};
+pub use publish::{Catalog, Catalogs, Publisher, Routing, Status};
+pub use registry::{ChannelEntry, Message, NotFound, Stream};
+
+use crate::fbc::message::Span;
+use crate::store::{Files, Index, Revision, Store, StoreError};
+use lookup::{MetaLookup, RegistryLookup};
+
+/// A revision, open.
+pub struct Snapshot {
+    revision: Revision,
+    index: Index,
+    metas: Bytes,
+    segments: Bytes,
+    messages: Bytes,
+    meta_lookup: MetaLookup,
+    registry_lookup: RegistryLookup,
+}
+
+impl Snapshot {
+    /// Opens a revision of the store.
+    pub fn open(store: &Store, revision: Revision) -> Result<Self, StoreError> {
+        let Files {
+            index,
+            metas,
+            segments,
+            messages,
+        } = store.open_revision(&revision)?;
+        Ok(Self {
+            meta_lookup: MetaLookup::new(&index),
+            registry_lookup: RegistryLookup::new(&index),
+            revision,
+            index,
+            metas,
+            segments,
+            messages,
+        })
+    }
+
+    /// The revision that this is.
+    pub fn revision(&self) -> &Revision {
+        &self.revision
+    }
+
+    /// When the content last changed; whole seconds.
+    pub fn modified(&self) -> SystemTime {
+        self.revision.modified
+    }
+
+    /// The bytes of a part of a message. A span that the index should not hold
+    /// gives nothing rather than a panic.
+    fn message(&self, span: Span) -> Bytes {
+        let range = span.start as usize..span.end() as usize;
+        if range.end <= self.messages.len() {
+            self.messages.slice(range)
+        } else {
+            Bytes::new()
+        }
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,1 +1,147 @@
-//! store
+//! What lies on disk: the only place with SQL and the data folder.
+//!
+//! ```text
+//! data/
+//!   lock                          held by the almanac that runs
+//!   almanac.db                    catalogs, revisions, problems, passes
+//!   blobs/sha256/<hex>            OCI blobs as they were pulled
+//!   revisions/<id>/metas.jsonl    canonical metas in catalog order
+//!   revisions/<id>/metas.deflate  each of them as a deflate segment
+//!   revisions/<id>/messages.pb    encoded parts of registry messages
+//!   revisions/<id>/index.bin      what serving needs to find its way
+//! ```
+//!
+//! Files are written under a temporary name in the same file system, synced
+//! and renamed; the SQL transaction that names them comes last. So a crash
+//! leaves the previous revision current, and whatever no row names is swept
+//! away at the next start.
+
+mod blobs;
+mod error;
+mod index;
+mod passes;
+mod revisions;
+mod segment;
+mod writer;
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+pub use blobs::BlobWriter;
+pub use error::StoreError;
+pub use index::{
+    BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageIndex, Provider, Region,
+};
+pub use passes::{Outcome, Pass};
+pub use revisions::{Counts, Files, NewRevision, Revision, RevisionId};
+pub use segment::{END as SEGMENTS_END, Segmenter};
+pub use writer::{Finished, RevisionWriter, Stored};
+
+/// The store in one data folder. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: Arc<Path>,
+    pool: sqlx::SqlitePool,
+    /// Held as long as the store is open.
+    _lock: Arc<File>,
+}
+
+impl Store {
+    /// Opens the data folder, making it when it is not there, and removes what
+    /// an interrupted pass left behind.
+    ///
+    /// # Errors
+    /// When the folder cannot be written, is in use by another almanac, or
+    /// holds a database that this version cannot read.
+    pub async fn open(folder: &Path) -> Result<Self, StoreError> {
+        for part in ["", "blobs/sha256", "revisions"] {
+            let path = folder.join(part);
+            fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
+        }
+        let lock = lock(&folder.join("lock"))?;
+        let database = folder.join("almanac.db");
+        let options = SqliteConnectOptions::new()
+            .filename(&database)
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // A revision's files are removed once another is committed, so a
+            // commit must not be undone by a power cut.
+            .synchronous(SqliteSynchronous::Full);
+        let pool = SqlitePoolOptions::new()
+            .max_connections(2)
+            .connect_with(options)
+            .await
+            .map_err(StoreError::sql("open the database"))?;
+        sqlx::migrate!("migrations/sqlite")
+            .run(&pool)
+            .await
+            .map_err(|source| StoreError::Migrate {
+                path: database,
+                source,
+            })?;
+        let store = Self {
+            folder: folder.into(),
+            pool,
+            _lock: Arc::new(lock),
+        };
+        store.sweep().await?;
+        Ok(store)
+    }
+
+    /// Closes the database, so that its log is folded into the file.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    fn revisions_folder(&self) -> PathBuf {
+        self.folder.join("revisions")
+    }
+
+    fn revision_folder(&self, id: RevisionId) -> PathBuf {
+        self.revisions_folder().join(id.to_string())
+    }
+
+    /// Removes revisions and blobs that no row names.
+    async fn sweep(&self) -> Result<(), StoreError> {
+        let known = self.revision_ids().await?;
+        let folder = self.revisions_folder();
+        for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
+            let path = entry.map_err(StoreError::io("read", &folder))?.path();
+            let id = path
+                .file_name()
+                .and_then(|name| RevisionId::from_str(name.to_str()?).ok());
+            if !id.is_some_and(|id| known.contains(&id)) {
+                tracing::info!(path = %path.display(), "removing what an interrupted pass left");
+                fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
+            }
+        }
+        self.sweep_blobs().await
+    }
+}
+
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(StoreError::io("open", path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
+            path: path.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(StoreError::io("lock", path)(source)),
+    }
+}
+
+/// Makes the names in a folder last through a power cut.
+fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(StoreError::io("sync", folder))
+}

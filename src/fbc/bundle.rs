@@ -1,0 +1,333 @@
+//! An `olm.bundle` blob: its properties checked, its message encoded.
+//!
+//! How each property turns into fields of the message is the peers' rule; see
+//! the table in `proto/registry.proto` for the fields.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::blob::{BundleBlob, Defect, Gvk};
+use super::csv::{self, CsvMetadata, RelatedImage};
+use super::json::{Canonicaliser, valid_utf8};
+use super::message::{self, BundleMessage, Common, Manifests, OBJECT, Span};
+use super::object::Object;
+use super::problem::Code;
+use super::semver::Version;
+use super::typed::{Text, nullable, object};
+use super::{pullspec, yaml};
+
+/// Reads the blob and appends the parts of its message to `messages`.
+pub fn read(blob: &Object<'_>, name: &str, package: &str, messages: &mut Vec<u8>) -> BundleBlob {
+    let mut defects = Vec::new();
+    let image: Text<'_> = blob.field("image", &mut defects);
+    let related_images: Vec<RelatedImage<'_>> = blob.list("relatedImages", &mut defects);
+    let properties: Vec<Property<'_>> = blob.list("properties", &mut defects);
+    check_images(&image, &related_images, &mut defects);
+
+    let mut known = Known::default();
+    for (number, property) in properties.iter().enumerate() {
+        if let Err(error) = known.take(property) {
+            let Defect { code, message } = error;
+            defects.push(Defect {
+                code,
+                message: format!(
+                    "property {number} of type {:?} is invalid: {message}",
+                    property.kind.0
+                ),
+            });
+        }
+    }
+    known.check_package(package, &mut defects);
+    let (version, release) = known
+        .packages
+        .first()
+        .map(|package| (&*package.version.0, &*package.release.0))
+        .unwrap_or_default();
+
+    let start = messages.len();
+    let visible: Vec<(&str, &str)> = properties
+        .iter()
+        .filter(|property| !matches!(&*property.kind.0, OBJECT_TYPE | CSV_METADATA_TYPE))
+        .map(|property| (&*property.kind.0, property.json()))
+        .collect();
+    message::put_common(
+        messages,
+        &Common {
+            name,
+            package,
+            image: &image.0,
+            version,
+            provides: &known.provides,
+            requires: &known.requires,
+            dependencies: &known.dependencies,
+            properties: &visible,
+        },
+    );
+    let common = Span::since(messages, start);
+    let manifests = if known.objects.is_empty() {
+        match &known.csv_metadata[..] {
+            [metadata] => {
+                let start = messages.len();
+                let described = csv::put_made(messages, name, version, &related_images, metadata);
+                Manifests::Made {
+                    text: Span::since(messages, start),
+                    described,
+                }
+            }
+            _ => Manifests::None,
+        }
+    } else {
+        put_objects(messages, &known.objects)
+    };
+
+    BundleBlob {
+        name: name.to_owned(),
+        package: package.to_owned(),
+        version: version.to_owned(),
+        release: release.to_owned(),
+        has_image: !image.is_empty(),
+        has_objects: !known.objects.is_empty(),
+        provides: known.provides,
+        message: BundleMessage { common, manifests },
+        defects,
+    }
+}
+
+const OBJECT_TYPE: &str = "olm.bundle.object";
+const CSV_METADATA_TYPE: &str = "olm.csv.metadata";
+const PACKAGE_TYPE: &str = "olm.package";
+const PACKAGE_REQUIRED_TYPE: &str = "olm.package.required";
+const GVK_TYPE: &str = "olm.gvk";
+const GVK_REQUIRED_TYPE: &str = "olm.gvk.required";
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Property<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    value: Option<&'a RawValue>,
+}
+
+impl<'a> Property<'a> {
+    /// The value as canonical JSON text.
+    fn json(&self) -> &'a str {
+        self.value.map_or("null", RawValue::get)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PackageProperty<'a> {
+    #[serde(borrow)]
+    package_name: Text<'a>,
+    #[serde(borrow)]
+    version: Text<'a>,
+    #[serde(borrow)]
+    release: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PackageRequired<'a> {
+    #[serde(borrow)]
+    package_name: Text<'a>,
+    #[serde(borrow)]
+    version_range: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GvkProperty {
+    #[serde(deserialize_with = "nullable")]
+    group: String,
+    #[serde(deserialize_with = "nullable")]
+    version: String,
+    #[serde(deserialize_with = "nullable")]
+    kind: String,
+}
+
+impl From<GvkProperty> for Gvk {
+    fn from(property: GvkProperty) -> Self {
+        let GvkProperty {
+            group,
+            version,
+            kind,
+        } = property;
+        Self {
+            group,
+            version,
+            kind,
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BundleObject<'a> {
+    #[serde(borrow)]
+    data: Text<'a>,
+    #[serde(borrow, rename = "ref")]
+    reference: Text<'a>,
+}
+
+/// The properties that mean something to the message.
+#[derive(Default)]
+struct Known<'a> {
+    packages: Vec<PackageProperty<'a>>,
+    provides: Vec<Gvk>,
+    requires: Vec<Gvk>,
+    dependencies: Vec<(&'a str, Cow<'a, str>)>,
+    csv_metadata: Vec<CsvMetadata<'a>>,
+    /// Canonical JSON texts.
+    objects: Vec<Vec<u8>>,
+}
+
+impl<'a> Known<'a> {
+    fn take(&mut self, property: &Property<'a>) -> Result<(), Defect> {
+        let json = property.json();
+        let invalid = |message| Defect {
+            code: Code::PropertyInvalid,
+            message,
+        };
+        match &*property.kind.0 {
+            PACKAGE_TYPE => self.packages.push(object(json).map_err(invalid)?),
+            GVK_TYPE => {
+                let gvk: GvkProperty = object(json).map_err(invalid)?;
+                self.provides.push(gvk.into());
+            }
+            GVK_REQUIRED_TYPE => {
+                let gvk: GvkProperty = object(json).map_err(invalid)?;
+                self.requires.push(gvk.into());
+                self.dependencies.push((GVK_TYPE, Cow::Borrowed(json)));
+            }
+            PACKAGE_REQUIRED_TYPE => {
+                let required: PackageRequired<'_> = object(json).map_err(invalid)?;
+                let mut value = b"{\"packageName\":".to_vec();
+                super::text::write_string(&mut value, &required.package_name.0);
+                value.extend_from_slice(b",\"version\":");
+                super::text::write_string(&mut value, &required.version_range.0);
+                value.push(b'}');
+                let value = String::from_utf8(value).unwrap_or_default();
+                self.dependencies.push((PACKAGE_TYPE, Cow::Owned(value)));
+            }
+            CSV_METADATA_TYPE => self.csv_metadata.push(object(json).map_err(invalid)?),
+            OBJECT_TYPE => {
+                let value: BundleObject<'_> = object(json).map_err(invalid)?;
+                let decoded = decode_object(&value).map_err(|message| Defect {
+                    code: Code::BundleObjectInvalid,
+                    message,
+                })?;
+                self.objects.push(decoded);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn check_package(&self, package: &str, defects: &mut Vec<Defect>) {
+        let [property] = &self.packages[..] else {
+            defects.push(Defect {
+                code: Code::PackagePropertyCount,
+                message: format!(
+                    "it must have exactly one property of type \"olm.package\", and has {}",
+                    self.packages.len()
+                ),
+            });
+            return;
+        };
+        if property.package_name.0 != package {
+            defects.push(Defect {
+                code: Code::PackagePropertyMismatch,
+                message: format!(
+                    "its \"olm.package\" property names the package {:?}",
+                    property.package_name.0
+                ),
+            });
+        }
+        if let Err(error) = Version::parse(&property.version.0) {
+            defects.push(Defect {
+                code: Code::VersionInvalid,
+                message: format!(
+                    "its version {:?} is not a semantic version: {error}",
+                    property.version.0
+                ),
+            });
+        }
+    }
+}
+
+fn check_images(image: &Text<'_>, related: &[RelatedImage<'_>], defects: &mut Vec<Defect>) {
+    let mut check = |what: &str, spec: &str| {
+        if let Err(error) = pullspec::check(spec) {
+            defects.push(Defect {
+                code: Code::ImageInvalid,
+                message: format!("{what} {spec:?} is not a pull spec: {error}"),
+            });
+        }
+    };
+    if !image.is_empty() {
+        check("its image", &image.0);
+    }
+    for related in related.iter().filter(|related| !related.image.is_empty()) {
+        check("its related image", &related.image.0);
+    }
+}
+
+/// The object's document as canonical JSON.
+fn decode_object(value: &BundleObject<'_>) -> Result<Vec<u8>, String> {
+    if value.data.is_empty() && !value.reference.is_empty() {
+        return Err(format!(
+            "it refers to the file {:?}; put its content into \"data\" instead",
+            value.reference.0
+        ));
+    }
+    // Go's decoder passes over line ends.
+    let data: Cow<'_, [u8]> = if value.data.0.contains(['\r', '\n']) {
+        Cow::Owned(value.data.0.replace(['\r', '\n'], "").into_bytes())
+    } else {
+        Cow::Borrowed(value.data.0.as_bytes())
+    };
+    let decoded = STANDARD
+        .decode(&data)
+        .map_err(|error| format!("its data is not base64: {error}"))?;
+    let mut json = Vec::with_capacity(decoded.len());
+    if decoded.trim_ascii_start().starts_with(b"{") {
+        Canonicaliser::default()
+            .read(&valid_utf8(&decoded), 0, &mut json)
+            .map_err(|error| format!("its data is not JSON: {error}"))?;
+    } else {
+        yaml::to_json(&decoded, &yaml::Limits::default(), &mut json)
+            .map_err(|error| format!("its data is neither JSON nor YAML: {}", error.message))?;
+    }
+    Ok(json)
+}
+
+/// Appends the objects as fields of the message.
+fn put_objects(messages: &mut Vec<u8>, objects: &[Vec<u8>]) -> Manifests {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Kind<'a> {
+        #[serde(borrow)]
+        kind: Text<'a>,
+    }
+    let start = messages.len();
+    let mut csv = None;
+    for object in objects {
+        message::put_field(messages, OBJECT, object);
+        let is_csv = serde_json::from_slice::<Kind<'_>>(object)
+            .is_ok_and(|object| object.kind.0 == "ClusterServiceVersion");
+        if is_csv && csv.is_none() {
+            csv = Some(Span::since(messages, messages.len() - object.len()));
+        }
+    }
+    Manifests::Objects {
+        objects: Span::since(messages, start),
+        csv,
+    }
+}
+

@@ -1,0 +1,475 @@
+//! Files ─► metas: the canonical line of every blob, and what the blobs say.
+//!
+//! A file is read in pieces of about a megabyte, so that one large file is
+//! shared out between workers and never lies in memory twice. A piece begins
+//! where a document begins. In a stream of JSON objects such a place is easy to
+//! see without reading: `}`, a line end and `{` stand together only between
+//! two top-level objects, since inside of one a comma comes between values,
+//! and a string holds no bare line end.
+
+use std::ops::Range;
+
+use super::blob::{
+    Blobs, BundleBlob, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, Located,
+    PackageBlob,
+};
+use super::csv::{self, Icon};
+use super::json::{Canonicaliser, JsonError, unescape, valid_utf8};
+use super::message::{Ends, Span};
+use super::object::Object;
+use super::problem::{Code, Problem, Severity, Subject};
+use super::typed::{Text, nullable};
+use super::{bundle, yaml};
+
+/// A part of a file that can be read by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its bytes in the file.
+    pub range: Range<usize>,
+    /// How its documents are written.
+    pub format: Format,
+    /// The line on which it starts, from 1.
+    pub line: u32,
+}
+
+/// How documents are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A stream of JSON objects.
+    Json,
+    /// YAML documents between separator lines.
+    Yaml,
+}
+
+/// Cuts a file into pieces of at least `target` bytes (the last may be
+/// shorter). As the peers have it, a file that begins with `{` is JSON, and
+/// anything else YAML.
+pub fn pieces(content: &[u8], target: usize) -> Vec<Piece> {
+    let format = if content.trim_ascii_start().starts_with(b"{") {
+        Format::Json
+    } else {
+        Format::Yaml
+    };
+    let mut starts = vec![0];
+    match format {
+        Format::Json => {
+            let mut from = target;
+            while let Some(found) = content
+                .get(from..)
+                .and_then(|rest| memchr::memmem::find(rest, b"}\n{"))
+            {
+                let start = from + found + 2;
+                starts.push(start);
+                from = start + target;
+            }
+        }
+        Format::Yaml => {
+            let mut last = 0;
+            for document in yaml::documents(content) {
+                if document.offset >= last + target {
+                    last = document.offset;
+                    starts.push(last);
+                }
+            }
+        }
+    }
+    let mut line = 1;
+    let ends = starts.iter().copied().skip(1).chain([content.len()]);
+    starts
+        .iter()
+        .zip(ends)
+        .map(|(&start, end)| {
+            let piece = Piece {
+                range: start..end,
+                format,
+                line,
+            };
+            line += lines(&content[start..end]);
+            piece
+        })
+        .collect()
+}
+
+/// What a piece holds.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Canonical lines, each with its line end.
+    pub lines: Vec<u8>,
+    /// Parts of registry messages; the spans in `blobs` count from here.
+    pub messages: Vec<u8>,
+    /// One for each line.
+    pub metas: Vec<Meta>,
+    /// What the blobs say. Their `meta` and `document` count from this piece.
+    pub blobs: Blobs,
+    /// Ends of made ClusterServiceVersions, one for each package in `blobs`.
+    pub ends: Vec<Ends>,
+    /// What is wrong with documents: number of the document in the piece
+    /// (from 0), line in the file, finding.
+    pub problems: Vec<(u32, u32, Problem)>,
+    /// How many documents there were.
+    pub documents: u32,
+}
+
+impl Output {
+    /// Forgets what was read and keeps the memory of the byte buffers.
+    pub fn clear(&mut self) {
+        let (mut lines, mut messages) = (
+            std::mem::take(&mut self.lines),
+            std::mem::take(&mut self.messages),
+        );
+        lines.clear();
+        messages.clear();
+        *self = Self {
+            lines,
+            messages,
+            ..Self::default()
+        };
+    }
+}
+
+/// A blob as it is stored: what it can be asked for by, and its line's length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Its schema.
+    pub schema: String,
+    /// Its package, or empty.
+    pub package: String,
+    /// Its name, or empty.
+    pub name: String,
+    /// Bytes of its line, the line end included.
+    pub length: u32,
+}
+
+/// Reads pieces, and keeps its scratch memory from one to the next.
+#[derive(Default)]
+pub struct Reader {
+    canonicaliser: Canonicaliser,
+    converted: Vec<u8>,
+}
+
+impl Reader {
+    /// Reads a piece (`bytes` are those of its range; `file` is its file's
+    /// number) and appends what it holds to `out`.
+    pub fn read(&mut self, piece: &Piece, bytes: &[u8], file: u32, out: &mut Output) {
+        let mut line = piece.line;
+        match piece.format {
+            Format::Json => self.read_json(bytes, file, &mut line, out),
+            Format::Yaml => self.read_yaml(bytes, file, line, out),
+        }
+    }
+
+    fn read_json(&mut self, bytes: &[u8], file: u32, line: &mut u32, out: &mut Output) {
+        let text = valid_utf8(bytes);
+        let mut at = 0;
+        loop {
+            let next = at + text[at..].len() - text[at..].trim_ascii_start().len();
+            *line += lines(&text[at..next]);
+            // The peers go over to YAML at a separator between documents.
+            if text[next..].starts_with(b"---") {
+                return self.read_yaml(&text[next..], file, *line, out);
+            }
+            let start = out.lines.len();
+            match self.canonicaliser.read(&text, next, &mut out.lines) {
+                Ok(None) => return,
+                Ok(Some(end)) => {
+                    self.take(start, file, *line, out);
+                    *line += lines(&text[next..end]);
+                    at = end;
+                }
+                Err(JsonError { offset, message }) => {
+                    out.lines.truncate(start);
+                    let line = *line + lines(&text[next..offset]);
+                    let message = format!("this is not JSON: {message}");
+                    refuse(out, line, Code::FileUnreadable, message);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn read_yaml(&mut self, bytes: &[u8], file: u32, first: u32, out: &mut Output) {
+        for document in yaml::documents(bytes) {
+            // Documents count their lines from 1.
+            let line = first + document.line as u32 - 1;
+            self.converted.clear();
+            let limits = yaml::Limits::default();
+            match yaml::to_json(document.bytes, &limits, &mut self.converted) {
+                Ok(false) => {}
+                Ok(true) => {
+                    let start = out.lines.len();
+                    let read = self
+                        .canonicaliser
+                        .read(&self.converted, 0, &mut out.lines);
+                    match read {
+                        Ok(_) => self.take(start, file, line, out),
+                        Err(error) => {
+                            out.lines.truncate(start);
+                            refuse(out, line, Code::FileUnreadable, error.message);
+                        }
+                    }
+                }
+                Err(error) => {
+                    let line = line + error.line.map_or(0, |line| line as u32 - 1);
+                    let message = format!("this is not YAML: {}", error.message);
+                    refuse(out, line, Code::FileUnreadable, message);
+                }
+            }
+        }
+    }
+
+    /// Takes the value that was just written to `out.lines[start..]`.
+    fn take(&mut self, start: usize, file: u32, line: u32, out: &mut Output) {
+        out.lines.push(b'\n');
+        if out.lines[start] != b'{' {
+            out.lines.truncate(start);
+            let message = "every document must be an object with a \"schema\"".to_owned();
+            return refuse(out, line, Code::DocumentNotObject, message);
+        }
+        let object = Object::new(&out.lines, self.canonicaliser.top_members());
+        let Head {
+            schema,
+            package,
+            name,
+        } = match head(&object) {
+            Ok(head) => head,
+            Err((code, message)) => {
+                out.lines.truncate(start);
+                return refuse(out, line, code, message);
+            }
+        };
+        let located = |meta| (meta, file, out.documents + 1, line);
+        let place = located(out.metas.len() as u32);
+        match schema.as_str() {
+            "olm.package" => {
+                let (blob, ends) = read_package(&object, &name, &mut out.messages);
+                out.blobs.packages.push(locate(blob, place));
+                out.ends.push(ends);
+            }
+            "olm.channel" => {
+                let blob = read_channel(&object, &name, &package);
+                out.blobs.channels.push(locate(blob, place));
+            }
+            "olm.bundle" => {
+                let blob: BundleBlob = bundle::read(&object, &name, &package, &mut out.messages);
+                out.blobs.bundles.push(locate(blob, place));
+            }
+            "olm.deprecations" => {
+                let blob = read_deprecations(&object, &package);
+                out.blobs.deprecations.push(locate(blob, place));
+            }
+            _ => {}
+        }
+        out.metas.push(Meta {
+            schema,
+            package,
+            name,
+            length: (out.lines.len() - start) as u32,
+        });
+        out.documents += 1;
+    }
+}
+
+fn locate<T>(blob: T, (meta, file, document, line): (u32, u32, u32, u32)) -> Located<T> {
+    Located {
+        blob,
+        meta,
+        file,
+        document,
+        line,
+    }
+}
+
+fn lines(bytes: &[u8]) -> u32 {
+    memchr::memchr_iter(b'\n', bytes).count() as u32
+}
+
+fn refuse(out: &mut Output, line: u32, code: Code, message: String) {
+    let problem = Problem {
+        code,
+        severity: Severity::Fatal,
+        subject: Subject::default(),
+        place: None,
+        message,
+    };
+    out.problems.push((out.documents, line, problem));
+    out.documents += 1;
+}
+
+struct Head {
+    schema: String,
+    package: String,
+    name: String,
+}
+
+/// What a meta is asked for by. Keys are found whatever their case; two that
+/// differ in nothing else are refused, as the peers do.
+fn head(object: &Object<'_>) -> Result<Head, (Code, String)> {
+    let mut folded: Vec<String> = object
+        .members()
+        .map(|(key, _)| unescape(key).to_lowercase())
+        .collect();
+    folded.sort_unstable();
+    if let Some(twice) = folded.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err((
+            Code::DocumentDuplicateKey,
+            format!("the key {:?} stands twice, in different case", twice[0]),
+        ));
+    }
+    let text = |key: &str| match object.get(key) {
+        None => Ok(String::new()),
+        Some([b'"', inner @ .., b'"']) => Ok(unescape(inner).into_owned()),
+        Some(_) => Err((
+            Code::DocumentKeyNotString,
+            format!("the value of {key:?} must be a string"),
+        )),
+    };
+    let head = Head {
+        schema: text("schema")?,
+        package: text("package")?,
+        name: text("name")?,
+    };
+    if head.schema.is_empty() {
+        return Err((
+            Code::SchemaMissing,
+            "the document has no \"schema\"; every blob of a catalog needs one".into(),
+        ));
+    }
+    Ok(head)
+}
+
+fn read_package(object: &Object<'_>, name: &str, messages: &mut Vec<u8>) -> (PackageBlob, Ends) {
+    let mut defects = Vec::new();
+    let default_channel: Text<'_> = object.field("defaultChannel", &mut defects);
+    let description: Text<'_> = object.field("description", &mut defects);
+    let icon: Option<Icon<'_>> = object.field("icon", &mut defects);
+    if let Some(icon) = &icon
+        && !is_base64(&icon.base64data.0)
+    {
+        defects.push(Defect {
+            code: Code::PackageIconInvalid,
+            message: "its icon's \"base64data\" is not base64".into(),
+        });
+    }
+    let start = messages.len();
+    csv::put_end(messages, icon.as_ref(), None);
+    let plain = Span::since(messages, start);
+    let start = messages.len();
+    csv::put_end(messages, icon.as_ref(), Some(&description.0));
+    let described = Span::since(messages, start);
+    let blob = PackageBlob {
+        name: name.to_owned(),
+        default_channel: default_channel.0.into_owned(),
+        defects,
+    };
+    (blob, Ends { plain, described })
+}
+
+fn is_base64(text: &str) -> bool {
+    use base64::Engine as _;
+    let text = text.replace(['\r', '\n'], "");
+    base64::engine::general_purpose::STANDARD.decode(text).is_ok()
+}
+
+fn read_channel(object: &Object<'_>, name: &str, package: &str) -> ChannelBlob {
+    let mut defects = Vec::new();
+    let entries: Vec<EntryBlob> = object.list("entries", &mut defects);
+    ChannelBlob {
+        name: name.to_owned(),
+        package: package.to_owned(),
+        entries,
+        defects,
+    }
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct DeprecationEntry {
+    #[serde(deserialize_with = "nullable")]
+    reference: DeprecationReference,
+    #[serde(deserialize_with = "nullable")]
+    message: String,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct DeprecationReference {
+    #[serde(deserialize_with = "nullable")]
+    schema: String,
+    #[serde(deserialize_with = "nullable")]
+    name: String,
+}
+
+fn read_deprecations(object: &Object<'_>, package: &str) -> DeprecationsBlob {
+    let mut defects = Vec::new();
+    let entries: Vec<DeprecationEntry> = object.list("entries", &mut defects);
+    DeprecationsBlob {
+        package: package.to_owned(),
+        entries: entries
+            .into_iter()
+            .map(|entry| DeprecationBlob {
+                schema: entry.reference.schema,
+                name: entry.reference.name,
+                message: entry.message,
+            })
+            .collect(),
+        defects,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(content: &[u8], target: usize) -> Output {
+        let mut out = Output::default();
+        let mut reader = Reader::default();
+        for piece in pieces(content, target) {
+            reader.read(&piece, &content[piece.range.clone()], 0, &mut out);
+        }
+        out
+    }
+
+    #[test]
+    fn a_file_means_the_same_in_one_piece_or_many() {
+        let json = "{\"schema\":\"a\",\n \"name\":\"}\\n{\"}\n{\"schema\":\"b\"}\n\n{\"schema\":\"c\"} {\"schema\":\"d\"}\n{\"schema\":\"e\"}\n";
+        let yaml = "---\nschema: a\n---\nschema: b\nname: |\n  }\n  {\n---\n# nothing\n---\nschema: c\n";
+        for content in [json, yaml] {
+            let whole = read(content.as_bytes(), usize::MAX / 2);
+            assert!(whole.problems.is_empty(), "{:?}", whole.problems);
+            for target in 1..content.len() {
+                let parts = read(content.as_bytes(), target);
+                assert_eq!(parts.lines, whole.lines);
+                assert_eq!(parts.metas, whole.metas);
+            }
+        }
+        assert!(pieces(json.as_bytes(), 1).len() > 2);
+        assert!(pieces(yaml.as_bytes(), 1).len() > 2);
+    }
+
+    #[test]
+    fn a_problem_names_its_line_in_the_file() {
+        for (content, code, line) in [
+            ("{\"schema\":\"a\"}\n{\"schema\":\n\"b\",}\n", Code::FileUnreadable, 3),
+            ("{\"schema\":\"a\"}\n\n{\"name\":\"b\"}\n", Code::SchemaMissing, 3),
+            ("schema: a\n---\nname: b\n", Code::SchemaMissing, 3),
+            ("schema: a\n---\nname: [b\n", Code::FileUnreadable, 4),
+            ("schema: a\n---\n- b\n", Code::DocumentNotObject, 3),
+            ("{\"schema\":1}", Code::DocumentKeyNotString, 1),
+            ("{\"schema\":\"a\",\"Schema\":\"b\"}", Code::DocumentDuplicateKey, 1),
+        ] {
+            for target in [1, 1000] {
+                let out = read(content.as_bytes(), target);
+                let found: Vec<_> = out.problems.iter().map(|p| (p.2.code, p.1)).collect();
+                assert_eq!(found, [(code, line)], "{content:?}: {:?}", out.problems);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_found_whatever_their_case() {
+        let out = read(br#"{"Schema":"olm.package","Name":"a","DefaultChannel":"b"}"#, 100);
+        assert_eq!(out.blobs.packages[0].blob.name, "a");
+        assert_eq!(out.blobs.packages[0].blob.default_channel, "b");
+        assert_eq!(out.metas[0].schema, "olm.package");
+    }
+}

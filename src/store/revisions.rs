@@ -1,0 +1,328 @@
+//! Revisions: named by rows, whole on disk, never changed.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::fs;
+use std::num::ParseIntError;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+
+use super::{Finished, Index, Store, StoreError, index, sync_folder};
+use crate::digest::Digest;
+use crate::fbc::problem::Problem;
+use crate::map;
+use crate::name::CatalogName;
+
+pub(super) const METAS: &str = "metas.jsonl";
+pub(super) const SEGMENTS: &str = "metas.deflate";
+pub(super) const MESSAGES: &str = "messages.pb";
+pub(super) const INDEX: &str = "index.bin";
+
+/// The number of a revision, growing from one to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(transparent)]
+pub struct RevisionId(i64);
+
+impl fmt::Display for RevisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for RevisionId {
+    type Err = ParseIntError;
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
+    }
+}
+
+/// How much a revision holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// Blobs.
+    pub metas: u64,
+    /// Packages served over gRPC.
+    pub packages: u64,
+    /// Their channels.
+    pub channels: u64,
+    /// Their channels' entries.
+    pub entries: u64,
+    /// Their bundles.
+    pub bundles: u64,
+    /// Packages left out for their errors.
+    pub quarantined: u64,
+}
+
+/// One catalog at one digest.
+#[derive(Clone, Debug)]
+pub struct Revision {
+    /// Its number.
+    pub id: RevisionId,
+    /// The catalog.
+    pub catalog: CatalogName,
+    /// Where it came from, as it was configured.
+    pub source: String,
+    /// The digest that the source was at.
+    pub digest: Digest,
+    /// The digest of the canonical metas.
+    pub content: Digest,
+    /// When this content first became a revision of the catalog; whole seconds.
+    pub modified: SystemTime,
+    /// When it was committed; whole seconds.
+    pub committed: SystemTime,
+    /// How much it holds.
+    pub counts: Counts,
+}
+
+/// What a revision is made of, for [`Store::commit`].
+pub struct NewRevision<'a> {
+    /// The catalog.
+    pub catalog: &'a CatalogName,
+    /// Where it came from, as it was configured.
+    pub source: String,
+    /// The digest that the source was at.
+    pub digest: Digest,
+    /// How much it holds; the number of metas is known from the files.
+    pub counts: Counts,
+    /// The OCI blobs it was made from.
+    pub blobs: &'a [Digest],
+    /// What is wrong with it.
+    pub problems: &'a [Problem],
+}
+
+/// A revision's files, open for serving.
+pub struct Files {
+    /// The serving index.
+    pub index: Index,
+    /// `metas.jsonl`.
+    pub metas: Bytes,
+    /// `metas.deflate`.
+    pub segments: Bytes,
+    /// `messages.pb`.
+    pub messages: Bytes,
+}
+
+/// How many problems of a revision are kept.
+const MAX_PROBLEMS: usize = 10_000;
+
+impl Store {
+    /// Names a finished revision: from here on it is its catalog's current one.
+    pub async fn commit(
+        &self,
+        finished: Finished,
+        new: NewRevision<'_>,
+    ) -> Result<Revision, StoreError> {
+        let sql = StoreError::sql;
+        let previous = self.current(new.catalog).await?;
+        let now = seconds(SystemTime::now());
+        // The same content keeps its date, whatever image it came in.
+        let modified = previous
+            .filter(|previous| previous.content == finished.content)
+            .map_or(now, |previous| seconds(previous.modified));
+        let counts = Counts {
+            metas: finished.metas as u64,
+            ..new.counts
+        };
+
+        let mut transaction = self.pool.begin().await.map_err(sql("begin"))?;
+        sqlx::query("INSERT OR IGNORE INTO catalogs (name) VALUES (?)")
+            .bind(new.catalog.as_str())
+            .execute(&mut *transaction)
+            .await
+            .map_err(sql("record the catalog"))?;
+        let id: i64 = sqlx::query(
+            "INSERT INTO revisions (catalog, source, digest, content, modified, committed, format,
+                                    metas, packages, channels, entries, bundles, quarantined)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        )
+        .bind(new.catalog.as_str())
+        .bind(&new.source)
+        .bind(new.digest.to_string())
+        .bind(finished.content.to_string())
+        .bind(modified)
+        .bind(now)
+        .bind(index::FORMAT)
+        .bind(counts.metas as i64)
+        .bind(counts.packages as i64)
+        .bind(counts.channels as i64)
+        .bind(counts.entries as i64)
+        .bind(counts.bundles as i64)
+        .bind(counts.quarantined as i64)
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(sql("record the revision"))?
+        .get(0);
+        for digest in new.blobs {
+            sqlx::query("INSERT OR IGNORE INTO revision_blobs (revision, digest) VALUES (?, ?)")
+                .bind(id)
+                .bind(digest.to_string())
+                .execute(&mut *transaction)
+                .await
+                .map_err(sql("record a blob"))?;
+        }
+        for (number, problem) in new.problems.iter().take(MAX_PROBLEMS).enumerate() {
+            sqlx::query("INSERT INTO problems (revision, number, problem) VALUES (?, ?, ?)")
+                .bind(id)
+                .bind(number as i64)
+                .bind(serde_json::to_string(problem).unwrap_or_default())
+                .execute(&mut *transaction)
+                .await
+                .map_err(sql("record a problem"))?;
+        }
+        sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
+            .bind(id)
+            .bind(new.catalog.as_str())
+            .execute(&mut *transaction)
+            .await
+            .map_err(sql("record the current revision"))?;
+
+        let id = RevisionId(id);
+        let folder = self.revision_folder(id);
+        fs::rename(finished.folder.path(), &folder).map_err(StoreError::io("create", &folder))?;
+        // Nothing is left under the old name to be removed.
+        let _ = finished.folder.keep();
+        sync_folder(&self.revisions_folder())?;
+        transaction.commit().await.map_err(sql("commit"))?;
+
+        Ok(Revision {
+            id,
+            catalog: new.catalog.clone(),
+            source: new.source,
+            digest: new.digest,
+            content: finished.content,
+            modified: time(modified),
+            committed: time(now),
+            counts,
+        })
+    }
+
+    /// The catalog's current revision, unless its files have another version's
+    /// format.
+    pub async fn current(&self, catalog: &CatalogName) -> Result<Option<Revision>, StoreError> {
+        let row = sqlx::query(
+            "SELECT revisions.* FROM catalogs JOIN revisions ON revisions.id = catalogs.current
+             WHERE catalogs.name = ? AND revisions.format = ?",
+        )
+        .bind(catalog.as_str())
+        .bind(index::FORMAT)
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(StoreError::sql("look up the current revision"))?;
+        Ok(row.and_then(|row| revision(&row, catalog)))
+    }
+
+    /// Opens a revision's files.
+    pub fn open_revision(&self, revision: &Revision) -> Result<Files, StoreError> {
+        let folder = self.revision_folder(revision.id);
+        let map = |name: &str| {
+            let path = folder.join(name);
+            map::map(&path).map_err(StoreError::io("open", &path))
+        };
+        let files = Files {
+            index: Index::read(&folder.join(INDEX))?,
+            metas: map(METAS)?,
+            segments: map(SEGMENTS)?,
+            messages: map(MESSAGES)?,
+        };
+        let sums = files.index.metas.iter().fold((0, 0), |sums, meta| {
+            (sums.0 + u64::from(meta.length), sums.1 + u64::from(meta.segment))
+        });
+        if sums != (files.metas.len() as u64, files.segments.len() as u64) {
+            return Err(StoreError::Damaged {
+                path: folder,
+                reason: "its files do not have the lengths that its index names".into(),
+            });
+        }
+        Ok(files)
+    }
+
+    /// What was found wrong with a revision.
+    pub async fn problems(&self, id: RevisionId) -> Result<Vec<Problem>, StoreError> {
+        let rows = sqlx::query("SELECT problem FROM problems WHERE revision = ? ORDER BY number")
+            .bind(id.0)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::sql("list the problems"))?;
+        Ok(rows
+            .iter()
+            .filter_map(|row| serde_json::from_str(row.get(0)).ok())
+            .collect())
+    }
+
+    /// Removes all revisions of a catalog but the given one, with the blobs
+    /// that only they were made from. Open files stay readable.
+    pub async fn retire(&self, kept: &Revision) -> Result<(), StoreError> {
+        let sql = StoreError::sql;
+        let old = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?")
+            .bind(kept.catalog.as_str())
+            .bind(kept.id.0)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(sql("list old revisions"))?;
+        for row in old {
+            let id = RevisionId(row.get(0));
+            let blobs: Vec<String> =
+                sqlx::query("SELECT digest FROM revision_blobs WHERE revision = ?")
+                    .bind(id.0)
+                    .fetch_all(&self.pool)
+                    .await
+                    .map_err(sql("list a revision's blobs"))?
+                    .iter()
+                    .map(|row| row.get(0))
+                    .collect();
+            sqlx::query("DELETE FROM revisions WHERE id = ?")
+                .bind(id.0)
+                .execute(&self.pool)
+                .await
+                .map_err(sql("remove a revision"))?;
+            let folder = self.revision_folder(id);
+            fs::remove_dir_all(&folder).map_err(StoreError::io("remove", &folder))?;
+            self.remove_unused_blobs(&blobs).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn revision_ids(&self) -> Result<HashSet<RevisionId>, StoreError> {
+        let rows = sqlx::query("SELECT id FROM revisions")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::sql("list the revisions"))?;
+        Ok(rows.iter().map(|row| RevisionId(row.get(0))).collect())
+    }
+}
+
+/// A row that this version wrote. A digest that does not parse means that
+/// somebody else did, so the catalog counts as not there and is read again.
+fn revision(row: &SqliteRow, catalog: &CatalogName) -> Option<Revision> {
+    let count = |column| row.get::<i64, _>(column) as u64;
+    Some(Revision {
+        id: RevisionId(row.get("id")),
+        catalog: catalog.clone(),
+        source: row.get("source"),
+        digest: row.get::<&str, _>("digest").parse().ok()?,
+        content: row.get::<&str, _>("content").parse().ok()?,
+        modified: time(row.get("modified")),
+        committed: time(row.get("committed")),
+        counts: Counts {
+            metas: count("metas"),
+            packages: count("packages"),
+            channels: count("channels"),
+            entries: count("entries"),
+            bundles: count("bundles"),
+            quarantined: count("quarantined"),
+        },
+    })
+}
+
+pub(super) fn seconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs() as i64)
+}
+
+pub(super) fn time(seconds: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds.max(0) as u64)
+}

@@ -1,0 +1,165 @@
+//! A revision on its way into the store.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+
+use super::index::Texts;
+use super::{Index, MetaIndex, Store, StoreError, sync_folder};
+use crate::digest::{Digest, Hasher};
+use crate::fbc::read::Meta;
+use crate::map;
+
+/// The files of a revision that is being written. Dropped before it is
+/// committed, it leaves nothing behind.
+pub struct RevisionWriter {
+    folder: TempDir,
+    metas: Output,
+    segments: Output,
+    messages: Output,
+    texts: Texts,
+    index: Vec<MetaIndex>,
+    content: Hasher,
+}
+
+/// A file that only grows.
+struct Output {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+/// A revision whose files are complete and synced, but not yet named.
+pub struct Finished {
+    pub(super) folder: TempDir,
+    /// Digest over the digests of all canonical lines.
+    pub content: Digest,
+    pub(super) metas: usize,
+}
+
+/// What is stored beside a meta's line.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    /// Bytes of its segment.
+    pub segment: u32,
+    /// CRC-32 of its line.
+    pub crc: u32,
+    /// Digest of its line.
+    pub digest: Digest,
+}
+
+impl Store {
+    /// Starts a revision.
+    pub fn write_revision(&self) -> Result<RevisionWriter, StoreError> {
+        let parent = self.revisions_folder();
+        let folder = tempfile::Builder::new()
+            .prefix("new-")
+            .tempdir_in(&parent)
+            .map_err(StoreError::io("write in", &parent))?;
+        let open = |name: &str| {
+            let path = folder.path().join(name);
+            // Read as well: message parts are looked at again.
+            let file = File::options()
+                .read(true)
+                .append(true)
+                .create_new(true)
+                .open(&path)
+                .map_err(StoreError::io("create", &path))?;
+            Ok(Output {
+                path,
+                file,
+                length: 0,
+            })
+        };
+        Ok(RevisionWriter {
+            metas: open(super::revisions::METAS)?,
+            segments: open(super::revisions::SEGMENTS)?,
+            messages: open(super::revisions::MESSAGES)?,
+            texts: Texts::default(),
+            index: Vec::new(),
+            content: Hasher::default(),
+            folder,
+        })
+    }
+}
+
+impl RevisionWriter {
+    /// Appends metas in catalog order: their lines, their segments, and what
+    /// is known of each.
+    pub fn append_metas(
+        &mut self,
+        lines: &[u8],
+        segments: &[u8],
+        metas: &[Meta],
+        stored: &[Stored],
+    ) -> Result<(), StoreError> {
+        self.metas.append(lines)?;
+        self.segments.append(segments)?;
+        for (meta, stored) in metas.iter().zip(stored) {
+            self.content.update(stored.digest.as_bytes());
+            self.index.push(MetaIndex {
+                schema: self.texts.number(&meta.schema),
+                package: self.texts.number(&meta.package),
+                name: meta.name.as_str().into(),
+                length: meta.length,
+                segment: stored.segment,
+                crc: stored.crc,
+            });
+        }
+        Ok(())
+    }
+
+    /// How many metas were appended.
+    pub fn metas(&self) -> u32 {
+        self.index.len() as u32
+    }
+
+    /// Appends message parts and returns where they start.
+    pub fn append_messages(&mut self, bytes: &[u8]) -> Result<u64, StoreError> {
+        let start = self.messages.length;
+        self.messages.append(bytes)?;
+        Ok(start)
+    }
+
+    /// The message parts so far. What is appended later lies behind them.
+    pub fn messages(&self) -> Result<Bytes, StoreError> {
+        map::map_file(&self.messages.file).map_err(StoreError::io("map", &self.messages.path))
+    }
+
+    /// Completes the files. `index` is taken as it is, but for its metas and
+    /// texts, which are those that were appended.
+    pub fn finish(self, mut index: Index) -> Result<Finished, StoreError> {
+        index.metas = self.index;
+        index.texts = self.texts.finish();
+        let path = self.folder.path().join(super::revisions::INDEX);
+        let mut file = File::create_new(&path).map_err(StoreError::io("create", &path))?;
+        file.write_all(&index.encode())
+            .and_then(|()| file.sync_data())
+            .map_err(StoreError::io("write", &path))?;
+        for output in [&self.metas, &self.segments, &self.messages] {
+            output
+                .file
+                .sync_data()
+                .map_err(StoreError::io("sync", &output.path))?;
+        }
+        sync_folder(self.folder.path())?;
+        Ok(Finished {
+            folder: self.folder,
+            content: self.content.finish(),
+            metas: index.metas.len(),
+        })
+    }
+}
+
+impl Output {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.file
+            .write_all(bytes)
+            .map_err(StoreError::io("write", &self.path))?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+}

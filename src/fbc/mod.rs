@@ -1,1 +1,2 @@
 //! fbc
+pub mod indexignore;

@@ -14,6 +14,7 @@ use tar::{EntryType, GnuExtSparseHeader, Header};
 use super::compression::{Decompressed, stored_error};
 use super::error::{Damage, Exceeded};
 use super::limits::Limits;
+use super::pax::{Records, read_records};
 
 /// A header, and what contents are padded to, in bytes.
 const BLOCK: usize = 512;
@@ -86,14 +87,6 @@ struct Extended {
     long_path: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
     records: Records,
-}
-
-#[derive(Default)]
-struct Records {
-    path: Option<Vec<u8>>,
-    link: Option<Vec<u8>>,
-    size: Option<u64>,
-    sparse: bool,
 }
 
 impl<'a, R: Read> Archive<'a, R> {
@@ -365,55 +358,6 @@ impl<'a, R: Read> Archive<'a, R> {
             }
         }
     }
-}
-
-/// Reads PAX records: `<length> <key>=<value>\n`, the length being that of the
-/// whole record. Later ones replace earlier ones, an empty value unsets.
-fn read_records(mut rest: &[u8]) -> Result<Records, Damage> {
-    let mut records = Records::default();
-    while !rest.is_empty() {
-        let record = first_record(rest).ok_or(Damage::Extension)?;
-        rest = &rest[record.len()..];
-        let (key, value) = key_and_value(record).ok_or(Damage::Extension)?;
-        let text = || (!value.is_empty()).then(|| value.to_vec());
-        match key {
-            b"path" => records.path = text(),
-            b"linkpath" => records.link = text(),
-            b"size" if value.is_empty() => records.size = None,
-            b"size" => records.size = Some(decimal(value).ok_or(Damage::Size)?),
-            key if key.starts_with(b"GNU.sparse.") => {
-                records.sparse = true;
-                // Where the file really is: the path names a stand-in.
-                if key == b"GNU.sparse.name" {
-                    records.path = text();
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(records)
-}
-
-fn first_record(rest: &[u8]) -> Option<&[u8]> {
-    // A length has few digits: the search need not go further.
-    let space = memchr::memchr(b' ', &rest[..rest.len().min(20)])?;
-    let length = usize::try_from(decimal(&rest[..space])?).ok()?;
-    let record = rest.get(..length)?;
-    (length > space && record.ends_with(b"\n")).then_some(record)
-}
-
-fn key_and_value(record: &[u8]) -> Option<(&[u8], &[u8])> {
-    let space = memchr::memchr(b' ', record)?;
-    let pair = record.get(space + 1..record.len() - 1)?;
-    let equals = memchr::memchr(b'=', pair)?;
-    Some((&pair[..equals], &pair[equals + 1..]))
-}
-
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Long names end at a zero byte.

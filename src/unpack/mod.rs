@@ -23,6 +23,7 @@ mod layer;
 mod limits;
 mod links;
 mod path;
+mod pax;
 mod scope;
 mod spool;
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Tar {
         let mut contents = Vec::new();
         for (key, value) in records {
             let rest = key.len() + value.len() + 3;
-            let length = (1..).find(|n| (rest + n).to_string().len() == *n).unwrap() + rest;
+            let length = (1..9).find(|n| (rest + n).to_string().len() == *n).unwrap() + rest;
             write!(contents, "{length} {key}=").unwrap();
             contents.extend_from_slice(value);
             contents.push(b'\n');

@@ -90,9 +90,10 @@ fn a_deep_folder_and_a_folder_that_is_one_file() {
         .file("x/y/configs/a", "1")
         .file("x/y/z", "2")
         .file("x/z", "3");
-    check_folder(&[layer.clone()], "x/y/configs", "a=1");
-    check_folder(&[layer.clone()], "/x/z", "z=3");
-    check_folder(&[layer], "/x/y/z", "z=2");
+    let layers = [layer];
+    check_folder(&layers, "x/y/configs", "a=1");
+    check_folder(&layers, "/x/z", "z=3");
+    check_folder(&layers, "/x/y/z", "z=2");
 }
 
 #[test]
@@ -863,7 +864,6 @@ fn damaged_archives_name_their_layer() {
         (pax(b"no records").end(), "extended header is not valid"),
         (pax(b"99 path=a\n").end(), "extended header is not valid"),
         (pax(b"0 path=a\n").end(), "extended header is not valid"),
-        (pax(b"5 a=\n").end(), "a\": no error"),
         (pax(b"9 path=ab").end(), "extended header is not valid"),
         (
             pax(b"18446744073709551616 path=a\n").end(),
@@ -875,12 +875,7 @@ fn damaged_archives_name_their_layer() {
         ),
     ] {
         // The layer below is fine.
-        let result = run(&[base().end(), bytes], "/configs");
-        if expected.ends_with("no error") {
-            assert!(result.is_ok());
-            continue;
-        }
-        let error = result.unwrap_err();
+        let error = run(&[base().end(), bytes], "/configs").unwrap_err();
         assert!(
             error.to_string().contains(expected),
             "{error} is not {expected}"

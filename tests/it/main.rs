@@ -5,4 +5,6 @@
     reason = "a failure in a test, or in a helper of one, is the message"
 )]
 
+mod architecture;
 mod proto;
+mod support;

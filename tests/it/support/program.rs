@@ -214,17 +214,18 @@ impl Program {
     }
 
     /// Asks it to end (SIGTERM), and does not wait.
-    pub(crate) fn terminate(&self) {
+    pub(crate) fn terminate(&mut self) {
         self.signal("TERM");
     }
 
-    /// Sends it a signal, such as `HUP`.
-    pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args([format!("-{name}"), self.pid().to_string()])
-            .status()
-            .unwrap();
-        assert!(status.success(), "kill -{name}: {status}");
+    /// Sends it a signal, such as `HUP`. It has to be running: the number of a
+    /// process that has ended may be another's by now.
+    pub(crate) fn signal(&mut self, name: &str) {
+        assert_eq!(self.ended(), None, "the program has ended");
+        // A shell has its own `kill`; the program of that name may be missing.
+        let command = format!("kill -{name} {}", self.pid());
+        let status = Command::new("sh").args(["-c", &command]).status().unwrap();
+        assert!(status.success(), "{command}: {status}");
     }
 
     /// Ends it without a chance to tidy up (SIGKILL).

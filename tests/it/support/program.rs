@@ -335,6 +335,8 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 mod checks {
+    use std::io::{Read as _, Write as _};
+
     use super::*;
 
     #[test]
@@ -361,6 +363,54 @@ mod checks {
     fn a_run_comes_to_its_end() {
         let finished = Start::new(["--version"]).run();
         assert!(finished.status.success(), "{finished:?}");
+    }
+
+    /// A shell script in the place of the program.
+    fn stand_in(script: &str) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name| File::create(folder.path().join(name)).unwrap();
+        Program {
+            start: Start::default(),
+            child: Command::new("sh")
+                .args(["-c", script])
+                .stdout(file("stdout"))
+                .stderr(file("stderr"))
+                .spawn()
+                .unwrap(),
+            data: folder.path().join("data"),
+            folder,
+        }
+    }
+
+    #[test]
+    fn readiness_is_asked_for_at_the_address_in_the_log() {
+        let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = admin.local_addr().unwrap();
+        let asked = std::thread::spawn(move || {
+            for status in ["503 Not Yet", "200 OK"] {
+                let (mut connection, _) = admin.accept().unwrap();
+                assert!(connection.read(&mut [0; 1024]).unwrap() > 0);
+                write!(connection, "HTTP/1.1 {status}\r\n\r\n").unwrap();
+            }
+        });
+        let line = format!("listening service=admin address={address}");
+        let mut program = stand_in(&format!("echo {line} >&2; exec sleep 60"));
+        program.wait_until_ready();
+        asked.join().unwrap();
+        assert_eq!(program.log().trim(), line);
+    }
+
+    #[test]
+    fn a_program_is_ended_in_each_way() {
+        let mut program = stand_in("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done");
+        program.wait_for_log("its first word", |log| log.contains("up"));
+        program.terminate();
+        assert_eq!(program.wait(PATIENCE).code(), Some(7));
+
+        let mut program = stand_in("exec sleep 60");
+        assert_eq!(program.ended(), None);
+        program.kill9();
+        assert!(!program.ended().unwrap().success());
     }
 
     #[test]

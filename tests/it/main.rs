@@ -7,4 +7,5 @@
 
 mod architecture;
 mod proto;
+mod repository;
 mod support;

@@ -5,4 +5,7 @@
     reason = "a failure in a test, or in a helper of one, is the message"
 )]
 
+mod architecture;
 mod proto;
+mod repository;
+mod support;

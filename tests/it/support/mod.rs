@@ -1,0 +1,12 @@
+//! What the tests share: builders of catalogs and images, and the running
+//! program.
+#![allow(dead_code, reason = "a toolbox; not every tool is in use at all times")]
+
+mod bundle;
+pub(crate) mod catalog;
+pub(crate) mod http;
+pub(crate) mod image;
+pub(crate) mod layer;
+pub(crate) mod program;
+pub(crate) mod source;
+mod yaml;

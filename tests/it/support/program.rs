@@ -1,0 +1,421 @@
+//! The real program, run as a user runs it, and the helpers around it.
+//!
+//! Everything here is bounded in time, and a program that is started is killed
+//! at the latest when its [`Program`] is dropped. What it writes is kept in
+//! files, so that it never waits for a reader and a failing test can show it.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::http;
+
+/// How long the program may take to do what a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a test looks whether that has happened.
+const STEP: Duration = Duration::from_millis(10);
+
+/// How the program is to be started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Start {
+    arguments: Vec<String>,
+    variables: Vec<(String, String)>,
+    data: Option<PathBuf>,
+}
+
+/// The program while it runs.
+#[derive(Debug)]
+pub(crate) struct Program {
+    start: Start,
+    child: Child,
+    data: PathBuf,
+    /// What it writes, and its data unless that is kept elsewhere. Removed at
+    /// the end.
+    folder: TempDir,
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Start {
+    /// A start with these arguments, of which each `{data}` is replaced by the
+    /// data folder.
+    pub(crate) fn new<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            arguments: arguments.into_iter().map(str::to_owned).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds an argument.
+    pub(crate) fn argument(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Takes this data folder, which is kept, instead of a new one.
+    pub(crate) fn data(mut self, folder: &Path) -> Self {
+        self.data = Some(folder.into());
+        self
+    }
+
+    /// Starts the program.
+    pub(crate) fn start(self) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        let own_data = || folder.path().join("data");
+        let data = self.data.clone().unwrap_or_else(own_data);
+        fs::create_dir_all(&data).unwrap();
+        Program {
+            child: self.spawn(&data, folder.path()),
+            start: self,
+            data,
+            folder,
+        }
+    }
+
+    /// Runs the program to its end, which comes within the time limit.
+    pub(crate) fn run(self) -> Finished {
+        let mut program = self.start();
+        let status = program.wait(PATIENCE);
+        Finished {
+            status,
+            stdout: program.output("stdout"),
+            stderr: program.output("stderr"),
+        }
+    }
+
+    fn spawn(&self, data: &Path, output: &Path) -> Child {
+        let data = data.to_str().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_almanac"));
+        for argument in &self.arguments {
+            command.arg(argument.replace("{data}", data));
+        }
+        // Settings of whoever runs the tests do not reach the program.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("ALMANAC_") || text.to_lowercase().ends_with("_proxy") {
+                command.env_remove(&name);
+            }
+        }
+        for (name, value) in &self.variables {
+            command.env(name, value.replace("{data}", data));
+        }
+        let file = |name| File::create(output.join(name)).unwrap();
+        command
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
+            .unwrap()
+    }
+}
+
+impl Program {
+    /// Starts the program with these arguments and a data folder of its own,
+    /// which they name as `{data}`.
+    pub(crate) fn start<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        Start::new(arguments).start()
+    }
+
+    /// Starts it anew, with the same arguments and data, after it has ended.
+    pub(crate) fn restart(&mut self) {
+        assert!(self.ended().is_some(), "the program still runs");
+        self.child = self.start.spawn(&self.data, self.folder.path());
+    }
+
+    /// The data folder.
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written since its last start: standard output, then
+    /// standard error.
+    pub(crate) fn log(&self) -> String {
+        self.output("stdout") + &self.output("stderr")
+    }
+
+    fn output(&self, name: &str) -> String {
+        // No panic here: this is called while one is on its way.
+        let bytes = fs::read(self.folder.path().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits until its log is as `good` wants it.
+    pub(crate) fn wait_for_log(&mut self, what: &str, good: impl Fn(&str) -> bool) {
+        self.until(what, |program| good(&program.log()).then_some(()));
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) fn wait_until_ready(&mut self) {
+        let admin = self.address("admin");
+        self.until("readiness", |_| {
+            http::get(admin, "/readyz")
+                .is_ok_and(|reply| reply.status == 200)
+                .then_some(())
+        });
+    }
+
+    /// Waits until it says where a service (`grpc`, `http`, `admin`) listens.
+    pub(crate) fn address(&mut self, service: &str) -> SocketAddr {
+        self.until(&format!("an address of {service}"), |program| {
+            program
+                .log()
+                .lines()
+                .find_map(|line| listening(line, service))
+        })
+    }
+
+    /// Looks again and again until there is something, and fails when there is
+    /// nothing in time or the program has ended.
+    fn until<T>(&mut self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
+        let begin = Instant::now();
+        loop {
+            // The end is asked for first: what it wrote before that still counts.
+            let ended = self.ended();
+            if let Some(found) = look(self) {
+                return found;
+            }
+            if let Some(status) = ended {
+                panic!("waiting for {what}: the program ended, {status}");
+            }
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "waiting for {what}: nothing after {PATIENCE:?}"
+            );
+            std::thread::sleep(STEP);
+        }
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// Asks it to end (SIGTERM), and does not wait.
+    pub(crate) fn terminate(&mut self) {
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal, such as `HUP`. It has to be running: the number of a
+    /// process that has ended may be another's by now.
+    pub(crate) fn signal(&mut self, name: &str) {
+        assert_eq!(self.ended(), None, "the program has ended");
+        // A shell has its own `kill`; the program of that name may be missing.
+        let command = format!("kill -{name} {}", self.pid());
+        let status = Command::new("sh").args(["-c", &command]).status().unwrap();
+        assert!(status.success(), "{command}: {status}");
+    }
+
+    /// Ends it without a chance to tidy up (SIGKILL).
+    pub(crate) fn kill9(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end, and fails when that takes longer.
+    pub(crate) fn wait(&mut self, limit: Duration) -> ExitStatus {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.ended() {
+                return status;
+            }
+            assert!(
+                begin.elapsed() < limit,
+                "the program still runs after {limit:?}"
+            );
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the program's log:\n{}", self.log());
+        }
+    }
+}
+
+/// Whether a test has to be skipped because something is missing here, which
+/// is said. What is needed is the name of a program (`skopeo`), of a Python
+/// module (`python:grpc`), or the folder `shared`.
+///
+/// With `ALMANAC_TEST_REQUIRE_ALL=1` a missing program or module is a failure;
+/// the folder is not part of the project and may be absent all the same.
+pub(crate) fn skip_without(need: &str) -> bool {
+    let there = match need.split_once(':') {
+        Some(("python", module)) => Command::new("python3")
+            .args(["-c", &format!("import {module}")])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success()),
+        _ if need == "shared" => shared().is_some(),
+        _ => on_path(need),
+    };
+    if there {
+        return false;
+    }
+    let required = std::env::var_os("ALMANAC_TEST_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(
+        !required || need == "shared",
+        "{need} is missing and ALMANAC_TEST_REQUIRE_ALL is set"
+    );
+    eprintln!("skipped: {need} is missing");
+    true
+}
+
+/// The folder of what is shared with other work, which is no part of the
+/// project: `ALMANAC_SHARED`, or `shared` beside the project.
+pub(crate) fn shared() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("ALMANAC_SHARED") {
+        let named = PathBuf::from(named);
+        assert!(
+            named.is_dir(),
+            "ALMANAC_SHARED names no folder: {}",
+            named.display()
+        );
+        return Some(named);
+    }
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    beside.is_dir().then_some(beside)
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// The address in a line that says that `service` is listening, whether the
+/// line is text (`service="grpc" address=127.0.0.1:1`) or JSON.
+fn listening(line: &str, service: &str) -> Option<SocketAddr> {
+    (line.contains("listening") && field(line, "service")? == service)
+        .then(|| field(line, "address")?.parse().ok())
+        .flatten()
+}
+
+/// The value of a field of a log line, without its quotes.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let part_of_name = |sign: char| sign.is_alphanumeric() || sign == '_' || sign == '.';
+    line.match_indices(name).find_map(|(at, _)| {
+        if line[..at].ends_with(part_of_name) {
+            return None;
+        }
+        let rest = line[at + name.len()..].trim_start_matches('"');
+        let rest = rest.trim_start_matches(' ');
+        let value = rest.strip_prefix('=').or_else(|| rest.strip_prefix(':'))?;
+        let value = value.trim_start_matches([' ', '"']);
+        let end = value.find([' ', '"', ',', '}']).unwrap_or(value.len());
+        Some(&value[..end])
+    })
+}
+
+mod checks {
+    use std::io::{Read as _, Write as _};
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_in_text_and_in_json() {
+        for line in [
+            r#"2026-01-01T00:00:00Z  INFO almanac: listening service="grpc" address=127.0.0.1:4711"#,
+            r"INFO listening address=127.0.0.1:4711 service=grpc",
+            r#"{"level":"INFO","fields":{"message":"listening","service":"grpc","address":"127.0.0.1:4711"}}"#,
+            r#"{"message": "listening", "address": "127.0.0.1:4711", "service": "grpc"}"#,
+        ] {
+            let expected = "127.0.0.1:4711".parse().ok();
+            assert_eq!(listening(line, "grpc"), expected, "{line}");
+            assert_eq!(listening(line, "http"), None, "{line}");
+        }
+        let later = r#"peer_address=10.0.0.1:1 listening service="http" address=[::1]:80"#;
+        assert_eq!(listening(later, "http"), "[::1]:80".parse().ok());
+        assert_eq!(
+            listening("stopped service=grpc address=1.2.3.4:5", "grpc"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_run_comes_to_its_end() {
+        let finished = Start::new(["--version"]).run();
+        assert!(finished.status.success(), "{finished:?}");
+    }
+
+    /// A shell script in the place of the program.
+    fn stand_in(script: &str) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name| File::create(folder.path().join(name)).unwrap();
+        Program {
+            start: Start::default(),
+            child: Command::new("sh")
+                .args(["-c", script])
+                .stdout(file("stdout"))
+                .stderr(file("stderr"))
+                .spawn()
+                .unwrap(),
+            data: folder.path().join("data"),
+            folder,
+        }
+    }
+
+    #[test]
+    fn readiness_is_asked_for_at_the_address_in_the_log() {
+        let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = admin.local_addr().unwrap();
+        let asked = std::thread::spawn(move || {
+            for status in ["503 Not Yet", "200 OK"] {
+                let (mut connection, _) = admin.accept().unwrap();
+                assert!(connection.read(&mut [0; 1024]).unwrap() > 0);
+                write!(connection, "HTTP/1.1 {status}\r\n\r\n").unwrap();
+            }
+        });
+        let line = format!("listening service=admin address={address}");
+        let mut program = stand_in(&format!("echo {line} >&2; exec sleep 60"));
+        program.wait_until_ready();
+        asked.join().unwrap();
+        assert_eq!(program.log().trim(), line);
+    }
+
+    #[test]
+    fn a_program_is_ended_in_each_way() {
+        let mut program = stand_in("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done");
+        program.wait_for_log("its first word", |log| log.contains("up"));
+        program.terminate();
+        assert_eq!(program.wait(PATIENCE).code(), Some(7));
+
+        let mut program = stand_in("exec sleep 60");
+        assert_eq!(program.ended(), None);
+        program.kill9();
+        assert!(!program.ended().unwrap().success());
+    }
+
+    #[test]
+    fn what_is_missing_is_seen() {
+        assert!(on_path("sh"));
+        assert!(!on_path("no-such-program-anywhere"));
+    }
+}

@@ -98,7 +98,18 @@ mod tests {
         for good in ["a", "a-b", "v4.20", "0", &"a".repeat(253)] {
             assert!(good.parse::<CatalogName>().is_ok(), "{good}");
         }
-        for bad in ["", "A", "-a", "a-", "a..b", ".a", "a_b", "a/b", "é", &"a".repeat(254)] {
+        for bad in [
+            "",
+            "A",
+            "-a",
+            "a-",
+            "a..b",
+            ".a",
+            "a_b",
+            "a/b",
+            "é",
+            &"a".repeat(254),
+        ] {
             assert!(bad.parse::<CatalogName>().is_err(), "{bad}");
         }
     }

@@ -1,1 +1,42 @@
-//! oci
+//! Speaking to registries: what an image reference is, how it is resolved to
+//! a digest, how manifests and blobs are pulled and verified, and how the same
+//! is read from an OCI layout folder.
+//!
+//! Nothing in here writes to disk, unpacks a layer or knows what a catalog is;
+//! it hands on bytes whose size and digest hold, or an [`Error`] that names
+//! what was asked and of whom. Waiting and asking again is left to the caller,
+//! who is told by [`Error::is_temporary`] and [`Error::retry_after`] whether
+//! and when that makes sense.
+//!
+//! The documents (manifest, index, image configuration, layout) are read with
+//! small structs of this module rather than with a general library of OCI
+//! types: they come from outside, so only the few fields that are needed are
+//! looked at (a strange `history` or a platform nobody has heard of must not
+//! stop a catalog), Docker's older media types have to be understood as well,
+//! and every refusal has to have a name.
+//!
+//! In reading order: [`reference`], [`manifest`], [`image`], [`client`],
+//! [`blob`], [`layout`], [`error`].
+
+pub mod auth;
+pub mod blob;
+mod challenge;
+pub mod client;
+pub mod error;
+pub mod image;
+pub mod layout;
+pub mod manifest;
+pub mod platform;
+pub mod reference;
+mod token;
+mod transport;
+pub mod verify;
+
+pub use blob::BlobStream;
+pub use client::{Client, Resolved, Settings};
+pub use error::Error;
+pub use image::{CONFIGS_LABEL, ImageConfig};
+pub use layout::{Layout, LayoutError};
+pub use manifest::{Descriptor, ImageManifest, Index, Manifest, ManifestError};
+pub use platform::Platform;
+pub use reference::{Reference, ReferenceError};

@@ -1,0 +1,320 @@
+//! The registry client: resolve, pull a manifest, pull a blob.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{Method, StatusCode};
+use reqwest::{Response, Url};
+use tokio::time::{Instant, timeout};
+
+use crate::digest::Digest;
+use crate::oci::auth::AuthFiles;
+use crate::oci::blob::BlobStream;
+use crate::oci::challenge;
+use crate::oci::error::{Error, redacted};
+use crate::oci::manifest::{Descriptor, MAX_DOCUMENT, Manifest};
+use crate::oci::reference::Reference;
+use crate::oci::token::{Authorization, Authorizer};
+use crate::oci::transport::{Request, Transport, body, is_ok, refusal, same_origin};
+use crate::oci::verify::VerifyError;
+
+/// The manifests that are taken: OCI's first, then Docker's.
+const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
+    application/vnd.oci.image.manifest.v1+json, \
+    application/vnd.docker.distribution.manifest.list.v2+json, \
+    application/vnd.docker.distribution.manifest.v2+json";
+const BLOBS: &str = "application/octet-stream, */*";
+const DIGEST_HEADER: &str = "docker-content-digest";
+/// The longest media type that is kept.
+const MAX_MEDIA_TYPE: usize = 255;
+
+/// How to speak to registries.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Registries (`host` or `host:port`) that are spoken to over plain http.
+    /// Loopback hosts always are.
+    pub insecure: Vec<String>,
+    /// Files with credentials (`auth.json` of podman, `config.json` of
+    /// Docker), asked in this order. They are read when a registry asks for
+    /// credentials; one that is missing then is an error.
+    pub auth_files: Vec<PathBuf>,
+    /// PEM files of certificate authorities that are trusted besides the
+    /// system's. They are read once, by [`Client::new`].
+    pub ca_files: Vec<PathBuf>,
+    /// The longest time to connect, TLS included.
+    pub connect_timeout: Duration,
+    /// The longest time without a single byte.
+    pub idle_timeout: Duration,
+    /// The longest time for a manifest, from the first request (asking for a
+    /// token included) to its last byte.
+    pub manifest_timeout: Duration,
+    /// The longest time for a blob, counted from its first byte.
+    pub blob_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            insecure: Vec::new(),
+            auth_files: Vec::new(),
+            ca_files: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            manifest_timeout: Duration::from_secs(120),
+            blob_timeout: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// A client of registries. Cheap to clone; clones share connections and
+/// tokens.
+#[derive(Clone)]
+pub struct Client {
+    transport: Transport,
+    authorizer: Authorizer,
+    manifest_timeout: Duration,
+    blob_timeout: Duration,
+}
+
+/// What a reference stands for at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The digest of the document that the reference names (of the index, when
+    /// it names an index).
+    pub digest: Digest,
+    /// Its media type, when the registry said so.
+    pub media_type: Option<String>,
+    /// Its size in bytes, when the registry said so.
+    pub size: Option<u64>,
+}
+
+impl Client {
+    /// A client with these settings. Fails when certificates cannot be read.
+    pub fn new(settings: &Settings) -> Result<Self, Error> {
+        let transport = Transport::new(settings)?;
+        let files = AuthFiles::new(settings.auth_files.clone());
+        Ok(Self {
+            authorizer: Authorizer::new(transport.clone(), files),
+            transport,
+            manifest_timeout: settings.manifest_timeout,
+            blob_timeout: settings.blob_timeout,
+        })
+    }
+
+    /// The digest that a reference stands for: one HEAD request when all is
+    /// well, and a GET only when the registry does not answer that as it
+    /// should (or refuses, as the reason is in the body). A reference by
+    /// digest stands for itself, without any request.
+    pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
+        let Some(tag) = reference.tag() else {
+            return match reference.digest() {
+                Some(digest) => Ok(Resolved {
+                    digest: *digest,
+                    media_type: None,
+                    size: None,
+                }),
+                None => Err(Error::Setup {
+                    problem: format!("{reference} has neither a tag nor a digest"),
+                }),
+            };
+        };
+        let url = self.transport.url(reference, &format!("manifests/{tag}"))?;
+        self.in_time(reference, &url, async {
+            let (response, authorization) =
+                self.ask(reference, Method::HEAD, &url, MANIFESTS).await?;
+            if is_ok(&response)
+                && let Some(digest) = stated_digest(&response)
+            {
+                return Ok(Resolved {
+                    digest,
+                    media_type: media_type(&response),
+                    size: header(&response, CONTENT_LENGTH.as_str())
+                        .and_then(|text| text.parse().ok()),
+                });
+            }
+            if !is_ok(&response) && !may_know_get(response.status()) {
+                return Err(refusal(reference, response, authorization.with_credentials).await);
+            }
+            self.resolve_by_get(reference, &url).await
+        })
+        .await
+    }
+
+    /// The manifest with this digest in the reference's repository, verified,
+    /// of at most 4 MiB.
+    pub async fn manifest(&self, reference: &Reference, digest: &Digest) -> Result<Bytes, Error> {
+        let url = self
+            .transport
+            .url(reference, &format!("manifests/{digest}"))?;
+        self.in_time(reference, &url, async {
+            let response = self.get(reference, &url, MANIFESTS).await?;
+            let bytes = body(reference, response, MAX_DOCUMENT).await?;
+            verify_manifest(reference, &url, *digest, &bytes)?;
+            Ok(bytes)
+        })
+        .await
+    }
+
+    /// A blob of the reference's repository, as a stream that verifies itself
+    /// against the descriptor.
+    pub async fn blob(
+        &self,
+        reference: &Reference,
+        descriptor: &Descriptor,
+    ) -> Result<BlobStream, Error> {
+        let Descriptor { digest, size, .. } = *descriptor;
+        let url = self.transport.url(reference, &format!("blobs/{digest}"))?;
+        let response = self
+            .in_time(reference, &url, self.get(reference, &url, BLOBS))
+            .await?;
+        let announced = response.content_length();
+        if let Some(actual) = announced
+            && actual != size
+        {
+            let source = if actual > size {
+                VerifyError::TooLong { digest, size }
+            } else {
+                VerifyError::TooShort {
+                    digest,
+                    size,
+                    actual,
+                }
+            };
+            return Err(Error::BlobMismatch {
+                reference: reference.clone(),
+                url: redacted(response.url()),
+                source,
+            });
+        }
+        let deadline = Instant::now() + self.blob_timeout;
+        Ok(BlobStream::new(reference, descriptor, response, deadline))
+    }
+
+    async fn resolve_by_get(&self, reference: &Reference, url: &Url) -> Result<Resolved, Error> {
+        let response = self.get(reference, url, MANIFESTS).await?;
+        let stated = stated_digest(&response);
+        let media_type = media_type(&response);
+        let bytes = body(reference, response, MAX_DOCUMENT).await?;
+        let digest = Digest::of(&bytes);
+        verify_manifest(reference, url, stated.unwrap_or(digest), &bytes)?;
+        // A page of some proxy has a digest too; better told now than when
+        // the manifest is pulled.
+        Manifest::parse(&bytes, media_type.as_deref()).map_err(|source| Error::Manifest {
+            reference: reference.clone(),
+            digest,
+            source,
+        })?;
+        Ok(Resolved {
+            digest,
+            media_type,
+            size: Some(bytes.len() as u64),
+        })
+    }
+
+    async fn get(
+        &self,
+        reference: &Reference,
+        url: &Url,
+        accept: &'static str,
+    ) -> Result<Response, Error> {
+        let (response, authorization) = self.ask(reference, Method::GET, url, accept).await?;
+        if is_ok(&response) {
+            return Ok(response);
+        }
+        Err(refusal(reference, response, authorization.with_credentials).await)
+    }
+
+    /// Sends a request with what the registry is known to ask for, and once
+    /// more when it then asks for something else.
+    async fn ask(
+        &self,
+        reference: &Reference,
+        method: Method,
+        url: &Url,
+        accept: &'static str,
+    ) -> Result<(Response, Authorization), Error> {
+        let request = |authorization: &Authorization| Request {
+            reference,
+            method: method.clone(),
+            url: url.clone(),
+            accept,
+            authorization: authorization.header.clone(),
+            form: None,
+        };
+        let first = self.authorizer.remembered(reference).await?;
+        let response = self.transport.send(request(&first)).await?;
+        // A host that was redirected to gets no credentials, whatever it asks.
+        if response.status() != StatusCode::UNAUTHORIZED || !same_origin(url, response.url()) {
+            return Ok((response, first));
+        }
+        let Some(challenge) = challenge::choose(response.headers()) else {
+            return Ok((response, first));
+        };
+        let second = self.authorizer.answer(reference, challenge).await?;
+        if second.header.is_none() || second.header == first.header {
+            return Ok((response, second));
+        }
+        let response = self.transport.send(request(&second)).await?;
+        Ok((response, second))
+    }
+
+    async fn in_time<T>(
+        &self,
+        reference: &Reference,
+        url: &Url,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let late = |_| Error::Timeout {
+            reference: reference.clone(),
+            url: redacted(url),
+        };
+        timeout(self.manifest_timeout, work).await.map_err(late)?
+    }
+}
+
+/// Whether a GET may tell more than the HEAD that was answered so.
+fn may_know_get(status: StatusCode) -> bool {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+            false
+        }
+        StatusCode::NOT_IMPLEMENTED => true,
+        status => status.is_client_error() || status.is_success(),
+    }
+}
+
+fn verify_manifest(
+    reference: &Reference,
+    url: &Url,
+    expected: Digest,
+    bytes: &[u8],
+) -> Result<(), Error> {
+    let actual = Digest::of(bytes);
+    if actual == expected {
+        return Ok(());
+    }
+    Err(Error::ManifestMismatch {
+        reference: reference.clone(),
+        url: redacted(url),
+        expected,
+        actual,
+    })
+}
+
+/// The digest in the header; one of another algorithm or shape is none.
+fn stated_digest(response: &Response) -> Option<Digest> {
+    header(response, DIGEST_HEADER)?.parse().ok()
+}
+
+/// The media type, without parameters.
+fn media_type(response: &Response) -> Option<String> {
+    let text = header(response, CONTENT_TYPE.as_str())?;
+    let kind = text.split(';').next().unwrap_or_default().trim();
+    (!kind.is_empty() && kind.len() <= MAX_MEDIA_TYPE).then(|| kind.to_owned())
+}
+
+fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+    response.headers().get(name)?.to_str().ok()
+}

@@ -1,0 +1,422 @@
+//! HTTP under the registry client: which scheme, which proxy, which redirects,
+//! how much of an answer.
+//!
+//! Redirects are followed here and not by the HTTP library, because what may
+//! be sent along (never credentials to another host) and where to (never from
+//! https down to http) is a matter of registries.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use reqwest::{Response, Url};
+
+use crate::oci::client::Settings;
+use crate::oci::error::{Error, Message, redacted, retry_after};
+use crate::oci::reference::Reference;
+
+/// The most redirects that are followed for one request.
+const MAX_REDIRECTS: usize = 8;
+/// The largest error document that is looked at, in bytes.
+const MAX_ERROR_DOCUMENT: usize = 64 << 10;
+/// The largest file of certificates, in bytes.
+const MAX_CERTIFICATES: u64 = 4 << 20;
+
+/// One request.
+pub(super) struct Request<'a> {
+    /// The image it is made for.
+    pub(super) reference: &'a Reference,
+    /// The method.
+    pub(super) method: Method,
+    /// Where to.
+    pub(super) url: Url,
+    /// The media types that are taken.
+    pub(super) accept: &'static str,
+    /// Credentials, for the host of `url` only.
+    pub(super) authorization: Option<HeaderValue>,
+    /// A form to send.
+    pub(super) form: Option<String>,
+}
+
+/// The HTTP clients and the rules about whom they may speak to. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Transport {
+    proxied: reqwest::Client,
+    direct: reqwest::Client,
+    insecure: Arc<[String]>,
+}
+
+impl Transport {
+    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
+        // Fails when the program has chosen a provider already: then that one is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let certificates = certificates(settings)?;
+        let builder = || {
+            let declined = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            reqwest::Client::builder()
+                .user_agent(concat!("almanac/", env!("CARGO_PKG_VERSION")))
+                .default_headers(HeaderMap::from_iter([declined]))
+                .redirect(reqwest::redirect::Policy::none())
+                .retry(reqwest::retry::never())
+                .referer(false)
+                .connect_timeout(settings.connect_timeout)
+                .read_timeout(settings.idle_timeout)
+                .tls_certs_merge(certificates.iter().cloned())
+        };
+        let build = |direct: bool| {
+            let configure = |builder: reqwest::ClientBuilder| match direct {
+                true => builder.no_proxy(),
+                false => builder,
+            };
+            configure(builder()).build().or_else(|error| {
+                // A machine without any trusted certificate can still speak
+                // plain http; https will fail there with its own message.
+                tracing::warn!(error = %causes(&error), "no system certificates, https will trust nobody");
+                configure(builder().tls_certs_only([])).build()
+            })
+        };
+        let setup = |error: reqwest::Error| Error::Setup {
+            problem: causes(&error),
+        };
+        Ok(Self {
+            proxied: build(false).map_err(setup)?,
+            direct: build(true).map_err(setup)?,
+            insecure: settings
+                .insecure
+                .iter()
+                .map(|name| name.to_ascii_lowercase())
+                .collect(),
+        })
+    }
+
+    /// The address of `path` under the API of the reference's registry.
+    pub(super) fn url(&self, reference: &Reference, path: &str) -> Result<Url, Error> {
+        let host = match reference.registry() {
+            // The one registry whose API has another host than its references.
+            "docker.io" => "registry-1.docker.io",
+            host => host,
+        };
+        let parse = |scheme: &str| {
+            let text = format!("{scheme}://{host}/v2/{}/{path}", reference.repository());
+            Url::parse(&text).map_err(|_| Error::Redirect {
+                reference: reference.clone(),
+                url: host.to_owned(),
+                problem: "it is no URL",
+            })
+        };
+        let secure = parse("https")?;
+        let plain = is_loopback(&secure) || self.is_insecure(host);
+        if plain { parse("http") } else { Ok(secure) }
+    }
+
+    /// Whether a request for something that began at `origin` may go to `url`:
+    /// https always, plain http only when the beginning was plain as well or
+    /// the host is a registry that is marked insecure.
+    pub(super) fn may_ask(&self, origin: &Url, url: &Url) -> Result<(), &'static str> {
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("it carries a user or password");
+        }
+        match url.scheme() {
+            "https" => Ok(()),
+            "http" if origin.scheme() == "http" || self.is_insecure(&authority(url)) => Ok(()),
+            "http" => Err("it leads from https to http"),
+            _ => Err("it is neither https nor http"),
+        }
+    }
+
+    /// Sends a request and follows redirects; an answer of any status comes
+    /// back. Credentials go to the host of the request's URL and to no other.
+    pub(super) async fn send(&self, request: Request<'_>) -> Result<Response, Error> {
+        let Request {
+            reference,
+            method,
+            url: origin,
+            ..
+        } = &request;
+        let mut url = origin.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let client = if is_loopback(&url) {
+                &self.direct
+            } else {
+                &self.proxied
+            };
+            let mut builder = client
+                .request(method.clone(), url.clone())
+                .header(ACCEPT, request.accept);
+            if let Some(authorization) = &request.authorization
+                && same_origin(origin, &url)
+            {
+                builder = builder.header(AUTHORIZATION, authorization.clone());
+            }
+            if let Some(form) = &request.form {
+                builder = builder
+                    .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+                    .body(form.clone());
+            }
+            let response = builder
+                .send()
+                .await
+                .map_err(|error| Error::of_transport(reference, &url, error))?;
+            tracing::debug!(%method, url = redacted(&url), status = response.status().as_u16(), "asked registry");
+            let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+            // A form may hold a secret, so it goes to the first address only.
+            if !is_redirect || request.form.is_some() {
+                return Ok(response);
+            }
+            url = self.redirect(reference, origin, &url, &response)?;
+        }
+        Err(Error::Redirect {
+            reference: (*reference).clone(),
+            url: redacted(origin),
+            problem: "there are too many",
+        })
+    }
+
+    fn redirect(
+        &self,
+        reference: &Reference,
+        origin: &Url,
+        from: &Url,
+        response: &Response,
+    ) -> Result<Url, Error> {
+        let refused = |problem| Error::Redirect {
+            reference: reference.clone(),
+            url: redacted(from),
+            problem,
+        };
+        let target = response.headers().get(LOCATION);
+        let target = target
+            .and_then(|target| target.to_str().ok())
+            .and_then(|target| from.join(target).ok())
+            .ok_or_else(|| refused("it names no URL"))?;
+        self.may_ask(origin, &target).map_err(refused)?;
+        Ok(target)
+    }
+
+    fn is_insecure(&self, authority: &str) -> bool {
+        self.insecure.iter().any(|name| name == authority)
+    }
+}
+
+/// The error of an answer that is no success, with the registry's own words.
+pub(super) async fn refusal(
+    reference: &Reference,
+    response: Response,
+    with_credentials: bool,
+) -> Error {
+    let status = response.status();
+    let retry_after = retry_after(response.headers(), SystemTime::now());
+    let url = redacted(response.url());
+    let body = body(reference, response, MAX_ERROR_DOCUMENT).await;
+    Error::Status {
+        reference: reference.clone(),
+        url,
+        status,
+        message: Message::parse(&body.unwrap_or_default()),
+        retry_after,
+        with_credentials,
+    }
+}
+
+/// The whole of an answer, when it has at most `limit` bytes.
+pub(super) async fn body(
+    reference: &Reference,
+    mut response: Response,
+    limit: usize,
+) -> Result<Bytes, Error> {
+    let url = response.url().clone();
+    let too_large = || Error::TooLarge {
+        reference: reference.clone(),
+        url: redacted(&url),
+        limit,
+    };
+    if response
+        .content_length()
+        .is_some_and(|length| length > limit as u64)
+    {
+        return Err(too_large());
+    }
+    let mut bytes = BytesMut::new();
+    loop {
+        let chunk = response.chunk().await;
+        match chunk.map_err(|error| Error::of_transport(reference, &url, error))? {
+            None => return Ok(bytes.freeze()),
+            Some(chunk) if chunk.len() > limit - bytes.len() => return Err(too_large()),
+            Some(chunk) => bytes.extend_from_slice(&chunk),
+        }
+    }
+}
+
+/// Whether the answer is a plain success with a body.
+pub(super) fn is_ok(response: &Response) -> bool {
+    response.status() == StatusCode::OK
+}
+
+/// Whether both URLs are of one scheme, host and port.
+pub(super) fn same_origin(one: &Url, other: &Url) -> bool {
+    one.scheme() == other.scheme()
+        && one.host_str() == other.host_str()
+        && one.port_or_known_default() == other.port_or_known_default()
+}
+
+fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || address
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+fn certificates(settings: &Settings) -> Result<Vec<reqwest::Certificate>, Error> {
+    let mut all = Vec::new();
+    for path in &settings.ca_files {
+        let setup = |problem: String| Error::Setup {
+            problem: format!("certificates {}: {problem}", path.display()),
+        };
+        let size = std::fs::metadata(path)
+            .map_err(|error| setup(error.to_string()))?
+            .len();
+        if size > MAX_CERTIFICATES {
+            return Err(setup(format!("larger than {MAX_CERTIFICATES} bytes")));
+        }
+        let pem = std::fs::read(path).map_err(|error| setup(error.to_string()))?;
+        let found =
+            reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| setup(causes(&error)))?;
+        if found.is_empty() {
+            return Err(setup("there is none in it".into()));
+        }
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+/// An error with what it came from, on one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text = format!("{text}: {error}");
+        next = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transport(insecure: &[&str]) -> Transport {
+        Transport::new(&Settings {
+            insecure: insecure.iter().map(|name| (*name).to_owned()).collect(),
+            ..Settings::default()
+        })
+        .unwrap()
+    }
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[test]
+    fn only_loopback_and_named_registries_are_spoken_to_in_plain() {
+        let transport = transport(&["Registry.example:5000", "plain.example"]);
+        for (image, begin) in [
+            ("quay.io/a", "https://quay.io/v2/a/x"),
+            (
+                "docker.io/library/a",
+                "https://registry-1.docker.io/v2/library/a/x",
+            ),
+            (
+                "registry.example:5000/a",
+                "http://registry.example:5000/v2/a/x",
+            ),
+            (
+                "registry.example:5001/a",
+                "https://registry.example:5001/v2/a/x",
+            ),
+            ("registry.example/a", "https://registry.example/v2/a/x"),
+            ("plain.example/a", "http://plain.example/v2/a/x"),
+            ("localhost:443/a", "http://localhost:443/v2/a/x"),
+            ("127.0.0.1:5000/a", "http://127.0.0.1:5000/v2/a/x"),
+            ("127.1.2.3/a", "http://127.1.2.3/v2/a/x"),
+            ("[::1]:5000/a", "http://[::1]:5000/v2/a/x"),
+            ("localhost.example/a", "https://localhost.example/v2/a/x"),
+            ("10.0.0.1/a", "https://10.0.0.1/v2/a/x"),
+        ] {
+            let url = transport.url(&image.parse().unwrap(), "x").unwrap();
+            assert_eq!(url.as_str(), begin);
+        }
+    }
+
+    #[test]
+    fn a_redirect_never_leads_down_to_plain_http() {
+        let transport = transport(&["plain.example"]);
+        let origin = url("https://quay.io/v2/");
+        assert!(
+            transport
+                .may_ask(&origin, &url("https://cdn.example/x?sig=1"))
+                .is_ok()
+        );
+        assert!(
+            transport
+                .may_ask(&origin, &url("http://plain.example/x"))
+                .is_ok()
+        );
+        assert!(
+            transport
+                .may_ask(&url("http://127.0.0.1/"), &url("http://127.0.0.1:1/"))
+                .is_ok()
+        );
+        for bad in [
+            "http://cdn.example/x",
+            "http://127.0.0.1/x",
+            "ftp://cdn.example/x",
+            "file:///etc/passwd",
+            "https://me:secret@cdn.example/x",
+        ] {
+            assert!(transport.may_ask(&origin, &url(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn another_port_or_scheme_is_another_origin() {
+        let one = url("https://quay.io/a");
+        assert!(same_origin(&one, &url("https://quay.io:443/b?c")));
+        for other in [
+            "http://quay.io/a",
+            "https://quay.io:8443/a",
+            "https://cdn.quay.io/a",
+        ] {
+            assert!(!same_origin(&one, &url(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn certificates_that_are_none_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for content in [None, Some(""), Some("no pem")] {
+            let path = folder.path().join("ca.pem");
+            if let Some(content) = content {
+                std::fs::write(&path, content).unwrap();
+            }
+            let settings = Settings {
+                ca_files: vec![path],
+                ..Settings::default()
+            };
+            let error = Transport::new(&settings).err().unwrap().to_string();
+            assert!(error.contains("ca.pem"), "{error}");
+        }
+    }
+}

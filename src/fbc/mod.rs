@@ -2,4 +2,6 @@
 pub mod blob;
 pub mod message;
 pub mod problem;
+pub mod pullspec;
+pub mod semver;
 pub mod typed;

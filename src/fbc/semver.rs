@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 mod range;
 
-pub use range::{Range, RangeError};
+pub use range::{MAX_RANGE, Range, RangeError};
 
 /// The longest version that is read, in bytes.
 pub const MAX_VERSION: usize = 1_024;

@@ -6,7 +6,7 @@
 use super::{Version, VersionError};
 
 /// The longest range that is read, in bytes.
-pub const MAX_RANGE: usize = 4_096;
+pub const MAX_RANGE: usize = 1_024;
 
 /// A range of versions.
 #[derive(Clone, Debug)]

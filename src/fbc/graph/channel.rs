@@ -107,7 +107,9 @@ fn check_entries(located: &Located<ChannelBlob>, names: &Names<'_>, report: &mut
         if !entry.skip_range.is_empty()
             && let Err(error) = Range::parse(&entry.skip_range)
         {
-            let text = format!("has a skipRange that cannot be read: {error}");
+            let text = format!(
+                "has a skipRange that cannot be read: {error}; write it like \">=1.0.0 <2.0.0\""
+            );
             report.error(Code::SkipRangeInvalid, about, located, &text);
         }
     }

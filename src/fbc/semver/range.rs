@@ -31,10 +31,7 @@ pub enum RangeError {
     #[error("{0:?} in the range has no version")]
     NoVersion(String),
     /// An operator (named first) that ranges do not have.
-    #[error(
-        "{0:?} in {1:?} is no operator of ranges: those are =, ==, !, !=, >, >=, < and <=, \
-         with a space between comparisons"
-    )]
+    #[error("{0:?} in {1:?} is no operator of ranges (those are =, ==, !, !=, >, >=, < and <=)")]
     Operator(String, String),
     /// A version that cannot be read, in the comparison named.
     #[error("{comparison:?} in the range: {source}")]
@@ -355,8 +352,8 @@ mod tests {
             ),
             (
                 "<v0.2.0",
-                "\"<v\" in \"<v0.2.0\" is no operator of ranges: those are =, ==, !, !=, >, >=, \
-                 < and <=, with a space between comparisons",
+                "\"<v\" in \"<v0.2.0\" is no operator of ranges (those are =, ==, !, !=, >, >=, < \
+                 and <=)",
             ),
         ] {
             assert_eq!(Range::parse(range).unwrap_err().to_string(), message);

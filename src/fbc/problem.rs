@@ -172,6 +172,8 @@ codes! {
     DeprecationUnknown = "deprecation-unknown",
     /// Two deprecations of one thing.
     DeprecationDuplicate = "deprecation-duplicate",
+    /// Further findings that are not listed.
+    ProblemsOmitted = "problems-omitted",
 }
 
 impl fmt::Display for Code {

@@ -1,0 +1,123 @@
+//! The bundles of a package: whether each is named, pullable and in a channel,
+//! and whether their versions tell them apart. What their properties say was
+//! checked when they were read.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::super::blob::{Blobs, BundleBlob, Located};
+use super::super::problem::Code;
+use super::super::semver::check_release;
+use super::Group;
+use super::report::{About, Report, list, quoted};
+
+/// Checks the bundles of a package.
+pub(super) fn check(blobs: &Blobs, group: &Group<'_>, report: &mut Report<'_>) {
+    let in_channels: HashSet<&str> = group
+        .channels
+        .iter()
+        .flat_map(|index| &blobs.channels[*index].blob.entries)
+        .map(|entry| entry.name.as_str())
+        .collect();
+    // In the order of the text, so that the report does not hang on chance.
+    let mut versions: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for index in &group.bundles {
+        let located = &blobs.bundles[*index];
+        let blob = &located.blob;
+        let about = About::Bundle(&blob.name);
+        if blob.name.is_empty() {
+            let text = "has no name; give it one";
+            report.error(Code::BundleNameMissing, about, located, text);
+        } else if !in_channels.contains(blob.name.as_str()) {
+            let text = "is in no channel; add an entry for it or remove it";
+            report.error(Code::BundleNotInChannel, about, located, text);
+        }
+        // A malformed blob has lost fields that it may have had.
+        if blob.defects.iter().any(|d| d.code == Code::BlobMalformed) {
+            continue;
+        }
+        if !blob.has_image && !blob.has_objects {
+            let text = "has neither an image nor objects; set its \"image\"";
+            report.error(Code::BundleImageMissing, about, located, text);
+        }
+        if blob.version.is_empty() || has_bad_version(blob) {
+            continue;
+        }
+        if check_version(located, group.name, report) {
+            let key = (blob.version.as_str(), blob.release.as_str());
+            versions.entry(key).or_default().push(*index);
+        }
+    }
+    for ((version, release), bundles) in versions {
+        check_distinct(blobs, version, release, &bundles, report);
+    }
+}
+
+/// Whether the version was found to be bad when the bundle was read.
+fn has_bad_version(blob: &BundleBlob) -> bool {
+    (blob.defects.iter()).any(|defect| defect.code == Code::VersionInvalid)
+}
+
+/// Checks a version with its release; `false` when it has no use.
+fn check_version(located: &Located<BundleBlob>, package: &str, report: &mut Report<'_>) -> bool {
+    let blob = &located.blob;
+    let about = About::Bundle(&blob.name);
+    if blob.release.is_empty() {
+        return true;
+    }
+    if let Err(error) = check_release(&blob.release) {
+        let text = format!(
+            "has a release {} that cannot be read: {error}",
+            quoted(&blob.release)
+        );
+        report.error(Code::VersionInvalid, about, located, &text);
+        return false;
+    }
+    if blob.version.contains('+') {
+        let text = format!(
+            "has a release, {}, and a build in its version {}; keep one of the two",
+            quoted(&blob.release),
+            quoted(&blob.version)
+        );
+        report.error(Code::VersionInvalid, about, located, &text);
+    }
+    let wanted = format!("{package}-v{}-{}", blob.version, blob.release);
+    if !blob.name.is_empty() && blob.name != wanted {
+        let text = format!(
+            "does not have the name that its version and release ask for; name it {}",
+            quoted(&wanted)
+        );
+        report.error(Code::ReleaseNameMismatch, about, located, &text);
+    }
+    true
+}
+
+/// Reports bundles of different names that have one version.
+fn check_distinct(
+    blobs: &Blobs,
+    version: &str,
+    release: &str,
+    bundles: &[usize],
+    report: &mut Report<'_>,
+) {
+    let names: BTreeSet<&str> = bundles
+        .iter()
+        .map(|index| blobs.bundles[*index].blob.name.as_str())
+        .collect();
+    let [_, second, ..] = bundles else { return };
+    if names.len() < 2 {
+        return;
+    }
+    let release = if release.is_empty() {
+        String::new()
+    } else {
+        format!(" and release {}", quoted(release))
+    };
+    let names: Vec<&str> = names.into_iter().collect();
+    let text = format!(
+        "has version {}{release} more than once, in the bundles {}; give each its own",
+        quoted(version),
+        list(&names)
+    );
+    let place = report.place(&blobs.bundles[*second]);
+    report.error_at(Code::VersionDuplicate, About::Package, place, &text);
+}

@@ -1,0 +1,244 @@
+//! The graph of a catalog: packages, their channels, the entries of those and
+//! the bundles behind them, built from blobs and checked with the rules of
+//! `opm validate`, but with every finding of every package in one run. A
+//! package with an error is left out of the graph and does not touch the
+//! others.
+//!
+//! What a blob says wrongly by itself (a version, an image, a property) was
+//! found when it was read and is only passed on here as a problem.
+
+mod bundle;
+mod channel;
+mod deprecation;
+mod package;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+pub use report::{MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE};
+
+use super::blob::{Blobs, Located};
+use super::problem::{Code, Problem};
+use report::{About, Report};
+
+/// What can be asked about a catalog: the packages that are in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    /// The packages without errors, sorted by name.
+    pub packages: Vec<Package>,
+    /// The names of the packages left out for their errors, sorted.
+    pub quarantined: Vec<String>,
+}
+
+/// A package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Its name, a DNS label.
+    pub name: String,
+    /// Which meta of the catalog its `olm.package` blob is.
+    pub meta: u32,
+    /// Its `olm.package` blob, as an index in [`Blobs::packages`].
+    pub blob: usize,
+    /// Its default channel, as an index in `channels`.
+    pub default_channel: usize,
+    /// Its channels (one at least), sorted by name.
+    pub channels: Vec<Channel>,
+    /// Why it is deprecated, when it is.
+    pub deprecation: Option<String>,
+    /// Why bundles of it are deprecated, by their index in
+    /// [`Blobs::bundles`].
+    pub deprecated_bundles: BTreeMap<usize, String>,
+}
+
+/// A channel of a package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Its name.
+    pub name: String,
+    /// The entry that nothing replaces or skips, as an index in `entries`.
+    pub head: usize,
+    /// Its entries (one at least), sorted by name.
+    pub entries: Vec<Entry>,
+    /// Why it is deprecated, when it is.
+    pub deprecation: Option<String>,
+}
+
+/// An entry of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, which is its bundle's.
+    pub name: String,
+    /// Its bundle, as an index in [`Blobs::bundles`].
+    pub bundle: usize,
+    /// The entry it replaces, which the channel may lack, or empty.
+    pub replaces: String,
+    /// The entries it skips, in the blob's order. The channel may lack them.
+    pub skips: Vec<String>,
+    /// The range of versions it skips, or empty.
+    pub skip_range: String,
+}
+
+/// Builds the graph of a catalog and says what is wrong with it. `files` are
+/// the paths of the catalog's files in their order.
+///
+/// Problems come package by package, sorted by name, those of blobs without a
+/// package first. There are at most [`MAX_PROBLEMS_PER_PACKAGE`] of a package
+/// and [`MAX_PROBLEMS`] in all, and then one that counts the rest.
+pub fn build(blobs: &Blobs, files: &[String]) -> (Graph, Vec<Problem>) {
+    let mut graph = Graph::default();
+    let mut report = Report::new(files);
+    for group in groups(blobs) {
+        report.begin(group.name);
+        group.defects(blobs, &mut report);
+        if group.name.is_empty() {
+            group.nameless(blobs, &mut report);
+        } else if group.packages.is_empty() {
+            group.unknown(blobs, &mut report);
+        } else {
+            let package = package::check(blobs, &group, &mut report);
+            match package.filter(|_| !report.failed()) {
+                Some(package) => graph.packages.push(package),
+                None => graph.quarantined.push(group.name.to_owned()),
+            }
+        }
+        report.end();
+    }
+    (graph, report.into_problems())
+}
+
+/// The blobs that name one package, as indices.
+struct Group<'a> {
+    name: &'a str,
+    packages: Vec<usize>,
+    channels: Vec<usize>,
+    bundles: Vec<usize>,
+    deprecations: Vec<usize>,
+}
+
+/// The groups of a catalog, sorted by name; first the one of the blobs that
+/// name no package.
+fn groups(blobs: &Blobs) -> Vec<Group<'_>> {
+    let mut grouping = Grouping::default();
+    for (index, located) in blobs.packages.iter().enumerate() {
+        grouping.of(&located.blob.name).packages.push(index);
+    }
+    for (index, located) in blobs.channels.iter().enumerate() {
+        grouping.of(&located.blob.package).channels.push(index);
+    }
+    for (index, located) in blobs.bundles.iter().enumerate() {
+        grouping.of(&located.blob.package).bundles.push(index);
+    }
+    for (index, located) in blobs.deprecations.iter().enumerate() {
+        grouping.of(&located.blob.package).deprecations.push(index);
+    }
+    let mut groups = grouping.groups;
+    groups.sort_unstable_by_key(|group| group.name);
+    groups
+}
+
+#[derive(Default)]
+struct Grouping<'a> {
+    numbers: HashMap<&'a str, usize>,
+    groups: Vec<Group<'a>>,
+}
+
+impl<'a> Grouping<'a> {
+    fn of(&mut self, name: &'a str) -> &mut Group<'a> {
+        let number = *self.numbers.entry(name).or_insert(self.groups.len());
+        if number == self.groups.len() {
+            self.groups.push(Group {
+                name,
+                packages: Vec::new(),
+                channels: Vec::new(),
+                bundles: Vec::new(),
+                deprecations: Vec::new(),
+            });
+        }
+        &mut self.groups[number]
+    }
+}
+
+impl Group<'_> {
+    /// Passes on what the blobs say wrongly by themselves.
+    fn defects(&self, blobs: &Blobs, report: &mut Report<'_>) {
+        for located in self.packages.iter().map(|index| &blobs.packages[*index]) {
+            report.defects(About::Package, located, &located.blob.defects);
+        }
+        for located in self.channels.iter().map(|index| &blobs.channels[*index]) {
+            let about = About::Channel(&located.blob.name);
+            report.defects(about, located, &located.blob.defects);
+        }
+        for located in self.bundles.iter().map(|index| &blobs.bundles[*index]) {
+            let about = About::Bundle(&located.blob.name);
+            report.defects(about, located, &located.blob.defects);
+        }
+        for index in &self.deprecations {
+            let located = &blobs.deprecations[*index];
+            report.defects(About::Deprecations, located, &located.blob.defects);
+        }
+    }
+
+    /// Reports the blobs that name no package, one by one: they have nothing
+    /// to do with each other.
+    fn nameless(&self, blobs: &Blobs, report: &mut Report<'_>) {
+        for index in &self.packages {
+            let text = "has no name; give it one";
+            let located = &blobs.packages[*index];
+            report.error(Code::PackageNameMissing, About::Package, located, text);
+        }
+        let text = "names no package; set its \"package\"";
+        for located in self.channels.iter().map(|index| &blobs.channels[*index]) {
+            let about = About::Channel(&located.blob.name);
+            report.error(Code::PackageUnknown, about, located, text);
+        }
+        for located in self.bundles.iter().map(|index| &blobs.bundles[*index]) {
+            let about = About::Bundle(&located.blob.name);
+            report.error(Code::BundlePackageMissing, about, located, text);
+        }
+        for index in &self.deprecations {
+            let located = &blobs.deprecations[*index];
+            let text = "name no package; set their \"package\"";
+            report.error(Code::DeprecationInvalid, About::Deprecations, located, text);
+        }
+    }
+
+    /// Reports a package that is only named, once for all its blobs.
+    fn unknown(&self, blobs: &Blobs, report: &mut Report<'_>) {
+        let mut named_by = Vec::new();
+        for (count, kind) in [
+            (self.channels.len(), "channel"),
+            (self.bundles.len(), "bundle"),
+            (self.deprecations.len(), "olm.deprecations blob"),
+        ] {
+            match count {
+                0 => {}
+                1 => named_by.push(format!("1 {kind}")),
+                _ => named_by.push(format!("{count} {kind}s")),
+            }
+        }
+        let text = format!(
+            "has no olm.package blob, but is named by {}; add the blob or correct their \"package\"",
+            named_by.join(", ")
+        );
+        let places = [
+            first(&self.channels, &blobs.channels, report),
+            first(&self.bundles, &blobs.bundles, report),
+            first(&self.deprecations, &blobs.deprecations, report),
+        ];
+        let place = places.into_iter().flatten().min_by_key(|(meta, _)| *meta);
+        let place = place.map(|(_, place)| place);
+        report.error_at(Code::PackageUnknown, About::Package, place, &text);
+    }
+}
+
+/// Number and place of the first of some blobs.
+fn first<T>(
+    indices: &[usize],
+    blobs: &[Located<T>],
+    report: &Report<'_>,
+) -> Option<(u32, super::problem::Place)> {
+    let located = &blobs[*indices.first()?];
+    Some((located.meta, report.place(located)?))
+}

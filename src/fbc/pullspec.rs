@@ -1,0 +1,368 @@
+//! Whether a text can be pulled as an image: the grammar of the container
+//! tools' references, with their shortcuts (`busybox` is
+//! `docker.io/library/busybox`). Nothing is resolved and nothing kept; the
+//! references that almanac pulls itself are another module's.
+
+/// The longest pull spec that is read, in bytes.
+pub const MAX_PULL_SPEC: usize = 1_024;
+
+/// The longest path of a repository, in bytes, with the `library/` that short
+/// names stand for.
+const MAX_REPOSITORY: usize = 255;
+
+/// The longest tag, in bytes.
+const MAX_TAG: usize = 128;
+
+const DEFAULT_DOMAIN: &str = "docker.io";
+const LEGACY_DEFAULT_DOMAIN: &str = "index.docker.io";
+const SHORT_PREFIX: &str = "library/";
+
+/// Why a text is no pull spec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PullSpecError {
+    /// An empty text.
+    #[error("the pull spec is empty")]
+    Empty,
+    /// More than [`MAX_PULL_SPEC`] bytes.
+    #[error("a pull spec of {0} bytes is longer than {MAX_PULL_SPEC}")]
+    TooLong(usize),
+    /// 64 hexadecimal digits and nothing else.
+    #[error(
+        "pull spec {0:?} is only the digits of a digest; write the repository, '@sha256:' and \
+         the digits"
+    )]
+    OnlyDigits(String),
+    /// A registry that is no host with an optional port.
+    #[error("pull spec {spec:?} has no valid registry: {registry:?} is no host[:port]")]
+    Registry {
+        /// The pull spec.
+        spec: String,
+        /// What stands before its first slash.
+        registry: String,
+    },
+    /// A repository with upper-case letters.
+    #[error("pull spec {spec:?} has upper-case letters in its repository {repository:?}")]
+    UpperCase {
+        /// The pull spec.
+        spec: String,
+        /// Its repository.
+        repository: String,
+    },
+    /// A repository that does not consist of names with slashes between.
+    #[error("pull spec {spec:?} has no valid repository: {repository:?}")]
+    Repository {
+        /// The pull spec.
+        spec: String,
+        /// Its repository.
+        repository: String,
+    },
+    /// A repository of more than 255 bytes.
+    #[error("pull spec {0:?} has a repository of more than {MAX_REPOSITORY} bytes")]
+    RepositoryTooLong(String),
+    /// A tag that is none.
+    #[error("pull spec {spec:?} has no valid tag behind ':': {tag:?}")]
+    Tag {
+        /// The pull spec.
+        spec: String,
+        /// What stands behind the colon.
+        tag: String,
+    },
+    /// A digest that is none.
+    #[error("pull spec {spec:?} has no valid digest behind '@': {digest:?}")]
+    Digest {
+        /// The pull spec.
+        spec: String,
+        /// What stands behind the `@`.
+        digest: String,
+    },
+}
+
+/// Checks a pull spec: `[registry/]repository[:tag][@digest]`.
+///
+/// ```
+/// use almanac::fbc::pullspec::check;
+///
+/// assert!(check("quay.io/x/y:v1").is_ok());
+/// assert!(check("busybox").is_ok());
+/// assert!(check("quay.io/X/y:v1").is_err());
+/// ```
+pub fn check(spec: &str) -> Result<(), PullSpecError> {
+    if spec.is_empty() {
+        return Err(PullSpecError::Empty);
+    }
+    if spec.len() > MAX_PULL_SPEC {
+        return Err(PullSpecError::TooLong(spec.len()));
+    }
+    if spec.len() == 64 && spec.bytes().all(is_lower_hex) {
+        return Err(PullSpecError::OnlyDigits(spec.to_owned()));
+    }
+    let (registry, rest) = split_registry(spec);
+    let (rest, digest) = match rest.split_once('@') {
+        Some((rest, digest)) => (rest, Some(digest)),
+        None => (rest, None),
+    };
+    let (repository, tag) = match rest.split_once(':') {
+        Some((repository, tag)) => (repository, Some(tag)),
+        None => (rest, None),
+    };
+    check_repository(spec, registry, repository)?;
+    if let Some(tag) = tag
+        && !is_tag(tag)
+    {
+        return Err(PullSpecError::Tag {
+            spec: spec.to_owned(),
+            tag: tag.to_owned(),
+        });
+    }
+    if let Some(digest) = digest
+        && !is_digest(digest)
+    {
+        return Err(PullSpecError::Digest {
+            spec: spec.to_owned(),
+            digest: digest.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// What stands before the first slash is a registry when it cannot be part of
+/// a repository: `localhost`, or with a dot, a colon or an upper-case letter.
+fn split_registry(spec: &str) -> (Option<&str>, &str) {
+    match spec.split_once('/') {
+        Some((first, rest))
+            if first == "localhost"
+                || first.contains(['.', ':'])
+                || first.chars().any(char::is_uppercase) =>
+        {
+            (Some(first), rest)
+        }
+        _ => (None, spec),
+    }
+}
+
+fn check_repository(
+    spec: &str,
+    registry: Option<&str>,
+    repository: &str,
+) -> Result<(), PullSpecError> {
+    if repository.chars().any(char::is_uppercase) {
+        return Err(PullSpecError::UpperCase {
+            spec: spec.to_owned(),
+            repository: repository.to_owned(),
+        });
+    }
+    // The grammar lets a name such as `a_b.c` stand first, though it is no host.
+    if let Some(registry) = registry
+        && !is_registry(registry)
+        && !is_component(registry)
+    {
+        return Err(PullSpecError::Registry {
+            spec: spec.to_owned(),
+            registry: registry.to_owned(),
+        });
+    }
+    if !repository.split('/').all(is_component) {
+        return Err(PullSpecError::Repository {
+            spec: spec.to_owned(),
+            repository: repository.to_owned(),
+        });
+    }
+    let docker = matches!(
+        registry,
+        None | Some(DEFAULT_DOMAIN | LEGACY_DEFAULT_DOMAIN)
+    );
+    let prefix = if docker && !repository.contains('/') {
+        SHORT_PREFIX.len()
+    } else {
+        0
+    };
+    if prefix + repository.len() > MAX_REPOSITORY {
+        return Err(PullSpecError::RepositoryTooLong(spec.to_owned()));
+    }
+    Ok(())
+}
+
+/// A host name, or an IPv6 address in brackets, with an optional port.
+fn is_registry(text: &str) -> bool {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let Some((address, behind)) = rest.split_once(']') else {
+            return false;
+        };
+        let good = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
+        if address.is_empty() || !address.bytes().all(good) {
+            return false;
+        }
+        match behind.strip_prefix(':') {
+            None => return behind.is_empty(),
+            port => (None, port),
+        }
+    } else {
+        match text.split_once(':') {
+            Some((host, port)) => (Some(host), Some(port)),
+            None => (Some(text), None),
+        }
+    };
+    host.is_none_or(|host| host.split('.').all(is_host_label))
+        && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn is_host_label(label: &str) -> bool {
+    !label.is_empty()
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+        && label
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Letters and digits, with `.`, `_`, `__` or any number of `-` between.
+fn is_component(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_between =
+        |run: &[u8]| matches!(run, b"." | b"_" | b"__") || run.iter().all(|byte| *byte == b'-');
+    let bytes = text.as_bytes();
+    matches!((bytes.first(), bytes.last()), (Some(first), Some(last))
+        if is_inner(*first) && is_inner(*last))
+        && bytes
+            .split(|byte| is_inner(*byte))
+            .all(|run| run.is_empty() || is_between(run))
+}
+
+fn is_tag(text: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let bytes = text.as_bytes();
+    bytes.len() <= MAX_TAG
+        && bytes.first().is_some_and(|first| is_word(*first))
+        && bytes
+            .iter()
+            .all(|byte| is_word(*byte) || matches!(byte, b'.' | b'-'))
+}
+
+/// An algorithm that the tools know, and as many digits as it has.
+fn is_digest(text: &str) -> bool {
+    let Some((algorithm, digits)) = text.split_once(':') else {
+        return false;
+    };
+    let length = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ => return false,
+    };
+    digits.len() == length && digits.bytes().all(is_lower_hex)
+}
+
+fn is_lower_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn digits(count: usize) -> String {
+        "a".repeat(count)
+    }
+
+    #[test]
+    fn pull_specs_with_and_without_shortcuts_are_accepted() {
+        for good in [
+            "busybox",
+            "busybox:1",
+            "x/y",
+            "localhost/x",
+            "localhost:5000/x:1",
+            "quay.io/x/y",
+            "quay.io/x/y:v1",
+            &format!("quay.io/x/y@sha256:{}", digits(64)),
+            &format!("quay.io/x/y:v1@sha256:{}", digits(64)),
+            &format!("quay.io/x/y@sha512:{}", digits(128)),
+            "Quay.io/x/y",
+            "REGISTRY/x/y",
+            "[::1]:5000/x",
+            "[fe80::1]/x",
+            "quay.io/a.b/c_d/e__f/g---h",
+            "a_b.c/x:tag",
+            "x:Tag_1.2-3",
+            "127.0.0.1/x",
+            "docker.io/x",
+            &format!("quay.io/{}", digits(255)),
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pull_spec_is_refused() {
+        for bad in [
+            "",
+            " ",
+            "oci://quay.io/x/y:v1",
+            "quay.io/x y",
+            "quay.io/x/y@",
+            "quay.io/x/y:",
+            "quay.io/x/y:v1+1",
+            "quay.io/",
+            "quay.io//x",
+            "/x",
+            "x/",
+            "-x/y",
+            "quay.io/-x",
+            "quay.io/x-",
+            "quay.io/x..y",
+            "quay.io/x___y",
+            "quay.io/x._y",
+            "quay.io:/x",
+            "quay.io:a/x",
+            "-quay.io/x",
+            "[::1/x",
+            "[]/x",
+            "[::1]x/y",
+            "x:.tag",
+            "é",
+            &format!("x:{}", digits(129)),
+            &format!("x@sha256:{}", digits(63)),
+            &format!("x@sha256:{}", "A".repeat(64)),
+            &format!("x@md5:{}", digits(32)),
+            &format!("x@sha256:{}@sha256:{}", digits(64), digits(64)),
+            &format!("quay.io/{}", digits(256)),
+            &digits(64),
+            &digits(255),
+            &"a/".repeat(1_000),
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn upper_case_in_the_repository_has_its_own_text() {
+        for bad in ["quay.io/X/y:v1", "Quay.io/X/y:v1", "Busybox"] {
+            assert!(
+                matches!(check(bad), Err(PullSpecError::UpperCase { .. })),
+                "{bad}"
+            );
+        }
+        assert_eq!(
+            check("quay.io/X/y:v1").unwrap_err().to_string(),
+            "pull spec \"quay.io/X/y:v1\" has upper-case letters in its repository \"X/y\""
+        );
+    }
+
+    #[test]
+    fn digits_alone_have_their_own_text() {
+        assert!(matches!(
+            check(&digits(64)),
+            Err(PullSpecError::OnlyDigits(_))
+        ));
+        assert!(check(&digits(63)).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn checking_never_panics(text in "[a-zA-Z0-9.:/@_\\[\\]-]{0,40}|\\PC{0,40}") {
+            let _ = check(&text);
+        }
+    }
+}

@@ -1,7 +1,26 @@
-//! almanac.
+//! almanac follows operator catalogs by digest and serves them.
+//!
+//! The modules, in the order of the data:
+//!
+//! - [`digest`], [`name`], [`proto`], [`map`]: small things that all use.
+//! - [`oci`] speaks to registries and reads layouts, [`unpack`] turns layers
+//!   into files, [`fbc`] turns files into metas, a graph and problems. None of
+//!   them knows the others.
+//! - [`store`] keeps revisions in SQLite and files, [`snapshot`] opens one for
+//!   serving.
+//! - [`ingest`] follows the sources and makes revisions, [`serve`] answers
+//!   clients. They meet in [`snapshot`].
+//!
+//! `tests/it/architecture.rs` holds these directions; docs/ARCHITECTURE.md
+//! tells why.
+
 pub mod digest;
 pub mod fbc;
+pub mod ingest;
+pub mod map;
 pub mod name;
 pub mod oci;
 pub mod proto;
+pub mod snapshot;
+pub mod store;
 pub mod unpack;

@@ -49,7 +49,8 @@ impl<T> Located<T> {
 pub struct Defect {
     /// What kind of defect.
     pub code: Code,
-    /// What is wrong, as the end of a sentence that begins with the blob.
+    /// What is wrong, as the rest of a sentence that begins with the blob: it
+    /// starts with a verb.
     pub message: String,
 }
 

@@ -35,7 +35,7 @@ pub fn read(blob: &Object<'_>, name: &str, package: &str, messages: &mut Vec<u8>
             defects.push(Defect {
                 code,
                 message: format!(
-                    "property {number} of type {:?} is invalid: {message}",
+                    "has property {number} of type {:?} with an invalid value: {message}",
                     property.kind.0
                 ),
             });
@@ -234,7 +234,7 @@ impl<'a> Known<'a> {
             defects.push(Defect {
                 code: Code::PackagePropertyCount,
                 message: format!(
-                    "it must have exactly one property of type \"olm.package\", and has {}",
+                    "must have exactly one property of type \"olm.package\", and has {}",
                     self.packages.len()
                 ),
             });
@@ -244,7 +244,7 @@ impl<'a> Known<'a> {
             defects.push(Defect {
                 code: Code::PackagePropertyMismatch,
                 message: format!(
-                    "its \"olm.package\" property names the package {:?}",
+                    "has an \"olm.package\" property that names the package {:?}",
                     property.package_name.0
                 ),
             });
@@ -253,7 +253,7 @@ impl<'a> Known<'a> {
             defects.push(Defect {
                 code: Code::VersionInvalid,
                 message: format!(
-                    "its version {:?} is not a semantic version: {error}",
+                    "has the version {:?}, which is not a semantic version: {error}",
                     property.version.0
                 ),
             });
@@ -266,15 +266,15 @@ fn check_images(image: &Text<'_>, related: &[RelatedImage<'_>], defects: &mut Ve
         if let Err(error) = pullspec::check(spec) {
             defects.push(Defect {
                 code: Code::ImageInvalid,
-                message: format!("{what} {spec:?} is not a pull spec: {error}"),
+                message: format!("has {what} {spec:?}, which is not a pull spec: {error}"),
             });
         }
     };
     if !image.is_empty() {
-        check("its image", &image.0);
+        check("the image", &image.0);
     }
     for related in related.iter().filter(|related| !related.image.is_empty()) {
-        check("its related image", &related.image.0);
+        check("the related image", &related.image.0);
     }
 }
 

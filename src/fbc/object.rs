@@ -53,7 +53,7 @@ impl<'a> Object<'a> {
                 let error = error.split(" at line ").next().unwrap_or_default();
                 defects.push(Defect {
                     code: Code::BlobMalformed,
-                    message: format!("its {key:?} is malformed: {error}"),
+                    message: format!("has a malformed {key:?}: {error}"),
                 });
                 T::default()
             }

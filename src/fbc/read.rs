@@ -347,7 +347,7 @@ fn read_package(object: &Object<'_>, name: &str, messages: &mut Vec<u8>) -> (Pac
     {
         defects.push(Defect {
             code: Code::PackageIconInvalid,
-            message: "its icon's \"base64data\" is not base64".into(),
+            message: "has an icon whose \"base64data\" is not base64".into(),
         });
     }
     let start = messages.len();

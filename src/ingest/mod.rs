@@ -1,1 +1,4 @@
 //! ingest
+mod ordered;
+mod source;
+pub use source::{Source, SourceError};

@@ -370,16 +370,13 @@ fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
         if error.is::<rustls::Error>() {
             return true;
         }
-        // An I/O error hides the error it wraps behind that one's own source.
-        let wrapped = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref);
-        if let Some(wrapped) = wrapped
-            && wrapped.is::<rustls::Error>()
-        {
-            return true;
-        }
-        next = error.source();
+        // An I/O error names as its source what the error inside it names,
+        // and so hides that error itself.
+        let io_error = error.downcast_ref::<std::io::Error>();
+        next = match io_error.and_then(std::io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
     }
     false
 }

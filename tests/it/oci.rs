@@ -653,6 +653,20 @@ async fn a_redirect_to_something_else_than_http_is_not_followed() {
 }
 
 #[tokio::test]
+async fn clones_of_a_client_work_side_by_side() {
+    let (registry, reference, digest) = registry().await;
+    registry.misbehave(|behaviour| behaviour.access = Access::AnonymousToken);
+    let client = client();
+    let tasks = (0..8).map(|_| {
+        let (client, reference) = (client.clone(), reference.clone());
+        tokio::spawn(async move { client.manifest(&reference, &digest).await })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        assert_eq!(Digest::of(&task.await.unwrap().unwrap()), digest);
+    }
+}
+
+#[tokio::test]
 async fn a_registry_that_behaves_again_is_believed_again() {
     let (registry, reference, digest) = registry().await;
     let client = client();

@@ -226,7 +226,8 @@ fn match_length(key: &str, registry: &str, repository: &str) -> Option<usize> {
         path => path,
     };
     let hub = |name: &str| DOCKER_HUB.iter().any(|hub| name.eq_ignore_ascii_case(hub));
-    if !host.eq_ignore_ascii_case(registry) && !(hub(host) && hub(registry)) {
+    let same_host = host.eq_ignore_ascii_case(registry) || (hub(host) && hub(registry));
+    if !same_host {
         return None;
     }
     if path.is_empty() {
@@ -305,10 +306,6 @@ mod tests {
         })
     }
 
-    fn some(text: &str) -> Option<String> {
-        Some(text.into())
-    }
-
     #[tokio::test]
     async fn each_way_to_write_credentials_is_read() {
         let auths = json!({"auths": {
@@ -318,10 +315,22 @@ mod tests {
             "four.example": {"auth": BASE64.encode("x:"), "identitytoken": "refresh"},
             "five.example": {},
         }, "credsStore": "desktop"});
-        assert_eq!(find(&[&auths], "one.example/a").await, some("me:pass:word"));
-        assert_eq!(find(&[&auths], "two.example/a").await, some("me:word"));
-        assert_eq!(find(&[&auths], "three.example/a").await, some("me:secret"));
-        assert_eq!(find(&[&auths], "four.example/a").await, some("refresh"));
+        assert_eq!(
+            find(&[&auths], "one.example/a").await.as_deref(),
+            Some("me:pass:word")
+        );
+        assert_eq!(
+            find(&[&auths], "two.example/a").await.as_deref(),
+            Some("me:word")
+        );
+        assert_eq!(
+            find(&[&auths], "three.example/a").await.as_deref(),
+            Some("me:secret")
+        );
+        assert_eq!(
+            find(&[&auths], "four.example/a").await.as_deref(),
+            Some("refresh")
+        );
         assert_eq!(find(&[&auths], "five.example/a").await, None);
         assert_eq!(find(&[&auths], "six.example/a").await, None);
         assert_eq!(
@@ -351,7 +360,7 @@ mod tests {
             ("docker.io/library/x", "hub"),
         ] {
             let found = find(&[&first, &second], image).await;
-            assert_eq!(found, some(&format!("{user}:p")), "{image}");
+            assert_eq!(found, Some(format!("{user}:p")), "{image}");
         }
         assert_eq!(find(&[&first], "io/a").await, None);
     }
@@ -364,7 +373,7 @@ mod tests {
             "two.example": {"auth": 7},
             "three.example": {"auth": BASE64.encode("no colon")},
         }});
-        assert_eq!(find(&[&auths], "quay.io/a").await, some("me:p"));
+        assert_eq!(find(&[&auths], "quay.io/a").await.as_deref(), Some("me:p"));
         assert_eq!(find(&[&auths], "two.example/a").await, None);
         assert_eq!(find(&[&auths], "three.example/a").await, None);
     }

@@ -29,8 +29,7 @@ enum State {
 }
 
 impl BlobStream {
-    /// A stream over `response`. Fails when the registry announces another
-    /// size than the descriptor has.
+    /// A stream over the body of `response`, given up at `deadline`.
     pub(super) fn new(
         reference: &Reference,
         descriptor: &Descriptor,

@@ -142,11 +142,11 @@ mod tests {
         choose(&headers)
     }
 
-    fn bearer(realm: &str, service: Option<&str>) -> Option<Challenge> {
-        Some(Challenge::Bearer(Bearer {
+    fn bearer(realm: &str, service: Option<&str>) -> Challenge {
+        Challenge::Bearer(Bearer {
             realm: realm.into(),
             service: service.map(Into::into),
-        }))
+        })
     }
 
     #[test]
@@ -159,12 +159,12 @@ mod tests {
         ] {
             assert_eq!(
                 chosen(&[line]),
-                bearer("https://a/token", Some("reg")),
+                Some(bearer("https://a/token", Some("reg"))),
                 "{line}"
             );
         }
         let lines = ["Basic realm=x", r#"Bearer realm="https://a""#];
-        assert_eq!(chosen(&lines), bearer("https://a", None));
+        assert_eq!(chosen(&lines), Some(bearer("https://a", None)));
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         }
         let long = format!("Bearer realm=\"{}\"", "a".repeat(MAX_HEADER));
         assert_eq!(chosen(&[&long]), None);
-        assert_eq!(chosen(&["Basic"; 10_000]), Some(Challenge::Basic));
+        assert_eq!(chosen(&vec!["Basic"; 10_000]), Some(Challenge::Basic));
         assert!(parse(&"a ".repeat(4000)).len() <= MAX_ITEMS);
         assert!(
             parse(&format!("a {}", "b=c,".repeat(2000)))[0]

@@ -61,9 +61,9 @@ impl Default for Settings {
             auth_files: Vec::new(),
             ca_files: Vec::new(),
             connect_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
-            manifest_timeout: Duration::from_secs(120),
-            blob_timeout: Duration::from_secs(3600),
+            idle_timeout: Duration::from_mins(1),
+            manifest_timeout: Duration::from_mins(2),
+            blob_timeout: Duration::from_hours(1),
         }
     }
 }

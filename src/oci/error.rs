@@ -15,7 +15,7 @@ use crate::oci::reference::Reference;
 use crate::oci::verify::VerifyError;
 
 /// The longest a registry can make anybody wait.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
 /// How much of a registry's message an error repeats, in characters.
 const MAX_MESSAGE: usize = 300;
 /// How much of a URL an error repeats, in characters.
@@ -30,6 +30,12 @@ pub enum Error {
     Setup {
         /// What is wrong.
         problem: String,
+    },
+    /// A registry that cannot be asked, as its name makes no URL.
+    #[error("{reference}: the registry has no valid host name")]
+    Host {
+        /// The image.
+        reference: Reference,
     },
     /// No connection: name not found, refused, no route.
     #[error("{reference}: {url} cannot be reached")]
@@ -170,20 +176,18 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Setup { .. } => "setup",
+            Self::Host { .. } => "bad_host",
             Self::Unreachable { .. } => "unreachable",
             Self::Tls { .. } => "tls",
             Self::Timeout { .. } => "timeout",
-            Self::Interrupted { .. } => "interrupted",
+            Self::Interrupted { .. } | Self::BlobFailed { .. } => "interrupted",
             Self::Status { status, .. } => status_class(*status).0,
             Self::Redirect { .. } => "bad_redirect",
             Self::Token { .. } => "no_token",
             Self::Credentials { .. } => "credentials",
             Self::TooLarge { .. } => "too_large",
-            Self::ManifestMismatch { .. } | Self::BlobMismatch { .. } => match self.cut_short() {
-                true => "cut_short",
-                false => "digest_mismatch",
-            },
-            Self::BlobFailed { .. } => "interrupted",
+            Self::BlobMismatch { .. } if self.cut_short() => "cut_short",
+            Self::ManifestMismatch { .. } | Self::BlobMismatch { .. } => "digest_mismatch",
             Self::Manifest { .. } => "bad_manifest",
         }
     }
@@ -366,16 +370,13 @@ fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
         if error.is::<rustls::Error>() {
             return true;
         }
-        // An I/O error hides the error it wraps behind that one's own source.
-        let wrapped = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref);
-        if let Some(wrapped) = wrapped
-            && wrapped.is::<rustls::Error>()
-        {
-            return true;
-        }
-        next = error.source();
+        // An I/O error names as its source what the error inside it names,
+        // and so hides that error itself.
+        let io_error = error.downcast_ref::<std::io::Error>();
+        next = match io_error.and_then(std::io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
     }
     false
 }

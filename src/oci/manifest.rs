@@ -140,7 +140,7 @@ pub enum ManifestError {
     #[error("the index has no image for the platform {wanted}; there are: {available}")]
     NoPlatform {
         /// The platform that was looked for.
-        wanted: Platform,
+        wanted: Box<Platform>,
         /// The platforms there are, separated by commas (at most 50).
         available: String,
     },
@@ -196,7 +196,7 @@ impl Index {
         match (all.next(), all.next()) {
             (Some(only), None) if only.platform.is_none() => Ok(&only.descriptor),
             _ => Err(ManifestError::NoPlatform {
-                wanted: platform.clone(),
+                wanted: Box::new(platform.clone()),
                 available: self.platforms(),
             }),
         }

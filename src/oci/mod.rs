@@ -15,7 +15,7 @@
 //! stop a catalog), Docker's older media types have to be understood as well,
 //! and every refusal has to have a name.
 //!
-//! In reading order: [`reference`], [`manifest`], [`image`], [`client`],
+//! In reading order: [`mod@reference`], [`manifest`], [`image`], [`client`],
 //! [`blob`], [`layout`], [`error`].
 
 pub mod auth;

@@ -19,9 +19,9 @@ use crate::oci::transport::{Request, Transport, body, is_ok, refusal};
 /// The largest answer of a token service, in bytes.
 const MAX_TOKEN: usize = 256 << 10;
 /// How long a token holds when nothing is said (distribution specification).
-const DEFAULT_LIFETIME: Duration = Duration::from_secs(60);
+const DEFAULT_LIFETIME: Duration = Duration::from_mins(1);
 /// The longest that a token is kept.
-const MAX_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+const MAX_LIFETIME: Duration = Duration::from_hours(24);
 /// The most repositories that are remembered.
 const MAX_REMEMBERED: usize = 4096;
 
@@ -76,7 +76,15 @@ impl Authorizer {
             Some(Remembered {
                 token: Some(token), ..
             }) if token.until > Instant::now() => Ok(token.authorization),
-            Some(Remembered { challenge, .. }) => self.answer(reference, challenge).await,
+            Some(Remembered { challenge, .. }) => {
+                let answer = self.answer(reference, challenge).await;
+                if answer.is_err() {
+                    // The registry may ask for something else by now, so the
+                    // next request begins as a stranger's.
+                    self.lock().remove(&key(reference));
+                }
+                answer
+            }
         }
     }
 

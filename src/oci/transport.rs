@@ -67,9 +67,8 @@ impl Transport {
                 .tls_certs_merge(certificates.iter().cloned())
         };
         let build = |direct: bool| {
-            let configure = |builder: reqwest::ClientBuilder| match direct {
-                true => builder.no_proxy(),
-                false => builder,
+            let configure = |builder: reqwest::ClientBuilder| {
+                if direct { builder.no_proxy() } else { builder }
             };
             configure(builder()).build().or_else(|error| {
                 // A machine without any trusted certificate can still speak
@@ -101,10 +100,8 @@ impl Transport {
         };
         let parse = |scheme: &str| {
             let text = format!("{scheme}://{host}/v2/{}/{path}", reference.repository());
-            Url::parse(&text).map_err(|_| Error::Redirect {
+            Url::parse(&text).map_err(|_| Error::Host {
                 reference: reference.clone(),
-                url: host.to_owned(),
-                problem: "it is no URL",
             })
         };
         let secure = parse("https")?;
@@ -388,6 +385,36 @@ mod tests {
         ] {
             assert!(transport.may_ask(&origin, &url(bad)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_host_that_makes_no_url_is_told() {
+        let url = transport(&[]).url(&"256.1.1.1/a".parse().unwrap(), "x");
+        assert!(matches!(url, Err(Error::Host { .. })));
+    }
+
+    #[tokio::test]
+    async fn an_https_request_to_something_else_fails_as_tls() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let page = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+            tokio::io::AsyncWriteExt::write_all(&mut stream, page)
+                .await
+                .unwrap();
+        });
+        let reference = "localhost/a".parse().unwrap();
+        let request = Request {
+            reference: &reference,
+            method: Method::GET,
+            url: url(&format!("https://{address}/")),
+            accept: "*/*",
+            authorization: None,
+            form: None,
+        };
+        let error = transport(&[]).send(request).await.unwrap_err();
+        assert_eq!(error.reason(), "tls", "{error:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod oci;
 mod proto;
 mod repository;
 mod support;

@@ -8,5 +8,6 @@ pub(crate) mod http;
 pub(crate) mod image;
 pub(crate) mod layer;
 pub(crate) mod program;
+pub(crate) mod registry;
 pub(crate) mod source;
 mod yaml;

@@ -1,0 +1,485 @@
+//! A small OCI registry on the loopback interface that lies on request.
+//!
+//! ```ignore
+//! let registry = TestRegistry::start().await;
+//! let layer = registry.put_blob(bytes);
+//! let digest = registry.put_manifest("catalogs/a", "latest", manifest, OCI_MANIFEST);
+//!
+//! // Everything is well until told otherwise:
+//! registry.misbehave(|behaviour| behaviour.status = Some(500));
+//! registry.behave();
+//!
+//! // What was asked, oldest first:
+//! assert_eq!(registry.lines(), ["HEAD /v2/catalogs/a/manifests/latest"]);
+//! ```
+//!
+//! It stops, with all of its connections, when it is dropped.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use almanac::digest::Digest;
+use axum::body::Body;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// A registry that is running.
+pub(crate) struct TestRegistry {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+    server: AbortHandle,
+}
+
+/// How the registry behaves. The default is: well. The fields combine.
+#[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub(crate) struct Behaviour {
+    /// Who may pull.
+    pub(crate) access: Access,
+    /// Answer each request with this status and an OCI error document.
+    pub(crate) status: Option<u16>,
+    /// The `Retry-After` that goes with `status`.
+    pub(crate) retry_after: Option<String>,
+    /// Never answer.
+    pub(crate) silent: bool,
+    /// Answer HEAD with 405.
+    pub(crate) no_head: bool,
+    /// What the `Docker-Content-Digest` header says.
+    pub(crate) digest_header: DigestHeader,
+    /// Answer manifest requests with a page that is no manifest.
+    pub(crate) not_a_manifest: bool,
+    /// Alter the last byte of each blob and manifest (other digest, same size).
+    pub(crate) altered: bool,
+    /// Break the connection after so many percent of a GET's body.
+    pub(crate) cut: Option<u8>,
+    /// End a GET's body politely after so many percent (more than 100: with
+    /// bytes too many), without announcing a length.
+    pub(crate) percent: Option<u16>,
+    /// Send bodies in pieces of so many bytes, pausing before each.
+    pub(crate) slow: Option<(usize, Duration)>,
+    /// Redirect blobs to this base URL (the path is appended).
+    pub(crate) redirect_blobs: Option<String>,
+}
+
+/// Who may pull.
+#[derive(Clone, Default)]
+pub(crate) enum Access {
+    /// Everybody.
+    #[default]
+    Open,
+    /// Whoever sends this user and password.
+    Basic(&'static str, &'static str),
+    /// Whoever has a token from `/token`, which gives one to this user and
+    /// password (or to this refresh token, as the password, by POST).
+    Token(&'static str, &'static str),
+    /// Whoever has a token from `/token`, which gives one to everybody.
+    AnonymousToken,
+    /// As `AnonymousToken`, with this realm in place of the registry's own.
+    Realm(String),
+}
+
+/// What the `Docker-Content-Digest` header says.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum DigestHeader {
+    /// The digest.
+    #[default]
+    Right,
+    /// Another digest.
+    Wrong,
+    /// Something that is no digest.
+    Nonsense,
+    /// Nothing: there is no such header.
+    Absent,
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+}
+
+#[derive(Default)]
+struct State {
+    behaviour: Behaviour,
+    /// By repository and tag or digest.
+    manifests: HashMap<(String, String), (String, Bytes)>,
+    blobs: HashMap<Digest, Bytes>,
+    tokens: HashSet<String>,
+    tokens_given: u32,
+    requests: Vec<Recorded>,
+}
+
+/// How long the tokens of the registry hold, in seconds.
+const TOKEN_LIFETIME: u32 = 300;
+/// How long the server gets to send what it has before a connection is cut.
+const FLUSH: Duration = Duration::from_millis(20);
+
+impl TestRegistry {
+    /// Starts an empty registry on a free port of 127.0.0.1.
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State::default()));
+        let server = tokio::spawn(serve(listener, Arc::clone(&state))).abort_handle();
+        Self {
+            address,
+            state,
+            server,
+        }
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub(crate) fn host(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// `127.0.0.1:PORT/REPOSITORY:TAG`.
+    pub(crate) fn reference(&self, repository: &str, tag: &str) -> String {
+        format!("{}/{repository}:{tag}", self.address)
+    }
+
+    /// Changes how the registry behaves from now on.
+    pub(crate) fn misbehave(&self, change: impl FnOnce(&mut Behaviour)) {
+        change(&mut self.lock().behaviour);
+    }
+
+    /// Behaves well again.
+    pub(crate) fn behave(&self) {
+        self.lock().behaviour = Behaviour::default();
+    }
+
+    /// Keeps a blob; every repository has it.
+    pub(crate) fn put_blob(&self, bytes: impl Into<Bytes>) -> Digest {
+        let bytes = bytes.into();
+        let digest = Digest::of(&bytes);
+        self.lock().blobs.insert(digest, bytes);
+        digest
+    }
+
+    /// Keeps a manifest under its digest and moves the tag to it.
+    pub(crate) fn put_manifest(
+        &self,
+        repository: &str,
+        tag: &str,
+        bytes: impl Into<Bytes>,
+        media_type: &str,
+    ) -> Digest {
+        let bytes = bytes.into();
+        let digest = Digest::of(&bytes);
+        let mut state = self.lock();
+        for name in [tag.to_owned(), digest.to_string()] {
+            let manifest = (media_type.to_owned(), bytes.clone());
+            state
+                .manifests
+                .insert((repository.to_owned(), name), manifest);
+        }
+        digest
+    }
+
+    /// The requests so far, oldest first.
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.lock().requests.clone()
+    }
+
+    /// The requests so far as `METHOD PATH`, oldest first.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |request: &Recorded| format!("{} {}", request.method, request.path);
+        self.lock().requests.iter().map(line).collect()
+    }
+
+    /// Forgets the requests so far.
+    pub(crate) fn forget_requests(&self) {
+        self.lock().requests.clear();
+    }
+
+    /// Takes no token that was given out so far.
+    pub(crate) fn revoke_tokens(&self) {
+        self.lock().tokens.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl Drop for TestRegistry {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Takes connections until it is aborted, and its connections with it.
+async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+    let app = axum::Router::new().fallback(move |request: Request<Body>| {
+        let state = Arc::clone(&state);
+        async move { answer(&state, request).await }
+    });
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let service = hyper_util::service::TowerToHyperService::new(app.clone());
+        connections.spawn(async move {
+            let server = auto::Builder::new(TokioExecutor::new());
+            // A client that goes away is none of the registry's business.
+            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn answer(state: &Mutex<State>, request: Request<Body>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let behaviour = {
+        let mut state = state.lock().unwrap();
+        state.requests.push(Recorded {
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            headers: parts.headers.clone(),
+        });
+        state.behaviour.clone()
+    };
+    if behaviour.silent {
+        std::future::pending::<()>().await;
+    }
+    if let Some(status) = behaviour.status {
+        return told_off(&behaviour, status);
+    }
+    if parts.uri.path() == "/token" {
+        let form = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        return token(state, &behaviour, &parts.headers, &form);
+    }
+    if let Some(refusal) = refuse_stranger(state, &behaviour, &parts.headers) {
+        return refusal;
+    }
+    if parts.method == Method::HEAD && behaviour.no_head {
+        return error(405, "UNSUPPORTED", "no HEAD here");
+    }
+    let path = parts.uri.path();
+    let Some(path) = path.strip_prefix("/v2/") else {
+        return error(404, "NAME_UNKNOWN", "no such path");
+    };
+    if let Some((repository, name)) = path.rsplit_once("/manifests/") {
+        let key = (repository.to_owned(), name.to_owned());
+        let found = state.lock().unwrap().manifests.get(&key).cloned();
+        return match found {
+            _ if behaviour.not_a_manifest => content(
+                &parts.method,
+                &behaviour,
+                "text/html",
+                b"<html>Log in</html>",
+            ),
+            Some((media_type, bytes)) => content(&parts.method, &behaviour, &media_type, &bytes),
+            None => error(404, "MANIFEST_UNKNOWN", "manifest unknown"),
+        };
+    }
+    if let Some((_, name)) = path.rsplit_once("/blobs/") {
+        if let Some(base) = &behaviour.redirect_blobs {
+            let target = format!("{base}{}?signature=hidden", parts.uri.path());
+            return with(
+                Response::builder().status(307).header(LOCATION, target),
+                Body::empty(),
+            );
+        }
+        let found = name.parse().ok().and_then(|digest: Digest| {
+            let state = state.lock().unwrap();
+            state.blobs.get(&digest).cloned()
+        });
+        return match found {
+            Some(bytes) => content(
+                &parts.method,
+                &behaviour,
+                "application/octet-stream",
+                &bytes,
+            ),
+            None => error(404, "BLOB_UNKNOWN", "blob unknown"),
+        };
+    }
+    error(404, "NAME_UNKNOWN", "no such path")
+}
+
+/// A manifest or a blob, with all the lies that were asked for.
+fn content(
+    method: &Method,
+    behaviour: &Behaviour,
+    media_type: &str,
+    bytes: &[u8],
+) -> Response<Body> {
+    let digest = match behaviour.digest_header {
+        DigestHeader::Right => Some(Digest::of(bytes).to_string()),
+        DigestHeader::Wrong => Some(Digest::of(b"something else").to_string()),
+        DigestHeader::Nonsense => Some("sha256:nonsense".to_owned()),
+        DigestHeader::Absent => None,
+    };
+    let mut builder = Response::builder()
+        .status(200)
+        .header(CONTENT_TYPE, media_type);
+    if let Some(digest) = digest {
+        builder = builder.header("docker-content-digest", digest);
+    }
+    let mut bytes = bytes.to_vec();
+    if behaviour.altered
+        && let Some(last) = bytes.last_mut()
+    {
+        *last ^= 1;
+    }
+    if let Some(percent) = behaviour.percent {
+        let length = bytes.len() * usize::from(percent) / 100;
+        bytes.resize(length, b'!');
+    } else {
+        builder = builder.header(CONTENT_LENGTH, bytes.len());
+    }
+    if method == Method::HEAD {
+        return with(builder, Body::empty());
+    }
+    with(builder, body(behaviour, bytes))
+}
+
+fn body(behaviour: &Behaviour, mut bytes: Vec<u8>) -> Body {
+    let (size, pause) = behaviour.slow.unwrap_or((16 << 10, Duration::ZERO));
+    if let Some(percent) = behaviour.cut {
+        bytes.truncate(bytes.len() * usize::from(percent) / 100);
+    }
+    let mut pieces = bytes
+        .chunks(size)
+        .map(|piece| Ok(Bytes::copy_from_slice(piece)))
+        .collect::<Vec<_>>();
+    if behaviour.cut.is_some() {
+        pieces.push(Err(std::io::Error::other("cut as asked")));
+    }
+    let body = stream::unfold(pieces.into_iter(), move |mut pieces| async move {
+        let piece = pieces.next()?;
+        // What came before is flushed before a cut.
+        let pause = if piece.is_err() {
+            pause.max(FLUSH)
+        } else {
+            pause
+        };
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        Some((piece, pieces))
+    });
+    Body::from_stream(body)
+}
+
+/// A token for whoever may have one; an anonymous one pulls as well when
+/// everybody may.
+fn token(
+    state: &Mutex<State>,
+    behaviour: &Behaviour,
+    headers: &HeaderMap,
+    form: &[u8],
+) -> Response<Body> {
+    let welcome = match &behaviour.access {
+        Access::Token(user, password) => {
+            let refresh = format!("refresh_token={password}");
+            is_basic(headers, user, password)
+                || form
+                    .split(|byte| *byte == b'&')
+                    .any(|pair| pair == refresh.as_bytes())
+        }
+        Access::AnonymousToken | Access::Realm(_) => true,
+        Access::Open | Access::Basic(..) => false,
+    };
+    if !welcome {
+        return error(401, "UNAUTHORIZED", "wrong user or password");
+    }
+    let mut state = state.lock().unwrap();
+    state.tokens_given += 1;
+    let token = format!("token-{}", state.tokens_given);
+    state.tokens.insert(token.clone());
+    let name = if form.is_empty() {
+        "token"
+    } else {
+        "access_token"
+    };
+    let answer = json!({name: token, "expires_in": TOKEN_LIFETIME});
+    with(Response::builder(), Body::from(answer.to_string()))
+}
+
+fn refuse_stranger(
+    state: &Mutex<State>,
+    behaviour: &Behaviour,
+    headers: &HeaderMap,
+) -> Option<Response<Body>> {
+    let host = headers
+        .get("host")
+        .and_then(|host| host.to_str().ok())
+        .unwrap_or_default();
+    let own_realm = format!("http://{host}/token");
+    let challenge = match &behaviour.access {
+        Access::Open => return None,
+        Access::Basic(user, password) => {
+            if is_basic(headers, user, password) {
+                return None;
+            }
+            "Basic realm=\"test\"".to_owned()
+        }
+        other => {
+            let sent = headers
+                .get(AUTHORIZATION)
+                .and_then(|value| value.to_str().ok());
+            let token = sent.and_then(|sent| sent.strip_prefix("Bearer "));
+            if token.is_some_and(|token| state.lock().unwrap().tokens.contains(token)) {
+                return None;
+            }
+            let realm = match other {
+                Access::Realm(realm) => realm,
+                _ => &own_realm,
+            };
+            format!("Bearer realm=\"{realm}\",service=\"test registry\"")
+        }
+    };
+    let mut refusal = error(401, "UNAUTHORIZED", "authentication required");
+    refusal
+        .headers_mut()
+        .insert(WWW_AUTHENTICATE, challenge.parse().unwrap());
+    Some(refusal)
+}
+
+fn is_basic(headers: &HeaderMap, user: &str, password: &str) -> bool {
+    let expected = format!(
+        "Basic {}",
+        BASE64_STANDARD.encode(format!("{user}:{password}"))
+    );
+    headers
+        .get(AUTHORIZATION)
+        .is_some_and(|sent| sent == expected.as_str())
+}
+
+fn told_off(behaviour: &Behaviour, status: u16) -> Response<Body> {
+    let mut response = error(status, "TOLD_OFF", "as the test asked");
+    if let Some(wait) = &behaviour.retry_after {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, wait.parse().unwrap());
+    }
+    response
+}
+
+fn error(status: u16, code: &str, message: &str) -> Response<Body> {
+    let document = json!({"errors": [{"code": code, "message": message}]});
+    let builder = Response::builder()
+        .status(StatusCode::from_u16(status).unwrap())
+        .header(CONTENT_TYPE, "application/json");
+    with(builder, Body::from(document.to_string()))
+}
+
+fn with(builder: http::response::Builder, body: Body) -> Response<Body> {
+    builder.body(body).unwrap()
+}

@@ -1,3 +1,4 @@
 //! fbc
 
 pub(crate) mod text;
+pub mod yaml;

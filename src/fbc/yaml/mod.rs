@@ -1,0 +1,144 @@
+//! YAML to canonical JSON, with the meaning the peers' reader gives it.
+//!
+//! The peers read catalogs with Kubernetes' stream reader, which cuts a file
+//! at its separator lines, and goyaml v2, which types scalars by YAML 1.1's
+//! rules with some of its own. [`documents`] cuts and [`to_json`] converts one
+//! document, straight from the parser's events into the output: the keys of
+//! each object are sorted, of equal keys the last one counts, and aliases and
+//! merge keys are expanded under a budget.
+//!
+//! What a document means, whether it is an object and has a schema, is left
+//! to the reader of metas.
+
+mod aliases;
+mod anchors;
+mod builder;
+mod frame;
+mod input;
+mod object;
+mod scalar;
+mod split;
+#[cfg(test)]
+mod tests;
+mod timestamp;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use split::{Document, Documents, documents};
+
+/// How large a document may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The deepest nesting of lists and mappings, aliases expanded.
+    pub depth: usize,
+    /// How many bytes of JSON a byte of YAML may become, on the whole. Plain
+    /// YAML stays below 6; only aliases lead beyond.
+    pub expansion: usize,
+    /// The bytes that any document may become, however short it is.
+    pub small: usize,
+}
+
+/// Why a document could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct YamlError {
+    /// The line within the document, from 1.
+    pub line: Option<usize>,
+    /// The column, in characters from 1.
+    pub column: Option<usize>,
+    /// What is wrong, for the author of the catalog.
+    pub message: String,
+}
+
+/// Appends one document (see [`documents`]) to `out` as compact, canonical
+/// JSON. `Ok(false)` when there is nothing in it but comments, blanks or
+/// null: then nothing is appended, and neither is on an error.
+///
+/// Of bytes that hold several YAML documents only the first one is read.
+/// Numbers and strings come out as Go's encoder writes them, except that an
+/// integer that no float64 holds keeps its digits.
+pub fn to_json(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<bool, YamlError> {
+    let start = out.len();
+    // The parser asserts its invariants instead of returning errors. No input
+    // is known that breaks one once `input` has looked at it.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let text = input::checked(document)?;
+        builder::build(text, limits, out)
+    }));
+    let result =
+        result.unwrap_or_else(|_| Err(YamlError::new("the parser cannot cope with this document")));
+    if result != Ok(true) {
+        out.truncate(start);
+    }
+    result
+}
+
+impl Limits {
+    /// The bytes that a document of `length` bytes may become.
+    fn budget(&self, length: usize) -> usize {
+        // Offsets into the output are kept in 32 bits.
+        self.expansion
+            .saturating_mul(length)
+            .max(self.small)
+            .min(u32::MAX as usize)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            depth: 200,
+            expansion: 8,
+            small: 1 << 20,
+        }
+    }
+}
+
+impl YamlError {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            line: None,
+            column: None,
+            message: message.into(),
+        }
+    }
+
+    /// The same at a position, both counted from 0.
+    fn at(self, line: u64, column: u64) -> Self {
+        let from_one = |position: u64| {
+            usize::try_from(position)
+                .ok()
+                .and_then(|at| at.checked_add(1))
+        };
+        Self {
+            line: from_one(line),
+            column: from_one(column),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for YamlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => {
+                write!(f, "line {line}, column {column}: {}", self.message)
+            }
+            (Some(line), None) => write!(f, "line {line}: {}", self.message),
+            _ => f.write_str(&self.message),
+        }
+    }
+}
+
+impl From<libyaml_safer::Error> for YamlError {
+    fn from(error: libyaml_safer::Error) -> Self {
+        let message = match error.context() {
+            Some(context) => format!("{} {context}", error.problem()),
+            None => error.problem().to_owned(),
+        };
+        match error.problem_mark() {
+            Some(mark) => Self::new(message).at(mark.line, mark.column),
+            None => Self::new(message),
+        }
+    }
+}

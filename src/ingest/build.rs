@@ -228,10 +228,8 @@ fn put_bundle_list(
     out: &mut Messages<'_>,
 ) -> Result<Region, StoreError> {
     listed.sort_by(|a, b| {
-        let key = |l: &Listed<'_>| (l.channel.name.as_str(), l.package.name.as_str());
-        key(a)
-            .cmp(&key(b))
-            .then_with(|| a.entry.name.cmp(&b.entry.name))
+        (&a.channel.name, &a.package.name, &a.entry.name)
+            .cmp(&(&b.channel.name, &b.package.name, &b.entry.name))
     });
     let start = out.position();
     let mut messages = 0;

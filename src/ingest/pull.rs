@@ -63,7 +63,7 @@ impl Origin<'_> {
         platform: &Platform,
         limits: &Limits,
     ) -> Result<Pulled, PassError> {
-        let failed = PassError::at(Stage::Pull);
+        let failed = PassError::at::<Cause>(Stage::Pull);
         let mut blobs = Vec::new();
         let mut digest = *digest;
         let mut bytes = self.manifest(store, &digest, &mut blobs).await?;
@@ -134,7 +134,7 @@ impl Origin<'_> {
         digest: &Digest,
         blobs: &mut Vec<BlobPin>,
     ) -> Result<Bytes, PassError> {
-        let failed = PassError::at(Stage::Pull);
+        let failed = PassError::at::<Cause>(Stage::Pull);
         blobs.push(store.pin(*digest));
         if let Some(path) = store.blob(digest)
             && let Ok(bytes) = tokio::fs::read(&path).await
@@ -165,7 +165,7 @@ impl Origin<'_> {
         descriptor: &Descriptor,
         blobs: &mut Vec<BlobPin>,
     ) -> Result<PathBuf, PassError> {
-        let failed = PassError::at(Stage::Pull);
+        let failed = PassError::at::<Cause>(Stage::Pull);
         blobs.push(store.pin(descriptor.digest));
         if let Some(path) = store.blob(&descriptor.digest) {
             return Ok(path);

@@ -14,6 +14,8 @@
 //! `tests/it/architecture.rs` holds these directions; docs/ARCHITECTURE.md
 //! tells why.
 
+pub mod app;
+pub mod config;
 pub mod digest;
 pub mod fbc;
 pub mod ingest;

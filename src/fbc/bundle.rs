@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::blob::{BundleBlob, Defect, Gvk};
-use super::csv::{self, CsvMetadata, RelatedImage};
+use super::csv::{self, Line};
 use super::json::{Canonicaliser, valid_utf8};
 use super::message::{self, BundleMessage, Common, Manifests, OBJECT, Span};
 use super::object::Object;
@@ -20,8 +20,16 @@ use super::semver::Version;
 use super::typed::{Text, nullable, object};
 use super::{pullspec, yaml};
 
-/// Reads the blob and appends the parts of its message to `messages`.
-pub fn read(blob: &Object<'_>, name: &str, package: &str, messages: &mut Vec<u8>) -> BundleBlob {
+/// Reads the blob and appends the parts of its message to `messages`. `lines`
+/// are the canonical lines so far, which end with the blob's.
+pub(super) fn read(
+    blob: &Object<'_>,
+    lines: &[u8],
+    name: &str,
+    package: &str,
+    messages: &mut Vec<u8>,
+) -> BundleBlob {
+    let mut scratch = Vec::new();
     let mut defects = Vec::new();
     let image: Text<'_> = blob.field("image", &mut defects);
     let related_images: Vec<RelatedImage<'_>> = blob.list("relatedImages", &mut defects);
@@ -30,7 +38,7 @@ pub fn read(blob: &Object<'_>, name: &str, package: &str, messages: &mut Vec<u8>
 
     let mut known = Known::default();
     for (number, property) in properties.iter().enumerate() {
-        if let Err(error) = known.take(property) {
+        if let Err(error) = known.take(property, &mut scratch) {
             let Defect { code, message } = error;
             defects.push(Defect {
                 code,
@@ -71,11 +79,18 @@ pub fn read(blob: &Object<'_>, name: &str, package: &str, messages: &mut Vec<u8>
     let manifests = if known.objects.is_empty() {
         match &known.csv_metadata[..] {
             [metadata] => {
-                let start = messages.len();
-                let described = csv::put_made(messages, name, version, &related_images, metadata);
+                let made = csv::make(
+                    &Line { lines },
+                    name,
+                    version,
+                    metadata.as_bytes(),
+                    blob.get("relatedImages"),
+                    messages,
+                    &mut scratch,
+                );
                 Manifests::Made {
-                    text: Span::since(messages, start),
-                    described,
+                    parts: made.parts.into(),
+                    described: made.described,
                 }
             }
             _ => Manifests::None,
@@ -175,6 +190,14 @@ struct BundleObject<'a> {
     reference: Text<'a>,
 }
 
+/// A related image.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RelatedImage<'a> {
+    #[serde(borrow)]
+    image: Text<'a>,
+}
+
 /// The properties that mean something to the message.
 #[derive(Default)]
 struct Known<'a> {
@@ -182,13 +205,14 @@ struct Known<'a> {
     provides: Vec<Gvk>,
     requires: Vec<Gvk>,
     dependencies: Vec<(&'a str, Cow<'a, str>)>,
-    csv_metadata: Vec<CsvMetadata<'a>>,
+    /// Values that were checked.
+    csv_metadata: Vec<&'a str>,
     /// Canonical JSON texts.
     objects: Vec<Vec<u8>>,
 }
 
 impl<'a> Known<'a> {
-    fn take(&mut self, property: &Property<'a>) -> Result<(), Defect> {
+    fn take(&mut self, property: &Property<'a>, scratch: &mut Vec<u8>) -> Result<(), Defect> {
         let json = property.json();
         let invalid = |message| Defect {
             code: Code::PropertyInvalid,
@@ -215,7 +239,10 @@ impl<'a> Known<'a> {
                 let value = String::from_utf8(value).unwrap_or_default();
                 self.dependencies.push((PACKAGE_TYPE, Cow::Owned(value)));
             }
-            CSV_METADATA_TYPE => self.csv_metadata.push(object(json).map_err(invalid)?),
+            CSV_METADATA_TYPE => {
+                csv::check(json.as_bytes(), scratch).map_err(invalid)?;
+                self.csv_metadata.push(json);
+            }
             OBJECT_TYPE => {
                 let value: BundleObject<'_> = object(json).map_err(invalid)?;
                 let decoded = decode_object(&value).map_err(|message| Defect {

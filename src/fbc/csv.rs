@@ -1,363 +1,413 @@
 //! The ClusterServiceVersion that is made for a bundle from its
 //! `olm.csv.metadata` property.
 //!
-//! The peers read the property into typed fields and write those into a
-//! ClusterServiceVersion, so unknown fields fall away and empty ones are left
-//! out; the types below say which. The install strategy must be there although
-//! it is empty: OLM's packageserver crashes on related images without one.
+//! Most of its text stands in the bundle's canonical line already, so it is
+//! put together of pieces of that line, of fixed pieces, and of little that is
+//! written for the bundle. The install strategy must be there although it is
+//! empty: OLM's packageserver crashes on related images without one.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
-use super::typed::{Text, Texts, nullable};
+use super::message::{Part, Span};
+use super::shape::{self, Field, Shape};
+use super::text::write_string;
+use super::typed::Text;
 
-/// The value of an `olm.csv.metadata` property.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct CsvMetadata<'a> {
-    #[serde(borrow)]
-    annotations: Texts<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    api_service_definitions: ApiServices<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    crd_descriptions: Crds<'a>,
-    #[serde(borrow)]
-    description: Text<'a>,
-    #[serde(borrow)]
-    display_name: Text<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    install_modes: Vec<InstallMode<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    keywords: Vec<Text<'a>>,
-    #[serde(borrow)]
-    labels: Texts<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    links: Vec<Link<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    maintainers: Vec<Maintainer<'a>>,
-    #[serde(borrow)]
-    maturity: Text<'a>,
-    #[serde(borrow)]
-    min_kube_version: Text<'a>,
-    #[serde(borrow, rename = "nativeAPIs", deserialize_with = "nullable")]
-    native_apis: Vec<NativeApi<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    provider: Link<'a>,
+/// A made text, but for the end that the package brings (see [`put_end`]).
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) parts: Vec<Part>,
+    /// Whether it has a description.
+    pub(super) described: bool,
 }
 
-/// A related image of a bundle.
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-pub struct RelatedImage<'a> {
-    /// What it is for.
-    #[serde(borrow)]
-    pub name: Text<'a>,
-    /// Its pull spec.
-    #[serde(borrow)]
-    pub image: Text<'a>,
+/// Pieces that are the same in all made texts. A [`Part::Fixed`] names one by
+/// its place here, so new ones go to the end, and a change of old ones needs
+/// another format of the store.
+pub const FIXED: [&str; 17] = [
+    r#"{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","status":{"cleanup":{}},"metadata":{"name":"#,
+    r#","annotations":"#,
+    r#","labels":"#,
+    r#"},"spec":{"install":{"strategy":"deployment","spec":{"deployments":null}},"cleanup":{"enabled":false},"version":"#,
+    r#","apiservicedefinitions":"#,
+    r#","customresourcedefinitions":"#,
+    r#","description":"#,
+    r#","displayName":"#,
+    r#","installModes":"#,
+    r#","keywords":"#,
+    r#","links":"#,
+    r#","maintainers":"#,
+    r#","maturity":"#,
+    r#","minKubeVersion":"#,
+    r#","nativeAPIs":"#,
+    r#","provider":"#,
+    r#","relatedImages":"#,
+];
+const HEAD: u8 = 0;
+const ANNOTATIONS: u8 = 1;
+const LABELS: u8 = 2;
+const SPEC: u8 = 3;
+const RELATED_IMAGES: u8 = 16;
+
+/// The fields of `spec`, in the order of their keys in the property, the
+/// fixed piece that names each, and whether the name is the property's own, so
+/// that neighbours can be taken in one piece.
+const SPEC_FIELDS: [(&str, u8, bool); 12] = [
+    ("apiServiceDefinitions", 4, false),
+    ("crdDescriptions", 5, false),
+    ("description", 6, true),
+    ("displayName", 7, true),
+    ("installModes", 8, true),
+    ("keywords", 9, true),
+    ("links", 10, true),
+    ("maintainers", 11, true),
+    ("maturity", 12, true),
+    ("minKubeVersion", 13, true),
+    ("nativeAPIs", 14, true),
+    ("provider", 15, true),
+];
+
+/// A bundle's line, and where in it the pieces are looked for.
+pub(super) struct Line<'a> {
+    /// All lines that were read so far, this one at the end.
+    pub(super) lines: &'a [u8],
 }
 
-/// Appends the ClusterServiceVersion's JSON text up to where the package's
-/// part begins (see [`put_end`]). Returns whether it has a description.
-pub fn put_made(
-    out: &mut Vec<u8>,
-    bundle: &str,
+impl Line<'_> {
+    /// Where a slice of the lines lies in them.
+    fn span(&self, slice: &[u8]) -> Span {
+        Span {
+            start: (slice.as_ptr() as usize - self.lines.as_ptr() as usize) as u64,
+            length: slice.len() as u32,
+        }
+    }
+}
+
+/// Checks an `olm.csv.metadata` value against its type.
+pub(super) fn check(metadata: &[u8], scratch: &mut Vec<u8>) -> Result<(), String> {
+    scratch.clear();
+    shape::write(&CSV_METADATA, metadata, scratch).map(drop)
+}
+
+/// Makes the text for a bundle. What is not in its line is appended to
+/// `messages`; `metadata` and `related_images` are slices of the line, and
+/// were checked.
+pub(super) fn make(
+    line: &Line<'_>,
+    name: &str,
     version: &str,
-    related_images: &[RelatedImage<'_>],
-    metadata: &CsvMetadata<'_>,
-) -> bool {
-    out.extend_from_slice(
-        br#"{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":"#,
-    );
-    put_json(
-        out,
-        &ObjectMeta {
-            name: bundle,
-            annotations: &metadata.annotations,
-            labels: &metadata.labels,
-        },
-    );
-    out.extend_from_slice(br#","status":{"cleanup":{}},"spec":"#);
-    put_json(
-        out,
-        &Spec {
-            install: Install {
-                strategy: "deployment",
-                spec: InstallSpec { deployments: None },
-            },
-            version,
-            maturity: &metadata.maturity,
-            customresourcedefinitions: &metadata.crd_descriptions,
-            apiservicedefinitions: &metadata.api_service_definitions,
-            native_apis: &metadata.native_apis,
-            min_kube_version: &metadata.min_kube_version,
-            display_name: &metadata.display_name,
-            description: &metadata.description,
-            keywords: &metadata.keywords,
-            maintainers: &metadata.maintainers,
-            provider: &metadata.provider,
-            links: &metadata.links,
-            install_modes: &metadata.install_modes,
-            cleanup: Cleanup { enabled: false },
-            related_images,
-        },
-    );
-    // The package's part goes on inside `spec`.
-    out.pop();
-    !metadata.description.is_empty()
+    metadata: &[u8],
+    related_images: Option<&[u8]>,
+    messages: &mut Vec<u8>,
+    scratch: &mut Vec<u8>,
+) -> Made {
+    let mut maker = Maker {
+        line,
+        parts: Vec::with_capacity(24),
+        messages,
+        scratch,
+    };
+    let members = shape::members(metadata);
+    let member = |key: &str| {
+        let found = members.iter().find(|(k, _)| *k == key.as_bytes());
+        found.map(|(_, value)| *value)
+    };
+    maker.parts.push(Part::Fixed(HEAD));
+    maker.text(name);
+    for (key, fixed) in [("annotations", ANNOTATIONS), ("labels", LABELS)] {
+        if let Some(value) = member(key) {
+            maker.field(fixed, &Shape::Texts, value, true, None);
+        }
+    }
+    maker.parts.push(Part::Fixed(SPEC));
+    maker.text(version);
+    let mut described = false;
+    // The last field taken, when another may follow it in the same piece.
+    let mut last = None;
+    for (key, fixed, same_name) in SPEC_FIELDS {
+        let Some(field) = CSV_METADATA_FIELDS.iter().find(|field| field.name == key) else {
+            continue;
+        };
+        let omitted = !matches!(key, "apiServiceDefinitions" | "crdDescriptions")
+            && !matches!(key, "displayName" | "provider");
+        let taken = match member(key) {
+            Some(value) => {
+                let key = same_name.then_some(key);
+                let joined = last.filter(|_| same_name).zip(key);
+                maker.field(fixed, &field.shape, value, omitted, joined)
+            }
+            None if omitted => None,
+            None => {
+                maker.parts.push(Part::Fixed(fixed));
+                maker.zero(&field.shape);
+                None
+            }
+        };
+        described |= key == "description" && taken.is_some_and(|taken| taken.present);
+        if let Some(taken) = taken {
+            last = taken.end.filter(|_| same_name);
+        }
+    }
+    if let Some(images) = related_images {
+        maker.field(RELATED_IMAGES, &RELATED, images, true, None);
+    }
+    Made {
+        parts: maker.parts,
+        described,
+    }
+}
+
+struct Maker<'a, 'b> {
+    line: &'a Line<'b>,
+    parts: Vec<Part>,
+    messages: &'a mut Vec<u8>,
+    scratch: &'a mut Vec<u8>,
+}
+
+/// A field that was written.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// Whether it was not empty.
+    present: bool,
+    /// Where it ends in the lines, when it was taken from there.
+    end: Option<u64>,
+}
+
+impl Maker<'_, '_> {
+    /// Writes a text of the bundle's own.
+    fn text(&mut self, text: &str) {
+        let start = self.messages.len();
+        write_string(self.messages, text);
+        self.parts
+            .push(Part::Messages(Span::since(self.messages, start)));
+    }
+
+    fn zero(&mut self, shape: &Shape) {
+        let start = self.messages.len();
+        // Never an error: null has every type.
+        let _ = shape::write(shape, b"null", self.messages);
+        self.parts
+            .push(Part::Messages(Span::since(self.messages, start)));
+    }
+
+    /// Writes a field. `joined` is where the field before it ended, and this
+    /// one's key: when only a comma and the key stand between them, both are
+    /// one piece.
+    fn field(
+        &mut self,
+        fixed: u8,
+        shape: &Shape,
+        value: &[u8],
+        omitted: bool,
+        joined: Option<(u64, &str)>,
+    ) -> Option<Taken> {
+        self.scratch.clear();
+        // The value was checked before, so this is no error either.
+        let empty = shape::write(shape, value, self.scratch).unwrap_or(true);
+        if empty && omitted {
+            return None;
+        }
+        if *self.scratch != value {
+            self.parts.push(Part::Fixed(fixed));
+            let start = self.messages.len();
+            self.messages.extend_from_slice(self.scratch);
+            self.parts
+                .push(Part::Messages(Span::since(self.messages, start)));
+            return Some(Taken {
+                present: !empty,
+                end: None,
+            });
+        }
+        let span = self.line.span(value);
+        match (joined, self.parts.last_mut()) {
+            (Some((end, key)), Some(Part::Metas(last)))
+                // ,"key":
+                if last.end() == end && span.start == end + key.len() as u64 + 4 =>
+            {
+                last.length = (span.end() - last.start) as u32;
+            }
+            _ => {
+                self.parts.push(Part::Fixed(fixed));
+                self.parts.push(Part::Metas(span));
+            }
+        }
+        Some(Taken {
+            present: !empty,
+            end: Some(span.end()),
+        })
+    }
 }
 
 /// Appends the part that a package brings, and the end of the text.
-pub fn put_end(out: &mut Vec<u8>, icon: Option<&Icon<'_>>, description: Option<&str>) {
+pub(super) fn put_end(out: &mut Vec<u8>, icon: Option<&Icon<'_>>, description: Option<&str>) {
     if let Some(icon) = icon {
-        out.extend_from_slice(br#","icon":["#);
-        put_json(out, icon);
-        out.push(b']');
+        out.extend_from_slice(br#","icon":[{"base64data":"#);
+        write_string(out, &icon.base64data.0);
+        out.extend_from_slice(br#","mediatype":"#);
+        write_string(out, &icon.mediatype.0);
+        out.extend_from_slice(b"}]");
     }
     if let Some(description) = description.filter(|text| !text.is_empty()) {
         out.extend_from_slice(br#","description":"#);
-        put_json(out, &description);
+        write_string(out, description);
     }
     out.extend_from_slice(b"}}");
-}
-
-fn put_json(out: &mut Vec<u8>, value: &impl Serialize) {
-    // Writing these types to memory cannot fail: no maps with odd keys, no I/O.
-    let _ = serde_json::to_writer(out, value);
 }
 
 /// A package's icon, as `olm.package` and a ClusterServiceVersion have it.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-pub struct Icon<'a> {
+pub(super) struct Icon<'a> {
     /// The picture, in base64.
     #[serde(borrow)]
-    pub base64data: Text<'a>,
+    pub(super) base64data: Text<'a>,
     /// Its media type.
     #[serde(borrow)]
-    pub mediatype: Text<'a>,
+    pub(super) mediatype: Text<'a>,
 }
 
-#[derive(Serialize)]
-struct ObjectMeta<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Texts::is_empty")]
-    annotations: &'a Texts<'a>,
-    #[serde(skip_serializing_if = "Texts::is_empty")]
-    labels: &'a Texts<'a>,
-}
+// The types of operator-framework/api's ClusterServiceVersion that the
+// property is made of.
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec<'a> {
-    install: Install,
-    version: &'a str,
-    #[serde(skip_serializing_if = "Text::is_empty")]
-    maturity: &'a Text<'a>,
-    customresourcedefinitions: &'a Crds<'a>,
-    apiservicedefinitions: &'a ApiServices<'a>,
-    #[serde(rename = "nativeAPIs", skip_serializing_if = "<[_]>::is_empty")]
-    native_apis: &'a [NativeApi<'a>],
-    #[serde(skip_serializing_if = "Text::is_empty")]
-    min_kube_version: &'a Text<'a>,
-    display_name: &'a Text<'a>,
-    #[serde(skip_serializing_if = "Text::is_empty")]
-    description: &'a Text<'a>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    keywords: &'a [Text<'a>],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    maintainers: &'a [Maintainer<'a>],
-    provider: &'a Link<'a>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    links: &'a [Link<'a>],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    install_modes: &'a [InstallMode<'a>],
-    cleanup: Cleanup,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    related_images: &'a [RelatedImage<'a>],
-}
+static CSV_METADATA: Shape = Shape::Object(CSV_METADATA_FIELDS);
 
-#[derive(Serialize)]
-struct Install {
-    strategy: &'static str,
-    spec: InstallSpec,
-}
+static CSV_METADATA_FIELDS: &[Field] = &[
+    Field::omitted("annotations", Shape::Texts),
+    Field::omitted("apiServiceDefinitions", API_SERVICES),
+    Field::omitted("crdDescriptions", CRDS),
+    Field::omitted("description", Shape::Text),
+    Field::omitted("displayName", Shape::Text),
+    Field::omitted("installModes", Shape::List(&INSTALL_MODE)),
+    Field::omitted("keywords", Shape::List(&Shape::Text)),
+    Field::omitted("labels", Shape::Texts),
+    Field::omitted("links", Shape::List(&LINK)),
+    Field::omitted("maintainers", Shape::List(&MAINTAINER)),
+    Field::omitted("maturity", Shape::Text),
+    Field::omitted("minKubeVersion", Shape::Text),
+    Field::omitted("nativeAPIs", Shape::List(&NATIVE_API)),
+    Field::omitted("provider", LINK),
+];
 
-#[derive(Serialize)]
-struct InstallSpec {
-    deployments: Option<()>,
-}
+const CRDS: Shape = Shape::Object(&[
+    Field::omitted("owned", Shape::List(&CRD)),
+    Field::omitted("required", Shape::List(&CRD)),
+]);
 
-#[derive(Serialize)]
-struct Cleanup {
-    enabled: bool,
-}
+const CRD: Shape = Shape::Object(&[
+    Field::omitted("actionDescriptors", Shape::List(&DESCRIPTOR)),
+    Field::omitted("description", Shape::Text),
+    Field::omitted("displayName", Shape::Text),
+    Field::kept("kind", Shape::Text),
+    Field::kept("name", Shape::Text),
+    Field::omitted("resources", Shape::List(&RESOURCE)),
+    Field::omitted("specDescriptors", Shape::List(&DESCRIPTOR)),
+    Field::omitted("statusDescriptors", Shape::List(&DESCRIPTOR)),
+    Field::kept("version", Shape::Text),
+]);
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct Crds<'a> {
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    owned: Vec<Crd<'a>>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    required: Vec<Crd<'a>>,
-}
+const API_SERVICES: Shape = Shape::Object(&[
+    Field::omitted("owned", Shape::List(&API_SERVICE)),
+    Field::omitted("required", Shape::List(&API_SERVICE)),
+]);
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Crd<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow)]
-    version: Text<'a>,
-    #[serde(borrow)]
-    kind: Text<'a>,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    display_name: Text<'a>,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    description: Text<'a>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    resources: Vec<Resource<'a>>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    status_descriptors: Vec<Descriptor<'a>>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    spec_descriptors: Vec<Descriptor<'a>>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    action_descriptors: Vec<Descriptor<'a>>,
-}
+const API_SERVICE: Shape = Shape::Object(&[
+    Field::omitted("actionDescriptors", Shape::List(&DESCRIPTOR)),
+    Field::omitted("containerPort", Shape::Integer),
+    Field::omitted("deploymentName", Shape::Text),
+    Field::omitted("description", Shape::Text),
+    Field::omitted("displayName", Shape::Text),
+    Field::kept("group", Shape::Text),
+    Field::kept("kind", Shape::Text),
+    Field::kept("name", Shape::Text),
+    Field::omitted("resources", Shape::List(&RESOURCE)),
+    Field::omitted("specDescriptors", Shape::List(&DESCRIPTOR)),
+    Field::omitted("statusDescriptors", Shape::List(&DESCRIPTOR)),
+    Field::kept("version", Shape::Text),
+]);
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct ApiServices<'a> {
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    owned: Vec<ApiService<'a>>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    required: Vec<ApiService<'a>>,
-}
+const RESOURCE: Shape = Shape::Object(&[
+    Field::kept("kind", Shape::Text),
+    Field::kept("name", Shape::Text),
+    Field::kept("version", Shape::Text),
+]);
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ApiService<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow)]
-    group: Text<'a>,
-    #[serde(borrow)]
-    version: Text<'a>,
-    #[serde(borrow)]
-    kind: Text<'a>,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    deployment_name: Text<'a>,
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "is_zero")]
-    container_port: i32,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    display_name: Text<'a>,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    description: Text<'a>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    resources: Vec<Resource<'a>>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    status_descriptors: Vec<Descriptor<'a>>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    spec_descriptors: Vec<Descriptor<'a>>,
-    #[serde(borrow, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    action_descriptors: Vec<Descriptor<'a>>,
-}
+const DESCRIPTOR: Shape = Shape::Object(&[
+    Field::omitted("description", Shape::Text),
+    Field::omitted("displayName", Shape::Text),
+    Field::kept("path", Shape::Text),
+    Field::omitted("value", Shape::Any),
+    Field::omitted("x-descriptors", Shape::List(&Shape::Text)),
+]);
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &i32) -> bool {
-    *number == 0
-}
+const INSTALL_MODE: Shape = Shape::Object(&[
+    Field::kept("supported", Shape::Bool),
+    Field::kept("type", Shape::Text),
+]);
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct Resource<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow)]
-    kind: Text<'a>,
-    #[serde(borrow)]
-    version: Text<'a>,
-}
+const LINK: Shape = Shape::Object(&[
+    Field::omitted("name", Shape::Text),
+    Field::omitted("url", Shape::Text),
+]);
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Descriptor<'a> {
-    #[serde(borrow)]
-    path: Text<'a>,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    display_name: Text<'a>,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    description: Text<'a>,
-    #[serde(
-        borrow,
-        rename = "x-descriptors",
-        deserialize_with = "nullable",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    x_descriptors: Vec<Text<'a>>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    value: Option<&'a RawValue>,
-}
+const MAINTAINER: Shape = Shape::Object(&[
+    Field::omitted("email", Shape::Text),
+    Field::omitted("name", Shape::Text),
+]);
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct InstallMode<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
-    #[serde(deserialize_with = "nullable")]
-    supported: bool,
-}
+const NATIVE_API: Shape = Shape::Object(&[
+    Field::kept("group", Shape::Text),
+    Field::kept("kind", Shape::Text),
+    Field::kept("version", Shape::Text),
+]);
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct Link<'a> {
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    name: Text<'a>,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    url: Text<'a>,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct Maintainer<'a> {
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    name: Text<'a>,
-    #[serde(borrow, skip_serializing_if = "Text::is_empty")]
-    email: Text<'a>,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(default)]
-struct NativeApi<'a> {
-    #[serde(borrow)]
-    group: Text<'a>,
-    #[serde(borrow)]
-    version: Text<'a>,
-    #[serde(borrow)]
-    kind: Text<'a>,
-}
+/// `relatedImages` of a bundle.
+const RELATED: Shape = Shape::List(&Shape::Object(&[
+    Field::kept("image", Shape::Text),
+    Field::kept("name", Shape::Text),
+]));
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::typed::object;
     use super::*;
 
-    fn made(metadata: &str, end: impl FnOnce(&mut Vec<u8>, bool)) -> Value {
-        let metadata: CsvMetadata<'_> = object(metadata).unwrap();
-        let mut out = Vec::new();
-        let described = put_made(&mut out, "a.v1", "1.0.0", &[], &metadata);
-        end(&mut out, described);
-        serde_json::from_slice(&out).unwrap()
+    /// The text made for a bundle with this property, and how many parts of it
+    /// come from the line.
+    fn made(metadata: &str, related: Option<&str>, icon: Option<&Icon<'_>>) -> (Value, usize) {
+        let line = format!("{metadata}{}", related.unwrap_or_default());
+        let (metadata, related_images) = line.as_bytes().split_at(metadata.len());
+        check(metadata, &mut Vec::new()).unwrap();
+        let mut messages = Vec::new();
+        let made = make(
+            &Line { lines: line.as_bytes() },
+            "a.v1",
+            "1.0.0",
+            metadata,
+            related.map(|_| related_images),
+            &mut messages,
+            &mut Vec::new(),
+        );
+        let mut text = Vec::new();
+        let mut from_line = 0;
+        let cut = |bytes: &[u8], span: Span| bytes[span.start as usize..span.end() as usize].to_vec();
+        for part in &made.parts {
+            match part {
+                Part::Fixed(number) => text.extend(FIXED[usize::from(*number)].bytes()),
+                Part::Metas(span) => {
+                    from_line += 1;
+                    text.extend(cut(line.as_bytes(), *span));
+                }
+                Part::Messages(span) => text.extend(cut(&messages, *span)),
+            }
+        }
+        put_end(&mut text, icon, Some("the package").filter(|_| !made.described));
+        (serde_json::from_slice(&text).unwrap(), from_line)
     }
 
     #[test]
     fn an_empty_property_makes_the_least_that_clients_can_read() {
-        let made = made("{}", |out, described| {
-            assert!(!described);
-            put_end(out, None, None);
-        });
+        let (made, _) = made("{}", None, None);
         assert_eq!(
             made,
             json!({
@@ -370,6 +420,7 @@ mod tests {
                     "version": "1.0.0",
                     "customresourcedefinitions": {},
                     "apiservicedefinitions": {},
+                    "description": "the package",
                     "displayName": "",
                     "provider": {},
                     "cleanup": {"enabled": false},
@@ -379,29 +430,59 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_in_the_line_are_one_piece() {
+        let (made, from_line) = made(
+            r#"{"annotations":{"a":"b"},"apiServiceDefinitions":{},"crdDescriptions":{"owned":[{"kind":"A","name":"as","version":"v1"}]},"description":"d","displayName":"D","installModes":[{"supported":true,"type":"OwnNamespace"}],"keywords":["k"],"labels":{"l":"m"},"links":[{"name":"n","url":"u"}],"provider":{"name":"p"}}"#,
+            Some(r#"[{"image":"i","name":"n"}]"#),
+            None,
+        );
+        // annotations, labels, two kinds of APIs, description to keywords,
+        // links to provider, related images.
+        assert_eq!(from_line, 7);
+        assert_eq!(made["metadata"], json!({"name": "a.v1", "annotations": {"a": "b"}, "labels": {"l": "m"}}));
+        let spec = &made["spec"];
+        assert_eq!(spec["customresourcedefinitions"]["owned"][0]["kind"], "A");
+        assert_eq!(spec["apiservicedefinitions"], json!({}));
+        assert_eq!(spec["description"], "d");
+        assert_eq!(spec["displayName"], "D");
+        assert_eq!(spec["installModes"], json!([{"supported": true, "type": "OwnNamespace"}]));
+        assert_eq!(spec["keywords"], json!(["k"]));
+        assert_eq!(spec["links"], json!([{"name": "n", "url": "u"}]));
+        assert_eq!(spec["provider"], json!({"name": "p"}));
+        assert_eq!(spec["relatedImages"], json!([{"image": "i", "name": "n"}]));
+    }
+
+    #[test]
     fn known_fields_are_kept_and_unknown_ones_fall_away() {
-        let made = made(
-            r#"{"annotations":{"a":"b","n":null},"crdDescriptions":{"owned":[{"kind":"A","specDescriptors":[{"path":"p","value":{"x":1},"zz":1}]}]},
-                "description":"d\n","installModes":[{"type":"OwnNamespace","supported":true}],"provider":null,"zz":1}"#,
-            |out, described| {
-                assert!(described);
-                let icon = Icon { base64data: Text("AA==".into()), mediatype: Text("image/png".into()) };
-                put_end(out, Some(&icon), None);
-            },
+        let icon = Icon {
+            base64data: Text("AA==".into()),
+            mediatype: Text("image/png".into()),
+        };
+        let (made, _) = made(
+            r#"{"annotations":{"a":"b","n":null},"crdDescriptions":{"owned":[{"kind":"A","specDescriptors":[{"path":"p","value":{"x":1},"zz":1}]}]},"description":"","displayName":null,"installModes":[],"provider":null,"zz":1}"#,
+            Some(r#"[{"image":""}]"#),
+            Some(&icon),
         );
         assert_eq!(made["metadata"]["annotations"], json!({"a": "b", "n": ""}));
         assert_eq!(
             made["spec"]["customresourcedefinitions"]["owned"],
             json!([{"name": "", "version": "", "kind": "A", "specDescriptors": [{"path": "p", "value": {"x": 1}}]}])
         );
-        assert_eq!(made["spec"]["description"], "d\n");
+        assert_eq!(made["spec"]["description"], "the package");
+        assert_eq!(made["spec"]["displayName"], "");
         assert_eq!(made["spec"]["icon"], json!([{"base64data": "AA==", "mediatype": "image/png"}]));
+        assert_eq!(made["spec"]["relatedImages"], json!([{"image": "", "name": ""}]));
+        assert_eq!(made["spec"].get("installModes"), None);
         assert_eq!(made["spec"].get("zz"), None);
     }
 
     #[test]
     fn a_field_of_another_type_is_refused() {
-        assert!(object::<CsvMetadata<'_>>(r#"{"installModes":"all"}"#).is_err());
-        assert!(object::<CsvMetadata<'_>>(r#"["a"]"#).is_err());
+        let check = |json: &str| check(json.as_bytes(), &mut Vec::new());
+        assert_eq!(
+            check(r#"{"installModes":"all"}"#),
+            Err(r#"its "installModes" must be a list"#.to_owned())
+        );
+        assert!(check(r#"["a"]"#).is_err());
     }
 }

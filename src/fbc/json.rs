@@ -597,7 +597,8 @@ mod tests {
         let leaf = prop_oneof![
             Just(serde_json::Value::Null),
             any::<bool>().prop_map(Into::into),
-            any::<i64>().prop_map(Into::into),
+            // Beyond these, a float64 round trip prints other digits.
+            (-(1_i64 << 53)..1 << 53).prop_map(Into::into),
             any::<String>().prop_map(Into::into),
         ];
         leaf.prop_recursive(depth, 64, 8, |inner| {

@@ -52,16 +52,25 @@ pub struct BundleMessage {
 }
 
 impl BundleMessage {
-    /// Moves all parts `by` bytes towards the end.
-    pub fn shift(&mut self, by: u64) {
-        self.common.shift(by);
+    /// Moves all parts towards the end: those in the message file by `messages`
+    /// bytes, those in the metas' lines by `lines`.
+    pub fn shift(&mut self, messages: u64, lines: u64) {
+        self.common.shift(messages);
         match &mut self.manifests {
             Manifests::None => {}
-            Manifests::Made { text, .. } => text.shift(by),
+            Manifests::Made { parts, .. } => {
+                for part in parts {
+                    match part {
+                        Part::Fixed(_) => {}
+                        Part::Metas(span) => span.shift(lines),
+                        Part::Messages(span) => span.shift(messages),
+                    }
+                }
+            }
             Manifests::Objects { objects, csv } => {
-                objects.shift(by);
+                objects.shift(messages);
                 if let Some(csv) = csv {
-                    csv.shift(by);
+                    csv.shift(messages);
                 }
             }
         }
@@ -77,8 +86,8 @@ pub enum Manifests {
     /// Made from `olm.csv.metadata`: the text without the end that its
     /// package brings; it is `csvJson` and the only `object`.
     Made {
-        /// JSON text.
-        text: Span,
+        /// The JSON text, in parts.
+        parts: Box<[Part]>,
         /// Whether it has a description; else the package's end brings one.
         described: bool,
     },
@@ -90,6 +99,17 @@ pub enum Manifests {
         /// JSON text.
         csv: Option<Span>,
     },
+}
+
+/// A part of a made ClusterServiceVersion's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// A fixed piece, by its place in [`FIXED`](super::csv::FIXED).
+    Fixed(u8),
+    /// A piece of the metas' canonical lines.
+    Metas(Span),
+    /// A piece of the message file.
+    Messages(Span),
 }
 
 /// The ends that a package brings to the ClusterServiceVersions made for its

@@ -6,7 +6,7 @@
 
 pub mod blob;
 mod bundle;
-mod csv;
+pub mod csv;
 pub mod graph;
 pub mod indexignore;
 pub mod json;
@@ -16,6 +16,7 @@ pub mod problem;
 pub mod pullspec;
 pub mod read;
 pub mod semver;
+mod shape;
 mod text;
 mod typed;
 pub mod yaml;

@@ -250,7 +250,7 @@ impl Reader {
                 out.blobs.channels.push(locate(blob, place));
             }
             "olm.bundle" => {
-                let blob: BundleBlob = bundle::read(&object, &name, &package, &mut out.messages);
+                let blob: BundleBlob = bundle::read(&object, &out.lines, &name, &package, &mut out.messages);
                 out.blobs.bundles.push(locate(blob, place));
             }
             "olm.deprecations" => {

@@ -3,6 +3,7 @@
 use super::error::{PassError, Stage};
 use super::files::{self, FilesError};
 use super::pull::Origin;
+use super::read::Base;
 use super::{Source, read};
 use crate::digest::Digest;
 use crate::fbc::problem::Problem;
@@ -60,7 +61,7 @@ pub async fn check(source: &Source, options: &CheckOptions) -> Result<Report, Pa
             image(&origin, None, options, folder.path()).await?
         }
     };
-    let catalog = read::read(&files, false, |_| Ok::<_, StoreError>(0))
+    let catalog = read::read(&files, false, |_| Ok::<_, StoreError>(Base::default()))
         .map_err(PassError::at(Stage::Read))?;
     Ok(Report {
         digest,

@@ -12,14 +12,14 @@ use tracing::Instrument as _;
 use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
 use super::pull::Origin;
-use super::read::{self, Catalog};
+use super::read::{self, Base, Catalog};
 use super::{OnInvalid, Source, build};
 use crate::digest::Digest;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
 use crate::oci::{Client, Layout, Platform};
 use crate::snapshot::{Publisher, Snapshot};
-use crate::store::{Counts, Finished, NewRevision, Revision, Store};
+use crate::store::{Counts, Finished, NewRevision, Revision, Store, StoreError};
 use crate::unpack::Limits;
 
 /// What all passes share. Cheap to clone.
@@ -197,7 +197,7 @@ async fn make(
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     let (store, on_invalid) = (workshop.store.clone(), followed.on_invalid);
     let (finished, counts, problems) = blocking(Stage::Read, move || {
-        write_revision(&store, &files, on_invalid)
+        write_revision(&store, files, on_invalid)
     })
     .await?;
     let new = NewRevision {
@@ -221,21 +221,22 @@ async fn make(
 
 fn write_revision(
     store: &Store,
-    files: &CatalogFiles,
+    files: CatalogFiles,
     on_invalid: OnInvalid,
 ) -> Result<(Finished, Counts, Vec<Problem>), PassError> {
     let started = Instant::now();
     let mut writer = store
         .write_revision()
         .map_err(PassError::at(Stage::Read))?;
-    let catalog = read::read(files, true, |done| {
-        writer.append_metas(
+    let mut catalog = read::read(&files, true, |done| {
+        let lines = writer.append_metas(
             &done.output.lines,
             &done.segments,
             &done.output.metas,
             &done.stored,
         )?;
-        writer.append_messages(&done.output.messages)
+        let messages = writer.append_messages(&done.output.messages)?;
+        Ok::<_, StoreError>(Base { lines, messages })
     })
     .map_err(PassError::at(Stage::Read))?;
     observe(Stage::Read, started);
@@ -247,7 +248,10 @@ fn write_revision(
         .finish(index)
         .map_err(PassError::at(Stage::Build))?;
     observe(Stage::Build, started);
-    Ok((finished, catalog.counts, catalog.problems))
+    let (counts, problems) = (catalog.counts, std::mem::take(&mut catalog.problems));
+    // Giving back the spool's pages takes a while, and nobody waits for that.
+    std::thread::spawn(move || drop((catalog, files)));
+    Ok((finished, counts, problems))
 }
 
 /// Decides whether a catalog with these problems can be served.

@@ -42,13 +42,20 @@ pub(super) struct Done {
     pub(super) stored: Vec<Stored>,
 }
 
+/// Where a piece's bytes came to lie in the revision's files.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Base {
+    pub(super) lines: u64,
+    pub(super) messages: u64,
+}
+
 /// Reads the files and builds the graph. Each piece's bytes go to `sink`, in
-/// catalog order, which returns where the piece's messages came to lie.
+/// catalog order, which returns where they came to lie.
 /// Without `compress` no segments are made.
 pub(super) fn read<E>(
     files: &CatalogFiles,
     compress: bool,
-    mut sink: impl FnMut(&Done) -> Result<u64, E>,
+    mut sink: impl FnMut(&Done) -> Result<Base, E>,
 ) -> Result<Catalog, E> {
     let work = cut(files);
     let mut collected = Collected::new(&files.paths);
@@ -66,8 +73,8 @@ pub(super) fn read<E>(
             done
         },
         |mut done| {
-            let messages = sink(&done)?;
-            collected.take(&mut done, messages);
+            let base = sink(&done)?;
+            collected.take(&mut done, base);
             recycled.put(done);
             Ok(())
         },
@@ -158,7 +165,7 @@ impl<'a> Collected<'a> {
         }
     }
 
-    fn take(&mut self, done: &mut Done, messages: u64) {
+    fn take(&mut self, done: &mut Done, base: Base) {
         if self.documents.0 != done.file {
             self.documents = (done.file, 0);
         }
@@ -172,10 +179,10 @@ impl<'a> Collected<'a> {
         let first = into.bundles.len();
         append(&mut into.bundles, from.bundles, metas, documents);
         for bundle in &mut into.bundles[first..] {
-            bundle.blob.message.shift(messages);
+            bundle.blob.message.shift(base.messages, base.lines);
         }
         for mut ends in output.ends.drain(..) {
-            ends.shift(messages);
+            ends.shift(base.messages);
             self.ends.push(ends);
         }
         for (document, line, mut problem) in output.problems.drain(..) {

@@ -63,15 +63,20 @@ impl Snapshot {
         self.revision.modified
     }
 
-    /// The bytes of a part of a message. A span that the index should not hold
-    /// gives nothing rather than a panic.
+    /// The bytes of a part of a message.
     fn message(&self, span: Span) -> Bytes {
-        let range = span.start as usize..span.end() as usize;
-        if range.end <= self.messages.len() {
-            self.messages.slice(range)
-        } else {
-            Bytes::new()
-        }
+        slice(&self.messages, span)
+    }
+}
+
+/// A piece of a file. A span that the index should not hold gives nothing
+/// rather than a panic.
+fn slice(file: &Bytes, span: Span) -> Bytes {
+    let range = span.start as usize..span.end() as usize;
+    if range.end <= file.len() {
+        file.slice(range)
+    } else {
+        Bytes::new()
     }
 }
 

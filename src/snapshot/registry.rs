@@ -5,10 +5,13 @@
 
 use bytes::Bytes;
 
-use super::Snapshot;
+use super::{Snapshot, slice};
 use super::lookup::EntryAt;
 use crate::fbc::blob::Gvk;
-use crate::fbc::message::{CSV_JSON, Manifests, OBJECT, put_channel_entry, put_field_header};
+use crate::fbc::csv::FIXED;
+use crate::fbc::message::{
+    CSV_JSON, Manifests, OBJECT, Part, put_channel_entry, put_field_header,
+};
 use crate::store::{BundleIndex, ChannelIndex, EntryIndex, PackageIndex, Region};
 
 /// One encoded message, in parts.
@@ -337,6 +340,17 @@ impl Snapshot {
         Ok(entries)
     }
 
+    /// A part of a made ClusterServiceVersion.
+    fn part(&self, part: Part) -> Bytes {
+        match part {
+            Part::Fixed(number) => FIXED
+                .get(usize::from(number))
+                .map_or_else(Bytes::new, |text| Bytes::from_static(text.as_bytes())),
+            Part::Metas(span) => slice(&self.metas, span),
+            Part::Messages(span) => self.message(span),
+        }
+    }
+
     /// A bundle as the unary calls answer it: with its manifests, without the
     /// edges.
     fn bundle_message(&self, package: &PackageIndex, entry: &EntryIndex) -> Message {
@@ -346,28 +360,31 @@ impl Snapshot {
         };
         message.push(self.message(bundle.message.common));
         message.push(self.message(entry.membership));
-        match bundle.message.manifests {
+        match &bundle.message.manifests {
             Manifests::None => {}
-            Manifests::Made { text, described } => {
-                let text = self.message(text);
-                let end = self.message(if described {
-                    package.ends.plain
-                } else {
-                    package.ends.described
-                });
+            Manifests::Made { parts, described } => {
+                let ends = package.ends;
+                let end = if *described { ends.plain } else { ends.described };
+                let text: Vec<Bytes> = parts
+                    .iter()
+                    .map(|part| self.part(*part))
+                    .chain([self.message(end)])
+                    .collect();
+                let length = text.iter().map(Bytes::len).sum();
                 for field in [CSV_JSON, OBJECT] {
-                    message.push_field_header(field, text.len() + end.len());
-                    message.push(text.clone());
-                    message.push(end.clone());
+                    message.push_field_header(field, length);
+                    for part in &text {
+                        message.push(part.clone());
+                    }
                 }
             }
             Manifests::Objects { objects, csv } => {
                 if let Some(csv) = csv {
-                    let csv = self.message(csv);
+                    let csv = self.message(*csv);
                     message.push_field_header(CSV_JSON, csv.len());
                     message.push(csv);
                 }
-                message.push(self.message(objects));
+                message.push(self.message(*objects));
             }
         }
         message

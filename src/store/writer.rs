@@ -88,14 +88,15 @@ impl Store {
 
 impl RevisionWriter {
     /// Appends metas in catalog order: their lines, their segments, and what
-    /// is known of each.
+    /// is known of each. Returns where the lines start.
     pub fn append_metas(
         &mut self,
         lines: &[u8],
         segments: &[u8],
         metas: &[Meta],
         stored: &[Stored],
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
+        let start = self.metas.length;
         self.metas.append(lines)?;
         self.segments.append(segments)?;
         for (meta, stored) in metas.iter().zip(stored) {
@@ -109,7 +110,7 @@ impl RevisionWriter {
                 crc: stored.crc,
             });
         }
-        Ok(())
+        Ok(start)
     }
 
     /// How many metas were appended.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt as _;
@@ -97,16 +97,19 @@ pub(super) fn unary(message: Message) -> Response {
     frames([message])
 }
 
-/// Messages and the status OK.
+/// Messages and the status OK. Their parts are small, and copied together:
+/// every part would be a frame of its own on the wire.
 pub(super) fn frames(messages: impl IntoIterator<Item = Message>) -> Response {
-    let mut parts = Vec::new();
+    let mut bytes = BytesMut::new();
     for message in messages {
-        let mut prefix = [0; PREFIX];
-        prefix[1..].copy_from_slice(&(message.length as u32).to_be_bytes());
-        parts.push(Bytes::copy_from_slice(&prefix));
-        parts.extend(message.parts);
+        bytes.reserve(PREFIX + message.length);
+        bytes.put_u8(0);
+        bytes.put_u32(message.length as u32);
+        for part in &message.parts {
+            bytes.extend_from_slice(part);
+        }
     }
-    respond(Slices::new(parts))
+    respond(Slices::new([bytes.freeze()]))
 }
 
 /// Messages that were framed before, and the status OK.

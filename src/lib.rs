@@ -10,10 +10,12 @@
 //!   serving.
 //! - [`ingest`] follows the sources and makes revisions, [`serve`] answers
 //!   clients. They meet in [`snapshot`].
+//! - [`config`] turns what was written into what the program needs.
 //!
 //! `tests/it/architecture.rs` holds these directions; docs/ARCHITECTURE.md
 //! tells why.
 
+pub mod config;
 pub mod digest;
 pub mod fbc;
 pub mod ingest;

@@ -23,6 +23,7 @@ pub mod map;
 pub mod name;
 pub mod oci;
 pub mod proto;
+pub mod serve;
 pub mod snapshot;
 pub mod store;
 pub mod unpack;

@@ -1,15 +1,34 @@
-//! ingest
+//! Following sources: what makes revisions of catalogs and publishes them.
+//!
+//! `pass` is one pass, `follow` the loop around it, `check` a reading without
+//! a revision. Answering clients is left to `serve`; the two meet in
+//! `snapshot`.
+
+mod build;
+mod check;
+mod error;
+mod files;
+mod follow;
 mod ordered;
+mod pass;
+mod pull;
+mod read;
 mod source;
+
+pub use check::{CheckOptions, Report, check};
+pub use error::{Cause, PassError, Stage};
+pub use files::FilesError;
+pub use follow::{follow, restore};
+pub use pass::{Followed, PassResult, Workshop, run_once};
 pub use source::{Source, SourceError};
 
-/// What becomes of a revision with packages that are not valid.
+/// What to do with a catalog whose packages are not all valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnInvalid {
-    /// They are left out of the registry API; the rest is served.
+    /// Leave those packages out of the gRPC answers and serve the rest.
     #[default]
     Quarantine,
-    /// The revision is refused.
+    /// Refuse the catalog and keep what was served.
     Reject,
 }

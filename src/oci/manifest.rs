@@ -136,6 +136,9 @@ pub enum ManifestError {
     /// A descriptor whose digest is none.
     #[error("a descriptor in the document has no valid digest")]
     Digest(#[source] DigestError),
+    /// An index where an image should be.
+    #[error("the index names another index for the platform; an index in an index is not supported")]
+    Nested,
     /// No entry for the platform.
     #[error("the index has no image for the platform {wanted}; there are: {available}")]
     NoPlatform {

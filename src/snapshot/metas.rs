@@ -163,6 +163,21 @@ impl Selection {
 }
 
 impl Encoded {
+    /// The given bytes of it.
+    pub fn slice(&self, range: std::ops::Range<u64>) -> Self {
+        let mut cut = Self::default();
+        let mut start = 0;
+        for part in &self.parts {
+            let end = start + part.len() as u64;
+            let (from, to) = (range.start.max(start), range.end.min(end));
+            if from < to {
+                cut.push(part.slice((from - start) as usize..(to - start) as usize));
+            }
+            start = end;
+        }
+        cut
+    }
+
     fn push(&mut self, part: Bytes) {
         self.length += part.len() as u64;
         self.parts.push(part);

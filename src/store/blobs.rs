@@ -1,9 +1,11 @@
 //! OCI blobs, kept under their digest and shared by all catalogs.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sqlx::Row as _;
 use tempfile::NamedTempFile;
@@ -19,7 +21,46 @@ pub struct BlobWriter {
     file: NamedTempFile,
 }
 
+/// Keeps a blob in the store while a pass needs it and no row names it yet.
+pub struct BlobPin {
+    digest: Digest,
+    pins: Pins,
+}
+
+/// How many passes need each blob.
+pub(super) type Pins = Arc<Mutex<HashMap<Digest, usize>>>;
+
+impl BlobPin {
+    /// The blob.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}
+
+impl Drop for BlobPin {
+    fn drop(&mut self) {
+        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut entry) = pins.entry(self.digest) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+    }
+}
+
 impl Store {
+    /// Keeps a blob from being removed as long as the pin lives, whether it is
+    /// there already or comes.
+    pub fn pin(&self, digest: Digest) -> BlobPin {
+        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        *pins.entry(digest).or_default() += 1;
+        BlobPin {
+            digest,
+            pins: Arc::clone(&self.pins),
+        }
+    }
+
     /// Where the blob lies, when the store has it.
     pub fn blob(&self, digest: &Digest) -> Option<PathBuf> {
         Some(self.blob_path(digest)).filter(|path| path.is_file())
@@ -58,7 +99,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes those of the given blobs that no revision was made from.
+    /// Removes those of the given blobs that no revision was made from and no
+    /// pass needs.
     pub(super) async fn remove_unused_blobs(&self, digests: &[String]) -> Result<(), StoreError> {
         for digest in digests {
             let used = sqlx::query("SELECT 1 FROM revision_blobs WHERE digest = ? LIMIT 1")
@@ -69,6 +111,11 @@ impl Store {
                 .is_some();
             if let (false, Ok(digest)) = (used, digest.parse()) {
                 let path = self.blob_path(&digest);
+                // Held until the file is gone, so that no pass pins it between.
+                let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+                if pins.contains_key(&digest) {
+                    continue;
+                }
                 match fs::remove_file(&path) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                         return Err(StoreError::io("remove", &path)(error));

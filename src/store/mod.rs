@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
-pub use blobs::BlobWriter;
+pub use blobs::{BlobPin, BlobWriter};
 pub use error::StoreError;
 pub use index::{
     BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageIndex, Provider, Region,
@@ -46,6 +46,7 @@ pub use writer::{Finished, RevisionWriter, Stored};
 pub struct Store {
     folder: Arc<Path>,
     pool: sqlx::SqlitePool,
+    pins: blobs::Pins,
     /// Held as long as the store is open.
     _lock: Arc<File>,
 }
@@ -87,10 +88,16 @@ impl Store {
         let store = Self {
             folder: folder.into(),
             pool,
+            pins: blobs::Pins::default(),
             _lock: Arc::new(lock),
         };
         store.sweep().await?;
         Ok(store)
+    }
+
+    /// A folder in the same file system for files of a pass.
+    pub fn temporary(&self) -> PathBuf {
+        self.revisions_folder()
     }
 
     /// Closes the database, so that its log is folded into the file.

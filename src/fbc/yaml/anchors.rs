@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use super::object::Entry;
 
+/// What an anchor takes in memory beside its JSON, roughly, in bytes.
+const ANCHOR_SIZE: usize = 128;
 /// Nodes from which on aliases are watched: of so few no harm can come.
 const FEW_NODES: u64 = 1000;
 /// The same for nodes that come from aliases.
@@ -18,11 +20,14 @@ const MOST_NODES: u64 = 4_000_000;
 /// The anchors of a document so far.
 #[derive(Default)]
 pub(super) struct Anchors {
-    /// The latest anchor of each name.
+    /// The slot of the latest anchor of each name.
     names: HashMap<String, usize>,
-    anchors: Vec<Option<Anchor>>,
+    /// The anchors in order; empty while their nodes are not complete.
+    slots: Vec<Option<Anchor>>,
     /// The JSON of all anchored nodes.
     json: Vec<u8>,
+    /// The bytes of all anchored scalars as keys.
+    keys: usize,
     /// The entries of all anchored mappings, with offsets into their JSON.
     entries: Vec<Entry>,
 }
@@ -77,8 +82,8 @@ impl Anchors {
     /// Notes that a node with an anchor starts. An alias from here on means
     /// this node, even where the name had another meaning before.
     pub(super) fn open(&mut self, name: String) -> usize {
-        let slot = self.anchors.len();
-        self.anchors.push(None);
+        let slot = self.slots.len();
+        self.slots.push(None);
         self.names.insert(name, slot);
         slot
     }
@@ -88,7 +93,10 @@ impl Anchors {
         let start = self.json.len();
         self.json.extend_from_slice(node.json);
         let kind = match node.kind {
-            NodeKind::Scalar(key) => AnchorKind::Scalar(key),
+            NodeKind::Scalar(key) => {
+                self.keys += key.as_ref().map_or_else(String::len, Vec::len);
+                AnchorKind::Scalar(key)
+            }
             NodeKind::List => AnchorKind::List,
             NodeKind::Mapping(entries, base) => {
                 let first = self.entries.len();
@@ -103,7 +111,7 @@ impl Anchors {
             height: node.height,
             nodes: node.nodes,
         };
-        if let Some(kept) = self.anchors.get_mut(slot) {
+        if let Some(kept) = self.slots.get_mut(slot) {
             *kept = Some(anchor);
         }
     }
@@ -112,7 +120,7 @@ impl Anchors {
     pub(super) fn find(&self, name: &str) -> Found {
         match self.names.get(name) {
             None => Found::Unknown,
-            Some(slot) if self.anchors.get(*slot).is_some_and(Option::is_some) => {
+            Some(slot) if self.slots.get(*slot).is_some_and(Option::is_some) => {
                 Found::Anchor(*slot)
             }
             Some(_) => Found::Open,
@@ -121,7 +129,7 @@ impl Anchors {
 
     /// The anchor of a slot that [`find`](Self::find) gave.
     pub(super) fn get(&self, slot: usize) -> Option<&Anchor> {
-        self.anchors.get(slot)?.as_ref()
+        self.slots.get(slot)?.as_ref()
     }
 
     pub(super) fn json(&self, anchor: &Anchor) -> &[u8] {
@@ -133,9 +141,12 @@ impl Anchors {
         self.entries.get(range.clone()).unwrap_or_default()
     }
 
-    /// The bytes of JSON that are kept.
+    /// The bytes that are kept, roughly.
     pub(super) fn size(&self) -> usize {
         self.json.len()
+            + self.keys
+            + self.slots.len() * ANCHOR_SIZE
+            + self.entries.len() * size_of::<Entry>()
     }
 }
 
@@ -186,12 +197,12 @@ mod tests {
 
     #[test]
     fn the_share_of_aliases_shrinks_with_the_document() {
-        let share = |nodes| (allowed_share(nodes) * 1000.0).round();
-        assert_eq!(share(10), 990.0);
-        assert_eq!(share(400_000), 990.0);
-        assert_eq!(share(2_200_000), 545.0);
-        assert_eq!(share(4_000_000), 100.0);
-        assert_eq!(share(u64::MAX), 100.0);
+        let share = |nodes| format!("{:.3}", allowed_share(nodes));
+        assert_eq!(share(10), "0.990");
+        assert_eq!(share(400_000), "0.990");
+        assert_eq!(share(2_200_000), "0.545");
+        assert_eq!(share(4_000_000), "0.100");
+        assert_eq!(share(u64::MAX), "0.100");
     }
 
     #[test]

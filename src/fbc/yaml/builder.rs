@@ -4,7 +4,8 @@
 
 use libyaml_safer::{Event, EventData};
 
-use super::anchors::{AnchorKind, Anchors, Found, Node, NodeCount, NodeKind};
+use super::anchors::{Anchors, Node, NodeCount, NodeKind};
+use super::frame::{Collection, Expects, Frame, Role};
 use super::object::{Entry, are_sorted, rebuild};
 use super::scalar::Raw;
 use super::{Limits, YamlError, input};
@@ -12,8 +13,9 @@ use super::{Limits, YamlError, input};
 /// The longest prefix that a `%TAG` directive may set: it is copied for each
 /// tag that uses it.
 const LONGEST_TAG_PREFIX: usize = 1024;
-const WANT_MAPPING: &str = "a merge (`<<`) takes a mapping or a list of mappings";
-const TOO_LARGE: &str = "the document becomes too large: its aliases expand to too much";
+pub(super) const WANT_MAPPING: &str = "a merge (`<<`) takes a mapping or a list of mappings";
+const TOO_LARGE: &str =
+    "the document becomes too large: its anchors and aliases make too much of it";
 
 /// Builds the JSON of the first document of `text` at the end of `out`.
 /// `Ok(false)` when it is empty or null.
@@ -54,69 +56,20 @@ enum Next {
     Done,
 }
 
-/// What a node is to the collection it stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// The document, an item of a list or the value of an entry.
-    Value,
-    Key,
-    /// The value of a merge key.
-    Merge,
-    /// An item of the list that is the value of a merge key.
-    MergeItem,
-}
-
-/// A list or mapping that is not complete.
-struct Frame {
-    collection: Collection,
-    role: Role,
-    /// Where its bracket is in the output.
-    start: usize,
-    /// The first of its entries on the stack of entries.
-    first_entry: usize,
-    anchor: Option<usize>,
-    /// How deep the nodes within are nested so far.
-    height: usize,
-    /// The count of nodes before it.
-    nodes_before: u64,
-}
-
-enum Collection {
-    List,
-    Mapping {
-        expects: Expects,
-        /// Whether something was merged in: then its text holds more than its
-        /// entries.
-        merged: bool,
-    },
-}
-
-/// What the next node of a mapping is.
-#[derive(Clone, Copy)]
-enum Expects {
-    Key,
-    MergeValue,
-    /// The value of the key that starts here; the value starts there.
-    Value {
-        key: u32,
-        value: u32,
-    },
-}
-
-struct Builder<'o> {
+pub(super) struct Builder<'o> {
     /// The document's own output. Offsets count from `base` in it.
-    out: &'o mut Vec<u8>,
-    base: usize,
-    frames: Vec<Frame>,
+    pub(super) out: &'o mut Vec<u8>,
+    pub(super) base: usize,
+    pub(super) frames: Vec<Frame>,
     /// The entries of all mappings that are not complete.
-    entries: Vec<Entry>,
-    anchors: Anchors,
-    nodes: NodeCount,
+    pub(super) entries: Vec<Entry>,
+    pub(super) anchors: Anchors,
+    pub(super) nodes: NodeCount,
     /// Whether a key was written with an escape.
     escaped_keys: bool,
     /// Where objects are put in order.
     scratch: Vec<u8>,
-    depth: usize,
+    pub(super) depth: usize,
     budget: usize,
 }
 
@@ -222,67 +175,6 @@ impl<'o> Builder<'o> {
         self.charge(0)
     }
 
-    fn alias(&mut self, name: &str) -> Result<(), String> {
-        let slot = match self.anchors.find(name) {
-            Found::Anchor(slot) => slot,
-            Found::Open => return Err(format!("the anchor &{name} contains itself")),
-            Found::Unknown => {
-                return Err(format!(
-                    "there is no anchor &{name} before the alias *{name}"
-                ));
-            }
-        };
-        let Some(anchor) = self.anchors.get(slot) else {
-            return Ok(());
-        };
-        let (height, nodes, length) =
-            (anchor.height, anchor.nodes, self.anchors.json(anchor).len());
-        let role = self.place();
-        self.count(nodes)?;
-        self.charge(length)?;
-        if self.frames.len() + height > self.depth {
-            return Err(self.too_deep());
-        }
-        if role == Role::Key {
-            let key = self.start_key();
-            self.copy_key(slot)?;
-            self.end_key(key);
-        } else {
-            self.copy_value(slot, role)?;
-            self.finish_node(height);
-        }
-        Ok(())
-    }
-
-    /// Writes an anchored node again as a key.
-    fn copy_key(&mut self, slot: usize) -> Result<(), String> {
-        match self.anchors.get(slot).map(|anchor| &anchor.kind) {
-            Some(AnchorKind::Scalar(Ok(key))) => self.out.extend_from_slice(key),
-            Some(AnchorKind::Scalar(Err(message))) => return Err(message.clone()),
-            _ => return Err(no_key()),
-        }
-        Ok(())
-    }
-
-    /// Writes an anchored node again. Merged, its entries become those of the
-    /// mapping that it is merged into.
-    fn copy_value(&mut self, slot: usize, role: Role) -> Result<(), String> {
-        let Some(anchor) = self.anchors.get(slot) else {
-            return Ok(());
-        };
-        if role != Role::Value {
-            let AnchorKind::Mapping(range) = &anchor.kind else {
-                return Err(WANT_MAPPING.to_owned());
-            };
-            let start = (self.out.len() - self.base) as u32;
-            let entries = self.anchors.entries(range);
-            self.entries
-                .extend(entries.iter().map(|entry| entry.moved(0, start)));
-        }
-        self.out.extend_from_slice(self.anchors.json(anchor));
-        Ok(())
-    }
-
     fn start(&mut self, collection: Collection, anchor: Option<String>) -> Result<(), String> {
         let anchor = anchor.map(|name| self.anchors.open(name));
         let role = self.place();
@@ -363,36 +255,9 @@ impl<'o> Builder<'o> {
         self.out.extend_from_slice(&self.scratch);
     }
 
-    /// Keeps a complete list or mapping that has an anchor.
-    fn close(&mut self, slot: usize, frame: &Frame, height: usize) -> Result<(), String> {
-        let length = self.out.len() - self.base - frame.start;
-        self.charge(length)?;
-        let uncounted =
-            u64::from(frame.role == Role::Merge && matches!(frame.collection, Collection::List));
-        let kind = match frame.collection {
-            Collection::List => NodeKind::List,
-            Collection::Mapping { .. } => {
-                let own = self.entries.get(frame.first_entry..).unwrap_or_default();
-                NodeKind::Mapping(own, frame.start as u32)
-            }
-        };
-        let json = self.out.get(self.base + frame.start..).unwrap_or_default();
-        let nodes = self.nodes.all() - frame.nodes_before + uncounted;
-        self.anchors.close(
-            slot,
-            Node {
-                json,
-                kind,
-                height,
-                nodes,
-            },
-        );
-        Ok(())
-    }
-
     /// What the next node is to the collection it comes in. Writes the comma
     /// before it in a list.
-    fn place(&mut self) -> Role {
+    pub(super) fn place(&mut self) -> Role {
         let Some(frame) = self.frames.last() else {
             return Role::Value;
         };
@@ -416,7 +281,7 @@ impl<'o> Builder<'o> {
     }
 
     /// Notes that a value is complete, which is `height` levels deep.
-    fn finish_node(&mut self, height: usize) {
+    pub(super) fn finish_node(&mut self, height: usize) {
         let end = (self.out.len() - self.base) as u32;
         let Some(frame) = self.frames.last_mut() else {
             return;
@@ -433,7 +298,7 @@ impl<'o> Builder<'o> {
     }
 
     /// Writes the comma before a key, and tells where the key starts.
-    fn start_key(&mut self) -> u32 {
+    pub(super) fn start_key(&mut self) -> u32 {
         let length = self.out.len() - self.base;
         if self
             .frames
@@ -445,7 +310,7 @@ impl<'o> Builder<'o> {
         (self.out.len() - self.base) as u32
     }
 
-    fn end_key(&mut self, key: u32) {
+    pub(super) fn end_key(&mut self, key: u32) {
         let text = self.json().get(key as usize..).unwrap_or_default();
         if text.contains(&b'\\') {
             self.escaped_keys = true;
@@ -466,7 +331,7 @@ impl<'o> Builder<'o> {
     }
 
     /// Counts a node and the nodes that it stands for as an alias.
-    fn count(&mut self, aliased: u64) -> Result<(), String> {
+    pub(super) fn count(&mut self, aliased: u64) -> Result<(), String> {
         self.nodes.add(aliased);
         if self.nodes.is_excessive() {
             return Err("the document contains excessive aliasing".to_owned());
@@ -476,7 +341,7 @@ impl<'o> Builder<'o> {
 
     /// Refuses a document that is too large already, or would be with `more`
     /// bytes.
-    fn charge(&self, more: usize) -> Result<(), String> {
+    pub(super) fn charge(&self, more: usize) -> Result<(), String> {
         if self.json().len() + self.anchors.size() + more > self.budget {
             return Err(TOO_LARGE.to_owned());
         }
@@ -487,7 +352,7 @@ impl<'o> Builder<'o> {
         self.out.get(self.base..).unwrap_or_default()
     }
 
-    fn too_deep(&self) -> String {
+    pub(super) fn too_deep(&self) -> String {
         format!(
             "lists and mappings are nested deeper than {} levels",
             self.depth
@@ -495,6 +360,7 @@ impl<'o> Builder<'o> {
     }
 }
 
-fn no_key() -> String {
+/// Why a list or mapping in the place of a key is refused.
+pub(super) fn no_key() -> String {
     "a list or mapping cannot be a key".to_owned()
 }

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use libyaml_safer::{Encoding, Parser, Scanner, TokenData};
+use libyaml_safer::{Encoding, Mark, Parser, Scanner, TokenData};
 use memchr::{memchr, memchr_iter};
 
 use super::YamlError;
@@ -77,11 +77,11 @@ fn check_directives(text: &str) -> Result<(), YamlError> {
     if !text.contains("%TAG") {
         return Ok(());
     }
-    let directives = text
+    let mut directives = text
         .lines()
         .enumerate()
         .filter(|(_, line)| line.starts_with("%TAG"));
-    match directives.skip(MOST_TAG_DIRECTIVES).next() {
+    match directives.nth(MOST_TAG_DIRECTIVES) {
         Some((line, _)) => {
             Err(YamlError::new("there are too many %TAG directives").at(line as u64, 0))
         }
@@ -97,7 +97,7 @@ fn check_directives(text: &str) -> Result<(), YamlError> {
 /// at one of these blanks, it was a tag.
 fn check_tags(text: &str) -> Result<(), YamlError> {
     let commas = tag_like_commas(text.as_bytes());
-    let (Some(first), Some(last)) = (commas.first(), commas.last()) else {
+    let Some(first) = commas.first() else {
         return Ok(());
     };
     let mut copy = String::with_capacity(text.len() + commas.len());
@@ -108,20 +108,25 @@ fn check_tags(text: &str) -> Result<(), YamlError> {
         copy.push(' ');
         copy.push_str(&text[*comma..commas.get(index + 1).copied().unwrap_or(text.len())]);
     }
-    debug_assert!(*last < text.len());
     let mut scanner = Scanner::new();
     scanner.set_encoding(Encoding::Utf8);
     scanner.set_input(Source::new(&copy));
-    // Other mistakes are reported when the text itself is parsed.
-    while let Some(Ok(token)) = scanner.next() {
-        let end = token.end_mark;
-        let is_tag = matches!(token.data, TokenData::Tag { .. });
-        if is_tag && usize::try_from(end.index).is_ok_and(|end| blanks.binary_search(&end).is_ok())
-        {
-            return Err(YamlError::new(
-                "did not find expected whitespace or line break while scanning a tag",
-            )
-            .at(end.line, end.column));
+    let index = |mark: Mark| usize::try_from(mark.index).unwrap_or(usize::MAX);
+    let mut done = 0;
+    for token in scanner {
+        let token = match token {
+            Ok(token) => token,
+            // A tag may be among the tokens that the scanner has read ahead.
+            Err(error) => {
+                let failed = error.problem_mark().map_or(usize::MAX, index);
+                let hidden = blanks.iter().any(|blank| (done..=failed).contains(blank));
+                return if hidden { Err(error.into()) } else { Ok(()) };
+            }
+        };
+        done = index(token.end_mark);
+        if matches!(token.data, TokenData::Tag { .. }) && blanks.binary_search(&done).is_ok() {
+            let message = "did not find expected whitespace or line break while scanning a tag";
+            return Err(YamlError::new(message).at(token.end_mark.line, token.end_mark.column));
         }
     }
     Ok(())
@@ -243,6 +248,7 @@ mod tests {
         assert!(checked(b"[!a, b]\n").is_err());
         assert!(checked(b"a: [!!str, b]\n").is_err());
         assert!(checked(b"[!<x!,y>, b]\n").is_err());
+        assert!(checked(b"{!a, \n  |\n").is_err());
         assert!(checked(b"[\"a\"!b, !, c]\n").is_err());
         assert!(checked(b"a: \"x !b, c\"\nd: !e [f !g, h]\ni: so !important, yes\n").is_ok());
     }

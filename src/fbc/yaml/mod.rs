@@ -10,8 +10,10 @@
 //! What a document means, whether it is an object and has a schema, is left
 //! to the reader of metas.
 
+mod aliases;
 mod anchors;
 mod builder;
+mod frame;
 mod input;
 mod object;
 mod scalar;

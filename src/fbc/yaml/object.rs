@@ -55,8 +55,11 @@ pub(super) fn rebuild(
     into: &mut Vec<u8>,
 ) {
     let order = |a: &Entry, b: &Entry| compare(a.key(json), b.key(json), escaped);
-    if let Some(own) = entries.get_mut(first..) {
-        // Equal keys keep their order, so that the last one is the last written.
+    // Both sorts keep the order of equal keys: the last is the last written.
+    let own = entries.get_mut(first..).unwrap_or_default();
+    if escaped {
+        own.sort_by_cached_key(|entry| unescaped(entry.key(json)).into_owned());
+    } else {
         own.sort_by(order);
     }
     into.clear();

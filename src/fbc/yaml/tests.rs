@@ -285,7 +285,7 @@ fn keys_become_strings() {
 fn keys_are_sorted_and_the_last_of_equal_ones_counts() {
     check(&[
         (
-            "b: 1\na: 2\nc: {z: 1, y: 2}\n",
+            "b: 1\na: 2\nc: {z: 1, w: 2}\n",
             r#"{"a":2,"b":1,"c":{"w":2,"z":1}}"#,
         ),
         ("a: 1\na: 2\n", r#"{"a":2}"#),
@@ -576,11 +576,12 @@ fn nesting_is_bounded_aliases_included() {
 
 #[test]
 fn documents_that_only_want_to_be_large_are_refused() {
-    let mut bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
-    for (name, before) in ('b'..='h').zip('a'..) {
+    let level = |(name, before)| {
         let aliases = vec![format!("*{before}"); 9].join(",");
-        bomb.push_str(&format!("{name}: &{name} [{aliases}]\n"));
-    }
+        format!("{name}: &{name} [{aliases}]\n")
+    };
+    let levels: String = ('b'..='h').zip('a'..).map(level).collect();
+    let bomb = format!("a: &a [x,x,x,x,x,x,x,x,x]\n{levels}");
     assert!(
         convert(&bomb)
             .unwrap_err()
@@ -600,16 +601,17 @@ fn documents_that_only_want_to_be_large_are_refused() {
     };
     assert!(convert_within(&large, &roomy).is_ok());
 
+    let anchors = format!("[{}]", "&a ,".repeat(100_000));
+    assert!(convert(&anchors).unwrap_err().message.contains("too large"));
+
     let nested = "[&a ".repeat(150) + &text + &"]".repeat(150);
-    assert!(convert(&nested).unwrap_err().message.contains("no") || convert(&nested).is_err());
+    assert!(convert(&nested).unwrap_err().message.contains("too large"));
 }
 
 #[test]
 fn directives_are_bounded() {
-    let many = (0..100)
-        .map(|index| format!("%TAG !a{index}! x\n"))
-        .collect::<String>()
-        + "---\na: 1\n";
+    let lines: Vec<String> = (0..100).map(|index| format!("%TAG !a{index}! x")).collect();
+    let many = lines.join("\n") + "\n---\na: 1\n";
     assert!(convert(&many).unwrap_err().message.contains("%TAG"));
     let long = format!("%TAG !a! {}\n---\n!a!b c\n", "x".repeat(2000));
     assert!(convert(&long).unwrap_err().message.contains("%TAG"));
@@ -742,7 +744,11 @@ fn holds_for_any_input(bytes: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(1000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn bytes_never_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

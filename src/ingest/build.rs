@@ -1,0 +1,303 @@
+//! Graph ─► the answers of the registry API and the serving index: the second
+//! half of the stage `build`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+
+use super::read::{Catalog, MAX_MESSAGE, listed_length};
+use crate::fbc::blob::{BundleBlob, Gvk};
+use crate::fbc::graph::{Channel, Entry, Package};
+use crate::fbc::message::{
+    self, CSV_JSON, Ends, Manifests, Span, put_edges, put_membership,
+};
+use crate::store::{
+    BundleIndex, ChannelIndex, EntryIndex, Index, PackageIndex, Provider, Region, RevisionWriter,
+    StoreError,
+};
+
+/// How much is collected before it is written, in bytes.
+const CHUNK: usize = 1 << 20;
+
+/// Appends the answers to the revision and returns its index, but for the
+/// metas, which the writer knows.
+pub(super) fn build(
+    catalog: &Catalog,
+    writer: &mut RevisionWriter,
+) -> Result<Index, StoreError> {
+    let parts = writer.messages()?;
+    let mut out = Messages::new(writer)?;
+    let mut numbers = Numbers::default();
+    let mut packages = Vec::with_capacity(catalog.graph.packages.len());
+    let mut listed = Vec::new();
+    for package in &catalog.graph.packages {
+        packages.push(put_package(catalog, package, &mut numbers, &mut out, &mut listed)?);
+    }
+    let package_names = put_package_names(&catalog.graph.packages, &mut out)?;
+    let bundle_list = put_bundle_list(catalog, listed, &parts, &mut out)?;
+    out.flush()?;
+    Ok(Index {
+        packages,
+        providers: providers(catalog, &numbers.bundles),
+        bundles: numbers
+            .bundles
+            .iter()
+            .map(|bundle| {
+                let blob = &catalog.blobs.bundles[*bundle].blob;
+                BundleIndex {
+                    name: blob.name.as_str().into(),
+                    message: blob.message.clone(),
+                }
+            })
+            .collect(),
+        package_names,
+        bundle_list,
+        ..Index::default()
+    })
+}
+
+/// Bundles that are served, numbered as they come up in packages.
+#[derive(Default)]
+struct Numbers {
+    /// Their numbers among the blobs.
+    bundles: Vec<usize>,
+    numbers: HashMap<usize, u32>,
+}
+
+impl Numbers {
+    fn number(&mut self, bundle: usize) -> u32 {
+        *self.numbers.entry(bundle).or_insert_with(|| {
+            self.bundles.push(bundle);
+            self.bundles.len() as u32 - 1
+        })
+    }
+}
+
+/// The end of the message file, written in chunks.
+struct Messages<'a> {
+    writer: &'a mut RevisionWriter,
+    buffer: Vec<u8>,
+    /// Where the buffer's first byte comes to lie.
+    start: u64,
+    scratch: Vec<u8>,
+}
+
+impl<'a> Messages<'a> {
+    fn new(writer: &'a mut RevisionWriter) -> Result<Self, StoreError> {
+        let start = writer.append_messages(&[])?;
+        Ok(Self {
+            writer,
+            buffer: Vec::with_capacity(CHUNK),
+            start,
+            scratch: Vec::new(),
+        })
+    }
+
+    fn position(&self) -> u64 {
+        self.start + self.buffer.len() as u64
+    }
+
+    /// Appends what `put` writes and returns where it lies.
+    fn span(&mut self, put: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> Result<Span, StoreError> {
+        if self.buffer.len() >= CHUNK {
+            self.flush()?;
+        }
+        let before = self.buffer.len();
+        put(&mut self.buffer, &mut self.scratch);
+        let mut span = Span::since(&self.buffer, before);
+        span.shift(self.start);
+        Ok(span)
+    }
+
+    /// Appends a message in gRPC's framing: no compression, its length, itself.
+    fn frame(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
+        self.span(|out, _| {
+            let start = out.len();
+            out.extend([0; 5]);
+            put(out);
+            let length = (out.len() - start - 5) as u32;
+            out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+        })?;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.writer.append_messages(&self.buffer)?;
+        self.start += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// An entry on its way into the bundle list.
+struct Listed<'a> {
+    channel: &'a Channel,
+    package: &'a Package,
+    entry: &'a Entry,
+}
+
+fn put_package<'a>(
+    catalog: &'a Catalog,
+    package: &'a Package,
+    numbers: &mut Numbers,
+    out: &mut Messages<'_>,
+    listed: &mut Vec<Listed<'a>>,
+) -> Result<PackageIndex, StoreError> {
+    let default = package.channels.get(package.default_channel);
+    let message = out.span(|out, scratch| {
+        let default = default.map_or("", |channel| &channel.name);
+        message::put_package(out, &package.name, default, package.deprecation.as_deref());
+        for channel in &package.channels {
+            let head = channel.entries.get(channel.head);
+            message::put_package_channel(
+                out,
+                &channel.name,
+                head.map_or("", |head| &head.name),
+                channel.deprecation.as_deref(),
+                scratch,
+            );
+        }
+    })?;
+    let mut channels = Vec::with_capacity(package.channels.len());
+    for channel in &package.channels {
+        let mut entries = Vec::with_capacity(channel.entries.len());
+        for entry in &channel.entries {
+            listed.push(Listed {
+                channel,
+                package,
+                entry,
+            });
+            entries.push(EntryIndex {
+                bundle: numbers.number(entry.bundle),
+                membership: out.span(|out, _| membership(out, package, channel, entry))?,
+                replaces: entry.replaces.as_str().into(),
+                skips: entry.skips.iter().map(|skip| skip.as_str().into()).collect(),
+            });
+        }
+        channels.push(ChannelIndex {
+            name: channel.name.as_str().into(),
+            head: channel.head as u32,
+            entries,
+        });
+    }
+    Ok(PackageIndex {
+        name: package.name.as_str().into(),
+        meta: package.meta,
+        message,
+        default_channel: package.default_channel as u32,
+        ends: ends(catalog, package),
+        channels,
+    })
+}
+
+fn ends(catalog: &Catalog, package: &Package) -> Ends {
+    catalog.ends.get(package.blob).copied().unwrap_or_default()
+}
+
+fn membership(out: &mut Vec<u8>, package: &Package, channel: &Channel, entry: &Entry) {
+    let deprecation = package.deprecated_bundles.get(&entry.bundle);
+    put_membership(
+        out,
+        &channel.name,
+        &entry.skip_range,
+        deprecation.map(String::as_str),
+    );
+}
+
+fn put_package_names(
+    packages: &[Package],
+    out: &mut Messages<'_>,
+) -> Result<Region, StoreError> {
+    let start = out.position();
+    for package in packages {
+        out.frame(|out| message::put_package_name(out, &package.name))?;
+    }
+    Ok(Region {
+        start,
+        length: out.position() - start,
+        messages: packages.len() as u32,
+    })
+}
+
+/// Writes the answer to `ListBundles`, in the peers' order: by channel,
+/// package, bundle.
+fn put_bundle_list(
+    catalog: &Catalog,
+    mut listed: Vec<Listed<'_>>,
+    parts: &Bytes,
+    out: &mut Messages<'_>,
+) -> Result<Region, StoreError> {
+    listed.sort_by(|a, b| {
+        (&a.channel.name, &a.package.name, &a.entry.name)
+            .cmp(&(&b.channel.name, &b.package.name, &b.entry.name))
+    });
+    let start = out.position();
+    let mut messages = 0;
+    let part = |span: Span| &parts[span.start as usize..span.end() as usize];
+    for Listed {
+        channel,
+        package,
+        entry,
+    } in listed
+    {
+        let blob = &catalog.blobs.bundles[entry.bundle].blob;
+        if u64::from(blob.message.common.length) > MAX_MESSAGE - (64 << 10) {
+            continue;
+        }
+        out.frame(|out| {
+            out.extend_from_slice(part(blob.message.common));
+            membership(out, package, channel, entry);
+            put_edges(out, &entry.replaces, &entry.skips);
+            if !blob.has_image {
+                put_manifests(out, blob, &part);
+            }
+        })?;
+        messages += 1;
+    }
+    Ok(Region {
+        start,
+        length: out.position() - start,
+        messages,
+    })
+}
+
+/// The manifests of a bundle without an image, unless clients would refuse
+/// the message with them.
+fn put_manifests<'a>(
+    out: &mut Vec<u8>,
+    blob: &BundleBlob,
+    part: &impl Fn(Span) -> &'a [u8],
+) {
+    if listed_length(&blob.message, false) > MAX_MESSAGE - (64 << 10) {
+        return;
+    }
+    match blob.message.manifests {
+        // A bundle without image is only valid with objects.
+        Manifests::None | Manifests::Made { .. } => {}
+        Manifests::Objects { objects, csv } => {
+            if let Some(csv) = csv {
+                message::put_field(out, CSV_JSON, part(csv));
+            }
+            out.extend_from_slice(part(objects));
+        }
+    }
+}
+
+fn providers(catalog: &Catalog, bundles: &[usize]) -> Vec<Provider> {
+    let mut providers: BTreeMap<&Gvk, Vec<u32>> = BTreeMap::new();
+    for (number, bundle) in (0_u32..).zip(bundles) {
+        for api in &catalog.blobs.bundles[*bundle].blob.provides {
+            let list = providers.entry(api).or_default();
+            if list.last() != Some(&number) {
+                list.push(number);
+            }
+        }
+    }
+    providers
+        .into_iter()
+        .map(|(api, bundles)| Provider {
+            api: api.clone(),
+            bundles,
+        })
+        .collect()
+}

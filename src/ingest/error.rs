@@ -1,0 +1,167 @@
+//! Why a pass failed.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::files::FilesError;
+use crate::fbc::problem::{Problem, Severity};
+use crate::oci::{self, LayoutError};
+use crate::store::StoreError;
+
+/// The stages of a pass: one verb each for the function, the tracing span and
+/// the metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Image reference ─► digest.
+    Resolve,
+    /// Digest ─► verified blobs.
+    Pull,
+    /// Layers ─► files.
+    Unpack,
+    /// Files ─► metas.
+    Read,
+    /// Metas ─► catalog and answers.
+    Build,
+    /// Catalog ─► revision.
+    Commit,
+    /// Revision ─► snapshot.
+    Publish,
+}
+
+impl Stage {
+    /// The verb.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Pull => "pull",
+            Self::Unpack => "unpack",
+            Self::Read => "read",
+            Self::Build => "build",
+            Self::Commit => "commit",
+            Self::Publish => "publish",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A pass that failed: where and why.
+#[derive(Debug)]
+pub struct PassError {
+    /// The stage that failed.
+    pub stage: Stage,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a stage failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The registry, or what it sent.
+    #[error(transparent)]
+    Oci(#[from] oci::Error),
+    /// The layout folder, or what is in it.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// A document of the layout folder that is no manifest, or not a supported
+    /// one.
+    #[error("manifest {digest} refused")]
+    LayoutDocument {
+        /// The document.
+        digest: crate::digest::Digest,
+        /// Why.
+        source: oci::ManifestError,
+    },
+    /// A blob of the layout folder that is not what it should be.
+    #[error("cannot read the blob {digest}: {source}")]
+    LayoutBlob {
+        /// The blob.
+        digest: crate::digest::Digest,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The catalog's files.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A catalog that cannot be served; the problems say why.
+    #[error("{}", refusal(.0))]
+    Refused(Vec<Problem>),
+    /// It took too long.
+    #[error("the pass was given up after {}", humantime::format_duration(*.0))]
+    Timeout(Duration),
+    /// A defect of almanac.
+    #[error("almanac failed on this catalog: {0}")]
+    Panicked(String),
+}
+
+/// The first fatal problem, or error, and how many more there are.
+fn refusal(problems: &[Problem]) -> String {
+    let worst = problems.iter().map(|problem| problem.severity).max();
+    let mut first = problems
+        .iter()
+        .filter(|problem| Some(problem.severity) == worst && problem.severity > Severity::Warning);
+    match (first.next(), first.count()) {
+        (None, _) => "the catalog is refused".into(),
+        (Some(problem), 0) => format!("the catalog is refused: {problem}"),
+        (Some(problem), more) => format!("the catalog is refused: {problem} (and {more} more)"),
+    }
+}
+
+impl PassError {
+    /// For `map_err`: an error of a stage.
+    pub(super) fn at<E: Into<Cause>>(stage: Stage) -> impl Fn(E) -> Self {
+        move |cause| Self {
+            stage,
+            cause: cause.into(),
+        }
+    }
+
+    /// A short label for metrics.
+    pub fn reason(&self) -> &'static str {
+        match &self.cause {
+            Cause::Oci(error) => error.reason(),
+            Cause::Layout(_) | Cause::LayoutDocument { .. } | Cause::LayoutBlob { .. } => "layout",
+            Cause::Files(error) => error.reason(),
+            Cause::Store(_) => "store",
+            Cause::Refused(_) => "refused",
+            Cause::Timeout(_) => "timeout",
+            Cause::Panicked(_) => "panic",
+        }
+    }
+
+    /// How long the registry asked to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match &self.cause {
+            Cause::Oci(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+}
+
+/// The whole chain of causes in one line.
+impl fmt::Display for PassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.stage, self.cause)?;
+        let mut cause = std::error::Error::source(&self.cause);
+        let mut shown = self.cause.to_string();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Some errors already show what caused them.
+            if !shown.contains(&text) {
+                write!(f, ": {text}")?;
+            }
+            shown = text;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PassError {}

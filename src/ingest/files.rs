@@ -1,0 +1,264 @@
+//! The files of a catalog, wherever they came from, as slices of one map.
+//!
+//! Files of an image are unpacked into a spool file, those of a folder are
+//! copied into one; the spool is mapped and removed at once. So what is read
+//! cannot change meanwhile, lies in no heap, and leaves nothing behind.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::digest::{Digest, Hasher};
+use crate::fbc::indexignore::{self, IndexIgnore, IndexIgnoreError};
+use crate::map;
+use crate::oci::{CONFIGS_LABEL, Descriptor};
+use crate::unpack::{self, Layer, Limits, UnpackError, walk_order};
+
+/// The files of a catalog in catalog order, without those to ignore.
+pub(super) struct CatalogFiles {
+    /// Paths below the catalog folder.
+    pub(super) paths: Vec<String>,
+    /// Their contents.
+    pub(super) contents: Vec<Bytes>,
+}
+
+/// Why the files of a catalog cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// The image does not say where its catalog is.
+    #[error(
+        "the image has no label {CONFIGS_LABEL:?}, so it does not say where its catalog is; \
+         is it a catalog image?"
+    )]
+    NoLabel,
+    /// The layers cannot be unpacked.
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    /// An `.indexignore` cannot be used.
+    #[error(transparent)]
+    IndexIgnore(#[from] IndexIgnoreError),
+    /// A file or folder on disk cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The spool cannot be written.
+    #[error("cannot write a temporary file in {}: {source}", path.display())]
+    Spool {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A path that is not UTF-8.
+    #[error("the path {0:?} is not UTF-8")]
+    Path(PathBuf),
+    /// More than the limits allow.
+    #[error("{what} at {path:?} passes the limit of {limit}")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// Where the limit was passed.
+        path: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// There is no file at all.
+    #[error("there is no file in the catalog folder {0:?}")]
+    Empty(String),
+}
+
+impl FilesError {
+    /// A short label for metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoLabel => "no_label",
+            Self::Unpack(error) => error.reason(),
+            Self::IndexIgnore(_) | Self::Path(_) => "invalid",
+            Self::Read { .. } | Self::Spool { .. } => "io",
+            Self::Limit { .. } => "limit",
+            Self::Empty(_) => "empty",
+        }
+    }
+}
+
+/// The files under `folder` in an image with the given layers, the lowest
+/// first; `open` gives where a layer's blob lies.
+pub(super) fn of_image(
+    layers: &[(Descriptor, PathBuf)],
+    folder: &str,
+    limits: &Limits,
+    temporary: &Path,
+) -> Result<CatalogFiles, FilesError> {
+    let mut spool = spool(temporary)?;
+    let open = |number: usize| {
+        let (descriptor, path) = &layers[number];
+        Ok(Layer {
+            name: descriptor.digest.to_string(),
+            reader: File::open(path)?,
+        })
+    };
+    let tree = unpack::unpack(layers.len(), open, folder, limits, &mut spool)?;
+    let content = map_spool(&spool, temporary)?;
+    let files = tree.files().iter().map(|file| {
+        let start = file.offset as usize;
+        let bytes = content.slice(start..start + file.size as usize);
+        (file.path.clone(), bytes)
+    });
+    without_ignored(files.collect(), folder)
+}
+
+/// The files under a folder on disk, or the one file, and the digest of paths
+/// and contents.
+pub(super) fn of_folder(
+    root: &Path,
+    limits: &Limits,
+    temporary: &Path,
+) -> Result<(Digest, CatalogFiles), FilesError> {
+    let read = |path: &Path| {
+        let path = path.to_owned();
+        move |source| FilesError::Read { path, source }
+    };
+    let mut paths = Vec::new();
+    if fs::metadata(root).map_err(read(root))?.is_dir() {
+        walk(root, "", limits, &mut paths)?;
+        paths.sort_by(|(a, _), (b, _)| walk_order(a, b));
+    } else {
+        let name = root
+            .file_name()
+            .and_then(|name| name.to_str())
+            .ok_or_else(|| FilesError::Path(root.to_owned()))?;
+        paths.push((name.to_owned(), root.to_owned()));
+    }
+
+    let mut spool = spool(temporary)?;
+    let mut buffer = vec![0; 256 << 10];
+    let mut all = Hasher::default();
+    let mut ranges = Vec::new();
+    let mut total = 0;
+    for (path, location) in paths {
+        let start = total;
+        let mut file = File::open(&location).map_err(read(&location))?;
+        let mut hasher = Hasher::default();
+        loop {
+            let length = file.read(&mut buffer).map_err(read(&location))?;
+            if length == 0 {
+                break;
+            }
+            total += length as u64;
+            if total > limits.catalog_bytes {
+                return Err(FilesError::Limit {
+                    what: "the size of the files, in bytes,",
+                    path,
+                    limit: limits.catalog_bytes,
+                });
+            }
+            hasher.update(&buffer[..length]);
+            spool
+                .write_all(&buffer[..length])
+                .map_err(spooling(temporary))?;
+        }
+        all.update(&(path.len() as u64).to_le_bytes());
+        all.update(path.as_bytes());
+        all.update(hasher.finish().as_bytes());
+        ranges.push((path, start as usize..total as usize));
+    }
+    let content = map_spool(&spool, temporary)?;
+    let files = ranges
+        .into_iter()
+        .map(|(path, range)| (path, content.slice(range)))
+        .collect();
+    let files = without_ignored(files, &root.display().to_string())?;
+    Ok((all.finish(), files))
+}
+
+/// Lists the files below a folder. Links to files are followed, links to
+/// folders are not, and names that begin with `..` are passed over: Kubernetes
+/// keeps the versions of a mounted ConfigMap there.
+fn walk(
+    folder: &Path,
+    prefix: &str,
+    limits: &Limits,
+    paths: &mut Vec<(String, PathBuf)>,
+) -> Result<(), FilesError> {
+    let read = |path: &Path| {
+        let path = path.to_owned();
+        move |source| FilesError::Read { path, source }
+    };
+    for entry in fs::read_dir(folder).map_err(read(folder))? {
+        let entry = entry.map_err(read(folder))?;
+        let location = entry.path();
+        let name = entry
+            .file_name()
+            .into_string()
+            .map_err(|_| FilesError::Path(location.clone()))?;
+        if name.starts_with("..") {
+            continue;
+        }
+        let path = match prefix {
+            "" => name,
+            _ => format!("{prefix}/{name}"),
+        };
+        let kind = entry.file_type().map_err(read(&location))?;
+        if path.len() > limits.path {
+            return Err(FilesError::Limit {
+                what: "the length of the path",
+                path,
+                limit: limits.path as u64,
+            });
+        }
+        if kind.is_dir() {
+            walk(&location, &path, limits, paths)?;
+        } else if fs::metadata(&location).map_err(read(&location))?.is_file() {
+            if paths.len() as u64 >= limits.files {
+                return Err(FilesError::Limit {
+                    what: "the number of files",
+                    path,
+                    limit: limits.files,
+                });
+            }
+            paths.push((path, location));
+        }
+    }
+    Ok(())
+}
+
+fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogFiles, FilesError> {
+    let is_ignore = |path: &str| path.rsplit('/').next() == Some(indexignore::FILE_NAME);
+    let ignore = IndexIgnore::new(
+        files
+            .iter()
+            .filter(|(path, _)| is_ignore(path))
+            .map(|(path, content)| (path.as_str(), &content[..])),
+    )?;
+    let (paths, contents): (Vec<_>, Vec<_>) = files
+        .into_iter()
+        .filter(|(path, _)| !is_ignore(path) && !ignore.is_ignored(path))
+        .unzip();
+    if paths.is_empty() {
+        return Err(FilesError::Empty(folder.to_owned()));
+    }
+    Ok(CatalogFiles { paths, contents })
+}
+
+/// A file without a name: gone when the last who has it open is.
+fn spool(folder: &Path) -> Result<File, FilesError> {
+    tempfile::tempfile_in(folder).map_err(spooling(folder))
+}
+
+fn map_spool(spool: &File, folder: &Path) -> Result<Bytes, FilesError> {
+    map::map_file(spool).map_err(spooling(folder))
+}
+
+fn spooling(folder: &Path) -> impl Fn(io::Error) -> FilesError {
+    let path = folder.to_owned();
+    move |source| FilesError::Spool {
+        path: path.clone(),
+        source,
+    }
+}

@@ -1,0 +1,273 @@
+//! The loop around passes: once, then sleep or be stopped.
+
+use std::time::{Duration, SystemTime};
+
+use metrics::{counter, gauge};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use super::error::{Cause, PassError};
+use super::pass::{Followed, PassResult, Workshop, run_once};
+use crate::fbc::problem::{Problem, Severity};
+use crate::snapshot::{Publisher, Snapshot};
+use crate::store::{Outcome, Pass};
+
+/// The wait after a first failure; it doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+/// The longest wait after failures, unless polls are further apart.
+const LAST_RETRY: Duration = Duration::from_secs(10 * 60);
+/// How many problems of a revision are logged one by one.
+const LOGGED: usize = 20;
+
+/// Lets readers see what the store holds of a catalog, if anything. Needs no
+/// network.
+pub async fn restore(workshop: &Workshop, followed: &Followed, publisher: &Publisher) {
+    publisher.update(|status| status.source = followed.source.to_string());
+    let restored = async {
+        let Some(revision) = workshop.store.current(&followed.name).await? else {
+            return Ok(());
+        };
+        if !followed.may_serve(&revision) {
+            tracing::warn!(
+                catalog = %followed.name,
+                stored = revision.source,
+                configured = %followed.source,
+                "what is stored came from another source and is not served"
+            );
+            return Ok(());
+        }
+        let problems = workshop.store.problems(revision.id).await?;
+        let pass = workshop.store.last_pass(&followed.name).await?;
+        let snapshot = Snapshot::open(&workshop.store, revision)?;
+        publisher.update(|status| {
+            status.settled = true;
+            status.problems = problems.into();
+            status.pass = pass;
+        });
+        describe(&snapshot, "serving what is stored");
+        publisher.publish(snapshot);
+        Ok::<(), crate::store::StoreError>(())
+    };
+    if let Err(error) = restored.await {
+        tracing::error!(catalog = %followed.name, %error, "what is stored cannot be served");
+    }
+}
+
+/// Follows a catalog until it is stopped, or for good when its content cannot
+/// change and is served.
+pub async fn follow(
+    workshop: Workshop,
+    followed: Followed,
+    publisher: Publisher,
+    stop: CancellationToken,
+) {
+    let span = tracing::info_span!("follow", catalog = %followed.name);
+    let following = async {
+        let mut failures = 0;
+        loop {
+            let stored = publisher.snapshot().map(|s| s.revision().source.clone());
+            if followed.source.is_fixed() && stored == Some(followed.origin()) {
+                break;
+            }
+            // A pass that is stopped leaves nothing behind.
+            let result = tokio::select! {
+                result = pass(&workshop, &followed, &publisher) => result,
+                () = stop.cancelled() => break,
+            };
+            failures = if result.is_ok() { 0 } else { failures + 1 };
+            let wait = match result {
+                Ok(()) if followed.source.is_fixed() => break,
+                Ok(()) => match followed.poll {
+                    Some(poll) => jitter(poll),
+                    None => break,
+                },
+                Err(retry_after) => retry(failures, followed.poll, retry_after),
+            };
+            publisher.update(|status| {
+                status.failures = failures;
+                status.next_pass = Some(SystemTime::now() + wait);
+            });
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = stop.cancelled() => break,
+            }
+        }
+        publisher.update(|status| {
+            status.failures = failures;
+            status.next_pass = None;
+        });
+        // Readers keep what they were given for as long as the writing ends
+        // are there; so these stay until almanac stops.
+        stop.cancelled().await;
+    };
+    following.instrument(span).await;
+}
+
+/// Runs one pass and makes known what became of it. An error says how long the
+/// registry asked to be left alone.
+async fn pass(
+    workshop: &Workshop,
+    followed: &Followed,
+    publisher: &Publisher,
+) -> Result<(), Option<Duration>> {
+    let started = SystemTime::now();
+    let mut digest = None;
+    let result = run_once(workshop, followed, publisher, &mut digest).await;
+    let finished = SystemTime::now();
+    let name = followed.name.to_string();
+    let (outcome, label) = match &result {
+        Ok(PassResult::Unchanged) => (None, "unchanged"),
+        Ok(PassResult::Published(_)) => (Some(Outcome::Committed), "committed"),
+        Err(PassError {
+            cause: Cause::Refused(_),
+            ..
+        }) => (Some(Outcome::Refused), "refused"),
+        Err(_) => (Some(Outcome::Failed), "failed"),
+    };
+    counter!("almanac_passes_total", "catalog" => name.clone(), "outcome" => label).increment(1);
+    gauge!("almanac_last_pass_timestamp_seconds", "catalog" => name.clone()).set(unix(finished));
+    match &result {
+        Ok(PassResult::Unchanged) => tracing::debug!(?digest, "nothing new"),
+        Ok(PassResult::Published(revision)) => {
+            if let Some(snapshot) = publisher.snapshot() {
+                describe(&snapshot, "serving a new revision");
+            }
+            tracing::debug!(revision = %revision.id, "published");
+            log_problems(&publisher.status().problems);
+        }
+        Err(error) => {
+            counter!(
+                "almanac_pass_failures_total",
+                "catalog" => name,
+                "stage" => error.stage.as_str(),
+                "reason" => error.reason()
+            )
+            .increment(1);
+            let served = publisher.snapshot().is_some();
+            tracing::error!(
+                catalog = %followed.name,
+                source = %followed.source,
+                digest = digest.map(tracing::field::display),
+                reason = error.reason(),
+                "the pass failed, {}: {error}",
+                if served { "what was served stays" } else { "nothing is served yet" }
+            );
+            if let Cause::Refused(problems) = &error.cause {
+                log_problems(problems);
+            }
+        }
+    }
+    let record = outcome.map(|outcome| {
+        let error = result.as_ref().err();
+        Pass {
+            started,
+            finished,
+            outcome,
+            digest: digest.map(|digest| digest.to_string()),
+            stage: error.map(|error| error.stage.to_string()),
+            reason: error.map(|error| error.reason().to_owned()),
+            error: error.map(ToString::to_string),
+        }
+    });
+    if let Some(record) = &record
+        && let Err(error) = workshop.store.record_pass(&followed.name, record).await
+    {
+        tracing::warn!(%error, "the pass could not be recorded");
+    }
+    publisher.update(|status| {
+        status.settled = true;
+        status.last_pass = Some(finished);
+        if record.is_some() {
+            status.pass = record;
+        }
+    });
+    result.map(drop).map_err(|error| error.retry_after())
+}
+
+fn describe(snapshot: &Snapshot, message: &str) {
+    let revision = snapshot.revision();
+    let counts = &revision.counts;
+    let name = revision.catalog.to_string();
+    for (kind, count) in [
+        ("metas", counts.metas),
+        ("packages", counts.packages),
+        ("channels", counts.channels),
+        ("entries", counts.entries),
+        ("bundles", counts.bundles),
+        ("quarantined", counts.quarantined),
+    ] {
+        gauge!("almanac_catalog_objects", "catalog" => name.clone(), "kind" => kind)
+            .set(count as f64);
+    }
+    gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => name)
+        .set(unix(revision.modified));
+    tracing::info!(
+        catalog = %revision.catalog,
+        revision = %revision.id,
+        digest = %revision.digest,
+        packages = counts.packages,
+        bundles = counts.bundles,
+        metas = counts.metas,
+        quarantined = counts.quarantined,
+        "{message}"
+    );
+}
+
+fn log_problems(problems: &[Problem]) {
+    for problem in problems.iter().take(LOGGED) {
+        if problem.severity == Severity::Warning {
+            tracing::info!("{problem}");
+        } else {
+            tracing::warn!("{problem}");
+        }
+    }
+    if problems.len() > LOGGED {
+        tracing::warn!("{} more problems; /status lists them", problems.len() - LOGGED);
+    }
+}
+
+/// Up to a tenth more or less, so that catalogs do not ask all at once.
+fn jitter(interval: Duration) -> Duration {
+    interval.mul_f64(0.9 + 0.2 * fastrand::f64())
+}
+
+/// The wait after a number of failures in a row: growing, but never shorter
+/// than the registry asked for, and no longer than a day.
+fn retry(failures: u32, poll: Option<Duration>, retry_after: Option<Duration>) -> Duration {
+    let longest = poll.unwrap_or_default().max(LAST_RETRY);
+    // Where polls come quickly, so do retries.
+    let first = poll.map_or(FIRST_RETRY, |poll| poll.min(FIRST_RETRY));
+    let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    let wait = jitter(doubled.min(longest));
+    wait.max(retry_after.unwrap_or_default())
+        .min(Duration::from_secs(24 * 60 * 60))
+}
+
+fn unix(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_come_further_and_further_apart() {
+        let poll = Some(Duration::from_secs(600));
+        let seconds = |failures| retry(failures, poll, None).as_secs_f64();
+        assert!((4.4..5.6).contains(&seconds(1)));
+        assert!((8.9..11.1).contains(&seconds(2)));
+        assert!((17.9..22.1).contains(&seconds(3)));
+        for failures in [8, 30, u32::MAX] {
+            assert!((539.0..661.0).contains(&seconds(failures)));
+        }
+    }
+
+    #[test]
+    fn a_registry_that_asks_for_time_gets_it() {
+        let asked = Some(Duration::from_secs(100));
+        assert_eq!(retry(1, None, asked), Duration::from_secs(100));
+        assert!(retry(20, None, asked) > Duration::from_secs(100));
+    }
+}

@@ -1,0 +1,326 @@
+//! One pass over one catalog: resolve ─► pull ─► unpack ─► read ─► build ─►
+//! commit ─► publish. A pass that fails changes nothing that is served.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use metrics::histogram;
+use tokio::sync::Semaphore;
+use tracing::Instrument as _;
+
+use super::error::{Cause, PassError, Stage};
+use super::files::{self, CatalogFiles, FilesError};
+use super::pull::Origin;
+use super::read::{self, Catalog};
+use super::{OnInvalid, Source, build};
+use crate::digest::Digest;
+use crate::fbc::problem::{Problem, Severity};
+use crate::name::CatalogName;
+use crate::oci::{Client, Layout, Platform};
+use crate::snapshot::{Publisher, Snapshot};
+use crate::store::{Counts, Finished, NewRevision, Revision, Store};
+use crate::unpack::Limits;
+
+/// What all passes share. Cheap to clone.
+#[derive(Clone)]
+pub struct Workshop {
+    /// Where revisions are kept.
+    pub store: Store,
+    /// Speaks to registries.
+    pub client: Client,
+    /// What an image may hold.
+    pub limits: Limits,
+    /// One permit lets one catalog be read: reading takes all cores and some
+    /// memory, so catalogs take turns.
+    pub turns: Arc<Semaphore>,
+}
+
+/// A catalog to follow.
+#[derive(Clone, Debug)]
+pub struct Followed {
+    /// Its name.
+    pub name: CatalogName,
+    /// Where it comes from.
+    pub source: Source,
+    /// How long from one pass to the next; `None` means a single one.
+    pub poll: Option<Duration>,
+    /// Which image of a multi-platform one.
+    pub platform: Platform,
+    /// What to do with packages that are not valid.
+    pub on_invalid: OnInvalid,
+}
+
+/// What a pass came to.
+#[derive(Debug)]
+pub enum PassResult {
+    /// The digest is that of what is served.
+    Unchanged,
+    /// There is a new revision, and it is published.
+    Published(Box<Revision>),
+}
+
+/// The longest a pass may take.
+const LONGEST: Duration = Duration::from_secs(3 * 60 * 60);
+
+impl Followed {
+    /// What a stored revision of this catalog says of its source. The platform
+    /// is part of it: with another, the same digest is another catalog.
+    pub fn origin(&self) -> String {
+        match self.source {
+            Source::File(_) => self.source.to_string(),
+            Source::Image(_) | Source::Layout { .. } => {
+                format!("{} {}", self.source, self.platform)
+            }
+        }
+    }
+
+    /// Whether a stored revision may be served until the first pass: it must
+    /// come from the same place, but a moved tag is no reason to serve nothing.
+    pub fn may_serve(&self, revision: &Revision) -> bool {
+        let stored = revision.source.as_str();
+        match stored
+            .rsplit_once(' ')
+            .map_or(stored, |(source, _)| source)
+            .parse::<Source>()
+        {
+            Ok(source) => source.place() == self.source.place(),
+            Err(_) => false,
+        }
+    }
+}
+
+/// Runs one pass, and gives it up when it takes absurdly long. `digest` learns
+/// the source's digest as soon as it is known.
+pub async fn run_once(
+    workshop: &Workshop,
+    followed: &Followed,
+    publisher: &Publisher,
+    digest: &mut Option<Digest>,
+) -> Result<PassResult, PassError> {
+    let current = publisher
+        .snapshot()
+        .map(|snapshot| snapshot.revision().clone())
+        .filter(|revision| revision.source == followed.origin());
+    let pass = async {
+        match &followed.source {
+            Source::File(path) => folder_pass(workshop, followed, current, path, digest).await,
+            _ => image_pass(workshop, followed, current, digest).await,
+        }
+    };
+    let made = tokio::time::timeout(LONGEST, pass)
+        .await
+        .unwrap_or(Err(PassError {
+            stage: Stage::Pull,
+            cause: Cause::Timeout(LONGEST),
+        }))?;
+    let Some((revision, problems)) = made else {
+        return Ok(PassResult::Unchanged);
+    };
+    publish(workshop, publisher, &revision, problems).await?;
+    Ok(PassResult::Published(Box::new(revision)))
+}
+
+type Made = Option<(Revision, Vec<Problem>)>;
+
+async fn image_pass(
+    workshop: &Workshop,
+    followed: &Followed,
+    current: Option<Revision>,
+    found: &mut Option<Digest>,
+) -> Result<Made, PassError> {
+    let (origin, tag) = match &followed.source {
+        Source::Layout { folder, tag } => {
+            let layout = Layout::open(folder).map_err(PassError::at(Stage::Resolve))?;
+            (Origin::Layout(layout), tag.as_deref())
+        }
+        Source::Image(reference) => {
+            let client = &workshop.client;
+            (Origin::Registry { client, reference }, None)
+        }
+        Source::File(_) => return Ok(None),
+    };
+    let digest = stage(Stage::Resolve, origin.resolve(tag)).await?;
+    *found = Some(digest);
+    if current.is_some_and(|current| current.digest == digest) {
+        return Ok(None);
+    }
+    let pulled = stage(
+        Stage::Pull,
+        origin.pull(&workshop.store, &digest, &followed.platform, &workshop.limits),
+    )
+    .await?;
+    let folder = pulled
+        .folder
+        .ok_or(FilesError::NoLabel)
+        .map_err(PassError::at(Stage::Unpack))?;
+    let _turn = workshop.turns.acquire().await;
+    let (layers, limits) = (pulled.layers, workshop.limits.clone());
+    let temporary = workshop.store.temporary();
+    let unpacking = blocking(Stage::Unpack, move || {
+        files::of_image(&layers, &folder, &limits, &temporary)
+            .map_err(PassError::at(Stage::Unpack))
+    });
+    let files = stage(Stage::Unpack, unpacking).await?;
+    let blobs: Vec<Digest> = pulled.blobs.iter().map(|pin| pin.digest()).collect();
+    make(workshop, followed, digest, files, &blobs).await.map(Some)
+}
+
+async fn folder_pass(
+    workshop: &Workshop,
+    followed: &Followed,
+    current: Option<Revision>,
+    path: &Path,
+    found: &mut Option<Digest>,
+) -> Result<Made, PassError> {
+    let _turn = workshop.turns.acquire().await;
+    let (path, limits) = (path.to_owned(), workshop.limits.clone());
+    let temporary = workshop.store.temporary();
+    let unpacking = blocking(Stage::Unpack, move || {
+        files::of_folder(&path, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
+    });
+    let (digest, files) = stage(Stage::Unpack, unpacking).await?;
+    *found = Some(digest);
+    if current.is_some_and(|current| current.digest == digest) {
+        return Ok(None);
+    }
+    make(workshop, followed, digest, files, &[]).await.map(Some)
+}
+
+/// The stages `read`, `build` and `commit`.
+async fn make(
+    workshop: &Workshop,
+    followed: &Followed,
+    digest: Digest,
+    files: CatalogFiles,
+    blobs: &[Digest],
+) -> Result<(Revision, Vec<Problem>), PassError> {
+    let (store, on_invalid) = (workshop.store.clone(), followed.on_invalid);
+    let (finished, counts, problems) = blocking(Stage::Read, move || {
+        write_revision(&store, &files, on_invalid)
+    })
+    .await?;
+    let new = NewRevision {
+        catalog: &followed.name,
+        source: followed.origin(),
+        digest,
+        counts,
+        blobs,
+        problems: &problems,
+    };
+    let committing = async {
+        workshop
+            .store
+            .commit(finished, new)
+            .await
+            .map_err(PassError::at(Stage::Commit))
+    };
+    let revision = stage(Stage::Commit, committing).await?;
+    Ok((revision, problems))
+}
+
+fn write_revision(
+    store: &Store,
+    files: &CatalogFiles,
+    on_invalid: OnInvalid,
+) -> Result<(Finished, Counts, Vec<Problem>), PassError> {
+    let started = Instant::now();
+    let mut writer = store
+        .write_revision()
+        .map_err(PassError::at(Stage::Read))?;
+    let catalog = read::read(files, true, |done| {
+        writer.append_metas(
+            &done.output.lines,
+            &done.segments,
+            &done.output.metas,
+            &done.stored,
+        )?;
+        writer.append_messages(&done.output.messages)
+    })
+    .map_err(PassError::at(Stage::Read))?;
+    observe(Stage::Read, started);
+
+    let started = Instant::now();
+    refuse(&catalog, on_invalid)?;
+    let index = build::build(&catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
+    let finished = writer
+        .finish(index)
+        .map_err(PassError::at(Stage::Build))?;
+    observe(Stage::Build, started);
+    Ok((finished, catalog.counts, catalog.problems))
+}
+
+/// Decides whether a catalog with these problems can be served.
+fn refuse(catalog: &Catalog, on_invalid: OnInvalid) -> Result<(), PassError> {
+    let worst = match on_invalid {
+        OnInvalid::Quarantine => Severity::Fatal,
+        OnInvalid::Reject => Severity::Error,
+    };
+    if catalog
+        .problems
+        .iter()
+        .any(|problem| problem.severity >= worst)
+    {
+        return Err(PassError {
+            stage: Stage::Build,
+            cause: Cause::Refused(catalog.problems.clone()),
+        });
+    }
+    Ok(())
+}
+
+async fn publish(
+    workshop: &Workshop,
+    publisher: &Publisher,
+    revision: &Revision,
+    problems: Vec<Problem>,
+) -> Result<(), PassError> {
+    let publishing = async {
+        let snapshot = Snapshot::open(&workshop.store, revision.clone())
+            .map_err(PassError::at(Stage::Publish))?;
+        publisher.update(|status| status.problems = problems.into());
+        publisher.publish(snapshot);
+        // What is served is published; that old files stay is only a pity.
+        if let Err(error) = workshop.store.retire(revision).await {
+            tracing::warn!(%error, "old revisions could not be removed");
+        }
+        Ok(())
+    };
+    stage(Stage::Publish, publishing).await
+}
+
+/// Runs a stage in its span and records its time.
+async fn stage<T>(
+    stage: Stage,
+    work: impl Future<Output = Result<T, PassError>>,
+) -> Result<T, PassError> {
+    let started = Instant::now();
+    let result = work
+        .instrument(tracing::info_span!("stage", stage = stage.as_str()))
+        .await;
+    observe(stage, started);
+    result
+}
+
+fn observe(stage: Stage, started: Instant) {
+    histogram!("almanac_stage_seconds", "stage" => stage.as_str())
+        .record(started.elapsed().as_secs_f64());
+    tracing::debug!(stage = stage.as_str(), elapsed = ?started.elapsed(), "stage done");
+}
+
+/// Runs work that takes the processor on a thread of its own. A panic is an
+/// error of the pass, not the end of almanac.
+async fn blocking<T: Send + 'static>(
+    stage: Stage,
+    work: impl FnOnce() -> Result<T, PassError> + Send + 'static,
+) -> Result<T, PassError> {
+    let span = tracing::Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work))
+        .await
+        .unwrap_or_else(|error| {
+            Err(PassError {
+                stage,
+                cause: Cause::Panicked(error.to_string()),
+            })
+        })
+}

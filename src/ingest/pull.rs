@@ -1,0 +1,239 @@
+//! The stages `resolve` and `pull`: a source's digest, and its blobs in the
+//! store, whether they come from a registry or from a layout folder.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use super::error::{Cause, PassError, Stage};
+use super::files::FilesError;
+use crate::digest::Digest;
+use crate::oci::{
+    self, Client, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform, Reference,
+};
+use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
+use crate::store::{BlobPin, Store};
+use crate::unpack::Limits;
+
+/// An image's own place: where its documents and blobs are read from.
+pub(super) enum Origin<'a> {
+    Registry {
+        client: &'a Client,
+        reference: &'a Reference,
+    },
+    Layout(Layout),
+}
+
+/// An image whose blobs are in the store.
+pub(super) struct Pulled {
+    /// The catalog folder that the image names.
+    pub(super) folder: Option<String>,
+    /// The layers, the lowest first, and where they lie.
+    pub(super) layers: Vec<(Descriptor, PathBuf)>,
+    /// All blobs; they stay in the store as long as this is kept.
+    pub(super) blobs: Vec<BlobPin>,
+}
+
+impl Origin<'_> {
+    /// The digest of the image's top-level document.
+    pub(super) async fn resolve(&self, tag: Option<&str>) -> Result<Digest, PassError> {
+        match self {
+            Self::Registry { client, reference } => {
+                let resolved = client
+                    .resolve(reference)
+                    .await
+                    .map_err(PassError::at(Stage::Resolve))?;
+                Ok(resolved.digest)
+            }
+            Self::Layout(layout) => {
+                let descriptor = layout
+                    .resolve(tag)
+                    .map_err(PassError::at(Stage::Resolve))?;
+                Ok(descriptor.digest)
+            }
+        }
+    }
+
+    /// Brings the image's documents and layers into the store.
+    pub(super) async fn pull(
+        &self,
+        store: &Store,
+        digest: &Digest,
+        platform: &Platform,
+        limits: &Limits,
+    ) -> Result<Pulled, PassError> {
+        let failed = PassError::at::<Cause>(Stage::Pull);
+        let mut blobs = Vec::new();
+        let mut digest = *digest;
+        let mut bytes = self.manifest(store, &digest, &mut blobs).await?;
+        let mut manifest = self.parse(&digest, &bytes)?;
+        if let Manifest::Index(index) = &manifest {
+            digest = index
+                .select(platform)
+                .map_err(|error| failed(self.document_error(&digest, error)))?
+                .digest;
+            bytes = self.manifest(store, &digest, &mut blobs).await?;
+            manifest = self.parse(&digest, &bytes)?;
+        }
+        let Manifest::Image(image) = manifest else {
+            return Err(failed(
+                self.document_error(&digest, ManifestError::Nested),
+            ));
+        };
+        check_sizes(&image, limits).map_err(|error| match error {
+            SizeError::Config(error) => {
+                failed(self.document_error(&image.config.digest, error))
+            }
+            SizeError::Layers(error) => failed(error.into()),
+        })?;
+        let config = self.blob(store, &image.config, &mut blobs).await?;
+        let config = tokio::fs::read(&config).await.map_err(|source| {
+            failed(Cause::LayoutBlob {
+                digest: image.config.digest,
+                source,
+            })
+        })?;
+        let config = ImageConfig::parse(&config)
+            .map_err(|error| failed(self.document_error(&image.config.digest, error)))?;
+        let mut layers = Vec::with_capacity(image.layers.len());
+        for layer in image.layers {
+            let path = self.blob(store, &layer, &mut blobs).await?;
+            layers.push((layer, path));
+        }
+        Ok(Pulled {
+            folder: config.configs_label().map(str::to_owned),
+            layers,
+            blobs,
+        })
+    }
+
+    fn parse(&self, digest: &Digest, bytes: &[u8]) -> Result<Manifest, PassError> {
+        Manifest::parse(bytes, None)
+            .map_err(|error| PassError::at(Stage::Pull)(self.document_error(digest, error)))
+    }
+
+    fn document_error(&self, digest: &Digest, source: ManifestError) -> Cause {
+        match self {
+            Self::Registry { reference, .. } => Cause::Oci(oci::Error::Manifest {
+                reference: (*reference).clone(),
+                digest: *digest,
+                source,
+            }),
+            Self::Layout(_) => Cause::LayoutDocument {
+                digest: *digest,
+                source,
+            },
+        }
+    }
+
+    /// A manifest or index, from the store when it is there.
+    async fn manifest(
+        &self,
+        store: &Store,
+        digest: &Digest,
+        blobs: &mut Vec<BlobPin>,
+    ) -> Result<Bytes, PassError> {
+        let failed = PassError::at::<Cause>(Stage::Pull);
+        blobs.push(store.pin(*digest));
+        if let Some(path) = store.blob(digest)
+            && let Ok(bytes) = tokio::fs::read(&path).await
+            && Digest::of(&bytes) == *digest
+        {
+            return Ok(bytes.into());
+        }
+        let bytes = match self {
+            Self::Registry { client, reference } => client
+                .manifest(reference, digest)
+                .await
+                .map_err(PassError::at(Stage::Pull))?,
+            Self::Layout(layout) => layout
+                .manifest(digest)
+                .map_err(PassError::at(Stage::Pull))?,
+        };
+        let mut writer = store.write_blob(*digest).map_err(|e| failed(e.into()))?;
+        writer.write(&bytes).map_err(|e| failed(e.into()))?;
+        writer.finish().map_err(|e| failed(e.into()))?;
+        Ok(bytes)
+    }
+
+    /// A config or layer: verified while it streams into the store, unless it
+    /// is there already.
+    async fn blob(
+        &self,
+        store: &Store,
+        descriptor: &Descriptor,
+        blobs: &mut Vec<BlobPin>,
+    ) -> Result<PathBuf, PassError> {
+        let failed = PassError::at::<Cause>(Stage::Pull);
+        blobs.push(store.pin(descriptor.digest));
+        if let Some(path) = store.blob(&descriptor.digest) {
+            return Ok(path);
+        }
+        let mut writer = store
+            .write_blob(descriptor.digest)
+            .map_err(|e| failed(e.into()))?;
+        match self {
+            Self::Registry { client, reference } => {
+                let mut stream = client
+                    .blob(reference, descriptor)
+                    .await
+                    .map_err(PassError::at(Stage::Pull))?;
+                while let Some(piece) = stream
+                    .next()
+                    .await
+                    .map_err(PassError::at(Stage::Pull))?
+                {
+                    writer.write(&piece).map_err(|e| failed(e.into()))?;
+                }
+            }
+            Self::Layout(layout) => {
+                let mut reader = layout
+                    .read_blob(descriptor)
+                    .map_err(PassError::at(Stage::Pull))?;
+                let mut buffer = vec![0; 256 << 10];
+                loop {
+                    let length = reader.read(&mut buffer).map_err(|source| {
+                        failed(Cause::LayoutBlob {
+                            digest: descriptor.digest,
+                            source,
+                        })
+                    })?;
+                    if length == 0 {
+                        break;
+                    }
+                    writer
+                        .write(&buffer[..length])
+                        .map_err(|e| failed(e.into()))?;
+                }
+            }
+        }
+        writer.finish().map_err(|e| failed(e.into()))
+    }
+}
+
+enum SizeError {
+    Config(ManifestError),
+    Layers(FilesError),
+}
+
+/// Sizes are known before anything is pulled, and so is what is too much.
+fn check_sizes(image: &ImageManifest, limits: &Limits) -> Result<(), SizeError> {
+    if image.config.size > MAX_DOCUMENT as u64 {
+        return Err(SizeError::Config(ManifestError::TooLarge {
+            size: image.config.size,
+        }));
+    }
+    let mut total: u64 = 0;
+    for layer in &image.layers {
+        total = total.saturating_add(layer.size);
+        if total > limits.bytes {
+            return Err(SizeError::Layers(FilesError::Limit {
+                what: "the size of the layers, in bytes,",
+                path: layer.digest.to_string(),
+                limit: limits.bytes,
+            }));
+        }
+    }
+    Ok(())
+}

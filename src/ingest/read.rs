@@ -1,0 +1,293 @@
+//! Files ─► metas and blobs ─► graph: the stages `read` and the first half of
+//! `build`, shared by passes and by `almanac check`.
+
+use std::thread;
+
+use bytes::Bytes;
+
+use super::files::CatalogFiles;
+use super::ordered::ordered;
+use crate::digest::Digest;
+use crate::fbc::blob::{Blobs, Located};
+use crate::fbc::graph::{self, Graph};
+use crate::fbc::message::{Ends, Manifests};
+use crate::fbc::problem::{Code, Place, Problem, Severity, Subject};
+use crate::fbc::read::{Output, Piece, Reader, pieces};
+use crate::store::{Counts, Segmenter, Stored};
+
+/// About how much of a file one worker reads at a time, in bytes.
+const PIECE: usize = 1 << 20;
+/// How far workers may run ahead of the writer, in pieces.
+const WINDOW: usize = 6;
+/// What stock gRPC clients take at most, in bytes.
+pub(super) const MAX_MESSAGE: u64 = 4 << 20;
+/// How many problems of documents are kept.
+const MAX_PROBLEMS: usize = 10_000;
+
+/// A catalog that was read.
+pub(super) struct Catalog {
+    pub(super) blobs: Blobs,
+    /// For each `olm.package` blob.
+    pub(super) ends: Vec<Ends>,
+    pub(super) graph: Graph,
+    pub(super) problems: Vec<Problem>,
+    pub(super) counts: Counts,
+}
+
+/// What comes of one piece, beside the blobs.
+pub(super) struct Done {
+    file: u32,
+    pub(super) output: Output,
+    pub(super) segments: Vec<u8>,
+    pub(super) stored: Vec<Stored>,
+}
+
+/// Reads the files and builds the graph. Each piece's bytes go to `sink`, in
+/// catalog order, which returns where the piece's messages came to lie.
+/// Without `compress` no segments are made.
+pub(super) fn read<E>(
+    files: &CatalogFiles,
+    compress: bool,
+    mut sink: impl FnMut(&Done) -> Result<u64, E>,
+) -> Result<Catalog, E> {
+    let work = cut(files);
+    let mut collected = Collected::new(&files.paths);
+    let recycled = Recycled::default();
+    ordered(
+        &work,
+        thread::available_parallelism().map_or(2, usize::from).min(4),
+        WINDOW,
+        || (Reader::default(), Segmenter::default()),
+        |(reader, segmenter), (file, piece, bytes)| {
+            let mut done = recycled.take();
+            done.file = *file;
+            reader.read(piece, bytes, *file, &mut done.output);
+            store(&mut done, compress.then_some(segmenter));
+            done
+        },
+        |mut done| {
+            let messages = sink(&done)?;
+            collected.take(&mut done, messages);
+            recycled.put(done);
+            Ok(())
+        },
+    )?;
+    Ok(collected.finish())
+}
+
+fn cut(files: &CatalogFiles) -> Vec<(u32, Piece, Bytes)> {
+    let mut work = Vec::new();
+    for (file, content) in (0_u32..).zip(&files.contents) {
+        for piece in pieces(content, PIECE) {
+            let bytes = content.slice(piece.range.clone());
+            work.push((file, piece, bytes));
+        }
+    }
+    work
+}
+
+/// Computes what is stored beside each line.
+fn store(done: &mut Done, mut segmenter: Option<&mut Segmenter>) {
+    let mut start = 0;
+    for meta in &done.output.metas {
+        let line = &done.output.lines[start..start + meta.length as usize];
+        start += meta.length as usize;
+        let segment = match &mut segmenter {
+            Some(segmenter) => segmenter.append(line, &mut done.segments) as u32,
+            None => 0,
+        };
+        done.stored.push(Stored {
+            segment,
+            crc: crc32fast::hash(line),
+            digest: Digest::of(line),
+        });
+    }
+}
+
+/// Buffers that were written out: used again, since the first touch of fresh
+/// memory is dear.
+#[derive(Default)]
+struct Recycled(std::sync::Mutex<Vec<Done>>);
+
+impl Recycled {
+    fn take(&self) -> Done {
+        self.lock().pop().unwrap_or_else(|| Done {
+            file: 0,
+            output: Output::default(),
+            segments: Vec::new(),
+            stored: Vec::new(),
+        })
+    }
+
+    fn put(&self, mut done: Done) {
+        done.output.clear();
+        done.segments.clear();
+        done.stored.clear();
+        self.lock().push(done);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Done>> {
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Blobs and problems of the pieces so far, with places in the whole catalog.
+struct Collected<'a> {
+    paths: &'a [String],
+    blobs: Blobs,
+    ends: Vec<Ends>,
+    problems: Vec<Problem>,
+    omitted: usize,
+    metas: u32,
+    /// The file of the last piece, and its documents so far.
+    documents: (u32, u32),
+}
+
+impl<'a> Collected<'a> {
+    fn new(paths: &'a [String]) -> Self {
+        Self {
+            paths,
+            blobs: Blobs::default(),
+            ends: Vec::new(),
+            problems: Vec::new(),
+            omitted: 0,
+            metas: 0,
+            documents: (0, 0),
+        }
+    }
+
+    fn take(&mut self, done: &mut Done, messages: u64) {
+        if self.documents.0 != done.file {
+            self.documents = (done.file, 0);
+        }
+        let (metas, documents) = (self.metas, self.documents.1);
+        let output = &mut done.output;
+        let from = std::mem::take(&mut output.blobs);
+        let into = &mut self.blobs;
+        append(&mut into.packages, from.packages, metas, documents);
+        append(&mut into.channels, from.channels, metas, documents);
+        append(&mut into.deprecations, from.deprecations, metas, documents);
+        let first = into.bundles.len();
+        append(&mut into.bundles, from.bundles, metas, documents);
+        for bundle in &mut into.bundles[first..] {
+            bundle.blob.message.shift(messages);
+        }
+        for mut ends in output.ends.drain(..) {
+            ends.shift(messages);
+            self.ends.push(ends);
+        }
+        for (document, line, mut problem) in output.problems.drain(..) {
+            if self.problems.len() >= MAX_PROBLEMS {
+                self.omitted += 1;
+                continue;
+            }
+            problem.place = self.paths.get(done.file as usize).map(|file| Place {
+                file: file.clone(),
+                document: documents + document + 1,
+                line,
+            });
+            self.problems.push(problem);
+        }
+        self.metas += output.metas.len() as u32;
+        self.documents.1 += output.documents;
+    }
+
+    fn finish(self) -> Catalog {
+        let (graph, found) = graph::build(&self.blobs, self.paths);
+        let mut problems = self.problems;
+        if self.omitted > 0 {
+            problems.push(Problem {
+                code: Code::ProblemsOmitted,
+                severity: Severity::Fatal,
+                subject: Subject::default(),
+                place: None,
+                message: format!("{} more documents cannot be read", self.omitted),
+            });
+        }
+        problems.extend(found);
+        let mut counts = Counts {
+            metas: u64::from(self.metas),
+            packages: graph.packages.len() as u64,
+            quarantined: graph.quarantined.len() as u64,
+            ..Counts::default()
+        };
+        let mut bundles = std::collections::HashSet::new();
+        for channel in graph.packages.iter().flat_map(|package| &package.channels) {
+            counts.channels += 1;
+            counts.entries += channel.entries.len() as u64;
+            bundles.extend(channel.entries.iter().map(|entry| entry.bundle));
+        }
+        counts.bundles = bundles.len() as u64;
+        let mut large: Vec<usize> = bundles
+            .into_iter()
+            .filter(|bundle| is_too_large(&self.blobs, *bundle))
+            .collect();
+        large.sort_unstable();
+        problems.extend(
+            large
+                .into_iter()
+                .map(|bundle| too_large(&self.blobs.bundles[bundle], self.paths)),
+        );
+        Catalog {
+            blobs: self.blobs,
+            ends: self.ends,
+            graph,
+            problems,
+            counts,
+        }
+    }
+}
+
+fn append<T>(into: &mut Vec<Located<T>>, from: Vec<Located<T>>, metas: u32, documents: u32) {
+    into.extend(from.into_iter().map(|mut located| {
+        located.meta += metas;
+        located.document += documents;
+        located
+    }));
+}
+
+/// Whether a bundle's message in `ListBundles` would be more than clients
+/// take. What an entry adds is small, and counted with a margin.
+fn is_too_large(blobs: &Blobs, bundle: usize) -> bool {
+    let Some(bundle) = blobs.bundles.get(bundle) else {
+        return false;
+    };
+    listed_length(&bundle.blob.message, bundle.blob.has_image) > MAX_MESSAGE - (64 << 10)
+}
+
+/// Bytes of a bundle's message in `ListBundles`, without what an entry adds.
+pub(super) fn listed_length(message: &crate::fbc::message::BundleMessage, has_image: bool) -> u64 {
+    let manifests = match &message.manifests {
+        Manifests::Objects { objects, csv } if !has_image => {
+            u64::from(objects.length) + csv.map_or(0, |csv| u64::from(csv.length))
+        }
+        _ => 0,
+    };
+    u64::from(message.common.length) + manifests
+}
+
+fn too_large(bundle: &Located<crate::fbc::blob::BundleBlob>, paths: &[String]) -> Problem {
+    let (name, package) = (&bundle.blob.name, &bundle.blob.package);
+    let common = u64::from(bundle.blob.message.common.length);
+    let consequence = if common > MAX_MESSAGE - (64 << 10) {
+        "ListBundles leaves it out"
+    } else {
+        "ListBundles leaves out its manifests"
+    };
+    Problem {
+        code: Code::BundleTooLarge,
+        severity: Severity::Warning,
+        subject: Subject {
+            package: package.clone(),
+            bundle: name.clone(),
+            ..Subject::default()
+        },
+        place: bundle.place(paths),
+        message: format!(
+            "package {package:?}: bundle {name:?} makes a message of 4 MiB or more, which clients \
+             refuse, so {consequence}; make its properties smaller, or give it an image"
+        ),
+    }
+}

@@ -1,0 +1,277 @@
+//! The HTTP API of OLM v1's catalogd, for all catalogs.
+//!
+//! `/catalogs/{name}/api/v1/all` is the whole catalog, `…/metas` a selection
+//! of it, both as lines of JSON. What is sent are slices of stored files, plain
+//! or compressed; `conditional` decides what of it a client needs.
+
+mod conditional;
+mod encoding;
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use http::header::{
+    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
+    ETAG, LAST_MODIFIED, RETRY_AFTER, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use metrics::{counter, histogram};
+
+use super::body::Slices;
+use crate::name::{CatalogName, NameError};
+use crate::snapshot::{Catalogs, Encoded, Query, Selection};
+use conditional::{Precondition, Validators};
+
+/// Below this many bytes an answer is not compressed, as with the peer.
+const SMALLEST_COMPRESSED: u64 = 1024;
+/// How long a client should wait for a catalog that is not loaded, in seconds.
+const LOADING: &str = "5";
+
+/// The routes of the HTTP port.
+pub fn router(catalogs: Catalogs) -> Router {
+    Router::new()
+        .route("/catalogs/{name}/api/v1/all", any(all))
+        .route("/catalogs/{name}/api/v1/metas", any(metas))
+        .fallback(async || Refusal::UnknownPath)
+        .layer(middleware::from_fn(observe))
+        .with_state(catalogs)
+}
+
+async fn all(
+    State(catalogs): State<Catalogs>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    check_method(request.method())?;
+    let selection = select(&catalogs, &name, &Query::default())?;
+    Ok(respond(&selection, &request, true))
+}
+
+async fn metas(
+    State(catalogs): State<Catalogs>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Refusal> {
+    check_method(request.method())?;
+    let query = parse_query(query.as_deref().unwrap_or_default())?;
+    let selection = select(&catalogs, &name, &query)?;
+    Ok(respond(&selection, &request, false))
+}
+
+/// What a request cannot have; texts as the peer writes them.
+#[derive(Debug)]
+enum Refusal {
+    UnknownPath,
+    Method,
+    Query,
+    Name(NameError),
+    UnknownCatalog,
+    NotLoaded(CatalogName),
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, text) = match self {
+            Self::UnknownPath => (StatusCode::NOT_FOUND, "404 page not found".into()),
+            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed".into()),
+            Self::Query => (StatusCode::BAD_REQUEST, "400 Bad Request".into()),
+            Self::Name(error) => (
+                StatusCode::BAD_REQUEST,
+                format!("invalid catalog name: {error}"),
+            ),
+            Self::UnknownCatalog => (StatusCode::NOT_FOUND, "404 Not Found".into()),
+            Self::NotLoaded(name) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("catalog {name} is not loaded yet"),
+            ),
+        };
+        let mut response = (status, format!("{text}\n")).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            "x-content-type-options",
+            HeaderValue::from_static("nosniff"),
+        );
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(LOADING));
+        }
+        response
+    }
+}
+
+fn check_method(method: &Method) -> Result<(), Refusal> {
+    match *method {
+        Method::GET | Method::HEAD => Ok(()),
+        _ => Err(Refusal::Method),
+    }
+}
+
+fn select(catalogs: &Catalogs, name: &str, query: &Query) -> Result<Selection, Refusal> {
+    let name: CatalogName = name.parse().map_err(Refusal::Name)?;
+    let catalog = catalogs.get(name.as_str()).ok_or(Refusal::UnknownCatalog)?;
+    let snapshot = catalog.snapshot().ok_or(Refusal::NotLoaded(name))?;
+    Ok(snapshot.select(query))
+}
+
+/// The first value of each key counts, an empty one as none at all; a key that
+/// the peer does not know is refused.
+fn parse_query(query: &str) -> Result<Query, Refusal> {
+    let mut parsed = Query::default();
+    let mut seen = [false; 3];
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let key = unescape(key)?;
+        let (number, field) = match key.as_str() {
+            "schema" => (0, &mut parsed.schema),
+            "package" => (1, &mut parsed.package),
+            "name" => (2, &mut parsed.name),
+            _ => return Err(Refusal::Query),
+        };
+        let value = unescape(value)?;
+        if !std::mem::replace(&mut seen[number], true) {
+            *field = Some(value).filter(|value| !value.is_empty());
+        }
+    }
+    Ok(parsed)
+}
+
+fn unescape(text: &str) -> Result<String, Refusal> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        bytes.push(match first {
+            b'+' => b' ',
+            b'%' => {
+                let (code, behind) = rest.split_at_checked(2).ok_or(Refusal::Query)?;
+                rest = behind;
+                let code = std::str::from_utf8(code).map_err(|_| Refusal::Query)?;
+                u8::from_str_radix(code, 16).map_err(|_| Refusal::Query)?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| Refusal::Query)
+}
+
+/// Answers with a selection, or with as much of it as the client needs.
+fn respond(selection: &Selection, request: &Request, ranges: bool) -> Response {
+    let identity = selection.identity();
+    let gzip = identity.length >= SMALLEST_COMPRESSED
+        && encoding::accepts_gzip(request.headers().get_all(ACCEPT_ENCODING));
+    let validators = Validators::new(selection, gzip);
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/jsonl"));
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    headers.insert(ETAG, validators.etag());
+    headers.insert(LAST_MODIFIED, validators.last_modified());
+
+    let mut status = StatusCode::OK;
+    let mut encoded = if gzip {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        selection.gzip()
+    } else {
+        if ranges {
+            headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        }
+        identity
+    };
+    match validators.check(request.headers()) {
+        Precondition::Send => {}
+        Precondition::NotModified => return bare(StatusCode::NOT_MODIFIED, headers),
+        Precondition::Failed => return bare(StatusCode::PRECONDITION_FAILED, headers),
+    }
+    if ranges && !gzip {
+        match validators.range(request.headers(), encoded.length) {
+            None => {}
+            Some(Ok(range)) => {
+                status = StatusCode::PARTIAL_CONTENT;
+                headers.insert(
+                    CONTENT_RANGE,
+                    header(format!(
+                        "bytes {}-{}/{}",
+                        range.start,
+                        range.end - 1,
+                        encoded.length
+                    )),
+                );
+                encoded = encoded.slice(range);
+            }
+            Some(Err(())) => {
+                headers.insert(CONTENT_RANGE, header(format!("bytes */{}", encoded.length)));
+                return bare(StatusCode::RANGE_NOT_SATISFIABLE, headers);
+            }
+        }
+    }
+    headers.insert(CONTENT_LENGTH, encoded.length.into());
+    let body = if request.method() == Method::HEAD {
+        Body::empty()
+    } else {
+        let Encoded { parts, .. } = encoded;
+        Body::new(Slices::new(parts))
+    };
+    (status, headers, body).into_response()
+}
+
+/// An answer without a body: what describes one is left out.
+fn bare(status: StatusCode, mut headers: HeaderMap) -> Response {
+    headers.remove(CONTENT_TYPE);
+    headers.remove(CONTENT_ENCODING);
+    (status, headers).into_response()
+}
+
+/// A header of text that was just put together of ASCII.
+fn header(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+async fn observe(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let route = path.map_or("unknown".to_owned(), |path| path.as_str().to_owned());
+    let method = match *request.method() {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        _ => "other",
+    };
+    let asked = request.uri().path().to_owned();
+    let response = next.run(request).await;
+    let code = response.status().as_u16();
+    counter!(
+        "almanac_http_requests_total",
+        "route" => route.clone(), "method" => method, "code" => code.to_string()
+    )
+    .increment(1);
+    histogram!("almanac_http_request_seconds", "route" => route)
+        .record(started.elapsed().as_secs_f64());
+    tracing::debug!(method, path = asked, code, "request");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_takes_three_keys_and_no_other() {
+        let query = |text: &str| parse_query(text).ok();
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(query(""), Some(Query::default()));
+        assert_eq!(
+            query("schema=olm.bundle&package=a%2Db&name=x+y&schema=later"),
+            Some(Query {
+                schema: some("olm.bundle"),
+                package: some("a-b"),
+                name: some("x y"),
+            })
+        );
+        assert_eq!(query("schema=&name"), Some(Query::default()));
+        for bad in ["bogus=1", "schema=a&bogus", "schema=%", "schema=%zz", "schema=%ff"] {
+            assert_eq!(query(bad), None, "{bad}");
+        }
+    }
+}

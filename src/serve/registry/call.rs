@@ -1,0 +1,278 @@
+//! The calls: which catalog, which question, which answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::Extension;
+use bytes::Bytes;
+use metrics::{counter, histogram};
+use prost::Message as _;
+use tonic::{Code, Status};
+
+use super::connection::Pins;
+use super::{Registry, wire};
+use crate::fbc::blob::Gvk;
+use crate::proto;
+use crate::snapshot::{Catalog, ChannelEntry, Message, NotFound, Snapshot};
+
+/// `api.Registry`.
+pub(super) async fn registry(
+    State(registry): State<Registry>,
+    Extension(pins): Extension<Arc<Pins>>,
+    Path(method): Path<String>,
+    request: Request,
+) -> Response {
+    if let Err(response) = wire::check(&request) {
+        return response;
+    }
+    let started = Instant::now();
+    let catalog = route(&registry, &request);
+    let name = catalog.map_or("", |catalog| catalog.name.as_str()).to_owned();
+    let snapshot = catalog
+        .ok_or_else(|| no_catalog(&registry, &request))
+        .and_then(|catalog| pinned(&pins, catalog));
+    let answered = answer(&method, snapshot, request).await;
+    observe("api.Registry", &method, &name, started, &answered);
+    answered.unwrap_or_else(|status| wire::refuse(&status))
+}
+
+async fn answer(
+    method: &str,
+    snapshot: Result<Arc<Snapshot>, Status>,
+    request: Request,
+) -> Result<Response, Status> {
+    Ok(match method {
+        "ListPackages" => {
+            wire::read::<proto::ListPackageRequest>(request).await?;
+            wire::stream(snapshot?.list_packages())
+        }
+        "ListBundles" => {
+            wire::read::<proto::ListBundlesRequest>(request).await?;
+            wire::stream(snapshot?.list_bundles())
+        }
+        "GetPackage" => {
+            let asked: proto::GetPackageRequest = wire::read(request).await?;
+            wire::unary(snapshot?.get_package(&asked.name).map_err(not_found)?)
+        }
+        "GetBundle" => {
+            let asked: proto::GetBundleRequest = wire::read(request).await?;
+            let bundle =
+                snapshot?.get_bundle(&asked.pkg_name, &asked.channel_name, &asked.csv_name);
+            wire::unary(bundle.map_err(not_found)?)
+        }
+        "GetBundleForChannel" => {
+            let asked: proto::GetBundleInChannelRequest = wire::read(request).await?;
+            let bundle = snapshot?.get_bundle_for_channel(&asked.pkg_name, &asked.channel_name);
+            wire::unary(bundle.map_err(not_found)?)
+        }
+        "GetBundleThatReplaces" => {
+            let asked: proto::GetReplacementRequest = wire::read(request).await?;
+            let bundle = snapshot?.get_bundle_that_replaces(
+                &asked.csv_name,
+                &asked.pkg_name,
+                &asked.channel_name,
+            );
+            wire::unary(bundle.map_err(not_found)?)
+        }
+        "GetChannelEntriesThatReplace" => {
+            let asked: proto::GetAllReplacementsRequest = wire::read(request).await?;
+            entries(snapshot?.entries_that_replace(&asked.csv_name))?
+        }
+        "GetChannelEntriesThatProvide" => {
+            let asked: proto::GetAllProvidersRequest = wire::read(request).await?;
+            let api = api(asked.group, asked.version, asked.kind);
+            entries(snapshot?.entries_that_provide(&api))?
+        }
+        "GetLatestChannelEntriesThatProvide" => {
+            let asked: proto::GetLatestProvidersRequest = wire::read(request).await?;
+            let api = api(asked.group, asked.version, asked.kind);
+            entries(snapshot?.latest_entries_that_provide(&api))?
+        }
+        "GetDefaultBundleThatProvides" => {
+            let asked: proto::GetDefaultProviderRequest = wire::read(request).await?;
+            let api = api(asked.group, asked.version, asked.kind);
+            let bundle = snapshot?.get_default_bundle_that_provides(&api);
+            wire::unary(bundle.map_err(not_found)?)
+        }
+        _ => return Err(unknown_method("api.Registry", method)),
+    })
+}
+
+/// `api.ExperimentalRegistry`.
+pub(super) async fn experimental(
+    State(registry): State<Registry>,
+    Extension(pins): Extension<Arc<Pins>>,
+    Path(method): Path<String>,
+    request: Request,
+) -> Response {
+    if let Err(response) = wire::check(&request) {
+        return response;
+    }
+    let started = Instant::now();
+    let catalog = route(&registry, &request);
+    let name = catalog.map_or("", |catalog| catalog.name.as_str()).to_owned();
+    let snapshot = catalog
+        .ok_or_else(|| no_catalog(&registry, &request))
+        .and_then(|catalog| pinned(&pins, catalog));
+    let answered = match method.as_str() {
+        "ExperimentalListPackageCustomSchemas" => custom_schemas(snapshot, request).await,
+        _ => Err(unknown_method("api.ExperimentalRegistry", &method)),
+    };
+    observe("api.ExperimentalRegistry", &method, &name, started, &answered);
+    answered.unwrap_or_else(|status| wire::refuse(&status))
+}
+
+/// Without the header by which a client says that it knows the call may
+/// change, the answer is empty and the arguments are not looked at.
+async fn custom_schemas(
+    snapshot: Result<Arc<Snapshot>, Status>,
+    request: Request,
+) -> Result<Response, Status> {
+    let acknowledged = request
+        .headers()
+        .get("x-acknowledge-experimental")
+        .is_some_and(|value| value == "true");
+    let asked: proto::ExperimentalListPackageCustomSchemasRequest = wire::read(request).await?;
+    if !acknowledged {
+        return Ok(wire::frames([]));
+    }
+    if asked.schema.is_empty() {
+        return Err(Status::invalid_argument("schema is required"));
+    }
+    let packages = Some(("packageName", &asked.package_name)).filter(|(_, name)| !name.is_empty());
+    for (what, name) in [("schema", &asked.schema)].into_iter().chain(packages) {
+        if !is_schema_name(name) {
+            return Err(Status::invalid_argument(format!(
+                "invalid custom schema query: invalid {what} {:?}: \
+                 must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$",
+                wire::shortened(name)
+            )));
+        }
+    }
+    let metas = snapshot?.custom_schemas(&asked.schema, &asked.package_name);
+    let mut messages = Vec::with_capacity(metas.len());
+    for meta in metas {
+        let Ok(serde_json::Value::Object(object)) = serde_json::from_slice(&meta) else {
+            return Err(Status::internal("a stored blob cannot be read"));
+        };
+        let fields = object.into_iter().map(|(key, value)| (key, to_value(value)));
+        let message = prost_types::Struct {
+            fields: fields.collect(),
+        };
+        messages.push(Message::from(Bytes::from(message.encode_to_vec())));
+    }
+    Ok(wire::frames(messages))
+}
+
+fn is_schema_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+fn to_value(value: serde_json::Value) -> prost_types::Value {
+    use prost_types::value::Kind;
+    let kind = match value {
+        serde_json::Value::Null => Kind::NullValue(0),
+        serde_json::Value::Bool(value) => Kind::BoolValue(value),
+        serde_json::Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
+        serde_json::Value::String(text) => Kind::StringValue(text),
+        serde_json::Value::Array(values) => Kind::ListValue(prost_types::ListValue {
+            values: values.into_iter().map(to_value).collect(),
+        }),
+        serde_json::Value::Object(object) => Kind::StructValue(prost_types::Struct {
+            fields: object
+                .into_iter()
+                .map(|(key, value)| (key, to_value(value)))
+                .collect(),
+        }),
+    };
+    prost_types::Value { kind: Some(kind) }
+}
+
+fn api(group: String, version: String, kind: String) -> Gvk {
+    Gvk {
+        group,
+        version,
+        kind,
+    }
+}
+
+fn entries(entries: Result<Vec<ChannelEntry<'_>>, NotFound>) -> Result<Response, Status> {
+    let entries = entries.map_err(not_found)?;
+    Ok(wire::frames(entries.iter().map(Message::from)))
+}
+
+/// The peer's errors are plain ones, which gRPC calls UNKNOWN.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn not_found(error: NotFound) -> Status {
+    Status::unknown(wire::shortened(&error.to_string()))
+}
+
+fn unknown_method(service: &str, method: &str) -> Status {
+    let method = wire::shortened(method);
+    Status::unimplemented(format!("unknown method {method} for service {service}"))
+}
+
+fn authority(request: &Request) -> &str {
+    match request.uri().authority() {
+        Some(authority) => authority.as_str(),
+        None => request
+            .headers()
+            .get(http::header::HOST)
+            .and_then(|host| host.to_str().ok())
+            .unwrap_or_default(),
+    }
+}
+
+fn route<'a>(registry: &'a Registry, request: &Request) -> Option<&'a Catalog> {
+    registry.catalogs.route(authority(request))
+}
+
+fn no_catalog(registry: &Registry, request: &Request) -> Status {
+    let names: Vec<&str> = registry
+        .catalogs
+        .iter()
+        .map(|catalog| catalog.name.as_str())
+        .collect();
+    Status::not_found(wire::shortened(&format!(
+        "no catalog answers to {:?}; there are: {}",
+        authority(request),
+        names.join(", ")
+    )))
+}
+
+fn pinned(pins: &Pins, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
+    pins.snapshot(catalog).ok_or_else(|| {
+        Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name))
+    })
+}
+
+fn observe(
+    service: &'static str,
+    method: &str,
+    catalog: &str,
+    started: Instant,
+    answered: &Result<Response, Status>,
+) {
+    let code = answered.as_ref().err().map_or(Code::Ok, Status::code);
+    // A client may make up methods; metrics may not grow with them.
+    let method = if code == Code::Unimplemented {
+        "unknown"
+    } else {
+        method
+    };
+    let labels = [
+        ("service", service.to_owned()),
+        ("method", method.to_owned()),
+        ("catalog", catalog.to_owned()),
+        ("code", format!("{code:?}")),
+    ];
+    counter!("almanac_grpc_requests_total", &labels).increment(1);
+    histogram!("almanac_grpc_request_seconds", "method" => method.to_owned())
+        .record(started.elapsed().as_secs_f64());
+    tracing::debug!(service, method, catalog, ?code, "call");
+}

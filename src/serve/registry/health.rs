@@ -1,0 +1,82 @@
+//! `grpc.health.v1.Health`.
+//!
+//! The peer answers SERVING to every name, and probes ask under names of their
+//! own. So do we, but for the names of catalogs that are not loaded, and while
+//! almanac is stopping.
+
+use std::pin::Pin;
+
+use futures_util::Stream;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::Health;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use crate::snapshot::Catalogs;
+
+#[derive(Clone)]
+pub(super) struct HealthService {
+    pub(super) catalogs: Catalogs,
+    pub(super) draining: watch::Receiver<bool>,
+}
+
+impl HealthService {
+    fn status(&self, service: &str) -> HealthCheckResponse {
+        let loaded = self
+            .catalogs
+            .get(service)
+            .is_none_or(|catalog| catalog.snapshot().is_some());
+        let status = if loaded && !*self.draining.borrow() {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        };
+        HealthCheckResponse {
+            status: status.into(),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Health for HealthService {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        Ok(Response::new(self.status(&request.get_ref().service)))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let service = request.into_inner().service;
+        let (sender, receiver) = mpsc::channel(1);
+        let health = self.clone();
+        tokio::spawn(async move {
+            let mut publications = health.catalogs.publications();
+            let mut draining = health.draining.clone();
+            let mut last = None;
+            loop {
+                let status = health.status(&service);
+                if last.as_ref() != Some(&status) {
+                    last = Some(status);
+                    if sender.send(Ok(status)).await.is_err() {
+                        return;
+                    }
+                }
+                tokio::select! {
+                    Ok(()) = publications.changed() => {}
+                    Ok(()) = draining.changed() => {}
+                    () = sender.closed() => return,
+                    else => return,
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}

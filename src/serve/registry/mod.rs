@@ -1,0 +1,72 @@
+//! The Operator Registry gRPC API, for all catalogs behind one port.
+//!
+//! Which catalog a call means follows from its authority. The answers are
+//! stored messages: they are framed and sent, not encoded. Health and
+//! reflection are tonic's services and answer on any authority.
+
+mod call;
+mod connection;
+mod health;
+mod wire;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::any;
+use tonic::{Code, Status};
+use tonic_health::pb::health_server::HealthServer;
+use tokio::sync::watch;
+
+use crate::proto;
+use crate::snapshot::Catalogs;
+
+pub use connection::serve;
+
+/// What the handlers share.
+#[derive(Clone)]
+struct Registry {
+    catalogs: Catalogs,
+}
+
+/// The routes of the gRPC port. `draining` turns true when almanac stops.
+///
+/// # Errors
+/// When the descriptors do not decode: a defect of the build.
+pub fn router(
+    catalogs: Catalogs,
+    draining: watch::Receiver<bool>,
+) -> Result<Router, tonic_reflection::server::Error> {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
+    };
+    let health = HealthServer::new(health::HealthService {
+        catalogs: catalogs.clone(),
+        draining,
+    });
+    let registry = Router::new()
+        .route("/api.Registry/{method}", any(call::registry))
+        .route("/api.ExperimentalRegistry/{method}", any(call::experimental))
+        .fallback(unknown_service)
+        .with_state(Registry { catalogs });
+    let tonic = tonic::service::Routes::new(health)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?)
+        .prepare()
+        .into_axum_router();
+    Ok(tonic.reset_fallback().merge(registry))
+}
+
+async fn unknown_service(State(_): State<Registry>, request: Request) -> Response {
+    let service = request.uri().path().trim_start_matches('/');
+    let service = service.rsplit_once('/').map_or(service, |(name, _)| name);
+    wire::refuse(&Status::new(
+        Code::Unimplemented,
+        format!("unknown service {}", wire::shortened(service)),
+    ))
+}

@@ -162,8 +162,16 @@ fn paths(value: &OsStr) -> Vec<PathBuf> {
 }
 
 fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|error: T::Err| format!("{text:?} cannot be used: {error}"))
+    text.parse().map_err(|error: T::Err| {
+        let problem = error.to_string();
+        let shown = format!("{text:?}");
+        // Most messages begin with what was written.
+        if problem.starts_with(&shown) {
+            problem
+        } else {
+            format!("{shown} cannot be used: {problem}")
+        }
+    })
 }
 
 fn text(value: &OsStr) -> Result<&str, String> {

@@ -23,8 +23,8 @@ const MAX_FILE: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The catalogs to serve: each an image reference, oci:FOLDER[:TAG] or
-    /// file:PATH. They replace all catalogs of the file.
+    /// The catalogs to serve: each an image reference, `oci:FOLDER[:TAG]` or
+    /// `file:PATH`. They replace all catalogs of the file
     #[arg(value_name = "[NAME=]SOURCE")]
     #[serde(rename = "catalog")]
     pub catalogs: Vec<CatalogSettings>,
@@ -146,7 +146,8 @@ pub struct RegistrySettings {
 #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
-    /// What is logged, such as "warn" or "info,almanac=debug" [default: info]
+    /// What is logged, such as "error" or "info,almanac=debug"
+    /// [default: info, and warn for `check`]
     #[arg(long = "log", value_name = "FILTER")]
     pub filter: Option<String>,
 

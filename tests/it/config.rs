@@ -9,6 +9,8 @@ use almanac::config::{Config, Environment, Settings};
 use almanac::ingest::OnInvalid;
 use clap::{Args as _, FromArgMatches as _};
 
+use crate::support::program::Start;
+
 /// Settings as a command takes them.
 fn command() -> clap::Command {
     Settings::augment_args(clap::Command::new("almanac"))
@@ -384,6 +386,30 @@ fn credentials_are_looked_for_where_other_tools_keep_them() {
         elsewhere.parent().unwrap().to_str().unwrap(),
     )];
     assert_eq!(found(&elsewhere_only, &[]), [elsewhere]);
+}
+
+#[test]
+fn the_program_does_not_start_with_what_it_does_not_understand() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("almanac.toml");
+    fs::write(&file, "grcp = \"127.0.0.1:0\"\n").unwrap();
+    let of_file = Start::new(["serve", "--config"]).argument(file.to_str().unwrap());
+    let of_variable = Start::new(["serve", "file:a"]).variable("ALMANAC_DRAIN", "long");
+    for (start, message) in [
+        (of_file, "almanac.toml:1:1: unknown key `grcp`"),
+        (
+            of_variable,
+            "the variable ALMANAC_DRAIN of the environment: \"long\"",
+        ),
+        (Start::new(["serve"]), "there is no catalog to serve"),
+        (Start::new(["serve", "catalog"]), "\"catalog\" is no source"),
+        (Start::new(["check", "catalog"]), "\"catalog\" is no source"),
+    ] {
+        let finished = start.run();
+        assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+        assert!(finished.stderr.contains(message), "{finished:?}");
+        assert_eq!(finished.stdout, "");
+    }
 }
 
 /// The keys of a table, as the message about an unknown one lists them.

@@ -10,11 +10,14 @@
 //!   serving.
 //! - [`ingest`] follows the sources and makes revisions, [`serve`] answers
 //!   clients. They meet in [`snapshot`].
+//! - [`config`] turns what was written into what the program needs, [`app`]
+//!   puts everything together, [`cli`] is what a user types.
 //!
 //! `tests/it/architecture.rs` holds these directions; docs/ARCHITECTURE.md
 //! tells why.
 
 pub mod app;
+pub mod cli;
 pub mod config;
 pub mod digest;
 pub mod fbc;

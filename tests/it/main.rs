@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod config;
 mod oci;
 mod proto;
 mod repository;

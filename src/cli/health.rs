@@ -1,0 +1,169 @@
+//! `almanac health`: asks the almanac that runs here whether it is ready.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use super::Failure;
+use crate::config::{Address, Environment, Settings};
+
+/// How long the whole question may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The longest answer that is read, in bytes.
+const MAX_ANSWER: usize = 16 << 10;
+
+/// Ask whether the almanac that runs here is ready
+///
+/// It is ready once each catalog is served or has at least been tried. Meant
+/// for the health check of a container: it takes at most three seconds.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Where the admin port is [default: as `serve` has it]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<Address>,
+
+    /// The configuration file that `serve` was given, to read the address from
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac health
+  almanac health --admin 127.0.0.1:9091
+
+Environment:
+  ALMANAC_ADMIN and ALMANAC_CONFIG stand for the options of that name.
+
+Exit codes:
+  0  ready
+  1  not ready, or not there
+  2  the arguments or the configuration cannot be used";
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let flags = Settings {
+            admin: self.admin,
+            ..Settings::default()
+        };
+        let settings =
+            Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
+        let address = reachable(settings.admin_address());
+        ask(address)
+            .with_context(|| format!("not ready: {address}"))
+            .map_err(Failure::run)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Where to ask something that listens at `address`.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
+}
+
+/// Fails unless the answer is 200.
+fn ask(address: SocketAddr) -> anyhow::Result<()> {
+    let answer = get(address, "/readyz").context("no answer")?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let line = head.lines().next().unwrap_or_default();
+    let status = line.strip_prefix("HTTP/1.").and_then(|line| line.get(2..));
+    match status {
+        Some(status) if status.starts_with("200") => Ok(()),
+        Some(status) => bail!("{}", format!("{status} {body}").trim().replace('\n', "; ")),
+        None => bail!("something else than almanac answers"),
+    }
+}
+
+/// The answer as it comes, as much of it as there is in time.
+fn get(address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
+    let end = Instant::now() + PATIENCE;
+    let mut connection = TcpStream::connect_timeout(&address, PATIENCE)?;
+    connection.set_write_timeout(Some(PATIENCE))?;
+    write!(
+        connection,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = vec![0; MAX_ANSWER];
+    let mut length = 0;
+    while length < answer.len() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        connection.set_read_timeout(Some(left))?;
+        match connection.read(&mut answer[length..])? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    answer.truncate(length);
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What is found when this is the answer.
+    fn asked(answer: &'static str) -> Result<(), String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answering = std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut question = [0; 1024];
+            let length = connection.read(&mut question).unwrap();
+            connection.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8_lossy(&question[..length]).into_owned()
+        });
+        let found = ask(address).map_err(|error| format!("{error:#}"));
+        let question = answering.join().unwrap();
+        assert!(
+            question.starts_with("GET /readyz HTTP/1.1\r\n"),
+            "{question}"
+        );
+        found
+    }
+
+    #[test]
+    fn only_200_is_ready() {
+        assert_eq!(asked("HTTP/1.1 200 OK\r\n\r\nready\n"), Ok(()));
+        let waiting =
+            asked("HTTP/1.1 503 Service Unavailable\r\nA: b\r\n\r\nwaiting for a\nand b\n");
+        let message = "503 Service Unavailable waiting for a; and b";
+        assert_eq!(waiting, Err(message.to_owned()));
+        assert!(asked("SSH-2.0\r\n").is_err());
+        assert!(asked("").is_err());
+    }
+
+    #[test]
+    fn nobody_there_is_not_ready() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        assert!(ask(address).is_err());
+    }
+
+    #[test]
+    fn what_listens_everywhere_is_asked_here() {
+        for (address, expected) in [
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("10.0.0.1:1", "10.0.0.1:1"),
+        ] {
+            assert_eq!(reachable(address.parse().unwrap()).to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The log, on standard error.
+
+use std::io::{self, IsTerminal as _};
+
+use anyhow::Context as _;
+use tracing_subscriber::EnvFilter;
+
+use super::Failure;
+use crate::config::{Environment, LogConfig, LogFormat};
+
+/// Sends what is logged from now on to standard error.
+pub(super) fn start(log: &LogConfig, environment: &Environment) -> Result<(), Failure> {
+    let filter = EnvFilter::builder()
+        .parse(&log.filter)
+        .context("log filter")
+        .map_err(Failure::usage)?;
+    let colour = io::stderr().is_terminal() && environment.get("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colour);
+    let started = match log.format {
+        LogFormat::Text => lines.try_init(),
+        LogFormat::Json => lines.json().try_init(),
+    };
+    started
+        .map_err(|error| anyhow::anyhow!(error))
+        .context("cannot start the log")
+        .map_err(Failure::run)?;
+    for name in environment.unknown() {
+        tracing::warn!(name, "a variable of the environment is not known");
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! What can be wrong with what was written.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use crate::ingest::Source;
+use crate::name::CatalogName;
+
+/// A setting that cannot be used, and where it was written.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("the configuration {} cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The file is not TOML, or holds a key or a value that is not known.
+    #[error("{}:{place}{problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Line and column, from 1.
+        place: Place,
+        /// The key and what is wrong with it.
+        problem: String,
+    },
+    /// A variable of the environment with a value that cannot be used.
+    #[error("the variable {name} of the environment: {problem}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong with its value.
+        problem: String,
+    },
+    /// Nothing to serve.
+    #[error(
+        "there is no catalog to serve: name at least one source, for example \
+         `almanac serve quay.io/operatorhubio/catalog:latest` or `almanac serve file:deploy/catalog`, \
+         or a file with `--config`"
+    )]
+    NoCatalog,
+    /// A source that suggests no name.
+    #[error(
+        "no name can be made from {source_text}: write NAME={source_text} (in a file: name = \"NAME\")"
+    )]
+    NoName {
+        /// The source.
+        source_text: String,
+    },
+    /// Two catalogs with one name.
+    #[error(
+        "two catalogs are named {name}: {first} and {second}; \
+         give one of them another name, as in NAME={second} (in a file: name = \"NAME\")"
+    )]
+    SameName {
+        /// The name.
+        name: CatalogName,
+        /// The source of the one.
+        first: Box<Source>,
+        /// The source of the other.
+        second: Box<Source>,
+    },
+    /// Two catalogs behind one authority.
+    #[error("the authority {authority} is given twice: for {first} and for {second}")]
+    SameAuthority {
+        /// The authority.
+        authority: String,
+        /// The one catalog.
+        first: CatalogName,
+        /// The other, or the same again.
+        second: CatalogName,
+    },
+    /// A default that is not there.
+    #[error("default_catalog names {name}, but the catalogs are: {known}")]
+    UnknownDefault {
+        /// The name that was written.
+        name: CatalogName,
+        /// The names there are, with commas.
+        known: String,
+    },
+    /// Two listeners at one address.
+    #[error("{first} and {second} are both to listen at {address}")]
+    SameAddress {
+        /// The one listener.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A log filter that cannot be read.
+    #[error(
+        "the log filter {filter:?} cannot be read: {problem}; write for example \"info\" or \"info,almanac=debug\""
+    )]
+    Filter {
+        /// The filter.
+        filter: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// A place in a file, when there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(Option<(usize, usize)>);
+
+impl ConfigError {
+    /// What TOML's reader found in the file at `path`, with its `text`.
+    pub(super) fn file(path: &Path, text: &str, mut error: toml::de::Error) -> Self {
+        let place = error.span().map(|span| position(text, span.start));
+        let message = error.message().to_owned();
+        // Without the text, the error shows the table that it is in instead.
+        error.set_input(None);
+        let whole = error.to_string();
+        let table = whole.strip_prefix(&message).unwrap_or_default().trim();
+        let message = message
+            .replace("unknown field", "unknown key")
+            .replace("missing field", "missing key");
+        let lines: Vec<&str> = message.lines().map(str::trim).collect();
+        let mut problem = lines.join("; ");
+        if !table.is_empty() {
+            problem = format!("{problem} ({table})");
+        }
+        Self::File {
+            path: path.to_owned(),
+            place: Place(place),
+            problem,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((line, column)) => write!(f, "{line}:{column}: "),
+            None => write!(f, " "),
+        }
+    }
+}
+
+/// Line and column of a byte, from 1.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    (line, before[start..].chars().count() + 1)
+}

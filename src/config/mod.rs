@@ -1,0 +1,277 @@
+//! What was written ─► what the program needs, checked once.
+//!
+//! Flags, the environment (`ALMANAC_…`) and the file are layers of one type,
+//! [`Settings`], in that order of weight. [`Config`] is what comes of them:
+//! complete, without contradictions, in the types of the parts that it is
+//! handed down to. Nothing is opened or bound here, and nobody else reads the
+//! environment.
+
+mod environment;
+mod error;
+mod names;
+mod settings;
+mod value;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tracing_subscriber::EnvFilter;
+
+pub use environment::Environment;
+pub use error::{ConfigError, Place};
+pub use settings::{CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings};
+pub use value::{Address, Authority, Host, LogFormat, Poll, Refusal, Time, Timeout, ValueError};
+
+use crate::ingest::{OnInvalid, Source};
+use crate::name::CatalogName;
+use crate::oci::{self, Platform};
+use crate::unpack;
+
+/// Where data is kept unless set: below the folder the program is started in.
+const DATA_DIR: &str = "data";
+const GRPC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 50051);
+const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
+const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
+const DRAIN: Duration = Duration::from_secs(20);
+const MAX_CONNECTIONS: usize = 10_000;
+const POLL: Duration = Duration::from_mins(10);
+const LOG_FILTER: &str = "info";
+
+/// Everything the program needs to know to serve.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The data folder.
+    pub data_dir: PathBuf,
+    /// Where gRPC listens.
+    pub grpc: SocketAddr,
+    /// Where HTTP listens.
+    pub http: SocketAddr,
+    /// Where status, health and metrics listen.
+    pub admin: SocketAddr,
+    /// How long open streams may take to finish once the program is asked to
+    /// end.
+    pub drain: Duration,
+    /// The most connections of each listener.
+    pub max_connections: usize,
+    /// The catalogs, at least one, no two with one name or authority.
+    pub catalogs: Vec<CatalogConfig>,
+    /// The one of them for clients whose address names none.
+    pub default_catalog: Option<CatalogName>,
+    /// How to speak to registries.
+    pub registries: oci::Settings,
+    /// How much of an image is taken.
+    pub unpack: unpack::Limits,
+    /// What is logged, and how.
+    pub log: LogConfig,
+}
+
+/// A catalog to follow and serve.
+#[derive(Clone, Debug)]
+pub struct CatalogConfig {
+    /// Its name.
+    pub name: CatalogName,
+    /// Where it comes from.
+    pub source: Source,
+    /// The time between two looks at the source; `None` is never.
+    pub poll: Option<Duration>,
+    /// Which image of a list is taken.
+    pub platform: Platform,
+    /// What happens to packages that are not valid.
+    pub on_invalid: OnInvalid,
+    /// The hosts under which clients ask for it: lower case, without a port.
+    pub authorities: Vec<String>,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// How a line is written.
+    pub format: LogFormat,
+    /// Which events are written, as `tracing_subscriber::EnvFilter` reads it;
+    /// it has been tried.
+    pub filter: String,
+}
+
+impl Config {
+    /// What comes of the flags, of the environment and of a file: the one
+    /// given, else the one that the environment names, else none.
+    pub fn load(
+        flags: Settings,
+        file: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        let settings = Settings::gather(flags, file, environment)?;
+        let catalogs = catalogs(&settings)?;
+        let config = Self {
+            grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
+            http: settings.http.map_or(HTTP, |Address(address)| address),
+            admin: settings.admin_address(),
+            drain: settings.drain.map_or(DRAIN, |Time(time)| time),
+            max_connections: settings.max_connections.map_or(MAX_CONNECTIONS, Into::into),
+            registries: settings.registries.resolve(environment),
+            log: settings.log.resolve(LOG_FILTER)?,
+            data_dir: settings.data_dir.unwrap_or_else(|| DATA_DIR.into()),
+            unpack: settings.limits.unwrap_or_default(),
+            default_catalog: settings.default_catalog,
+            catalogs,
+        };
+        config.check_authorities()?;
+        config.check_default()?;
+        config.check_addresses()?;
+        Ok(config)
+    }
+
+    fn check_authorities(&self) -> Result<(), ConfigError> {
+        let mut seen = BTreeMap::new();
+        for catalog in &self.catalogs {
+            for authority in &catalog.authorities {
+                if let Some(first) = seen.insert(authority, &catalog.name) {
+                    return Err(ConfigError::SameAuthority {
+                        authority: authority.clone(),
+                        first: first.clone(),
+                        second: catalog.name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_default(&self) -> Result<(), ConfigError> {
+        let names: Vec<_> = self.catalogs.iter().map(|catalog| &catalog.name).collect();
+        match &self.default_catalog {
+            Some(name) if !names.contains(&name) => Err(ConfigError::UnknownDefault {
+                name: name.clone(),
+                known: names
+                    .iter()
+                    .map(|name| name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A port of 0 is another one for each listener.
+    fn check_addresses(&self) -> Result<(), ConfigError> {
+        let listeners = [
+            ("grpc", self.grpc),
+            ("http", self.http),
+            ("admin", self.admin),
+        ];
+        for (index, (second, address)) in listeners.into_iter().enumerate() {
+            let same = listeners[..index]
+                .iter()
+                .find(|(_, earlier)| *earlier == address);
+            if let Some((first, _)) = same
+                && address.port() != 0
+            {
+                return Err(ConfigError::SameAddress {
+                    first,
+                    second,
+                    address,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Settings {
+    /// The layers as one.
+    pub fn gather(
+        flags: Self,
+        file: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        let settings = flags.over(environment.settings()?);
+        Ok(match file.or(environment.config_file()) {
+            Some(file) => settings.over(Self::read(file)?),
+            None => settings,
+        })
+    }
+
+    /// Where status, health and metrics listen.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.map_or(ADMIN, |Address(address)| address)
+    }
+}
+
+impl RegistrySettings {
+    /// What the registry client needs. Where no file with credentials is
+    /// given, it is one that other tools would use.
+    pub fn resolve(self, environment: &Environment) -> oci::Settings {
+        let default = oci::Settings::default();
+        let time = |set: Option<Timeout>, default| set.map_or(default, |Timeout(time)| time);
+        let insecure = self.insecure.unwrap_or_default();
+        oci::Settings {
+            insecure: insecure.into_iter().map(|Host(host)| host).collect(),
+            auth_files: self.auth_files.unwrap_or_else(|| environment.auth_files()),
+            ca_files: self.ca_files.unwrap_or_default(),
+            connect_timeout: time(self.connect_timeout, default.connect_timeout),
+            idle_timeout: time(self.idle_timeout, default.idle_timeout),
+            manifest_timeout: time(self.manifest_timeout, default.manifest_timeout),
+            blob_timeout: time(self.blob_timeout, default.blob_timeout),
+        }
+    }
+}
+
+impl LogSettings {
+    /// What telemetry needs; `default` is the filter where none is given.
+    pub fn resolve(self, default: &str) -> Result<LogConfig, ConfigError> {
+        let filter = self.filter.unwrap_or_else(|| default.to_owned());
+        if let Err(error) = EnvFilter::builder().parse(&filter) {
+            return Err(ConfigError::Filter {
+                filter,
+                problem: error.to_string(),
+            });
+        }
+        Ok(LogConfig {
+            format: self.format.unwrap_or_default(),
+            filter,
+        })
+    }
+}
+
+/// The catalogs, each with what holds for all where it is silent.
+fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
+    if settings.catalogs.is_empty() {
+        return Err(ConfigError::NoCatalog);
+    }
+    let mut sources = BTreeMap::new();
+    let mut catalogs = Vec::with_capacity(settings.catalogs.len());
+    for written in &settings.catalogs {
+        let source = &written.source;
+        let name = written.name.clone().or_else(|| names::suggest(source));
+        let name = name.ok_or_else(|| ConfigError::NoName {
+            source_text: source.to_string(),
+        })?;
+        if let Some(first) = sources.insert(name.clone(), source.clone()) {
+            return Err(ConfigError::SameName {
+                name,
+                first: Box::new(first),
+                second: Box::new(source.clone()),
+            });
+        }
+        let platform = written.platform.as_ref().or(settings.platform.as_ref());
+        let on_invalid = written.on_invalid.or(settings.on_invalid);
+        catalogs.push(CatalogConfig {
+            name,
+            source: source.clone(),
+            poll: written
+                .poll
+                .or(settings.poll)
+                .map_or(Some(POLL), |Poll(poll)| poll),
+            platform: platform.cloned().unwrap_or_default(),
+            on_invalid: on_invalid.map(|Refusal(way)| way).unwrap_or_default(),
+            authorities: written
+                .authorities
+                .iter()
+                .map(|Authority(host)| host.clone())
+                .collect(),
+        });
+    }
+    Ok(catalogs)
+}

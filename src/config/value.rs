@@ -1,0 +1,307 @@
+//! The kinds of values that settings take, each read from text in one way
+//! wherever it was written: as a flag, in the environment or in the file.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+
+use crate::ingest::OnInvalid;
+
+/// The longest time that can be set, so that adding it to a date never fails.
+const LONGEST: Duration = Duration::from_hours(24 * 366);
+/// The shortest time between two looks at a source.
+const SHORTEST_POLL: Duration = Duration::from_millis(100);
+/// The longest host name, as DNS has it.
+const MAX_HOST: usize = 253;
+/// How much of a refused text an error repeats, in characters.
+const MAX_SHOWN: usize = 200;
+
+/// An address to listen at: `IP:PORT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address(pub SocketAddr);
+
+/// A time that may be nothing: `20s`, `1m 30s`, `0s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+/// A time that is longer than nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout(pub Duration);
+
+/// The time between two looks at a source, or `never`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll(pub Option<Duration>);
+
+/// A registry, as an image reference begins: `HOST` or `HOST:PORT`, in lower
+/// case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host(pub String);
+
+/// The host that clients ask for: without a port, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authority(pub String);
+
+/// What becomes of a revision with packages that are not valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal(pub OnInvalid);
+
+/// How a line of the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A text that is no value of its kind; the message says what one looks like.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no {kind}: {problem}")]
+pub struct ValueError {
+    text: String,
+    kind: &'static str,
+    problem: String,
+}
+
+impl ValueError {
+    fn new(text: &str, kind: &'static str, problem: impl fmt::Display) -> Self {
+        Self {
+            text: text.chars().take(MAX_SHOWN).collect(),
+            kind,
+            problem: problem.to_string(),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let problem = "write an IP address and a port, such as 0.0.0.0:8080 or [::]:8080";
+        let address = text.parse();
+        address
+            .map(Self)
+            .map_err(|_| ValueError::new(text, "address to listen at", problem))
+    }
+}
+
+impl FromStr for Time {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let refuse = |problem: &dyn fmt::Display| {
+            let problem = format!("{problem}; write for example \"30s\", \"10m\" or \"1h 30m\"");
+            ValueError::new(text, "duration", problem)
+        };
+        match humantime::parse_duration(text) {
+            Ok(time) if time <= LONGEST => Ok(Self(time)),
+            Ok(_) => Err(refuse(&"it is longer than a year")),
+            Err(error) => Err(refuse(&error)),
+        }
+    }
+}
+
+impl FromStr for Timeout {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let Time(time) = text.parse()?;
+        if time.is_zero() {
+            let problem = "it has to be longer than nothing";
+            return Err(ValueError::new(text, "timeout", problem));
+        }
+        Ok(Self(time))
+    }
+}
+
+impl FromStr for Poll {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text == "never" {
+            return Ok(Self(None));
+        }
+        let Time(time) = text.parse()?;
+        if time < SHORTEST_POLL {
+            let problem = "it has to be at least 100ms; write \"never\" to look only once";
+            return Err(ValueError::new(text, "time between two looks", problem));
+        }
+        Ok(Self(Some(time)))
+    }
+}
+
+impl FromStr for Host {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (host, port) = split_port(text);
+        if is_host(host) && port.is_none_or(|port| port.parse::<u16>().is_ok()) {
+            return Ok(Self(text.to_ascii_lowercase()));
+        }
+        let problem = "write HOST or HOST:PORT, without a scheme or a path";
+        Err(ValueError::new(text, "registry", problem))
+    }
+}
+
+impl FromStr for Authority {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let refuse = |problem: &str| Err(ValueError::new(text, "authority", problem));
+        match split_port(text) {
+            (host, None) if is_host(host) => Ok(Self(host.to_ascii_lowercase())),
+            (host, Some(_)) if is_host(host) => {
+                refuse("write the host alone; it is found whatever port a client asks at")
+            }
+            _ => refuse("write a host name, such as catalog.example.com"),
+        }
+    }
+}
+
+impl FromStr for Refusal {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text {
+            "quarantine" => Ok(Self(OnInvalid::Quarantine)),
+            "reject" => Ok(Self(OnInvalid::Reject)),
+            _ => {
+                let problem = "write \"quarantine\" or \"reject\"";
+                Err(ValueError::new(
+                    text,
+                    "way to treat what is not valid",
+                    problem,
+                ))
+            }
+        }
+    }
+}
+
+impl FromStr for LogFormat {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => {
+                let problem = "write \"text\" or \"json\"";
+                Err(ValueError::new(text, "format of the log", problem))
+            }
+        }
+    }
+}
+
+/// The host, with the brackets of an IPv6 address, and what follows its colon.
+fn split_port(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    }
+}
+
+fn is_host(text: &str) -> bool {
+    let bracketed = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    if let Some(address) = bracketed {
+        return address.parse::<Ipv6Addr>().is_ok();
+    }
+    let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    let label = |label: &str| !label.is_empty() && label.bytes().all(inside);
+    text.len() <= MAX_HOST && text.split('.').all(label)
+}
+
+/// Reads from a file what is written as text, so that the file takes what the
+/// flag takes and says the same when it does not.
+struct Text<T> {
+    expected: &'static str,
+    value: PhantomData<T>,
+}
+
+impl<T: FromStr<Err = ValueError>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+macro_rules! written_as_text {
+    ($($kind:ty: $expected:literal,)*) => {$(
+        impl<'de> Deserialize<'de> for $kind {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text {
+                    expected: $expected,
+                    value: PhantomData,
+                })
+            }
+        }
+    )*};
+}
+
+written_as_text! {
+    Address: "an address such as \"0.0.0.0:8080\"",
+    Time: "a duration such as \"30s\"",
+    Timeout: "a duration such as \"30s\"",
+    Poll: "a duration such as \"10m\", or \"never\"",
+    Host: "a registry such as \"localhost:5000\"",
+    Authority: "a host name such as \"catalog.example.com\"",
+    Refusal: "\"quarantine\" or \"reject\"",
+    LogFormat: "\"text\" or \"json\"",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T: FromStr<Err = ValueError>>(texts: &[&str]) {
+        for text in texts {
+            assert!(text.parse::<T>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_written_for_people() {
+        let half = Duration::from_mins(90);
+        assert_eq!("1h 30m".parse(), Ok(Time(half)));
+        assert_eq!("0s".parse(), Ok(Time(Duration::ZERO)));
+        refused::<Time>(&["", "10", "-1s", "never", "400d", "99999999999999999999s"]);
+        refused::<Timeout>(&["0s"]);
+        let error = "10".parse::<Time>().unwrap_err().to_string();
+        assert!(error.contains("\"10\" is no duration"), "{error}");
+    }
+
+    #[test]
+    fn a_source_is_looked_at_now_and_then_or_never() {
+        assert_eq!("never".parse(), Ok(Poll(None)));
+        let often = Duration::from_millis(200);
+        assert_eq!("200ms".parse(), Ok(Poll(Some(often))));
+        refused::<Poll>(&["0s", "1ms", "Never", ""]);
+    }
+
+    #[test]
+    fn a_host_has_no_scheme_and_an_authority_no_port() {
+        assert_eq!("LOCALHOST:5000".parse(), Ok(Host("localhost:5000".into())));
+        assert_eq!("[::1]:5000".parse(), Ok(Host("[::1]:5000".into())));
+        refused::<Host>(&["", "http://a", "a/b", "a:b", "a:", "a:99999", "::1", "a b"]);
+        assert_eq!("A.Example".parse(), Ok(Authority("a.example".into())));
+        assert_eq!("[::1]".parse(), Ok(Authority("[::1]".into())));
+        refused::<Authority>(&["", "a:80", "[::1]:80", "a..b", "https://a", ".a"]);
+    }
+
+    #[test]
+    fn an_address_names_an_ip_and_a_port() {
+        assert!("[::]:80".parse::<Address>().is_ok());
+        refused::<Address>(&["", ":80", "80", "localhost:80", "0.0.0.0"]);
+    }
+}

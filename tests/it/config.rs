@@ -1,0 +1,481 @@
+//! What was written, as flags, in the environment and in files, and what comes
+//! of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use almanac::config::{Config, Environment, Settings};
+use almanac::ingest::OnInvalid;
+use clap::{Args as _, FromArgMatches as _};
+
+use crate::support::program::Start;
+
+/// Settings as a command takes them.
+fn command() -> clap::Command {
+    Settings::augment_args(clap::Command::new("almanac"))
+}
+
+fn flags(arguments: &[&str]) -> Result<Settings, clap::Error> {
+    let arguments = ["almanac"].iter().chain(arguments);
+    let matches = command().try_get_matches_from(arguments)?;
+    Settings::from_arg_matches(&matches)
+}
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    variables.iter().copied().collect()
+}
+
+/// What comes of a file with this text and nothing else, or the message with
+/// the file's folder cut off.
+fn of_file(text: &str) -> Result<Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("almanac.toml");
+    fs::write(&path, text).unwrap();
+    Config::load(Settings::default(), Some(&path), &environment(&[])).map_err(|error| {
+        let folder = format!("{}/", folder.path().display());
+        error.to_string().replace(&folder, "")
+    })
+}
+
+fn of_flags(arguments: &[&str]) -> Result<Config, String> {
+    Config::load(flags(arguments).unwrap(), None, &environment(&[]))
+        .map_err(|error| error.to_string())
+}
+
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/almanac.toml")
+}
+
+#[test]
+fn a_source_is_all_that_has_to_be_said() {
+    let config = of_flags(&["file:deploy/catalog"]).unwrap();
+    assert_eq!(config.data_dir, Path::new("data"));
+    assert_eq!(config.grpc.to_string(), "0.0.0.0:50051");
+    assert_eq!(config.http.to_string(), "0.0.0.0:8080");
+    assert_eq!(config.admin.to_string(), "127.0.0.1:9090");
+    assert_eq!(config.drain, Duration::from_secs(20));
+    assert_eq!(config.max_connections, 10_000);
+    assert_eq!(config.log.filter, "info");
+    assert_eq!(config.default_catalog, None);
+    let [catalog] = config.catalogs.as_slice() else {
+        panic!("{config:?}")
+    };
+    assert_eq!(catalog.name.as_str(), "catalog");
+    assert_eq!(catalog.source.to_string(), "file:deploy/catalog");
+    assert_eq!(catalog.poll, Some(Duration::from_mins(10)));
+    assert_eq!(catalog.platform.to_string(), "linux/amd64");
+    assert_eq!(catalog.on_invalid, OnInvalid::Quarantine);
+}
+
+#[test]
+fn flags_outweigh_the_environment_and_that_outweighs_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("almanac.toml");
+    let text = r#"
+        grpc = "127.0.0.1:1"
+        http = "127.0.0.1:2"
+        admin = "127.0.0.1:3"
+        [[catalog]]
+        source = "file:/of-file"
+        [registries]
+        insecure = ["file:1"]
+        ca_files = ["/file.pem"]
+        [log]
+        filter = "trace"
+    "#;
+    fs::write(&file, text).unwrap();
+    let variables = [
+        ("ALMANAC_CONFIG", file.to_str().unwrap()),
+        ("ALMANAC_GRPC", "127.0.0.1:11"),
+        ("ALMANAC_HTTP", "127.0.0.1:12"),
+        (
+            "ALMANAC_CATALOGS",
+            "one=file:/of-environment quay.io/a/two:v1",
+        ),
+        ("ALMANAC_INSECURE", "a:1 b"),
+        ("ALMANAC_LOG", ""),
+    ];
+    let variables = environment(&variables);
+
+    let flags = flags(&["--grpc", "127.0.0.1:21"]).unwrap();
+    let config = Config::load(flags, None, &variables).unwrap();
+    assert_eq!(config.grpc.port(), 21);
+    assert_eq!(config.http.port(), 12);
+    assert_eq!(config.admin.port(), 3);
+    let names: Vec<_> = config.catalogs.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert_eq!(config.registries.insecure, ["a:1", "b"]);
+    assert_eq!(config.registries.ca_files, [Path::new("/file.pem")]);
+    assert_eq!(config.log.filter, "trace", "an empty variable is none");
+}
+
+#[test]
+fn a_catalog_outweighs_what_holds_for_all() {
+    let config = of_file(
+        r#"
+        poll = "never"
+        platform = "linux/s390x"
+        on_invalid = "reject"
+        [[catalog]]
+        source = "quay.io/a/one:v1"
+        [[catalog]]
+        source = "quay.io/a/two:v1"
+        poll = "200ms"
+        platform = "linux/arm64/v8"
+        on_invalid = "quarantine"
+        authorities = ["Two.Example"]
+        "#,
+    );
+    let config = config.unwrap();
+    let [one, two] = config.catalogs.as_slice() else {
+        panic!("{config:?}")
+    };
+    assert_eq!(one.poll, None);
+    assert_eq!(one.platform.to_string(), "linux/s390x");
+    assert_eq!(one.on_invalid, OnInvalid::Reject);
+    assert_eq!(two.poll, Some(Duration::from_millis(200)));
+    assert_eq!(two.platform.to_string(), "linux/arm64/v8");
+    assert_eq!(two.on_invalid, OnInvalid::Quarantine);
+    assert_eq!(two.authorities, ["two.example"]);
+}
+
+#[test]
+fn paths_in_a_file_start_at_its_folder() {
+    let config = Config::load(Settings::default(), Some(&sample()), &environment(&[])).unwrap();
+    let source = config.catalogs[0].source.to_string();
+    let path = Path::new(source.strip_prefix("file:").unwrap());
+    assert_eq!(path, sample().with_file_name("catalog"));
+    assert!(path.join("lantern-operator/catalog.yaml").is_file());
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
+    let catalog = "[[catalog]]\nsource = \"file:/c\"\n";
+    for (text, message) in [
+        (
+            "grcp = \"0.0.0.0:1\"",
+            "almanac.toml:1:1: unknown key `grcp`, expected one of `catalog`, `data_dir`",
+        ),
+        (
+            "[[catalog]]\nsource = \"file:/c\"\npol = \"1m\"",
+            "almanac.toml:3:1: unknown key `pol`, expected one of `name`, `source`",
+        ),
+        (
+            "\n[registries]\nsecure = []",
+            "almanac.toml:3:1: unknown key `secure`, expected one of `insecure`",
+        ),
+        (
+            "[limits]\nbites = 1",
+            "almanac.toml:2:1: unknown key `bites`",
+        ),
+        ("[log]\nlevel = 1", "almanac.toml:2:1: unknown key `level`"),
+        (
+            "[[catalog]]\nname = \"a\"",
+            "almanac.toml:1:1: missing key `source` (in `catalog`)",
+        ),
+        (
+            "[[catalog]]\nsource = \"catalog\"",
+            "almanac.toml:2:10: \"catalog\" is no source",
+        ),
+        (
+            "[[catalog]]\nsource = \"file:/c\"\nname = \"A\"",
+            "almanac.toml:3:8: \"A\" is not a catalog name",
+        ),
+        (
+            "[[catalog]]\nsource = \"file:/c\"\nauthorities = [\"a:80\"]",
+            "almanac.toml:3:16: \"a:80\" is no authority: write the host alone",
+        ),
+        ("grpc = \"localhost:1\"", "(in `grpc`)"),
+        (
+            "grpc = 50051",
+            "almanac.toml:1:8: invalid type: integer `50051`, expected an address",
+        ),
+        ("drain = \"20\"", "almanac.toml:1:9: \"20\" is no duration"),
+        ("poll = \"1ms\"", "it has to be at least 100ms"),
+        (
+            "max_connections = 0",
+            "expected a nonzero usize (in `max_connections`)",
+        ),
+        ("platform = \"linux\"", "\"linux\" is not a platform"),
+        (
+            "on_invalid = \"drop\"",
+            "write \"quarantine\" or \"reject\" (in `on_invalid`)",
+        ),
+        (
+            "[registries]\nidle_timeout = \"0s\"",
+            "it has to be longer than nothing",
+        ),
+        (
+            "[registries]\ninsecure = [\"http://a\"]",
+            "without a scheme",
+        ),
+        (
+            "[log]\nformat = \"xml\"",
+            "write \"text\" or \"json\" (in `log.format`)",
+        ),
+        (
+            "drain = \"1s\"\ndrain = \"2s\"",
+            "almanac.toml:2:1: duplicate key",
+        ),
+        ("drain = ", "almanac.toml:1:"),
+    ] {
+        let found = of_file(&format!("{text}\n")).unwrap_err();
+        assert!(
+            found.contains(message),
+            "{text}\n  gives {found}\n  not {message}"
+        );
+        assert!(!found.contains('\n'), "{found}");
+    }
+    let filter = of_file(&format!("{catalog}[log]\nfilter = \"almanac=loud\"")).unwrap_err();
+    assert!(
+        filter.contains("the log filter \"almanac=loud\""),
+        "{filter}"
+    );
+}
+
+#[test]
+fn a_file_that_is_missing_is_named() {
+    let missing = Path::new("/nonexistent/almanac.toml");
+    let error = Config::load(Settings::default(), Some(missing), &environment(&[])).unwrap_err();
+    assert!(
+        error.to_string().contains("/nonexistent/almanac.toml"),
+        "{error}"
+    );
+}
+
+#[test]
+fn catalogs_that_contradict_each_other_are_refused() {
+    for (text, message) in [
+        ("", "there is no catalog to serve"),
+        ("[[catalog]]\nsource = \"file:/\"", "write NAME=file:/"),
+        (
+            "[[catalog]]\nsource = \"quay.io/a/c:v1\"\n[[catalog]]\nsource = \"quay.io/b/c:v1\"",
+            "two catalogs are named c: quay.io/a/c:v1 and quay.io/b/c:v1",
+        ),
+        (
+            "[[catalog]]\nsource = \"file:/a\"\nauthorities = [\"x.y\"]\n\
+             [[catalog]]\nsource = \"file:/b\"\nauthorities = [\"X.Y\"]",
+            "the authority x.y is given twice: for a and for b",
+        ),
+        (
+            "default_catalog = \"c\"\n[[catalog]]\nsource = \"file:/a\"\n[[catalog]]\nsource = \"file:/b\"",
+            "default_catalog names c, but the catalogs are: a, b",
+        ),
+        (
+            "http = \"0.0.0.0:50051\"\n[[catalog]]\nsource = \"file:/a\"",
+            "grpc and http are both to listen at 0.0.0.0:50051",
+        ),
+    ] {
+        let found = of_file(text).unwrap_err();
+        assert!(found.contains(message), "{text}\n  gives {found}");
+    }
+}
+
+#[test]
+fn listeners_may_all_be_given_any_free_port() {
+    let any = "127.0.0.1:0";
+    of_flags(&["--grpc", any, "--http", any, "--admin", any, "file:a"]).unwrap();
+}
+
+#[test]
+fn a_name_may_stand_before_a_source() {
+    let config = of_flags(&["one=quay.io/a/b:v1", "file:a=b/c", "two=oci:a=b:v1"]).unwrap();
+    let found: Vec<_> = config
+        .catalogs
+        .iter()
+        .map(|catalog| format!("{} {}", catalog.name, catalog.source))
+        .collect();
+    assert_eq!(
+        found,
+        ["one quay.io/a/b:v1", "c file:a=b/c", "two oci:a=b:v1"]
+    );
+    for bad in [
+        "One=quay.io/a/b",
+        "=quay.io/a/b",
+        "one=",
+        "one=two=quay.io/a/b",
+    ] {
+        assert!(flags(&[bad]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_variable_with_a_bad_value_is_named() {
+    for (name, value, message) in [
+        ("ALMANAC_GRPC", "50051", "such as 0.0.0.0:8080"),
+        ("ALMANAC_POLL", "often", "is no duration"),
+        ("ALMANAC_MAX_CONNECTIONS", "0", "would be zero"),
+        (
+            "ALMANAC_CATALOGS",
+            "file:a catalog",
+            "\"catalog\" is no source",
+        ),
+        ("ALMANAC_LOG_FORMAT", "xml", "\"text\" or \"json\""),
+    ] {
+        let error = environment(&[(name, value)])
+            .settings()
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(name) && error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn every_flag_has_its_variable() {
+    for argument in command().get_arguments() {
+        let long = argument.get_long().unwrap_or("catalogs");
+        let name = format!("ALMANAC_{}", long.to_uppercase().replace('-', "_"));
+        let unknown = environment(&[(&name, "x")]).unknown();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}
+
+#[test]
+fn a_misspelt_variable_is_found() {
+    let variables = environment(&[
+        ("ALMANAC_DATADIR", "/a"),
+        ("ALMANAC_CONFIG", "/a"),
+        // What Kubernetes sets for services named almanac and almanac-http.
+        ("ALMANAC_SERVICE_HOST", "10.0.0.1"),
+        ("ALMANAC_SERVICE_PORT_GRPC", "50051"),
+        ("ALMANAC_PORT", "tcp://10.0.0.1:50051"),
+        ("ALMANAC_PORT_50051_TCP_ADDR", "10.0.0.1"),
+        ("ALMANAC_HTTP_SERVICE_HOST", "10.0.0.1"),
+        ("PATH", "/bin"),
+    ]);
+    assert_eq!(variables.unknown(), ["ALMANAC_DATADIR"]);
+}
+
+#[test]
+fn credentials_are_looked_for_where_other_tools_keep_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().to_str().unwrap();
+    let found = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let flags = flags(&[&["file:a"], arguments].concat()).unwrap();
+        let config = Config::load(flags, None, &environment(variables)).unwrap();
+        config.registries.auth_files
+    };
+    let nothing: [PathBuf; 0] = [];
+    let at_home = [("HOME", home), ("XDG_RUNTIME_DIR", home)];
+    assert_eq!(found(&at_home, &[]), nothing);
+
+    let make = |path: &str| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "{}").unwrap();
+        path
+    };
+    let docker = make(".docker/config.json");
+    assert_eq!(found(&at_home, &[]), [docker]);
+    let podman = make(".config/containers/auth.json");
+    assert_eq!(found(&at_home, &[]), [podman]);
+    let runtime = make("containers/auth.json");
+    assert_eq!(found(&at_home, &[]), [runtime]);
+
+    // One that is named counts also when it is missing: that will be said.
+    let named = [("HOME", home), ("REGISTRY_AUTH_FILE", "/named")];
+    assert_eq!(found(&named, &[]), [Path::new("/named")]);
+    assert_eq!(
+        found(&named, &["--auth-file", "/flag"]),
+        [Path::new("/flag")]
+    );
+    let elsewhere = make("elsewhere/config.json");
+    let elsewhere_only = [(
+        "DOCKER_CONFIG",
+        elsewhere.parent().unwrap().to_str().unwrap(),
+    )];
+    assert_eq!(found(&elsewhere_only, &[]), [elsewhere]);
+}
+
+#[test]
+fn the_program_does_not_start_with_what_it_does_not_understand() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("almanac.toml");
+    fs::write(&file, "grcp = \"127.0.0.1:0\"\n").unwrap();
+    let of_file = Start::new(["serve", "--config"]).argument(file.to_str().unwrap());
+    let of_variable = Start::new(["serve", "file:a"]).variable("ALMANAC_DRAIN", "long");
+    for (start, message) in [
+        (of_file, "almanac.toml:1:1: unknown key `grcp`"),
+        (
+            of_variable,
+            "the variable ALMANAC_DRAIN of the environment: \"long\"",
+        ),
+        (Start::new(["serve"]), "there is no catalog to serve"),
+        (Start::new(["serve", "catalog"]), "\"catalog\" is no source"),
+        (Start::new(["check", "catalog"]), "\"catalog\" is no source"),
+    ] {
+        let finished = start.run();
+        assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+        assert!(finished.stderr.contains(message), "{finished:?}");
+        assert_eq!(finished.stdout, "");
+    }
+}
+
+/// The keys of a table, as the message about an unknown one lists them.
+fn keys_of(table: &str) -> Vec<String> {
+    let message = of_file(&format!("{table}\nno-such-key = 1\n")).unwrap_err();
+    let (_, listed) = message.split_once("expected").unwrap();
+    let quoted = listed.split('`').skip(1).step_by(2);
+    // The table's own name follows the list.
+    quoted
+        .take_while(|key| !table.contains(&format!("[{key}]")))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_sample_shows_every_key() {
+    let text = fs::read_to_string(sample()).unwrap();
+    let mut table = String::new();
+    let mut shown = Vec::new();
+    for line in text.lines() {
+        if line.starts_with('[') {
+            line.clone_into(&mut table);
+        }
+        let line = line.strip_prefix('#').unwrap_or(line);
+        if let Some((key, _)) = line.split_once(" = ")
+            && !key.starts_with(' ')
+        {
+            shown.push((table.clone(), key.to_owned()));
+        }
+    }
+    for table in ["", "[[catalog]]", "[registries]", "[limits]", "[log]"] {
+        let mut keys = keys_of(table);
+        assert!(keys.len() > 1, "{table}: {keys:?}");
+        if table.is_empty() {
+            keys.retain(|key| !text.contains(&format!("\n[{key}]\n")) && key != "catalog");
+        }
+        for key in keys {
+            let one = (table.to_owned(), key);
+            assert!(
+                shown.contains(&one),
+                "deploy/almanac.toml does not show {one:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_sample_shows_the_defaults() {
+    let text = fs::read_to_string(sample()).unwrap();
+    let examples = ["#data_dir", "#default_catalog"];
+    let shown: Vec<_> = text
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(rest) if rest.starts_with(|sign: char| sign.is_ascii_lowercase()) => {
+                let example = examples.iter().any(|example| line.starts_with(example));
+                if example { line } else { rest }
+            }
+            _ => line,
+        })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("almanac.toml");
+    let debug = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let config = Config::load(Settings::default(), Some(&path), &environment(&[]));
+        format!("{:#?}", config.unwrap())
+    };
+    assert_eq!(debug(&text), debug(&shown.join("\n")));
+}

@@ -2,7 +2,10 @@
 //!
 //! What is served lies in files of many megabytes; mapped, their pages are the
 //! system's to keep or drop, and an answer is a slice of them.
-#![expect(unsafe_code, reason = "a map is only sound while its file does not change")]
+#![expect(
+    unsafe_code,
+    reason = "a map is only sound while its file does not change"
+)]
 
 use std::fs::File;
 use std::io;

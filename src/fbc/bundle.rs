@@ -357,4 +357,3 @@ fn put_objects(messages: &mut Vec<u8>, objects: &[Vec<u8>]) -> Manifests {
         csv,
     }
 }
-

@@ -380,7 +380,9 @@ mod tests {
         check(metadata, &mut Vec::new()).unwrap();
         let mut messages = Vec::new();
         let made = make(
-            &Line { lines: line.as_bytes() },
+            &Line {
+                lines: line.as_bytes(),
+            },
             "a.v1",
             "1.0.0",
             metadata,
@@ -390,7 +392,8 @@ mod tests {
         );
         let mut text = Vec::new();
         let mut from_line = 0;
-        let cut = |bytes: &[u8], span: Span| bytes[span.start as usize..span.end() as usize].to_vec();
+        let cut =
+            |bytes: &[u8], span: Span| bytes[span.start as usize..span.end() as usize].to_vec();
         for part in &made.parts {
             match part {
                 Part::Fixed(number) => text.extend(FIXED[usize::from(*number)].bytes()),
@@ -401,7 +404,11 @@ mod tests {
                 Part::Messages(span) => text.extend(cut(&messages, *span)),
             }
         }
-        put_end(&mut text, icon, Some("the package").filter(|_| !made.described));
+        put_end(
+            &mut text,
+            icon,
+            Some("the package").filter(|_| !made.described),
+        );
         (serde_json::from_slice(&text).unwrap(), from_line)
     }
 
@@ -439,13 +446,19 @@ mod tests {
         // annotations, labels, two kinds of APIs, description to keywords,
         // links to provider, related images.
         assert_eq!(from_line, 7);
-        assert_eq!(made["metadata"], json!({"name": "a.v1", "annotations": {"a": "b"}, "labels": {"l": "m"}}));
+        assert_eq!(
+            made["metadata"],
+            json!({"name": "a.v1", "annotations": {"a": "b"}, "labels": {"l": "m"}})
+        );
         let spec = &made["spec"];
         assert_eq!(spec["customresourcedefinitions"]["owned"][0]["kind"], "A");
         assert_eq!(spec["apiservicedefinitions"], json!({}));
         assert_eq!(spec["description"], "d");
         assert_eq!(spec["displayName"], "D");
-        assert_eq!(spec["installModes"], json!([{"supported": true, "type": "OwnNamespace"}]));
+        assert_eq!(
+            spec["installModes"],
+            json!([{"supported": true, "type": "OwnNamespace"}])
+        );
         assert_eq!(spec["keywords"], json!(["k"]));
         assert_eq!(spec["links"], json!([{"name": "n", "url": "u"}]));
         assert_eq!(spec["provider"], json!({"name": "p"}));
@@ -470,8 +483,14 @@ mod tests {
         );
         assert_eq!(made["spec"]["description"], "the package");
         assert_eq!(made["spec"]["displayName"], "");
-        assert_eq!(made["spec"]["icon"], json!([{"base64data": "AA==", "mediatype": "image/png"}]));
-        assert_eq!(made["spec"]["relatedImages"], json!([{"image": "", "name": ""}]));
+        assert_eq!(
+            made["spec"]["icon"],
+            json!([{"base64data": "AA==", "mediatype": "image/png"}])
+        );
+        assert_eq!(
+            made["spec"]["relatedImages"],
+            json!([{"image": "", "name": ""}])
+        );
         assert_eq!(made["spec"].get("installModes"), None);
         assert_eq!(made["spec"].get("zz"), None);
     }

@@ -354,7 +354,13 @@ mod tests {
     fn a_package_message_lists_its_channels() {
         let mut out = Vec::new();
         put_package(&mut out, "a", "stable", Some(""));
-        put_package_channel(&mut out, "beta", "a.v2", Some("use stable"), &mut Vec::new());
+        put_package_channel(
+            &mut out,
+            "beta",
+            "a.v2",
+            Some("use stable"),
+            &mut Vec::new(),
+        );
         put_package_channel(&mut out, "stable", "a.v1", None, &mut Vec::new());
         let package = proto::Package::decode(&out[..]).unwrap();
         assert_eq!(package.default_channel_name, "stable");

@@ -194,7 +194,11 @@ impl fmt::Display for Severity {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{} (document {})", self.file, self.line, self.document)
+        write!(
+            f,
+            "{}:{} (document {})",
+            self.file, self.line, self.document
+        )
     }
 }
 

@@ -197,9 +197,7 @@ impl Reader {
                 Ok(false) => {}
                 Ok(true) => {
                     let start = out.lines.len();
-                    let read = self
-                        .canonicaliser
-                        .read(&self.converted, 0, &mut out.lines);
+                    let read = self.canonicaliser.read(&self.converted, 0, &mut out.lines);
                     match read {
                         Ok(_) => self.take(start, file, line, out),
                         Err(error) => {
@@ -250,7 +248,8 @@ impl Reader {
                 out.blobs.channels.push(locate(blob, place));
             }
             "olm.bundle" => {
-                let blob: BundleBlob = bundle::read(&object, &out.lines, &name, &package, &mut out.messages);
+                let blob: BundleBlob =
+                    bundle::read(&object, &out.lines, &name, &package, &mut out.messages);
                 out.blobs.bundles.push(locate(blob, place));
             }
             "olm.deprecations" => {
@@ -367,7 +366,9 @@ fn read_package(object: &Object<'_>, name: &str, messages: &mut Vec<u8>) -> (Pac
 fn is_base64(text: &str) -> bool {
     use base64::Engine as _;
     let text = text.replace(['\r', '\n'], "");
-    base64::engine::general_purpose::STANDARD.decode(text).is_ok()
+    base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .is_ok()
 }
 
 fn read_channel(object: &Object<'_>, name: &str, package: &str) -> ChannelBlob {
@@ -432,7 +433,8 @@ mod tests {
     #[test]
     fn a_file_means_the_same_in_one_piece_or_many() {
         let json = "{\"schema\":\"a\",\n \"name\":\"}\\n{\"}\n{\"schema\":\"b\"}\n\n{\"schema\":\"c\"} {\"schema\":\"d\"}\n{\"schema\":\"e\"}\n";
-        let yaml = "---\nschema: a\n---\nschema: b\nname: |\n  }\n  {\n---\n# nothing\n---\nschema: c\n";
+        let yaml =
+            "---\nschema: a\n---\nschema: b\nname: |\n  }\n  {\n---\n# nothing\n---\nschema: c\n";
         for content in [json, yaml] {
             let whole = read(content.as_bytes(), usize::MAX / 2);
             assert!(whole.problems.is_empty(), "{:?}", whole.problems);
@@ -449,13 +451,25 @@ mod tests {
     #[test]
     fn a_problem_names_its_line_in_the_file() {
         for (content, code, line) in [
-            ("{\"schema\":\"a\"}\n{\"schema\":\n\"b\",}\n", Code::FileUnreadable, 3),
-            ("{\"schema\":\"a\"}\n\n{\"name\":\"b\"}\n", Code::SchemaMissing, 3),
+            (
+                "{\"schema\":\"a\"}\n{\"schema\":\n\"b\",}\n",
+                Code::FileUnreadable,
+                3,
+            ),
+            (
+                "{\"schema\":\"a\"}\n\n{\"name\":\"b\"}\n",
+                Code::SchemaMissing,
+                3,
+            ),
             ("schema: a\n---\nname: b\n", Code::SchemaMissing, 3),
             ("schema: a\n---\nname: [b\n", Code::FileUnreadable, 4),
             ("schema: a\n---\n- b\n", Code::DocumentNotObject, 3),
             ("{\"schema\":1}", Code::DocumentKeyNotString, 1),
-            ("{\"schema\":\"a\",\"Schema\":\"b\"}", Code::DocumentDuplicateKey, 1),
+            (
+                "{\"schema\":\"a\",\"Schema\":\"b\"}",
+                Code::DocumentDuplicateKey,
+                1,
+            ),
         ] {
             for target in [1, 1000] {
                 let out = read(content.as_bytes(), target);
@@ -467,7 +481,10 @@ mod tests {
 
     #[test]
     fn keys_are_found_whatever_their_case() {
-        let out = read(br#"{"Schema":"olm.package","Name":"a","DefaultChannel":"b"}"#, 100);
+        let out = read(
+            br#"{"Schema":"olm.package","Name":"a","DefaultChannel":"b"}"#,
+            100,
+        );
         assert_eq!(out.blobs.packages[0].blob.name, "a");
         assert_eq!(out.blobs.packages[0].blob.default_channel, "b");
         assert_eq!(out.metas[0].schema, "olm.package");

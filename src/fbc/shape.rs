@@ -140,7 +140,8 @@ impl<'a> Walk<'a> {
             let key = self.key();
             out.extend_from_slice(key);
             out.push(b':');
-            self.value(&Shape::Text, out).map_err(|error| within(key, &error))?;
+            self.value(&Shape::Text, out)
+                .map_err(|error| within(key, &error))?;
             self.comma();
         }
         self.at += 1;
@@ -319,7 +320,10 @@ mod tests {
 
     static SHAPE: Shape = Shape::Object(&[
         Field::kept("a", Shape::Text),
-        Field::omitted("b", Shape::List(&Shape::Object(&[Field::kept("x", Shape::Bool)]))),
+        Field::omitted(
+            "b",
+            Shape::List(&Shape::Object(&[Field::kept("x", Shape::Bool)])),
+        ),
         Field::omitted("c", Shape::Integer),
         Field::omitted("d", Shape::Texts),
         Field::omitted("e", Shape::Any),
@@ -349,8 +353,14 @@ mod tests {
             ("null", r#"{"a":"","f":{}}"#),
             (r#"{"a":null,"f":null}"#, r#"{"a":"","f":{}}"#),
             (r#"{"a":"t","zz":[{"q":"]"}]}"#, r#"{"a":"t","f":{}}"#),
-            (r#"{"b":[],"c":0,"d":{},"e":null}"#, r#"{"e":null,"a":"","f":{}}"#),
-            (r#"{"b":[{},null]}"#, r#"{"b":[{"x":false},{"x":false}],"a":"","f":{}}"#),
+            (
+                r#"{"b":[],"c":0,"d":{},"e":null}"#,
+                r#"{"e":null,"a":"","f":{}}"#,
+            ),
+            (
+                r#"{"b":[{},null]}"#,
+                r#"{"b":[{"x":false},{"x":false}],"a":"","f":{}}"#,
+            ),
             (r#"{"f":{"y":"","z":1}}"#, r#"{"f":{},"a":""}"#),
         ] {
             assert_eq!(written(json).as_deref(), Ok(wanted), "{json}");
@@ -375,11 +385,22 @@ mod tests {
         let json = br#"{"a":{"x":"}"},"b\"":"q","c":-1.5e+21,"d":null,"e":[]}"#;
         let found: Vec<_> = members(json)
             .into_iter()
-            .map(|(key, value)| (std::str::from_utf8(key).unwrap(), std::str::from_utf8(value).unwrap()))
+            .map(|(key, value)| {
+                (
+                    std::str::from_utf8(key).unwrap(),
+                    std::str::from_utf8(value).unwrap(),
+                )
+            })
             .collect();
         assert_eq!(
             found,
-            [("a", r#"{"x":"}"}"#), ("b\\\"", "\"q\""), ("c", "-1.5e+21"), ("d", "null"), ("e", "[]")]
+            [
+                ("a", r#"{"x":"}"}"#),
+                ("b\\\"", "\"q\""),
+                ("c", "-1.5e+21"),
+                ("d", "null"),
+                ("e", "[]")
+            ]
         );
         assert!(members(b"{}").is_empty());
     }

@@ -8,9 +8,7 @@ use bytes::Bytes;
 use super::read::{Catalog, MAX_MESSAGE, listed_length};
 use crate::fbc::blob::{BundleBlob, Gvk};
 use crate::fbc::graph::{Channel, Entry, Package};
-use crate::fbc::message::{
-    self, CSV_JSON, Ends, Manifests, Span, put_edges, put_membership,
-};
+use crate::fbc::message::{self, CSV_JSON, Ends, Manifests, Span, put_edges, put_membership};
 use crate::store::{
     BundleIndex, ChannelIndex, EntryIndex, Index, PackageIndex, Provider, Region, RevisionWriter,
     StoreError,
@@ -21,17 +19,20 @@ const CHUNK: usize = 1 << 20;
 
 /// Appends the answers to the revision and returns its index, but for the
 /// metas, which the writer knows.
-pub(super) fn build(
-    catalog: &Catalog,
-    writer: &mut RevisionWriter,
-) -> Result<Index, StoreError> {
+pub(super) fn build(catalog: &Catalog, writer: &mut RevisionWriter) -> Result<Index, StoreError> {
     let parts = writer.messages()?;
     let mut out = Messages::new(writer)?;
     let mut numbers = Numbers::default();
     let mut packages = Vec::with_capacity(catalog.graph.packages.len());
     let mut listed = Vec::new();
     for package in &catalog.graph.packages {
-        packages.push(put_package(catalog, package, &mut numbers, &mut out, &mut listed)?);
+        packages.push(put_package(
+            catalog,
+            package,
+            &mut numbers,
+            &mut out,
+            &mut listed,
+        )?);
     }
     let package_names = put_package_names(&catalog.graph.packages, &mut out)?;
     let bundle_list = put_bundle_list(catalog, listed, &parts, &mut out)?;
@@ -171,7 +172,11 @@ fn put_package<'a>(
                 bundle: numbers.number(entry.bundle),
                 membership: out.span(|out, _| membership(out, package, channel, entry))?,
                 replaces: entry.replaces.as_str().into(),
-                skips: entry.skips.iter().map(|skip| skip.as_str().into()).collect(),
+                skips: entry
+                    .skips
+                    .iter()
+                    .map(|skip| skip.as_str().into())
+                    .collect(),
             });
         }
         channels.push(ChannelIndex {
@@ -204,10 +209,7 @@ fn membership(out: &mut Vec<u8>, package: &Package, channel: &Channel, entry: &E
     );
 }
 
-fn put_package_names(
-    packages: &[Package],
-    out: &mut Messages<'_>,
-) -> Result<Region, StoreError> {
+fn put_package_names(packages: &[Package], out: &mut Messages<'_>) -> Result<Region, StoreError> {
     let start = out.position();
     for package in packages {
         out.frame(|out| message::put_package_name(out, &package.name))?;
@@ -228,8 +230,11 @@ fn put_bundle_list(
     out: &mut Messages<'_>,
 ) -> Result<Region, StoreError> {
     listed.sort_by(|a, b| {
-        (&a.channel.name, &a.package.name, &a.entry.name)
-            .cmp(&(&b.channel.name, &b.package.name, &b.entry.name))
+        (&a.channel.name, &a.package.name, &a.entry.name).cmp(&(
+            &b.channel.name,
+            &b.package.name,
+            &b.entry.name,
+        ))
     });
     let start = out.position();
     let mut messages = 0;
@@ -263,11 +268,7 @@ fn put_bundle_list(
 
 /// The manifests of a bundle without an image, unless clients would refuse
 /// the message with them.
-fn put_manifests<'a>(
-    out: &mut Vec<u8>,
-    blob: &BundleBlob,
-    part: &impl Fn(Span) -> &'a [u8],
-) {
+fn put_manifests<'a>(out: &mut Vec<u8>, blob: &BundleBlob, part: &impl Fn(Span) -> &'a [u8]) {
     if listed_length(&blob.message, false) > MAX_MESSAGE - (64 << 10) {
         return;
     }

@@ -1,7 +1,7 @@
 //! Reading a catalog without serving it.
 
 use super::error::{PassError, Stage};
-use super::files::{self, FilesError};
+use super::files;
 use super::pull::Origin;
 use super::read::Base;
 use super::{Source, read};
@@ -39,18 +39,22 @@ pub struct Report {
 /// # Errors
 /// When it cannot be read at all; what stands in it wrongly is in the report.
 pub async fn check(source: &Source, options: &CheckOptions) -> Result<Report, PassError> {
-    let folder = tempfile::tempdir().map_err(|source| {
-        PassError::at(Stage::Pull)(FilesError::Spool {
-            path: std::env::temp_dir(),
-            source,
-        })
-    })?;
+    let folder = tempfile::tempdir().map_err(PassError::at(Stage::Pull))?;
     let (digest, files) = match source {
         Source::File(path) => files::of_folder(path, &options.limits, folder.path())
             .map_err(PassError::at(Stage::Unpack))?,
-        Source::Layout { folder: layout, tag } => {
+        Source::Layout {
+            folder: layout,
+            tag,
+        } => {
             let layout = Layout::open(layout).map_err(PassError::at(Stage::Resolve))?;
-            image(&Origin::Layout(layout), tag.as_deref(), options, folder.path()).await?
+            image(
+                &Origin::Layout(layout),
+                tag.as_deref(),
+                options,
+                folder.path(),
+            )
+            .await?
         }
         Source::Image(reference) => {
             let client = Client::new(&options.registries).map_err(PassError::at(Stage::Resolve))?;
@@ -85,7 +89,7 @@ async fn image(
         .await?;
     let label = pulled
         .folder
-        .ok_or(FilesError::NoLabel)
+        .ok_or(files::FilesError::NoLabel)
         .map_err(PassError::at(Stage::Unpack))?;
     let files = files::of_image(&pulled.layers, &label, &options.limits, folder)
         .map_err(PassError::at(Stage::Unpack))?;

@@ -90,6 +90,9 @@ pub enum Cause {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// There is no place for temporary files.
+    #[error("cannot make a temporary folder: {0}")]
+    Temporary(#[from] std::io::Error),
     /// A catalog that cannot be served; the problems say why.
     #[error("{}", refusal(.0))]
     Refused(Vec<Problem>),
@@ -130,6 +133,7 @@ impl PassError {
             Cause::Layout(_) | Cause::LayoutDocument { .. } | Cause::LayoutBlob { .. } => "layout",
             Cause::Files(error) => error.reason(),
             Cause::Store(_) => "store",
+            Cause::Temporary(_) => "io",
             Cause::Refused(_) => "refused",
             Cause::Timeout(_) => "timeout",
             Cause::Panicked(_) => "panic",

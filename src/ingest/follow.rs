@@ -222,7 +222,10 @@ fn log_problems(problems: &[Problem]) {
         }
     }
     if problems.len() > LOGGED {
-        tracing::warn!("{} more problems; /status lists them", problems.len() - LOGGED);
+        tracing::warn!(
+            "{} more problems; /status lists them",
+            problems.len() - LOGGED
+        );
     }
 }
 

@@ -156,16 +156,30 @@ mod tests {
     #[test]
     fn an_error_of_the_taker_ends_the_work() {
         let items: Vec<u64> = (0..1000).collect();
-        let result = ordered(&items, 2, 4, || (), |(), item| *item, |item| {
-            if item == 5 { Err(item) } else { Ok(()) }
-        });
+        let result = ordered(
+            &items,
+            2,
+            4,
+            || (),
+            |(), item| *item,
+            |item| {
+                if item == 5 { Err(item) } else { Ok(()) }
+            },
+        );
         assert_eq!(result, Err(5));
     }
 
     #[test]
     fn a_panic_of_a_worker_is_passed_on_and_nothing_hangs() {
         let caught = std::panic::catch_unwind(|| {
-            ordered(&[1, 2, 3], 2, 2, || (), |(), item| assert!(*item != 2), |()| Ok::<(), ()>(()))
+            ordered(
+                &[1, 2, 3],
+                2,
+                2,
+                || (),
+                |(), item| assert!(*item != 2),
+                |()| Ok::<(), ()>(()),
+            )
         });
         assert!(caught.is_err());
     }

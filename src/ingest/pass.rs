@@ -147,7 +147,12 @@ async fn image_pass(
     }
     let pulled = stage(
         Stage::Pull,
-        origin.pull(&workshop.store, &digest, &followed.platform, &workshop.limits),
+        origin.pull(
+            &workshop.store,
+            &digest,
+            &followed.platform,
+            &workshop.limits,
+        ),
     )
     .await?;
     let folder = pulled
@@ -158,12 +163,13 @@ async fn image_pass(
     let (layers, limits) = (pulled.layers, workshop.limits.clone());
     let temporary = workshop.store.temporary();
     let unpacking = blocking(Stage::Unpack, move || {
-        files::of_image(&layers, &folder, &limits, &temporary)
-            .map_err(PassError::at(Stage::Unpack))
+        files::of_image(&layers, &folder, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
     });
     let files = stage(Stage::Unpack, unpacking).await?;
     let blobs: Vec<Digest> = pulled.blobs.iter().map(|pin| pin.digest()).collect();
-    make(workshop, followed, digest, files, &blobs).await.map(Some)
+    make(workshop, followed, digest, files, &blobs)
+        .await
+        .map(Some)
 }
 
 async fn folder_pass(
@@ -225,9 +231,7 @@ fn write_revision(
     on_invalid: OnInvalid,
 ) -> Result<(Finished, Counts, Vec<Problem>), PassError> {
     let started = Instant::now();
-    let mut writer = store
-        .write_revision()
-        .map_err(PassError::at(Stage::Read))?;
+    let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
     let mut catalog = read::read(&files, true, |done| {
         let lines = writer.append_metas(
             &done.output.lines,
@@ -244,9 +248,7 @@ fn write_revision(
     let started = Instant::now();
     refuse(&catalog, on_invalid)?;
     let index = build::build(&catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
-    let finished = writer
-        .finish(index)
-        .map_err(PassError::at(Stage::Build))?;
+    let finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
     observe(Stage::Build, started);
     let (counts, problems) = (catalog.counts, std::mem::take(&mut catalog.problems));
     // Giving back the spool's pages takes a while, and nobody waits for that.

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use super::error::{Cause, PassError, Stage};
 use super::files::FilesError;
 use crate::digest::Digest;
+use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
 use crate::oci::{
     self, Client, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform, Reference,
 };
-use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
 use crate::store::{BlobPin, Store};
 use crate::unpack::Limits;
 
@@ -47,9 +47,7 @@ impl Origin<'_> {
                 Ok(resolved.digest)
             }
             Self::Layout(layout) => {
-                let descriptor = layout
-                    .resolve(tag)
-                    .map_err(PassError::at(Stage::Resolve))?;
+                let descriptor = layout.resolve(tag).map_err(PassError::at(Stage::Resolve))?;
                 Ok(descriptor.digest)
             }
         }
@@ -77,14 +75,10 @@ impl Origin<'_> {
             manifest = self.parse(&digest, &bytes)?;
         }
         let Manifest::Image(image) = manifest else {
-            return Err(failed(
-                self.document_error(&digest, ManifestError::Nested),
-            ));
+            return Err(failed(self.document_error(&digest, ManifestError::Nested)));
         };
         check_sizes(&image, limits).map_err(|error| match error {
-            SizeError::Config(error) => {
-                failed(self.document_error(&image.config.digest, error))
-            }
+            SizeError::Config(error) => failed(self.document_error(&image.config.digest, error)),
             SizeError::Layers(error) => failed(error.into()),
         })?;
         let config = self.blob(store, &image.config, &mut blobs).await?;
@@ -179,11 +173,7 @@ impl Origin<'_> {
                     .blob(reference, descriptor)
                     .await
                     .map_err(PassError::at(Stage::Pull))?;
-                while let Some(piece) = stream
-                    .next()
-                    .await
-                    .map_err(PassError::at(Stage::Pull))?
-                {
+                while let Some(piece) = stream.next().await.map_err(PassError::at(Stage::Pull))? {
                     writer.write(&piece).map_err(|e| failed(e.into()))?;
                 }
             }

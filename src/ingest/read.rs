@@ -62,7 +62,9 @@ pub(super) fn read<E>(
     let recycled = Recycled::default();
     ordered(
         &work,
-        thread::available_parallelism().map_or(2, usize::from).min(4),
+        thread::available_parallelism()
+            .map_or(2, usize::from)
+            .min(4),
         WINDOW,
         || (Reader::default(), Segmenter::default()),
         |(reader, segmenter), (file, piece, bytes)| {

@@ -40,9 +40,7 @@ pub enum SourceError {
     #[error("{0:?} names no path; write file:PATH or oci:FOLDER[:TAG]")]
     Empty(String),
     /// A prefix that means something elsewhere.
-    #[error(
-        "{0:?} is not supported; write an image reference, oci:FOLDER[:TAG] or file:PATH"
-    )]
+    #[error("{0:?} is not supported; write an image reference, oci:FOLDER[:TAG] or file:PATH")]
     Scheme(String),
     /// No image reference either.
     #[error(
@@ -101,7 +99,13 @@ impl FromStr for Source {
                 tag,
             });
         }
-        for scheme in ["oci-archive:", "docker-archive:", "docker:", "https:", "http:"] {
+        for scheme in [
+            "oci-archive:",
+            "docker-archive:",
+            "docker:",
+            "https:",
+            "http:",
+        ] {
             if text.starts_with(scheme) {
                 return Err(SourceError::Scheme(text.to_owned()));
             }
@@ -153,7 +157,15 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
         }
-        for text in ["", "file:", "oci:", "oci:a:", "oci::tag", "catalog", "docker://quay.io/a/b"] {
+        for text in [
+            "",
+            "file:",
+            "oci:",
+            "oci:a:",
+            "oci::tag",
+            "catalog",
+            "docker://quay.io/a/b",
+        ] {
             assert!(text.parse::<Source>().is_err(), "{text}");
         }
     }

@@ -137,7 +137,9 @@ pub enum ManifestError {
     #[error("a descriptor in the document has no valid digest")]
     Digest(#[source] DigestError),
     /// An index where an image should be.
-    #[error("the index names another index for the platform; an index in an index is not supported")]
+    #[error(
+        "the index names another index for the platform; an index in an index is not supported"
+    )]
     Nested,
     /// No entry for the platform.
     #[error("the index has no image for the platform {wanted}; there are: {available}")]

@@ -150,9 +150,8 @@ async fn http_connection(
         .max_concurrent_streams(250)
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
-    let mut connection = pin!(
-        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-    );
+    let mut connection =
+        pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stop.cancelled() => {

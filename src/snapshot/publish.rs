@@ -214,9 +214,16 @@ mod tests {
             ("[::1]:50051", None),
             ("", None),
         ] {
-            assert_eq!(route(authority, &["a", "b"], None).as_deref(), wanted, "{authority}");
+            assert_eq!(
+                route(authority, &["a", "b"], None).as_deref(),
+                wanted,
+                "{authority}"
+            );
         }
         assert_eq!(route("localhost:1", &["a"], None).as_deref(), Some("a"));
-        assert_eq!(route("localhost:1", &["a", "b"], Some("b")).as_deref(), Some("b"));
+        assert_eq!(
+            route("localhost:1", &["a", "b"], Some("b")).as_deref(),
+            Some("b")
+        );
     }
 }

@@ -5,13 +5,11 @@
 
 use bytes::Bytes;
 
-use super::{Snapshot, slice};
 use super::lookup::EntryAt;
+use super::{Snapshot, slice};
 use crate::fbc::blob::Gvk;
 use crate::fbc::csv::FIXED;
-use crate::fbc::message::{
-    CSV_JSON, Manifests, OBJECT, Part, put_channel_entry, put_field_header,
-};
+use crate::fbc::message::{CSV_JSON, Manifests, OBJECT, Part, put_channel_entry, put_field_header};
 use crate::store::{BundleIndex, ChannelIndex, EntryIndex, PackageIndex, Region};
 
 /// One encoded message, in parts.
@@ -217,7 +215,12 @@ impl Snapshot {
     /// whole blobs, in catalog order. Schemas that the API has calls for are
     /// not listed.
     pub fn custom_schemas(&self, schema: &str, package: &str) -> Vec<Bytes> {
-        const KNOWN: [&str; 4] = ["olm.package", "olm.channel", "olm.bundle", "olm.deprecations"];
+        const KNOWN: [&str; 4] = [
+            "olm.package",
+            "olm.channel",
+            "olm.bundle",
+            "olm.deprecations",
+        ];
         if KNOWN.contains(&schema) {
             return Vec::new();
         }
@@ -364,7 +367,11 @@ impl Snapshot {
             Manifests::None => {}
             Manifests::Made { parts, described } => {
                 let ends = package.ends;
-                let end = if *described { ends.plain } else { ends.described };
+                let end = if *described {
+                    ends.plain
+                } else {
+                    ends.described
+                };
                 let text: Vec<Bytes> = parts
                     .iter()
                     .map(|part| self.part(*part))

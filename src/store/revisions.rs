@@ -229,7 +229,10 @@ impl Store {
             messages: map(MESSAGES)?,
         };
         let sums = files.index.metas.iter().fold((0, 0), |sums, meta| {
-            (sums.0 + u64::from(meta.length), sums.1 + u64::from(meta.segment))
+            (
+                sums.0 + u64::from(meta.length),
+                sums.1 + u64::from(meta.segment),
+            )
         });
         if sums != (files.metas.len() as u64, files.segments.len() as u64) {
             return Err(StoreError::Damaged {

@@ -70,11 +70,7 @@ impl Validators {
     /// The range that is asked for of `length` bytes: none when the whole is to
     /// be sent, an error when there is nothing in it. Several ranges are
     /// answered with the whole.
-    pub(super) fn range(
-        &self,
-        headers: &HeaderMap,
-        length: u64,
-    ) -> Option<Result<Range<u64>, ()>> {
+    pub(super) fn range(&self, headers: &HeaderMap, length: u64) -> Option<Result<Range<u64>, ()>> {
         let range = headers.get(RANGE)?.to_str().ok()?;
         if let Some(condition) = headers.get(IF_RANGE) {
             let condition = condition.to_str().ok()?;
@@ -163,7 +159,10 @@ mod tests {
             (vec![(IF_NONE_MATCH, "\"b\", W/\"a\"")], NotModified),
             (vec![(IF_NONE_MATCH, "*")], NotModified),
             (vec![(IF_NONE_MATCH, "\"b\"")], Send),
-            (vec![(IF_NONE_MATCH, "\"b\""), (IF_MODIFIED_SINCE, SAME)], Send),
+            (
+                vec![(IF_NONE_MATCH, "\"b\""), (IF_MODIFIED_SINCE, SAME)],
+                Send,
+            ),
             (vec![(IF_MODIFIED_SINCE, SAME)], NotModified),
             (vec![(IF_MODIFIED_SINCE, BEFORE)], Send),
             (vec![(IF_MODIFIED_SINCE, "yesterday")], Send),
@@ -196,8 +195,14 @@ mod tests {
             assert_eq!(validators().range(&given, 1000), wanted, "{range}");
         }
         let conditional = |condition| headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, condition)]);
-        assert_eq!(validators().range(&conditional("\"a\""), 1000), Some(Ok(0..10)));
-        assert_eq!(validators().range(&conditional(SAME), 1000), Some(Ok(0..10)));
+        assert_eq!(
+            validators().range(&conditional("\"a\""), 1000),
+            Some(Ok(0..10))
+        );
+        assert_eq!(
+            validators().range(&conditional(SAME), 1000),
+            Some(Ok(0..10))
+        );
         assert_eq!(validators().range(&conditional("\"b\""), 1000), None);
         assert_eq!(validators().range(&conditional(BEFORE), 1000), None);
     }

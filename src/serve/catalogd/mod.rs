@@ -270,7 +270,13 @@ mod tests {
             })
         );
         assert_eq!(query("schema=&name"), Some(Query::default()));
-        for bad in ["bogus=1", "schema=a&bogus", "schema=%", "schema=%zz", "schema=%ff"] {
+        for bad in [
+            "bogus=1",
+            "schema=a&bogus",
+            "schema=%",
+            "schema=%zz",
+            "schema=%ff",
+        ] {
             assert_eq!(query(bad), None, "{bad}");
         }
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Extension;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use axum::Extension;
 use bytes::Bytes;
 use metrics::{counter, histogram};
 use prost::Message as _;
@@ -29,7 +29,9 @@ pub(super) async fn registry(
     }
     let started = Instant::now();
     let catalog = route(&registry, &request);
-    let name = catalog.map_or("", |catalog| catalog.name.as_str()).to_owned();
+    let name = catalog
+        .map_or("", |catalog| catalog.name.as_str())
+        .to_owned();
     let snapshot = catalog
         .ok_or_else(|| no_catalog(&registry, &request))
         .and_then(|catalog| pinned(&pins, catalog));
@@ -112,7 +114,9 @@ pub(super) async fn experimental(
     }
     let started = Instant::now();
     let catalog = route(&registry, &request);
-    let name = catalog.map_or("", |catalog| catalog.name.as_str()).to_owned();
+    let name = catalog
+        .map_or("", |catalog| catalog.name.as_str())
+        .to_owned();
     let snapshot = catalog
         .ok_or_else(|| no_catalog(&registry, &request))
         .and_then(|catalog| pinned(&pins, catalog));
@@ -120,7 +124,13 @@ pub(super) async fn experimental(
         "ExperimentalListPackageCustomSchemas" => custom_schemas(snapshot, request).await,
         _ => Err(unknown_method("api.ExperimentalRegistry", &method)),
     };
-    observe("api.ExperimentalRegistry", &method, &name, started, &answered);
+    observe(
+        "api.ExperimentalRegistry",
+        &method,
+        &name,
+        started,
+        &answered,
+    );
     answered.unwrap_or_else(|status| wire::refuse(&status))
 }
 
@@ -157,7 +167,9 @@ async fn custom_schemas(
         let Ok(serde_json::Value::Object(object)) = serde_json::from_slice(&meta) else {
             return Err(Status::internal("a stored blob cannot be read"));
         };
-        let fields = object.into_iter().map(|(key, value)| (key, to_value(value)));
+        let fields = object
+            .into_iter()
+            .map(|(key, value)| (key, to_value(value)));
         let message = prost_types::Struct {
             fields: fields.collect(),
         };
@@ -246,9 +258,8 @@ fn no_catalog(registry: &Registry, request: &Request) -> Status {
 }
 
 fn pinned(pins: &Pins, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
-    pins.snapshot(catalog).ok_or_else(|| {
-        Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name))
-    })
+    pins.snapshot(catalog)
+        .ok_or_else(|| Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name)))
 }
 
 fn observe(

@@ -13,9 +13,9 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
+use tokio::sync::watch;
 use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
-use tokio::sync::watch;
 
 use crate::proto;
 use crate::snapshot::Catalogs;
@@ -51,7 +51,10 @@ pub fn router(
     });
     let registry = Router::new()
         .route("/api.Registry/{method}", any(call::registry))
-        .route("/api.ExperimentalRegistry/{method}", any(call::experimental))
+        .route(
+            "/api.ExperimentalRegistry/{method}",
+            any(call::experimental),
+        )
         .fallback(unknown_service)
         .with_state(Registry { catalogs });
     let tonic = tonic::service::Routes::new(health)

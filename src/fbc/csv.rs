@@ -1,4 +1,4 @@
-//! The ClusterServiceVersion that is made for a bundle from its
+//! The `ClusterServiceVersion` that is made for a bundle from its
 //! `olm.csv.metadata` property.
 //!
 //! Most of its text stands in the bundle's canonical line already, so it is
@@ -6,7 +6,7 @@
 //! written for the bundle. The install strategy must be there although it is
 //! empty: OLM's packageserver crashes on related images without one.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::message::{Part, Span};
 use super::shape::{self, Field, Shape};
@@ -254,8 +254,8 @@ pub(super) fn put_end(out: &mut Vec<u8>, icon: Option<&Icon<'_>>, description: O
     out.extend_from_slice(b"}}");
 }
 
-/// A package's icon, as `olm.package` and a ClusterServiceVersion have it.
-#[derive(Debug, Default, Deserialize, Serialize)]
+/// A package's icon, as `olm.package` and a `ClusterServiceVersion` have it.
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Icon<'a> {
     /// The picture, in base64.

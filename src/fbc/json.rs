@@ -469,9 +469,9 @@ fn plain_run(bytes: &[u8]) -> usize {
         let mut word = [0; 8];
         word.copy_from_slice(chunk);
         let word = u64::from_le_bytes(word);
-        let hits = zero(word ^ ONES * 0x22)
-            | zero(word ^ ONES * 0x5c)
-            | zero(word ^ ONES * 0xe2)
+        let hits = zero(word ^ (ONES * 0x22))
+            | zero(word ^ (ONES * 0x5c))
+            | zero(word ^ (ONES * 0xe2))
             | (word.wrapping_sub(ONES * 0x20) & !word & HIGH);
         if hits != 0 {
             return at + (hits.trailing_zeros() / 8) as usize;

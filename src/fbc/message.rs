@@ -4,7 +4,7 @@
 //! when the catalog was read. What all channels share of a bundle lies there
 //! once (`common`), what an entry adds lies beside it (`membership`, `edges`),
 //! and the large texts (`manifests`) are kept apart, for most answers do not
-//! carry them. A ClusterServiceVersion that is made from `olm.csv.metadata`
+//! carry them. A `ClusterServiceVersion` that is made from `olm.csv.metadata`
 //! ends with its package's icon, so that end is kept once a package.
 //!
 //! Field numbers: `proto/registry.proto`.
@@ -92,7 +92,7 @@ pub enum Manifests {
         described: bool,
     },
     /// From `olm.bundle.object`: encoded `object` fields, and the text among
-    /// them that is the ClusterServiceVersion.
+    /// them that is the `ClusterServiceVersion`.
     Objects {
         /// Encoded fields.
         objects: Span,
@@ -101,7 +101,7 @@ pub enum Manifests {
     },
 }
 
-/// A part of a made ClusterServiceVersion's text.
+/// A part of a made `ClusterServiceVersion`'s text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
     /// A fixed piece, by its place in [`FIXED`](super::csv::FIXED).
@@ -112,7 +112,7 @@ pub enum Part {
     Messages(Span),
 }
 
-/// The ends that a package brings to the ClusterServiceVersions made for its
+/// The ends that a package brings to the `ClusterServiceVersion`s made for its
 /// bundles: JSON texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use super::blob::Defect;
 use super::json::unescape;
 use super::problem::Code;
+use super::typed::plain;
 
 /// A blob: its canonical text and where its top-level members lie in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Object<'a> {
+pub(super) struct Object<'a> {
     text: &'a [u8],
     members: &'a [(Range<usize>, Range<usize>)],
 }
@@ -18,12 +19,12 @@ pub struct Object<'a> {
 impl<'a> Object<'a> {
     /// The object with the given members: ranges of keys (without quotes) and
     /// values in `text`.
-    pub fn new(text: &'a [u8], members: &'a [(Range<usize>, Range<usize>)]) -> Self {
+    pub(super) fn new(text: &'a [u8], members: &'a [(Range<usize>, Range<usize>)]) -> Self {
         Self { text, members }
     }
 
     /// Keys and values as they stand in the text.
-    pub fn members(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+    pub(super) fn members(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let text = self.text;
         self.members
             .iter()
@@ -31,7 +32,7 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a key, whatever its case, as the peers find it.
-    pub fn get(&self, wanted: &str) -> Option<&'a [u8]> {
+    pub(super) fn get(&self, wanted: &str) -> Option<&'a [u8]> {
         self.members()
             .find(|(key, _)| unescape(key).eq_ignore_ascii_case(wanted))
             .map(|(_, value)| value)
@@ -39,7 +40,7 @@ impl<'a> Object<'a> {
 
     /// The value of a key read into a type; a value of another type is a
     /// defect and counts as absent.
-    pub fn field<T>(&self, key: &str, defects: &mut Vec<Defect>) -> T
+    pub(super) fn field<T>(&self, key: &str, defects: &mut Vec<Defect>) -> T
     where
         T: Deserialize<'a> + Default,
     {
@@ -49,8 +50,7 @@ impl<'a> Object<'a> {
         match serde_json::from_slice::<Option<T>>(value) {
             Ok(value) => value.unwrap_or_default(),
             Err(error) => {
-                let error = error.to_string();
-                let error = error.split(" at line ").next().unwrap_or_default();
+                let error = plain(&error);
                 defects.push(Defect {
                     code: Code::BlobMalformed,
                     message: format!("has a malformed {key:?}: {error}"),
@@ -61,7 +61,7 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a key read as a list of objects.
-    pub fn list<T>(&self, key: &str, defects: &mut Vec<Defect>) -> Vec<T>
+    pub(super) fn list<T>(&self, key: &str, defects: &mut Vec<Defect>) -> Vec<T>
     where
         T: Deserialize<'a>,
     {

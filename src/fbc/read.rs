@@ -101,7 +101,7 @@ pub struct Output {
     pub metas: Vec<Meta>,
     /// What the blobs say. Their `meta` and `document` count from this piece.
     pub blobs: Blobs,
-    /// Ends of made ClusterServiceVersions, one for each package in `blobs`.
+    /// Ends of made `ClusterServiceVersion`s, one for each package in `blobs`.
     pub ends: Vec<Ends>,
     /// What is wrong with documents: number of the document in the piece
     /// (from 0), line in the file, finding.
@@ -308,10 +308,11 @@ fn head(object: &Object<'_>) -> Result<Head, (Code, String)> {
         .map(|(key, _)| unescape(key).to_lowercase())
         .collect();
     folded.sort_unstable();
-    if let Some(twice) = folded.windows(2).find(|pair| pair[0] == pair[1]) {
+    let twice = folded.iter().zip(folded.iter().skip(1));
+    if let Some((key, _)) = twice.into_iter().find(|(key, next)| key == next) {
         return Err((
             Code::DocumentDuplicateKey,
-            format!("the key {:?} stands twice, in different case", twice[0]),
+            format!("the key {key:?} stands twice, in different case"),
         ));
     }
     let text = |key: &str| match object.get(key) {

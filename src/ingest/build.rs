@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 
-use super::read::{Catalog, MAX_MESSAGE, listed_length};
+use super::read::{Catalog, Listing, put_entry, put_entry_membership};
 use crate::fbc::blob::{BundleBlob, Gvk};
 use crate::fbc::graph::{Channel, Entry, Package};
-use crate::fbc::message::{self, CSV_JSON, Ends, Manifests, Span, put_edges, put_membership};
+use crate::fbc::message::{self, CSV_JSON, Ends, Manifests, Span};
 use crate::store::{
     BundleIndex, ChannelIndex, EntryIndex, Index, PackageIndex, Provider, Region, RevisionWriter,
     StoreError,
@@ -170,7 +170,8 @@ fn put_package<'a>(
             });
             entries.push(EntryIndex {
                 bundle: numbers.number(entry.bundle),
-                membership: out.span(|out, _| membership(out, package, channel, entry))?,
+                membership: out
+                    .span(|out, _| put_entry_membership(out, package, channel, entry))?,
                 replaces: entry.replaces.as_str().into(),
                 skips: entry
                     .skips
@@ -197,16 +198,6 @@ fn put_package<'a>(
 
 fn ends(catalog: &Catalog, package: &Package) -> Ends {
     catalog.ends.get(package.blob).copied().unwrap_or_default()
-}
-
-fn membership(out: &mut Vec<u8>, package: &Package, channel: &Channel, entry: &Entry) {
-    let deprecation = package.deprecated_bundles.get(&entry.bundle);
-    put_membership(
-        out,
-        &channel.name,
-        &entry.skip_range,
-        deprecation.map(String::as_str),
-    );
 }
 
 fn put_package_names(packages: &[Package], out: &mut Messages<'_>) -> Result<Region, StoreError> {
@@ -246,14 +237,14 @@ fn put_bundle_list(
     } in listed
     {
         let blob = &catalog.blobs.bundles[entry.bundle].blob;
-        if u64::from(blob.message.common.length) > MAX_MESSAGE - (64 << 10) {
+        let listing = Listing::of(blob, package, channel, entry);
+        if listing == Listing::Not {
             continue;
         }
         out.frame(|out| {
             out.extend_from_slice(part(blob.message.common));
-            membership(out, package, channel, entry);
-            put_edges(out, &entry.replaces, &entry.skips);
-            if !blob.has_image {
+            put_entry(out, package, channel, entry);
+            if !blob.has_image && listing == Listing::Whole {
                 put_manifests(out, blob, &part);
             }
         })?;
@@ -266,20 +257,16 @@ fn put_bundle_list(
     })
 }
 
-/// The manifests of a bundle without an image, unless clients would refuse
-/// the message with them.
+/// The manifests of a bundle without an image.
 fn put_manifests<'a>(out: &mut Vec<u8>, blob: &BundleBlob, part: &impl Fn(Span) -> &'a [u8]) {
-    if listed_length(&blob.message, false) > MAX_MESSAGE - (64 << 10) {
-        return;
-    }
-    match blob.message.manifests {
+    match &blob.message.manifests {
         // A bundle without image is only valid with objects.
         Manifests::None | Manifests::Made { .. } => {}
         Manifests::Objects { objects, csv } => {
             if let Some(csv) = csv {
-                message::put_field(out, CSV_JSON, part(csv));
+                message::put_field(out, CSV_JSON, part(*csv));
             }
-            out.extend_from_slice(part(objects));
+            out.extend_from_slice(part(*objects));
         }
     }
 }

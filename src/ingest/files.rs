@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -113,45 +114,66 @@ pub(super) fn of_image(
     without_ignored(files.collect(), folder)
 }
 
-/// The files under a folder on disk, or the one file, and the digest of paths
-/// and contents.
+/// The digest of what a folder on disk (or the one file) holds: of its files'
+/// paths and contents.
+pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, FilesError> {
+    let (digest, _) = read_folder(root, limits, |_| Ok(()))?;
+    Ok(digest)
+}
+
+/// The files under a folder on disk, or the one file, and the digest of what
+/// they held when they were copied.
 pub(super) fn of_folder(
     root: &Path,
     limits: &Limits,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let read = |path: &Path| {
-        let path = path.to_owned();
-        move |source| FilesError::Read { path, source }
-    };
+    let mut spool = spool(temporary)?;
+    let (digest, ranges) = read_folder(root, limits, |bytes| {
+        spool.write_all(bytes).map_err(spooling(temporary))
+    })?;
+    let content = map_spool(&spool, temporary)?;
+    let files = ranges
+        .into_iter()
+        .map(|(path, range)| (path, content.slice(range)))
+        .collect();
+    let files = without_ignored(files, &root.display().to_string())?;
+    Ok((digest, files))
+}
+
+type Ranges = Vec<(String, Range<usize>)>;
+
+/// Reads all files in catalog order. Their bytes go to `take`, one after the
+/// other; what is returned tells which range of them is which file.
+fn read_folder(
+    root: &Path,
+    limits: &Limits,
+    mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
+) -> Result<(Digest, Ranges), FilesError> {
     let mut paths = Vec::new();
-    if fs::metadata(root).map_err(read(root))?.is_dir() {
+    if fs::metadata(root).map_err(reading(root))?.is_dir() {
         walk(root, "", limits, &mut paths)?;
         paths.sort_by(|(a, _), (b, _)| walk_order(a, b));
     } else {
-        let name = root
-            .file_name()
-            .and_then(|name| name.to_str())
-            .ok_or_else(|| FilesError::Path(root.to_owned()))?;
+        let name = root.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| FilesError::Path(root.to_owned()))?;
         paths.push((name.to_owned(), root.to_owned()));
     }
-
-    let mut spool = spool(temporary)?;
     let mut buffer = vec![0; 256 << 10];
     let mut all = Hasher::default();
     let mut ranges = Vec::new();
     let mut total = 0;
     for (path, location) in paths {
         let start = total;
-        let mut file = File::open(&location).map_err(read(&location))?;
+        let mut file = File::open(&location).map_err(reading(&location))?;
         let mut hasher = Hasher::default();
         loop {
-            let length = file.read(&mut buffer).map_err(read(&location))?;
+            let length = file.read(&mut buffer).map_err(reading(&location))?;
             if length == 0 {
                 break;
             }
-            total += length as u64;
-            if total > limits.catalog_bytes {
+            total += length;
+            if total as u64 > limits.catalog_bytes {
                 return Err(FilesError::Limit {
                     what: "the size of the files, in bytes,",
                     path,
@@ -159,39 +181,27 @@ pub(super) fn of_folder(
                 });
             }
             hasher.update(&buffer[..length]);
-            spool
-                .write_all(&buffer[..length])
-                .map_err(spooling(temporary))?;
+            take(&buffer[..length])?;
         }
         all.update(&(path.len() as u64).to_le_bytes());
         all.update(path.as_bytes());
         all.update(hasher.finish().as_bytes());
-        ranges.push((path, start as usize..total as usize));
+        ranges.push((path, start..total));
     }
-    let content = map_spool(&spool, temporary)?;
-    let files = ranges
-        .into_iter()
-        .map(|(path, range)| (path, content.slice(range)))
-        .collect();
-    let files = without_ignored(files, &root.display().to_string())?;
-    Ok((all.finish(), files))
+    Ok((all.finish(), ranges))
 }
 
 /// Lists the files below a folder. Links to files are followed, links to
 /// folders are not, and names that begin with `..` are passed over: Kubernetes
-/// keeps the versions of a mounted ConfigMap there.
+/// keeps the versions of a mounted `ConfigMap` there.
 fn walk(
     folder: &Path,
     prefix: &str,
     limits: &Limits,
     paths: &mut Vec<(String, PathBuf)>,
 ) -> Result<(), FilesError> {
-    let read = |path: &Path| {
-        let path = path.to_owned();
-        move |source| FilesError::Read { path, source }
-    };
-    for entry in fs::read_dir(folder).map_err(read(folder))? {
-        let entry = entry.map_err(read(folder))?;
+    for entry in fs::read_dir(folder).map_err(reading(folder))? {
+        let entry = entry.map_err(reading(folder))?;
         let location = entry.path();
         let name = entry
             .file_name()
@@ -204,7 +214,7 @@ fn walk(
             "" => name,
             _ => format!("{prefix}/{name}"),
         };
-        let kind = entry.file_type().map_err(read(&location))?;
+        let kind = entry.file_type().map_err(reading(&location))?;
         if path.len() > limits.path {
             return Err(FilesError::Limit {
                 what: "the length of the path",
@@ -214,7 +224,10 @@ fn walk(
         }
         if kind.is_dir() {
             walk(&location, &path, limits, paths)?;
-        } else if fs::metadata(&location).map_err(read(&location))?.is_file() {
+        } else if fs::metadata(&location)
+            .map_err(reading(&location))?
+            .is_file()
+        {
             if paths.len() as u64 >= limits.files {
                 return Err(FilesError::Limit {
                     what: "the number of files",
@@ -253,6 +266,11 @@ fn spool(folder: &Path) -> Result<File, FilesError> {
 
 fn map_spool(spool: &File, folder: &Path) -> Result<Bytes, FilesError> {
     map::map_file(spool).map_err(spooling(folder))
+}
+
+fn reading(path: &Path) -> impl FnOnce(io::Error) -> FilesError {
+    let path = path.to_owned();
+    move |source| FilesError::Read { path, source }
 }
 
 fn spooling(folder: &Path) -> impl Fn(io::Error) -> FilesError {

@@ -15,7 +15,7 @@ use crate::store::{Outcome, Pass};
 /// The wait after a first failure; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// The longest wait after failures, unless polls are further apart.
-const LAST_RETRY: Duration = Duration::from_secs(10 * 60);
+const LAST_RETRY: Duration = Duration::from_mins(10);
 /// How many problems of a revision are logged one by one.
 const LOGGED: usize = 20;
 
@@ -243,7 +243,7 @@ fn retry(failures: u32, poll: Option<Duration>, retry_after: Option<Duration>) -
     let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(20));
     let wait = jitter(doubled.min(longest));
     wait.max(retry_after.unwrap_or_default())
-        .min(Duration::from_secs(24 * 60 * 60))
+        .min(Duration::from_hours(24))
 }
 
 fn unix(time: SystemTime) -> f64 {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn retries_come_further_and_further_apart() {
-        let poll = Some(Duration::from_secs(600));
+        let poll = Some(Duration::from_mins(10));
         let seconds = |failures| retry(failures, poll, None).as_secs_f64();
         assert!((4.4..5.6).contains(&seconds(1)));
         assert!((8.9..11.1).contains(&seconds(2)));

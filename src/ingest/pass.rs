@@ -19,7 +19,7 @@ use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
 use crate::oci::{Client, Layout, Platform};
 use crate::snapshot::{Publisher, Snapshot};
-use crate::store::{Counts, Finished, NewRevision, Revision, Store, StoreError};
+use crate::store::{BlobPin, Counts, Finished, NewRevision, Revision, Store, StoreError};
 use crate::unpack::Limits;
 
 /// What all passes share. Cheap to clone.
@@ -61,7 +61,7 @@ pub enum PassResult {
 }
 
 /// The longest a pass may take.
-const LONGEST: Duration = Duration::from_secs(3 * 60 * 60);
+const LONGEST: Duration = Duration::from_hours(3);
 
 impl Followed {
     /// What a stored revision of this catalog says of its source. The platform
@@ -166,7 +166,7 @@ async fn image_pass(
         files::of_image(&layers, &folder, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
     });
     let files = stage(Stage::Unpack, unpacking).await?;
-    let blobs: Vec<Digest> = pulled.blobs.iter().map(|pin| pin.digest()).collect();
+    let blobs: Vec<Digest> = pulled.blobs.iter().map(BlobPin::digest).collect();
     make(workshop, followed, digest, files, &blobs)
         .await
         .map(Some)
@@ -180,16 +180,24 @@ async fn folder_pass(
     found: &mut Option<Digest>,
 ) -> Result<Made, PassError> {
     let _turn = workshop.turns.acquire().await;
-    let (path, limits) = (path.to_owned(), workshop.limits.clone());
-    let temporary = workshop.store.temporary();
-    let unpacking = blocking(Stage::Unpack, move || {
-        files::of_folder(&path, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
+    let (root, limits) = (path.to_owned(), workshop.limits.clone());
+    let resolving = blocking(Stage::Resolve, move || {
+        files::digest_of_folder(&root, &limits).map_err(PassError::at(Stage::Resolve))
     });
-    let (digest, files) = stage(Stage::Unpack, unpacking).await?;
+    let digest = stage(Stage::Resolve, resolving).await?;
     *found = Some(digest);
     if current.is_some_and(|current| current.digest == digest) {
         return Ok(None);
     }
+    let (root, limits) = (path.to_owned(), workshop.limits.clone());
+    let temporary = workshop.store.temporary();
+    let unpacking = blocking(Stage::Unpack, move || {
+        files::of_folder(&root, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
+    });
+    // Whoever writes to the folder may have gone on meanwhile: what counts is
+    // what was copied.
+    let (digest, files) = stage(Stage::Unpack, unpacking).await?;
+    *found = Some(digest);
     make(workshop, followed, digest, files, &[]).await.map(Some)
 }
 

@@ -18,9 +18,9 @@ use tokio_util::task::TaskTracker;
 
 /// How long a client may take for a request's head, also between requests on
 /// one connection.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often a quiet HTTP/2 connection is asked whether it is there.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_mins(1);
 /// How long it may take to answer that.
 pub(super) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long to wait when the system has no descriptor left for a connection.

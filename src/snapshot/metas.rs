@@ -164,6 +164,7 @@ impl Selection {
 
 impl Encoded {
     /// The given bytes of it.
+    #[must_use]
     pub fn slice(&self, range: std::ops::Range<u64>) -> Self {
         let mut cut = Self::default();
         let mut start = 0;

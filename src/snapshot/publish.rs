@@ -17,7 +17,7 @@ use crate::store::Pass;
 /// All catalogs, sorted by name. Cheap to clone.
 #[derive(Clone)]
 pub struct Catalogs {
-    catalogs: Arc<[Catalog]>,
+    all: Arc<[Catalog]>,
     default: Option<CatalogName>,
     publications: watch::Receiver<u64>,
 }
@@ -95,7 +95,7 @@ impl Catalogs {
         }
         readers.sort_by(|a, b| a.name.cmp(&b.name));
         let catalogs = Self {
-            catalogs: readers.into(),
+            all: readers.into(),
             default,
             publications: published,
         };
@@ -104,15 +104,15 @@ impl Catalogs {
 
     /// The catalogs, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Catalog> {
-        self.catalogs.iter()
+        self.all.iter()
     }
 
     /// The catalog of that name.
     pub fn get(&self, name: &str) -> Option<&Catalog> {
         let at = self
-            .catalogs
+            .all
             .binary_search_by(|catalog| catalog.name.as_str().cmp(name));
-        Some(&self.catalogs[at.ok()?])
+        Some(&self.all[at.ok()?])
     }
 
     /// The catalog that a call to this authority (`host[:port]`) means: the one
@@ -123,7 +123,7 @@ impl Catalogs {
         self.iter()
             .find(|catalog| catalog.routing.authorities.contains(&host))
             .or_else(|| self.get(host.split('.').next()?))
-            .or_else(|| match (&self.default, &*self.catalogs) {
+            .or_else(|| match (&self.default, &*self.all) {
                 (Some(default), _) => self.get(default.as_str()),
                 (None, [only]) => Some(only),
                 _ => None,

@@ -343,7 +343,7 @@ impl Snapshot {
         Ok(entries)
     }
 
-    /// A part of a made ClusterServiceVersion.
+    /// A part of a made `ClusterServiceVersion`.
     fn part(&self, part: Part) -> Bytes {
         match part {
             Part::Fixed(number) => FIXED

@@ -66,7 +66,7 @@ pub struct PackageIndex {
     pub message: Span,
     /// Its default channel, in `channels`.
     pub default_channel: u32,
-    /// How the ClusterServiceVersions made for its bundles end.
+    /// How the `ClusterServiceVersion`s made for its bundles end.
     pub ends: Ends,
     /// Its channels, sorted by name.
     pub channels: Vec<ChannelIndex>,

@@ -146,12 +146,12 @@ impl Store {
         .bind(modified)
         .bind(now)
         .bind(index::FORMAT)
-        .bind(counts.metas as i64)
-        .bind(counts.packages as i64)
-        .bind(counts.channels as i64)
-        .bind(counts.entries as i64)
-        .bind(counts.bundles as i64)
-        .bind(counts.quarantined as i64)
+        .bind(signed(counts.metas))
+        .bind(signed(counts.packages))
+        .bind(signed(counts.channels))
+        .bind(signed(counts.entries))
+        .bind(signed(counts.bundles))
+        .bind(signed(counts.quarantined))
         .fetch_one(&mut *transaction)
         .await
         .map_err(sql("record the revision"))?
@@ -167,7 +167,7 @@ impl Store {
         for (number, problem) in new.problems.iter().take(MAX_PROBLEMS).enumerate() {
             sqlx::query("INSERT INTO problems (revision, number, problem) VALUES (?, ?, ?)")
                 .bind(id)
-                .bind(number as i64)
+                .bind(signed(number as u64))
                 .bind(serde_json::to_string(problem).unwrap_or_default())
                 .execute(&mut *transaction)
                 .await
@@ -301,7 +301,7 @@ impl Store {
 /// A row that this version wrote. A digest that does not parse means that
 /// somebody else did, so the catalog counts as not there and is read again.
 fn revision(row: &SqliteRow, catalog: &CatalogName) -> Option<Revision> {
-    let count = |column| row.get::<i64, _>(column) as u64;
+    let count = |column| u64::try_from(row.get::<i64, _>(column)).unwrap_or(0);
     Some(Revision {
         id: RevisionId(row.get("id")),
         catalog: catalog.clone(),
@@ -321,11 +321,16 @@ fn revision(row: &SqliteRow, catalog: &CatalogName) -> Option<Revision> {
     })
 }
 
+/// A number as SQLite has it. Nothing that is counted here comes near the end.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 pub(super) fn seconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs() as i64)
+        .map_or(0, |since| signed(since.as_secs()))
 }
 
 pub(super) fn time(seconds: i64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(seconds.max(0) as u64)
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }

@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -23,13 +26,36 @@ pub struct RevisionWriter {
     texts: Texts,
     index: Vec<MetaIndex>,
     content: Hasher,
+    flusher: Flusher,
 }
 
 /// A file that only grows.
 struct Output {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     length: u64,
+    /// How much of it the disk was asked to keep.
+    flushed: u64,
+}
+
+/// How much is written to a file before the disk is asked to keep it, in bytes.
+const FLUSH: u64 = 16 << 20;
+
+/// Asks the disk to keep files while more is written to them, so that little
+/// is left to wait for at the end.
+struct Flusher(SyncSender<Arc<File>>);
+
+impl Flusher {
+    fn start() -> Self {
+        let (sender, files) = sync_channel::<Arc<File>>(2);
+        // Ends with the sender. Errors are not lost: the last sync has them too.
+        thread::spawn(move || {
+            for file in files {
+                let _ = file.sync_data();
+            }
+        });
+        Self(sender)
+    }
 }
 
 /// A revision whose files are complete and synced, but not yet named.
@@ -70,8 +96,9 @@ impl Store {
                 .map_err(StoreError::io("create", &path))?;
             Ok(Output {
                 path,
-                file,
+                file: Arc::new(file),
                 length: 0,
+                flushed: 0,
             })
         };
         Ok(RevisionWriter {
@@ -81,6 +108,7 @@ impl Store {
             texts: Texts::default(),
             index: Vec::new(),
             content: Hasher::default(),
+            flusher: Flusher::start(),
             folder,
         })
     }
@@ -97,8 +125,8 @@ impl RevisionWriter {
         stored: &[Stored],
     ) -> Result<u64, StoreError> {
         let start = self.metas.length;
-        self.metas.append(lines)?;
-        self.segments.append(segments)?;
+        self.metas.append(lines, &self.flusher)?;
+        self.segments.append(segments, &self.flusher)?;
         for (meta, stored) in metas.iter().zip(stored) {
             self.content.update(stored.digest.as_bytes());
             self.index.push(MetaIndex {
@@ -121,7 +149,7 @@ impl RevisionWriter {
     /// Appends message parts and returns where they start.
     pub fn append_messages(&mut self, bytes: &[u8]) -> Result<u64, StoreError> {
         let start = self.messages.length;
-        self.messages.append(bytes)?;
+        self.messages.append(bytes, &self.flusher)?;
         Ok(start)
     }
 
@@ -156,11 +184,15 @@ impl RevisionWriter {
 }
 
 impl Output {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.file
+    fn append(&mut self, bytes: &[u8], flusher: &Flusher) -> Result<(), StoreError> {
+        (&*self.file)
             .write_all(bytes)
             .map_err(StoreError::io("write", &self.path))?;
         self.length += bytes.len() as u64;
+        // A flusher that is busy is asked again with the next bytes.
+        if self.length >= self.flushed + FLUSH && flusher.0.try_send(self.file.clone()).is_ok() {
+            self.flushed = self.length;
+        }
         Ok(())
     }
 }

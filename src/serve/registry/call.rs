@@ -25,7 +25,7 @@ pub(super) async fn registry(
     request: Request,
 ) -> Response {
     if let Err(response) = wire::check(&request) {
-        return response;
+        return *response;
     }
     let started = Instant::now();
     let catalog = route(&registry, &request);
@@ -110,7 +110,7 @@ pub(super) async fn experimental(
     request: Request,
 ) -> Response {
     if let Err(response) = wire::check(&request) {
-        return response;
+        return *response;
     }
     let started = Instant::now();
     let catalog = route(&registry, &request);

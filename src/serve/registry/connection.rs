@@ -52,9 +52,7 @@ impl Pins {
     fn outdated(&self, catalogs: &Catalogs) -> bool {
         let pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pins.iter().any(|(name, pinned)| {
-            let latest = catalogs
-                .get(name.as_str())
-                .and_then(|catalog| catalog.snapshot());
+            let latest = catalogs.get(name.as_str()).and_then(Catalog::snapshot);
             latest.is_some_and(|latest| !Arc::ptr_eq(&latest, pinned))
         })
     }

@@ -74,7 +74,7 @@ async fn message(mut body: Body) -> Result<Bytes, Status> {
 }
 
 /// Whether this is a gRPC call at all; else the answer to it.
-pub(super) fn check(request: &Request) -> Result<(), Response> {
+pub(super) fn check(request: &Request) -> Result<(), Box<Response>> {
     let kind = request
         .headers()
         .get(CONTENT_TYPE)
@@ -89,7 +89,7 @@ pub(super) fn check(request: &Request) -> Result<(), Response> {
     };
     let mut response = Response::new(Body::from("this port speaks gRPC only\n"));
     *response.status_mut() = status;
-    Err(response)
+    Err(Box::new(response))
 }
 
 /// A single message and the status OK.

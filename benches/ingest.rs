@@ -33,6 +33,7 @@ use almanac::proto;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde_json::{Value, json};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -206,24 +207,9 @@ fn layer(folder: Option<&Path>) -> Layer {
 
 /// A package of 25 bundles with texts as long as real ones.
 fn made_up(package: u32) -> String {
+    const BUNDLES: u32 = 25;
     let name = format!("made-up-{package:03}");
-    let mut out = format!(
-        "{{\"schema\":\"olm.package\",\"name\":\"{name}\",\"defaultChannel\":\"stable\"}}\n\
-         {{\"schema\":\"olm.channel\",\"package\":\"{name}\",\"name\":\"stable\",\"entries\":["
-    );
-    for version in 0..25 {
-        let replaces = match version {
-            0 => String::new(),
-            _ => format!(",\"replaces\":\"{name}.v1.{}.0\"", version - 1),
-        };
-        let comma = if version == 0 { "" } else { "," };
-        write!(
-            out,
-            "{comma}{{\"name\":\"{name}.v1.{version}.0\"{replaces}}}"
-        )
-        .unwrap();
-    }
-    out.push_str("]}\n");
+    let bundle = |version: u32| format!("{name}.v1.{version}.0");
     // Words that repeat, but not too evenly, from a small generator.
     let mut state = u64::from(package) + 1;
     let mut text = |length: usize| {
@@ -236,24 +222,48 @@ fn made_up(package: u32) -> String {
         }
         text
     };
-    for version in 0..25 {
-        let (description, example) = (text(4000), text(9000));
-        write!(
-            out,
-            "{{\"schema\":\"olm.bundle\",\"name\":\"{name}.v1.{version}.0\",\"package\":\"{name}\",\
-             \"image\":\"registry.example.com/made-up/{name}:v1.{version}.0\",\"properties\":[\
-             {{\"type\":\"olm.package\",\"value\":{{\"packageName\":\"{name}\",\"version\":\"1.{version}.0\"}}}},\
-             {{\"type\":\"olm.gvk\",\"value\":{{\"group\":\"{name}.example.com\",\"kind\":\"Thing\",\"version\":\"v1\"}}}},\
-             {{\"type\":\"olm.csv.metadata\",\"value\":{{\"annotations\":{{\"alm-examples\":\"{example}\"}},\
-             \"crdDescriptions\":{{\"owned\":[{{\"name\":\"things.{name}.example.com\",\"kind\":\"Thing\",\"version\":\"v1\",\
-             \"description\":\"{}\"}}]}},\"description\":\"{description}\",\"displayName\":\"{name}\",\
-             \"installModes\":[{{\"type\":\"AllNamespaces\",\"supported\":true}}],\"provider\":{{\"name\":\"made up\"}}}}}}],\
-             \"relatedImages\":[{{\"name\":\"operator\",\"image\":\"registry.example.com/made-up/{name}-operator:v1.{version}.0\"}}]}}\n",
-            text(3000)
-        )
-        .unwrap();
+    let entries: Vec<Value> = (0..BUNDLES)
+        .map(|version| match version {
+            0 => json!({"name": bundle(0)}),
+            _ => json!({"name": bundle(version), "replaces": bundle(version - 1)}),
+        })
+        .collect();
+    let mut blobs = vec![
+        json!({"schema": "olm.package", "name": name, "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": name, "name": "stable", "entries": entries}),
+    ];
+    for version in 0..BUNDLES {
+        let group = format!("{name}.example.com");
+        let image = format!("registry.example.com/made-up/{name}");
+        let api = json!({
+            "name": format!("things.{group}"), "kind": "Thing", "version": "v1",
+            "description": text(3000),
+        });
+        let metadata = json!({
+            "annotations": {"alm-examples": text(9000)},
+            "crdDescriptions": {"owned": [api]},
+            "description": text(4000),
+            "displayName": name,
+            "installModes": [{"type": "AllNamespaces", "supported": true}],
+            "provider": {"name": "made up"},
+        });
+        blobs.push(json!({
+            "schema": "olm.bundle",
+            "name": bundle(version),
+            "package": name,
+            "image": format!("{image}-bundle:v1.{version}.0"),
+            "properties": [
+                {"type": "olm.package", "value": {"packageName": name, "version": format!("1.{version}.0")}},
+                {"type": "olm.gvk", "value": {"group": group, "kind": "Thing", "version": "v1"}},
+                {"type": "olm.csv.metadata", "value": metadata},
+            ],
+            "relatedImages": [{"name": "operator", "image": format!("{image}:v1.{version}.0")}],
+        }));
     }
-    out
+    blobs.iter().fold(String::new(), |mut out, blob| {
+        writeln!(out, "{blob}").unwrap();
+        out
+    })
 }
 
 /// The smallest registry that a pull works against.
@@ -264,11 +274,9 @@ struct Registry {
 
 impl Registry {
     fn start(layer: &Arc<Layer>) -> Self {
-        let config = format!(
-            "{{\"architecture\":\"amd64\",\"os\":\"linux\",\"config\":{{\"Labels\":{{\
-             \"operators.operatorframework.io.index.configs.v1\":\"/configs\"}}}},\
-             \"rootfs\":{{\"type\":\"layers\",\"diff_ids\":[]}}}}"
-        );
+        let config = "{\"architecture\":\"amd64\",\"os\":\"linux\",\"config\":{\"Labels\":{\
+             \"operators.operatorframework.io.index.configs.v1\":\"/configs\"}},\
+             \"rootfs\":{\"type\":\"layers\",\"diff_ids\":[]}}";
         let manifest = format!(
             "{{\"schemaVersion\":2,\"mediaType\":\"{MANIFEST}\",\
              \"config\":{{\"mediaType\":\"{CONFIG}\",\"digest\":\"{}\",\"size\":{}}},\

@@ -14,7 +14,7 @@ use crate::config::{Config, Environment, Settings};
 /// Follow catalogs and serve them
 ///
 /// Catalogs are followed by digest and served over gRPC (the Operator Registry
-/// API) and HTTP (the catalogd API, and pulls of the images). What was served
+/// API) and HTTP (the API of OLM v1's catalogd). What was served
 /// last is served again at once after a start, before any registry is reached.
 ///
 /// Ends on SIGTERM or SIGINT once open streams have finished, and at once on a

@@ -83,7 +83,7 @@ pub(super) fn read(
                     &Line { lines },
                     name,
                     version,
-                    metadata.as_bytes(),
+                    *metadata,
                     blob.get("relatedImages"),
                     messages,
                     &mut scratch,
@@ -205,8 +205,7 @@ struct Known<'a> {
     provides: Vec<Gvk>,
     requires: Vec<Gvk>,
     dependencies: Vec<(&'a str, Cow<'a, str>)>,
-    /// Values that were checked.
-    csv_metadata: Vec<&'a str>,
+    csv_metadata: Vec<csv::Metadata<'a>>,
     /// Canonical JSON texts.
     objects: Vec<Vec<u8>>,
 }
@@ -240,8 +239,8 @@ impl<'a> Known<'a> {
                 self.dependencies.push((PACKAGE_TYPE, Cow::Owned(value)));
             }
             CSV_METADATA_TYPE => {
-                csv::check(json.as_bytes(), scratch).map_err(invalid)?;
-                self.csv_metadata.push(json);
+                let metadata = csv::check(json.as_bytes(), scratch).map_err(invalid)?;
+                self.csv_metadata.push(metadata);
             }
             OBJECT_TYPE => {
                 let value: BundleObject<'_> = object(json).map_err(invalid)?;

@@ -83,10 +83,22 @@ impl Line<'_> {
     }
 }
 
+/// An `olm.csv.metadata` value that has the right type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Metadata<'a> {
+    json: &'a [u8],
+    /// Whether it reads the same after Go's typed round trip, as nearly all do.
+    same: bool,
+}
+
 /// Checks an `olm.csv.metadata` value against its type.
-pub(super) fn check(metadata: &[u8], scratch: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn check<'a>(json: &'a [u8], scratch: &mut Vec<u8>) -> Result<Metadata<'a>, String> {
     scratch.clear();
-    shape::write(&CSV_METADATA, metadata, scratch).map(drop)
+    shape::write(&CSV_METADATA, json, scratch)?;
+    Ok(Metadata {
+        json,
+        same: *scratch == json,
+    })
 }
 
 /// Makes the text for a bundle. What is not in its line is appended to
@@ -96,7 +108,7 @@ pub(super) fn make(
     line: &Line<'_>,
     name: &str,
     version: &str,
-    metadata: &[u8],
+    metadata: Metadata<'_>,
     related_images: Option<&[u8]>,
     messages: &mut Vec<u8>,
     scratch: &mut Vec<u8>,
@@ -106,8 +118,9 @@ pub(super) fn make(
         parts: Vec::with_capacity(24),
         messages,
         scratch,
+        same: metadata.same,
     };
-    let members = shape::members(metadata);
+    let members = shape::members(metadata.json);
     let member = |key: &str| {
         let found = members.iter().find(|(k, _)| *k == key.as_bytes());
         found.map(|(_, value)| *value)
@@ -149,6 +162,7 @@ pub(super) fn make(
         }
     }
     if let Some(images) = related_images {
+        maker.same = false;
         maker.field(RELATED_IMAGES, &RELATED, images, true, None);
     }
     Made {
@@ -162,6 +176,8 @@ struct Maker<'a, 'b> {
     parts: Vec<Part>,
     messages: &'a mut Vec<u8>,
     scratch: &'a mut Vec<u8>,
+    /// Whether the values are known to stay as they are.
+    same: bool,
 }
 
 /// A field that was written.
@@ -201,13 +217,16 @@ impl Maker<'_, '_> {
         omitted: bool,
         joined: Option<(u64, &str)>,
     ) -> Option<Taken> {
-        self.scratch.clear();
-        // The value was checked before, so this is no error either.
-        let empty = shape::write(shape, value, self.scratch).unwrap_or(true);
-        if empty && omitted {
-            return None;
+        let mut empty = false;
+        if !self.same {
+            self.scratch.clear();
+            // The value was checked before, so this is no error either.
+            empty = shape::write(shape, value, self.scratch).unwrap_or(true);
+            if empty && omitted {
+                return None;
+            }
         }
-        if *self.scratch != value {
+        if !self.same && *self.scratch != value {
             self.parts.push(Part::Fixed(fixed));
             let start = self.messages.len();
             self.messages.extend_from_slice(self.scratch);
@@ -377,7 +396,7 @@ mod tests {
     fn made(metadata: &str, related: Option<&str>, icon: Option<&Icon<'_>>) -> (Value, usize) {
         let line = format!("{metadata}{}", related.unwrap_or_default());
         let (metadata, related_images) = line.as_bytes().split_at(metadata.len());
-        check(metadata, &mut Vec::new()).unwrap();
+        let metadata = check(metadata, &mut Vec::new()).unwrap();
         let mut messages = Vec::new();
         let made = make(
             &Line {
@@ -497,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_field_of_another_type_is_refused() {
-        let check = |json: &str| check(json.as_bytes(), &mut Vec::new());
+        let check = |json: &str| check(json.as_bytes(), &mut Vec::new()).map(drop);
         assert_eq!(
             check(r#"{"installModes":"all"}"#),
             Err(r#"its "installModes" must be a list"#.to_owned())

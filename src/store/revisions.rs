@@ -182,6 +182,10 @@ impl Store {
 
         let id = RevisionId(id);
         let folder = self.revision_folder(id);
+        if folder.exists() {
+            // A commit that failed left it: the number was never given away.
+            fs::remove_dir_all(&folder).map_err(StoreError::io("remove", &folder))?;
+        }
         fs::rename(finished.folder.path(), &folder).map_err(StoreError::io("create", &folder))?;
         // Nothing is left under the old name to be removed.
         let _ = finished.folder.keep();

@@ -51,8 +51,9 @@ pub(super) struct InputArguments {
     /// An image reference, `oci:FOLDER[:TAG]`, `file:PATH` (or a path that
     /// begins with `/` or `.`), the URL of a catalog that an almanac serves
     /// (`http://HOST:PORT/catalogs/NAME`), or `-` for standard input
+    // Read later: what clap refuses it repeats, and a URL may hold a password.
     #[arg(value_name = "SOURCE")]
-    input: Input,
+    input: String,
 
     /// Which image of a list is taken [default: linux/amd64]
     #[arg(long, value_name = "OS/ARCH")]
@@ -74,6 +75,7 @@ pub(super) struct Catalog {
 impl InputArguments {
     /// Starts the log and gets the files of the catalog.
     pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
+        let input: Input = self.input.parse().map_err(Failure::usage)?;
         let flags = Settings {
             platform: self.platform,
             registries: self.registries,
@@ -88,10 +90,9 @@ impl InputArguments {
             registries: settings.registries.resolve(environment),
             limits: Limits::default(),
         };
-        let loaded = block_on(self.input.load(&options))?
-            .with_context(|| format!("{} cannot be read", self.input))
+        let loaded = block_on(input.load(&options))?
+            .with_context(|| format!("{input} cannot be read"))
             .map_err(Failure::unreadable)?;
-        let input = self.input;
         Ok(Catalog { input, loaded })
     }
 }

@@ -33,8 +33,8 @@ fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a s
         return Vec::new();
     }
     let text: String = wanted.iter().collect();
-    // A third of the signs may be wrong.
-    let most = wanted.len() / 3 + 1;
+    // A few signs may be wrong, fewer in short names.
+    let most = (wanted.len() / 4 + 1).min(3);
     let mut near: Vec<(usize, &str)> = names
         .into_iter()
         .filter_map(|name| {

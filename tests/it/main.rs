@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod commands;
 mod config;
 mod oci;
 mod proto;

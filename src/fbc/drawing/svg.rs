@@ -77,7 +77,7 @@ pub(super) fn write(drawing: &Drawing<'_>) -> String {
         placed.push(channel);
     }
     // The title and the key want some room, too.
-    let width = right.max(RIM * 2 + 560);
+    let width = right.max(RIM * 2 + 460);
     let height = TOP + rows * ROW + RIM;
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -102,8 +102,8 @@ pub(super) fn write(drawing: &Drawing<'_>) -> String {
     }
     let _ = write!(
         out,
-        "<text class=\"key\" x=\"{RIM}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to \
-         what is installed next; thick: head; dashed: deprecated or not in the channel</text>\n\
+        "<text class=\"key\" x=\"{RIM}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to what is \
+         installed next</text>\n\
          </svg>\n",
         height - 12
     );

@@ -295,7 +295,7 @@ impl Registry {
         let layer = Arc::clone(layer);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (layer, config, manifest) = (layer.clone(), config.clone(), manifest.clone());
+                let (layer, config, manifest) = (layer.clone(), config, manifest.clone());
                 if closed.load(Ordering::Relaxed) {
                     continue;
                 }

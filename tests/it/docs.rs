@@ -110,7 +110,8 @@ fn every_variable_in_the_pages_exists() {
         let names = text
             .split(|sign: char| !sign.is_ascii_uppercase() && sign != '_')
             .filter(|word| word.starts_with("ALMANAC_") && word.len() > "ALMANAC_".len());
-        let unknown = Environment::from_iter(names.map(|name| (name, "x"))).unknown();
+        let environment: Environment = names.map(|name| (name, "x")).collect();
+        let unknown = environment.unknown();
         assert!(unknown.is_empty(), "{page}: nobody reads {unknown:?}");
     }
 }
@@ -249,11 +250,11 @@ fn the_manifests_agree_with_each_other_and_with_the_program() {
     assert!(mounted(config.data_dir.to_str().unwrap()));
     assert!(mounted("/etc/almanac"));
     let health = &container["readinessProbe"]["exec"]["command"];
-    let health = health.as_array().unwrap()[1..].iter();
-    let serve = container["args"].as_array().unwrap().iter();
-    for words in [Vec::from_iter(serve), Vec::from_iter(health)] {
-        assert_eq!(words.last().unwrap(), &"/etc/almanac/almanac.toml");
-        let words = ["almanac"].into_iter().chain(words.into_iter().map(text));
+    let health = &health.as_array().unwrap()[1..];
+    let serve = container["args"].as_array().unwrap().as_slice();
+    for words in [serve, health] {
+        assert_eq!(words.last().unwrap(), "/etc/almanac/almanac.toml");
+        let words = ["almanac"].into_iter().chain(words.iter().map(text));
         cli::Arguments::try_parse_from(words).unwrap();
     }
 
@@ -313,7 +314,7 @@ fn the_image_runs_what_the_manifests_expect() {
     }
 }
 
-/// The CatalogSources of the manifests and of the pages.
+/// The catalog sources of the manifests and of the pages.
 fn manifests_of_catalog_sources() -> Vec<Value> {
     let mut found = manifests(&read("deploy/kubernetes/catalogsource.yaml"));
     for (_, text) in pages() {

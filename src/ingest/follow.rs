@@ -1,5 +1,6 @@
 //! The loop around passes: once, then sleep or be stopped.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use metrics::{counter, gauge};
@@ -177,6 +178,13 @@ async fn pass(
     publisher.update(|status| {
         status.settled = true;
         status.last_pass = Some(finished);
+        status.refused = match &result {
+            Err(PassError {
+                cause: Cause::Refused(problems),
+                ..
+            }) => problems.as_slice().into(),
+            _ => Arc::default(),
+        };
         if record.is_some() {
             status.pass = record;
         }

@@ -66,6 +66,8 @@ pub struct Status {
     pub pass: Option<Pass>,
     /// What is wrong with what is served.
     pub problems: Arc<[Problem]>,
+    /// What was wrong with the catalog that the last pass refused, if it did.
+    pub refused: Arc<[Problem]>,
 }
 
 impl Catalogs {

@@ -66,6 +66,14 @@ impl Store {
         Some(self.blob_path(digest)).filter(|path| path.is_file())
     }
 
+    /// Removes a blob that turned out to be damaged.
+    pub fn remove_blob(&self, digest: &Digest) {
+        let path = self.blob_path(digest);
+        if let Err(error) = fs::remove_file(&path) {
+            tracing::warn!(path = %path.display(), %error, "a damaged blob could not be removed");
+        }
+    }
+
     /// Starts a blob. The caller has checked, or checks while it writes, that
     /// the bytes are those of the digest.
     pub fn write_blob(&self, digest: Digest) -> Result<BlobWriter, StoreError> {

@@ -31,6 +31,15 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     let store = Store::open(&config.data_dir)
         .await
         .with_context(|| format!("data folder {}", config.data_dir.display()))?;
+    let names: Vec<_> = config
+        .catalogs
+        .iter()
+        .map(|catalog| &catalog.name)
+        .collect();
+    // What is left over is no reason not to serve.
+    if let Err(error) = store.keep_only(&names).await {
+        tracing::warn!(%error, "catalogs that are not followed any more could not be removed");
+    }
     let workshop = Workshop {
         store: store.clone(),
         client: Client::new(&config.registries).context("cannot set up the registry client")?,

@@ -29,7 +29,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::name::CatalogName;
 
 pub use blobs::{BlobPin, BlobWriter};
 pub use error::StoreError;
@@ -91,8 +94,32 @@ impl Store {
             pins: blobs::Pins::default(),
             _lock: Arc::new(lock),
         };
+        store.remove_unfinished_blobs()?;
         store.sweep().await?;
         Ok(store)
+    }
+
+    /// Removes what is kept of all catalogs but these, for a start: nobody will
+    /// ask for the others, and what they keep could be had again.
+    pub async fn keep_only(&self, catalogs: &[&CatalogName]) -> Result<(), StoreError> {
+        let rows = sqlx::query("SELECT name FROM catalogs")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(StoreError::sql("list the catalogs"))?;
+        let kept = |name: &str| catalogs.iter().any(|kept| kept.as_str() == name);
+        let names = rows.iter().map(|row| row.get::<&str, _>(0));
+        for name in names.filter(|name| !kept(name)) {
+            tracing::info!(
+                catalog = name,
+                "removing a catalog that is not followed any more"
+            );
+            sqlx::query("DELETE FROM catalogs WHERE name = ?")
+                .bind(name)
+                .execute(&self.pool)
+                .await
+                .map_err(StoreError::sql("remove a catalog"))?;
+        }
+        self.sweep().await
     }
 
     /// A folder in the same file system for files of a pass.
@@ -123,7 +150,7 @@ impl Store {
                 .file_name()
                 .and_then(|name| RevisionId::from_str(name.to_str()?).ok());
             if !id.is_some_and(|id| known.contains(&id)) {
-                tracing::info!(path = %path.display(), "removing what an interrupted pass left");
+                tracing::info!(path = %path.display(), "removing files that no revision has");
                 fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
             }
         }

@@ -7,6 +7,7 @@
 
 mod architecture;
 mod config;
+mod follow;
 mod oci;
 mod proto;
 mod repository;

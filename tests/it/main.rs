@@ -7,6 +7,7 @@
 
 mod architecture;
 mod config;
+mod failures;
 mod follow;
 mod oci;
 mod proto;

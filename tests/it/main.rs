@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod bad_input;
 mod config;
 mod failures;
 mod follow;

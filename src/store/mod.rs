@@ -95,6 +95,7 @@ impl Store {
             _lock: Arc::new(lock),
         };
         store.remove_unfinished_blobs()?;
+        store.forget_replaced().await?;
         store.sweep().await?;
         Ok(store)
     }
@@ -138,6 +139,19 @@ impl Store {
 
     fn revision_folder(&self, id: RevisionId) -> PathBuf {
         self.revisions_folder().join(id.to_string())
+    }
+
+    /// Removes the rows of revisions that are not their catalog's current one:
+    /// almanac ended after a commit, before the old revision was removed.
+    async fn forget_replaced(&self) -> Result<(), StoreError> {
+        sqlx::query(
+            "DELETE FROM revisions WHERE id NOT IN
+               (SELECT current FROM catalogs WHERE current IS NOT NULL)",
+        )
+        .execute(&self.pool)
+        .await
+        .map_err(StoreError::sql("remove replaced revisions"))?;
+        Ok(())
     }
 
     /// Removes revisions and blobs that no row names.

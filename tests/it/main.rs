@@ -8,6 +8,7 @@
 mod architecture;
 mod bad_input;
 mod config;
+mod crash;
 mod failures;
 mod follow;
 mod oci;

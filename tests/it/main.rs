@@ -13,5 +13,6 @@ mod failures;
 mod follow;
 mod oci;
 mod proto;
+mod real_registry;
 mod repository;
 mod support;

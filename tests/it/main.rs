@@ -6,9 +6,14 @@
 )]
 
 mod architecture;
+mod bad_input;
 mod config;
+mod crash;
 mod docs;
+mod failures;
+mod follow;
 mod oci;
 mod proto;
+mod real_registry;
 mod repository;
 mod support;

@@ -2,6 +2,7 @@
 //! program.
 #![allow(dead_code, reason = "a toolbox; not every tool is in use at all times")]
 
+pub(crate) mod almanac;
 mod bundle;
 pub(crate) mod catalog;
 pub(crate) mod http;
@@ -10,4 +11,5 @@ pub(crate) mod layer;
 pub(crate) mod program;
 pub(crate) mod registry;
 pub(crate) mod source;
+pub(crate) mod upstream;
 mod yaml;

@@ -7,6 +7,7 @@
 
 mod architecture;
 mod config;
+mod conformance;
 mod oci;
 mod proto;
 mod repository;

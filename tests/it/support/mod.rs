@@ -4,10 +4,12 @@
 
 mod bundle;
 pub(crate) mod catalog;
+pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod image;
 pub(crate) mod layer;
 pub(crate) mod program;
 pub(crate) mod registry;
+pub(crate) mod served;
 pub(crate) mod source;
 mod yaml;

@@ -8,6 +8,7 @@
 mod architecture;
 mod config;
 mod conformance;
+mod grpc;
 mod oci;
 mod proto;
 mod repository;

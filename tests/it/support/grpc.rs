@@ -105,6 +105,11 @@ impl Client {
         Ok(answer?.into_inner())
     }
 
+    /// The connection, for clients of other services.
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     async fn ready(&self) -> Result<Grpc<Channel>, Status> {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(LIMIT);
         grpc.ready()
@@ -122,10 +127,17 @@ impl Client {
     }
 }
 
+/// The next message of a stream, which has to come in time.
+pub(crate) async fn next<T>(stream: &mut Streaming<T>) -> Result<Option<T>, Status> {
+    tokio::time::timeout(PATIENCE, stream.message())
+        .await
+        .unwrap_or_else(|_| Err(Status::deadline_exceeded("no message came in time")))
+}
+
 /// What is left of a stream.
 pub(crate) async fn rest<T>(stream: &mut Streaming<T>) -> Result<Vec<T>, Status> {
     let mut messages = Vec::new();
-    while let Some(message) = stream.message().await? {
+    while let Some(message) = next(stream).await? {
         messages.push(message);
     }
     Ok(messages)

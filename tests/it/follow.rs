@@ -535,6 +535,28 @@ fn what_a_refused_image_brought_is_removed_as_well() {
 }
 
 #[test]
+fn a_catalog_that_comes_back_into_the_settings_is_served_from_the_store() {
+    let upstream = Upstream::start();
+    let (one, other) = (image_of("one"), image_of("other"));
+    upstream.push("one", "latest", &one);
+    upstream.push("other", "latest", &other);
+    let of_one = catalog("one", &upstream.reference("one", "latest"));
+    let of_other = catalog("other", &upstream.reference("other", "latest"));
+    let both = format!("{of_one}{of_other}");
+    let mut almanac = Almanac::start(&both);
+    almanac.until_at("one", &one.digest());
+    almanac.until_at("other", &other.digest());
+    almanac.stop();
+    almanac.restart_with(&of_one);
+    almanac.until_at("one", &one.digest());
+    assert_eq!(almanac.all("other").status, 404);
+    almanac.stop();
+    drop(upstream);
+    almanac.restart_with(&both);
+    assert_eq!(almanac.all("other").status, 200);
+}
+
+#[test]
 fn what_is_stored_is_served_for_another_tag_until_that_was_looked_at() {
     let (upstream, mut almanac) = serving_first();
     almanac.stop();

@@ -8,10 +8,12 @@
 mod architecture;
 mod bad_input;
 mod config;
+mod conformance;
 mod crash;
 mod docs;
 mod failures;
 mod follow;
+mod grpc;
 mod oci;
 mod proto;
 mod real_registry;

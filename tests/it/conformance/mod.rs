@@ -52,8 +52,9 @@ impl Checked {
         match &self.result {
             Ok(problems) => problems
                 .iter()
-                .map(|problem| format!("  {problem}\n"))
-                .collect(),
+                .map(|problem| format!("  {problem}"))
+                .collect::<Vec<_>>()
+                .join("\n"),
             Err(error) => format!("  {error}\n"),
         }
     }

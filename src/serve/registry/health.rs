@@ -69,6 +69,10 @@ impl Health for HealthService {
                         return;
                     }
                 }
+                // Nothing can follow, and an open stream would hold up the end.
+                if *draining.borrow() {
+                    return;
+                }
                 tokio::select! {
                     Ok(()) = publications.changed() => {}
                     Ok(()) = draining.changed() => {}

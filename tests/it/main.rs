@@ -9,6 +9,7 @@ mod architecture;
 mod bad_input;
 mod config;
 mod crash;
+mod draining;
 mod failures;
 mod follow;
 mod oci;

@@ -35,10 +35,9 @@ impl Distribution {
         let config = format!(
             "version: 0.1\n\
              log: {{level: error}}\n\
-             storage: {{filesystem: {{rootdirectory: {:?}}}}}\n\
-             http: {{addr: {:?}}}\n",
-            folder.path().join("storage"),
-            address.to_string(),
+             storage: {{filesystem: {{rootdirectory: \"{}\"}}}}\n\
+             http: {{addr: \"{address}\"}}\n",
+            folder.path().join("storage").display(),
         );
         let path = folder.path().join("config.yml");
         fs::write(&path, config).unwrap();

@@ -11,6 +11,7 @@ mod config;
 mod conformance;
 mod crash;
 mod docs;
+mod draining;
 mod failures;
 mod follow;
 mod grpc;

@@ -241,7 +241,7 @@ fn a_folder_that_is_not_there_fails_until_it_comes() {
         + &catalog("good", &format!("file:{}", good.display()));
     let mut almanac = Almanac::start(&config);
     let status = almanac.until_failed("a");
-    assert_eq!(status["last_result"]["stage"], "unpack");
+    assert_eq!(status["last_result"]["stage"], "resolve");
     assert_eq!(status["last_result"]["reason"], "io");
     let error = status["last_error"].as_str().unwrap();
     for part in [path.to_str().unwrap(), "No such file"] {

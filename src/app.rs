@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,9 +24,7 @@ use crate::store::Store;
 /// used. What goes wrong with a catalog is reported and tried again.
 pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let started = Instant::now();
-    let metrics = PrometheusBuilder::new()
-        .install_recorder()
-        .context("cannot set up metrics")?;
+    let metrics = metrics()?;
     let ports = Ports::bind(&config).await?;
     let store = Store::open(&config.data_dir)
         .await
@@ -112,6 +110,21 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     store.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The recorder of metrics, with what each means.
+fn metrics() -> anyhow::Result<PrometheusHandle> {
+    // From a look-up to a pass over a large catalog, in seconds.
+    let buckets = [
+        0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 600.0,
+    ];
+    let handle = PrometheusBuilder::new()
+        .set_buckets(&buckets)
+        .and_then(PrometheusBuilder::install_recorder)
+        .context("cannot set up metrics")?;
+    serve::describe_metrics();
+    ingest::describe_metrics();
+    Ok(handle)
 }
 
 /// The ports, all bound before anything is read: one that is taken is the

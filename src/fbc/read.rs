@@ -256,6 +256,10 @@ impl Reader {
                 let blob = read_deprecations(&object, &package);
                 out.blobs.deprecations.push(locate(blob, place));
             }
+            other if other.starts_with("olm.") => {
+                let problem = unknown_schema(other, &package, &name);
+                out.problems.push((out.documents, line, problem));
+            }
             _ => {}
         }
         out.metas.push(Meta {
@@ -292,6 +296,34 @@ fn refuse(out: &mut Output, line: u32, code: Code, message: String) {
     };
     out.problems.push((out.documents, line, problem));
     out.documents += 1;
+}
+
+/// The prefix is OLM's own, so such a blob is a mistake more often than not.
+fn unknown_schema(schema: &str, package: &str, name: &str) -> Problem {
+    let what = if name.is_empty() {
+        "a blob"
+    } else {
+        "the blob"
+    };
+    let named = if name.is_empty() {
+        String::new()
+    } else {
+        format!(" {name:?}")
+    };
+    Problem {
+        code: Code::SchemaUnknown,
+        severity: Severity::Warning,
+        subject: Subject {
+            package: package.to_owned(),
+            schema: schema.to_owned(),
+            ..Subject::default()
+        },
+        place: None,
+        message: format!(
+            "{what}{named} has the schema {schema:?}, which nobody defines: OLM will not see it; \
+             check the spelling"
+        ),
+    }
 }
 
 struct Head {

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::digest::{Digest, Hasher};
 use crate::fbc::indexignore::{self, IndexIgnore, IndexIgnoreError};
 use crate::map;
+use crate::oci::verify::VerifiedReader;
 use crate::oci::{CONFIGS_LABEL, Descriptor};
 use crate::unpack::{self, Layer, Limits, UnpackError, walk_order};
 
@@ -101,7 +102,8 @@ pub(super) fn of_image(
         let (descriptor, path) = &layers[number];
         Ok(Layer {
             name: descriptor.digest.to_string(),
-            reader: File::open(path)?,
+            // Verified again: what lies on a disk for months can rot.
+            reader: VerifiedReader::new(File::open(path)?, descriptor),
         })
     };
     let tree = unpack::unpack(layers.len(), open, folder, limits, &mut spool)?;

@@ -1,5 +1,6 @@
 //! The loop around passes: once, then sleep or be stopped.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use metrics::{counter, gauge};
@@ -40,7 +41,6 @@ pub async fn restore(workshop: &Workshop, followed: &Followed, publisher: &Publi
         let pass = workshop.store.last_pass(&followed.name).await?;
         let snapshot = Snapshot::open(&workshop.store, revision)?;
         publisher.update(|status| {
-            status.settled = true;
             status.problems = problems.into();
             status.pass = pass;
         });
@@ -177,6 +177,13 @@ async fn pass(
     publisher.update(|status| {
         status.settled = true;
         status.last_pass = Some(finished);
+        status.refused = match &result {
+            Err(PassError {
+                cause: Cause::Refused(problems),
+                ..
+            }) => problems.as_slice().into(),
+            _ => Arc::default(),
+        };
         if record.is_some() {
             status.pass = record;
         }

@@ -22,6 +22,36 @@ pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use pass::{Followed, PassResult, Workshop, run_once};
 pub use source::{Source, SourceError};
 
+/// Says what the metrics of this module mean.
+pub fn describe_metrics() {
+    use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+    describe_counter!(
+        "almanac_passes_total",
+        "Passes over a catalog, by catalog and outcome"
+    );
+    describe_counter!(
+        "almanac_pass_failures_total",
+        "Passes that failed or were refused, by catalog, stage and reason"
+    );
+    describe_gauge!(
+        "almanac_last_pass_timestamp_seconds",
+        "When the last pass over a catalog ended"
+    );
+    describe_histogram!(
+        "almanac_stage_seconds",
+        Unit::Seconds,
+        "Time that a stage of a pass took, by stage"
+    );
+    describe_gauge!(
+        "almanac_catalog_objects",
+        "What is served of a catalog, by catalog and kind"
+    );
+    describe_gauge!(
+        "almanac_catalog_modified_timestamp_seconds",
+        "When the content of a catalog last changed"
+    );
+}
+
 /// What to do with a catalog whose packages are not all valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -20,7 +20,7 @@ use crate::name::CatalogName;
 use crate::oci::{Client, Layout, Platform};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{BlobPin, Counts, Finished, NewRevision, Revision, Store, StoreError};
-use crate::unpack::Limits;
+use crate::unpack::{Limits, UnpackError};
 
 /// What all passes share. Cheap to clone.
 #[derive(Clone)]
@@ -161,9 +161,17 @@ async fn image_pass(
         .map_err(PassError::at(Stage::Unpack))?;
     let _turn = workshop.turns.acquire().await;
     let (layers, limits) = (pulled.layers, workshop.limits.clone());
-    let temporary = workshop.store.temporary();
+    let store = workshop.store.clone();
     let unpacking = blocking(Stage::Unpack, move || {
-        files::of_image(&layers, &folder, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
+        let files = files::of_image(&layers, &folder, &limits, &store.temporary());
+        if let Err(FilesError::Unpack(UnpackError::Read { .. })) = &files {
+            // A blob that cannot be read any more must not stop every pass
+            // from here on: the next one gets it anew.
+            for (layer, _) in &layers {
+                store.remove_blob(&layer.digest);
+            }
+        }
+        files.map_err(PassError::at(Stage::Unpack))
     });
     let files = stage(Stage::Unpack, unpacking).await?;
     let blobs: Vec<Digest> = pulled.blobs.iter().map(BlobPin::digest).collect();

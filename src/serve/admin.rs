@@ -84,6 +84,8 @@ struct CatalogStatus {
     state: &'static str,
     revision: Option<RevisionStatus>,
     problems: Vec<Problem>,
+    /// What was wrong with the catalog that the last pass refused, if it did.
+    refused: Vec<Problem>,
     /// When the last pass ended.
     last_pass: Option<String>,
     /// When the next one is due; none when the source is never polled.
@@ -135,6 +137,7 @@ impl CatalogStatus {
             state,
             revision: snapshot.map(|snapshot| RevisionStatus::of(snapshot.revision())),
             problems: status.problems.to_vec(),
+            refused: status.refused.to_vec(),
             last_pass: status.last_pass.map(rfc3339),
             next_pass: status.next_pass.map(rfc3339),
             failures: status.failures,

@@ -64,13 +64,8 @@ mod tests {
         let random: Vec<u8> = (0..200_000_u32)
             .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
             .collect();
-        let texts: [&[u8]; 5] = [
-            b"",
-            b"a",
-            &[b'x'; 300_000],
-            &random,
-            b"{\"schema\":\"x\"}\n",
-        ];
+        let even = vec![b'x'; 300_000];
+        let texts: [&[u8]; 5] = [b"", b"a", &even, &random, b"{\"schema\":\"x\"}\n"];
         let mut segmenter = Segmenter::default();
         let segments: Vec<Vec<u8>> = texts
             .iter()

@@ -6,9 +6,18 @@
 )]
 
 mod architecture;
+mod bad_input;
 mod commands;
 mod config;
+mod conformance;
+mod crash;
+mod docs;
+mod draining;
+mod failures;
+mod follow;
+mod grpc;
 mod oci;
 mod proto;
+mod real_registry;
 mod repository;
 mod support;

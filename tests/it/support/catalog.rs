@@ -86,6 +86,13 @@ impl Catalog {
         })
     }
 
+    /// A catalog of one package of this name, with one version.
+    pub(crate) fn one(package: &str) -> Self {
+        Self::new().package(package, |filled| {
+            filled.channel("stable", [entry(&format!("{package}.v1.0.0"))])
+        })
+    }
+
     /// Adds a package.
     pub(crate) fn package(mut self, name: &str, fill: impl FnOnce(Package) -> Package) -> Self {
         self.packages.push(fill(Package::new(name)));

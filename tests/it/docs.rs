@@ -1,0 +1,437 @@
+//! What the pages and the manifests say is so: commands that can be typed,
+//! names that exist, ports and names that agree.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use almanac::cli;
+use almanac::config::{Config, Environment, Settings};
+use almanac::fbc::problem::Code;
+use almanac::fbc::yaml;
+use clap::{CommandFactory as _, Parser as _};
+use serde_json::Value;
+
+use crate::support::http;
+use crate::support::program::Program;
+
+/// Flags of other programs that the pages name.
+const FOREIGN_FLAGS: [&str; 5] = ["release", "tag", "publish", "volume", "compressed"];
+
+/// What a path of the project begins with where a page names one.
+const FOLDERS: [&str; 7] = [
+    ".ci/",
+    "deploy/",
+    "docs/",
+    "migrations/",
+    "proto/",
+    "src/",
+    "tests/",
+];
+
+#[test]
+fn the_commands_in_the_pages_can_be_typed() {
+    let mut count = 0;
+    for (page, line) in commands() {
+        let typed = line
+            .strip_prefix("cargo run --release -- ")
+            .or_else(|| line.strip_prefix("almanac "));
+        let Some(typed) = typed else { continue };
+        let words = ["almanac"].into_iter().chain(typed.split_whitespace());
+        if let Err(error) = cli::Arguments::try_parse_from(words) {
+            panic!("{page}: `{line}`: {error}");
+        }
+        count += 1;
+    }
+    assert!(count > 5, "only {count} commands were found");
+}
+
+#[test]
+fn what_the_pages_ask_is_answered() {
+    let mut program = Program::start([
+        "serve",
+        "catalog=file:deploy/catalog",
+        "community=file:deploy/catalog",
+        "--data-dir={data}",
+        "--grpc=127.0.0.1:0",
+        "--http=127.0.0.1:0",
+        "--admin=127.0.0.1:0",
+    ]);
+    program.wait_until_ready();
+    let (http, admin) = (program.address("http"), program.address("admin"));
+    let mut count = 0;
+    for (page, line) in commands() {
+        if !line.starts_with("curl ") {
+            continue;
+        }
+        let (_, url) = line.split_once("http://localhost:").unwrap();
+        let url = url.split([' ', '\'']).next().unwrap();
+        let (port, path) = url.split_at(url.find('/').unwrap());
+        let address = match port {
+            "8080" => http,
+            "9090" => admin,
+            _ => panic!("{page}: `{line}`: nothing listens on port {port}"),
+        };
+        let reply = http::get(address, path).unwrap();
+        assert_eq!(reply.status, 200, "{page}: `{line}`: {}", reply.text());
+        assert!(!reply.body.is_empty(), "{page}: `{line}`: nothing came");
+        count += 1;
+    }
+    assert!(count > 5, "only {count} questions were found");
+}
+
+#[test]
+fn every_flag_in_the_pages_exists_and_none_is_left_out() {
+    let command = cli::Arguments::command();
+    let flags_of = |command: &clap::Command| -> BTreeSet<String> {
+        let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+        flags.map(str::to_owned).collect()
+    };
+    let known: BTreeSet<_> = command.get_subcommands().flat_map(flags_of).collect();
+    for (page, text) in pages() {
+        for flag in names_after(&text, "--", |sign| sign == '-') {
+            assert!(
+                known.contains(&flag) || FOREIGN_FLAGS.contains(&flag.as_str()),
+                "{page}: no command has --{flag}"
+            );
+        }
+    }
+    let documented = names_after(&read("docs/configuration.md"), "--", |sign| sign == '-');
+    let left_out: Vec<_> = known.difference(&documented).collect();
+    assert!(
+        left_out.is_empty(),
+        "docs/configuration.md lacks {left_out:?}"
+    );
+}
+
+#[test]
+fn every_variable_in_the_pages_exists() {
+    for (page, text) in pages() {
+        let names = text
+            .split(|sign: char| !sign.is_ascii_uppercase() && sign != '_')
+            .filter(|word| word.starts_with("ALMANAC_") && word.len() > "ALMANAC_".len());
+        let environment: Environment = names.map(|name| (name, "x")).collect();
+        let unknown = environment.unknown();
+        assert!(unknown.is_empty(), "{page}: nobody reads {unknown:?}");
+    }
+}
+
+/// A key stands first in a row of the table below its section's heading.
+#[test]
+fn the_keys_in_the_pages_are_those_of_the_sample() {
+    let mut sample = BTreeSet::new();
+    let mut table = String::new();
+    for line in read("deploy/almanac.toml").lines() {
+        if line.starts_with('[') {
+            line.clone_into(&mut table);
+        }
+        let line = line.strip_prefix('#').unwrap_or(line);
+        match line.split_once(" = ") {
+            Some((key, _)) if !key.contains(' ') => {
+                sample.insert((table.clone(), key.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    let mut documented = BTreeSet::new();
+    for line in read("docs/configuration.md").lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            table = heading.split('`').nth(1).unwrap_or_default().to_owned();
+        } else if let Some(row) = line.strip_prefix("| `") {
+            let key = row.split('`').next().unwrap_or_default();
+            documented.insert((table.clone(), key.to_owned()));
+        }
+    }
+    assert_eq!(documented, sample);
+}
+
+#[test]
+fn configurations_in_the_pages_can_be_read() {
+    for (page, text) in pages() {
+        for block in blocks(&text, "toml") {
+            configuration(&block).unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
+        }
+    }
+}
+
+#[test]
+fn every_metric_is_explained_and_no_other() {
+    let names = |text: &str| names_after(text, "almanac_", |sign| sign == '_');
+    // In the code a metric is a literal; in a page other names begin like one.
+    let used: BTreeSet<_> = sources()
+        .iter()
+        .flat_map(|(_, text)| names_after(text, "\"almanac_", |sign| sign == '_'))
+        .collect();
+    assert!(used.len() > 5, "{used:?}");
+    assert_eq!(names(&read("docs/operations.md")), used);
+}
+
+#[test]
+fn every_problem_is_explained_and_no_other() {
+    let text = read("docs/operations.md");
+    let sources = sources();
+    // A code that nothing finds needs no explanation.
+    let found: BTreeSet<_> = Code::ALL
+        .iter()
+        .filter(|code| {
+            let name = format!("Code::{code:?}");
+            sources.iter().any(|(_, text)| text.contains(&name))
+        })
+        .map(|code| code.as_str())
+        .collect();
+    let (_, section) = text.split_once("| codes | what is wrong |").unwrap();
+    let (table, _) = section.split_once("\n\n").unwrap();
+    let explained: BTreeSet<_> = table
+        .lines()
+        .filter_map(|line| line.split('|').nth(1))
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    assert_eq!(explained, found);
+}
+
+#[test]
+fn every_path_in_the_pages_exists() {
+    for (page, text) in pages() {
+        let folder = root().join(&page);
+        let folder = folder.parent().unwrap();
+        let linked = text.split("](").skip(1).filter_map(|rest| {
+            let target = rest.split([')', '#']).next()?;
+            let outside = target.is_empty() || target.contains("://");
+            (!outside).then(|| folder.join(target))
+        });
+        let named = text
+            .split(|sign: char| sign.is_whitespace() || "`()[],;:*".contains(sign))
+            .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
+            .map(|word| root().join(word.trim_end_matches('.')));
+        for path in linked.chain(named) {
+            assert!(path.exists(), "{page}: there is no {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_module_has_its_place_in_the_architecture() {
+    let text = read("docs/ARCHITECTURE.md");
+    for entry in fs::read_dir(root().join("src")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(
+            name == "lib.rs" || text.contains(&format!("`src/{name}`")),
+            "docs/ARCHITECTURE.md does not name src/{name}"
+        );
+    }
+}
+
+#[test]
+fn the_manifests_agree_with_each_other_and_with_the_program() {
+    let mut manifests = manifests(&read("deploy/kubernetes/almanac.yaml"));
+    manifests.extend(manifests_of_catalog_sources());
+    let of_kind = |kind: &str| -> Vec<&Value> {
+        let found = manifests.iter().filter(|manifest| manifest["kind"] == kind);
+        found.collect()
+    };
+    let [set] = of_kind("StatefulSet")[..] else {
+        panic!("one StatefulSet")
+    };
+    let pod = &set["spec"]["template"];
+    let container = &pod["spec"]["containers"][0];
+
+    let [map] = of_kind("ConfigMap")[..] else {
+        panic!("one ConfigMap")
+    };
+    assert_eq!(
+        pod["spec"]["volumes"][0]["configMap"]["name"],
+        map["metadata"]["name"]
+    );
+    let config = configuration(text(&map["data"]["almanac.toml"])).unwrap();
+    let mounted = |path: &str| {
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        mounts.iter().any(|mount| mount["mountPath"] == path)
+    };
+    assert!(mounted(config.data_dir.to_str().unwrap()));
+    assert!(mounted("/etc/almanac"));
+    let health = &container["readinessProbe"]["exec"]["command"];
+    let health = &health.as_array().unwrap()[1..];
+    let serve = container["args"].as_array().unwrap().as_slice();
+    for words in [serve, health] {
+        assert_eq!(words.last().unwrap(), "/etc/almanac/almanac.toml");
+        let words = ["almanac"].into_iter().chain(words.iter().map(text));
+        cli::Arguments::try_parse_from(words).unwrap();
+    }
+
+    let ports = container["ports"].as_array().unwrap();
+    let port = |name: &str| {
+        let port = ports.iter().find(|port| port["name"] == name).unwrap();
+        port["containerPort"].as_u64().unwrap()
+    };
+    assert_eq!(port("grpc"), u64::from(config.grpc.port()));
+    assert_eq!(port("http"), u64::from(config.http.port()));
+    assert_eq!(
+        container["livenessProbe"]["grpc"]["port"].as_u64(),
+        Some(port("grpc"))
+    );
+    let services = of_kind("Service");
+    for service in &services {
+        let labels = &pod["metadata"]["labels"];
+        assert_eq!(&service["spec"]["selector"], labels);
+        assert_eq!(&set["spec"]["selector"]["matchLabels"], labels);
+        assert_eq!(
+            service["metadata"]["namespace"],
+            set["metadata"]["namespace"]
+        );
+        port(text(&service["spec"]["ports"][0]["targetPort"]));
+    }
+    assert!(named(&services, text(&set["spec"]["serviceName"])).is_some());
+
+    let sources = of_kind("CatalogSource");
+    assert!(!sources.is_empty());
+    for source in sources {
+        let name = text(&source["metadata"]["name"]);
+        let namespace = text(&source["metadata"]["namespace"]);
+        assert!(config.catalogs.iter().any(|c| c.name.as_str() == name));
+        let service = named(&services, name).unwrap();
+        assert_eq!(service["metadata"]["namespace"], namespace);
+        assert_eq!(service["spec"]["ports"][0]["port"], 50051);
+        assert_eq!(service["spec"]["ports"][0]["targetPort"], "grpc");
+        assert_eq!(source["spec"]["sourceType"], "grpc");
+        assert_eq!(
+            source["spec"]["address"],
+            format!("{name}.{namespace}.svc:50051")
+        );
+        assert!(source["spec"]["image"].is_null());
+    }
+}
+
+#[test]
+fn the_image_runs_what_the_manifests_expect() {
+    let dockerfile = read("Dockerfile");
+    for line in [
+        "EXPOSE 50051 8080",
+        "USER 65532:65532",
+        "ENTRYPOINT [\"/usr/bin/almanac\"]",
+        "CMD [\"serve\", \"--config\", \"/etc/almanac/almanac.toml\"]",
+    ] {
+        assert!(dockerfile.lines().any(|other| other == line), "{line}");
+    }
+}
+
+/// The catalog sources of the manifests and of the pages.
+fn manifests_of_catalog_sources() -> Vec<Value> {
+    let mut found = manifests(&read("deploy/kubernetes/catalogsource.yaml"));
+    for (_, text) in pages() {
+        for block in blocks(&text, "yaml") {
+            found.extend(manifests(&block));
+        }
+    }
+    found
+}
+
+fn manifests(text: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    for document in yaml::documents(text.as_bytes()) {
+        let mut json = Vec::new();
+        if yaml::to_json(document.bytes, &yaml::Limits::default(), &mut json).unwrap() {
+            found.push(serde_json::from_slice(&json).unwrap());
+        }
+    }
+    found
+}
+
+fn named<'a>(manifests: &[&'a Value], name: &str) -> Option<&'a Value> {
+    let mut all = manifests.iter();
+    all.find(|manifest| manifest["metadata"]["name"] == name)
+        .copied()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+fn configuration(text: &str) -> Result<Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("almanac.toml");
+    fs::write(&path, text).unwrap();
+    Config::load(Settings::default(), Some(&path), &Environment::default())
+        .map_err(|error| error.to_string())
+}
+
+/// The lines of all shell blocks in the pages, up to the first pipe.
+fn commands() -> Vec<(String, String)> {
+    let mut commands = Vec::new();
+    for (page, text) in pages() {
+        for block in blocks(&text, "sh") {
+            for line in block.lines() {
+                let command = line.split(" | ").next().unwrap_or_default();
+                commands.push((page.clone(), command.to_owned()));
+            }
+        }
+    }
+    commands
+}
+
+/// The fenced blocks of a language.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(found) = line.strip_prefix("```") else {
+            continue;
+        };
+        let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
+        if found == language {
+            blocks.push(block.join("\n"));
+        }
+    }
+    blocks
+}
+
+/// What follows `prefix` and is a name: small letters and digits, and the
+/// signs that `also` takes inside.
+fn names_after(text: &str, prefix: &str, also: impl Fn(char) -> bool) -> BTreeSet<String> {
+    let named = text.split(prefix).skip(1).filter_map(|rest| {
+        let end = rest
+            .find(|sign: char| !sign.is_ascii_lowercase() && !sign.is_ascii_digit() && !also(sign));
+        let name = &rest[..end.unwrap_or(rest.len())];
+        let good = name.starts_with(|sign: char| sign.is_ascii_lowercase());
+        good.then(|| name.to_owned())
+    });
+    named.collect()
+}
+
+/// The pages, by their path.
+fn pages() -> Vec<(String, String)> {
+    let mut pages = vec![("README.md".to_owned(), read("README.md"))];
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let path = format!("docs/{name}");
+        pages.push((path.clone(), read(&path)));
+    }
+    pages
+}
+
+/// All sources, without their unit tests' files.
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut folders = vec![root().join("src")];
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs")
+                && !path.ends_with("tests.rs")
+            {
+                let text = fs::read_to_string(&path).unwrap();
+                sources.push((path, text));
+            }
+        }
+    }
+    sources
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
+}

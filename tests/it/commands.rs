@@ -340,9 +340,9 @@ fn lists_are_tables_or_json() {
          kafka    stable   kafka.v1.10.0\n"
     );
     let bundles = printed(list(&["bundles", &source, "kafka"]), 0);
-    let last = bundles.lines().last().unwrap();
+    let line = bundles.lines().last().unwrap();
     assert_eq!(
-        last,
+        line,
         "kafka    stable   kafka.v1.10.0  1.10.0   kafka.v1.9.0  kafka.v1.9.1,kafka.v0.1.0  \
          >=1.0.0 <1.10.0  quay.io/kafka/bundle:1.10.0",
         "{bundles}"

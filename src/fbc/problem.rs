@@ -66,11 +66,11 @@ pub struct Place {
 }
 
 macro_rules! codes {
-    ($(#[doc = $title:literal] $name:ident = $text:literal,)*) => {
+    ($($(#[doc = $title:literal])+ $name:ident = $text:literal,)*) => {
         /// The kinds of findings. Their text is stable: scripts may rely on it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Code {
-            $(#[doc = $title] #[serde(rename = $text)] $name,)*
+            $($(#[doc = $title])+ #[serde(rename = $text)] $name,)*
         }
 
         impl Code {
@@ -82,9 +82,9 @@ macro_rules! codes {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// What the code stands for, as a short sentence.
+            /// What the code stands for, as a short sentence: its documentation.
             pub fn title(self) -> &'static str {
-                match self { $(Self::$name => $title,)* }.trim_start()
+                match self { $(Self::$name => concat!($($title),+),)* }.trim_start()
             }
         }
     };

@@ -9,10 +9,23 @@ use tempfile::TempDir;
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::image::Image;
 use crate::support::program::{Finished, Program, Start};
+use crate::support::upstream::Upstream;
 
 /// A catalog with all that the commands show.
 fn catalog() -> Catalog {
-    Catalog::small()
+    let newest = |name: &str, shown: &str| bundle(name).csv_metadata(json!({"displayName": shown}));
+    Catalog::new()
+        .package("etcd", |package| {
+            package
+                .channel(
+                    "stable",
+                    [
+                        entry("etcd.v1.0.0"),
+                        entry("etcd.v1.1.0").replaces("etcd.v1.0.0"),
+                    ],
+                )
+                .bundle(newest("etcd.v1.1.0", "etcd"))
+        })
         .package("kafka", |package| {
             package
                 .description("Two\nlines: \"quoted\" # and more\n")
@@ -29,9 +42,7 @@ fn catalog() -> Catalog {
                 )
                 .channel("edge", [entry("kafka.v1.10.0")])
                 .bundle(
-                    bundle("kafka.v1.10.0")
-                        .image("quay.io/kafka/bundle:1.10.0")
-                        .csv_metadata(json!({"displayName": "Kafka: the log"})),
+                    newest("kafka.v1.10.0", "Kafka: the log").image("quay.io/kafka/bundle:1.10.0"),
                 )
                 .deprecate_bundle("kafka.v1.9.1", "Broken.")
         })
@@ -41,7 +52,9 @@ fn catalog() -> Catalog {
 /// The same with a package of two heads.
 fn with_errors() -> Catalog {
     catalog().package("broken", |package| {
-        package.channel("stable", [entry("broken.v1.0.0"), entry("broken.v2.0.0")])
+        package
+            .channel("stable", [entry("broken.v1.0.0"), entry("broken.v2.0.0")])
+            .bundle(bundle("broken.v2.0.0").csv_metadata(json!({"displayName": "Broken"})))
     })
 }
 
@@ -98,9 +111,10 @@ fn every_kind_of_source_is_the_same_catalog() {
         r#"{"imageLayoutVersion":"1.0.0"}"#,
     )
     .unwrap();
-    Image::of_catalog(&catalog)
-        .build()
-        .add_to_layout(&layout, "v1");
+    let image = Image::of_catalog(&catalog).build();
+    image.add_to_layout(&layout, "v1");
+    let registry = Upstream::start();
+    registry.push("org/catalog", "v1", &image);
 
     let file = written.folder.path().join("all.json");
     std::fs::write(&file, catalog.text(Format::PrettyJson)).unwrap();
@@ -120,6 +134,7 @@ fn every_kind_of_source_is_the_same_catalog() {
     let sources = [
         written.path().display().to_string(),
         format!("oci:{}:v1", layout.display()),
+        registry.reference("org/catalog", "v1"),
         format!("file:{}", file.display()),
         format!("http://{http}/catalogs/a"),
         "-".to_owned(),
@@ -330,7 +345,7 @@ fn lists_are_tables_or_json() {
     assert_eq!(
         printed(finished, 0),
         "NAME   DISPLAY NAME    DEFAULT CHANNEL\n\
-         etcd                   stable\n\
+         etcd   etcd            stable\n\
          kafka  Kafka: the log  stable\n"
     );
     assert_eq!(
@@ -352,7 +367,7 @@ fn lists_are_tables_or_json() {
     assert_eq!(
         packages,
         json!([
-            {"name": "etcd", "displayName": "", "defaultChannel": "stable"},
+            {"name": "etcd", "displayName": "etcd", "defaultChannel": "stable"},
             {"name": "kafka", "displayName": "Kafka: the log", "defaultChannel": "stable"},
         ])
     );
@@ -499,7 +514,13 @@ fn an_unknown_catalog_of_a_server_is_told() {
 
 #[test]
 fn nobody_reading_is_no_failure() {
-    let written = Written::new(&catalog(), Format::JsonLines);
+    // More than a pipe holds.
+    let long = Catalog::new().package("long", |package| {
+        package
+            .description(&"long ".repeat(100_000))
+            .channel("stable", [entry("long.v1.0.0")])
+    });
+    let written = Written::new(&long, Format::JsonLines);
     let script = format!(
         "{{ \"$0\" render {}; echo \"code $?\" >&2; }} | true",
         written.source()

@@ -9,6 +9,7 @@ mod architecture;
 mod config;
 mod conformance;
 mod grpc;
+mod http;
 mod oci;
 mod proto;
 mod repository;

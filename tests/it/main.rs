@@ -5,7 +5,9 @@
     reason = "a failure in a test, or in a helper of one, is the message"
 )]
 
+mod admin;
 mod architecture;
+mod check;
 mod config;
 mod conformance;
 mod grpc;

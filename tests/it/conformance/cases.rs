@@ -12,7 +12,8 @@ use crate::support::served::{Served, source};
 /// What the peers make of a case.
 #[derive(Deserialize)]
 struct Case {
-    case: String,
+    #[serde(rename = "case")]
+    name: String,
     opm_accepts: bool,
     catalogd_stores: bool,
     /// In the form of a log line: quotes and line ends are escaped.
@@ -75,14 +76,14 @@ impl Findings {
     fn note(&mut self, case: &Case, what: What, same: bool, detail: impl FnOnce() -> String) {
         let known = DIFFERENCES
             .iter()
-            .find(|(name, known, _)| *name == case.case && *known == what);
+            .find(|(name, known, _)| *name == case.name && *known == what);
         match (known, same) {
             (None, false) => self
                 .0
-                .push(format!("{}, {what:?}: {}", case.case, detail())),
+                .push(format!("{}, {what:?}: {}", case.name, detail())),
             (Some((_, _, why)), true) => self.0.push(format!(
                 "{}, {what:?}: is as the peers have it, and stands in the table: {why}",
-                case.case
+                case.name
             )),
             (None, true) | (Some(_), false) => {}
         }
@@ -106,7 +107,7 @@ async fn catalogs_are_accepted_and_stored_as_the_peers_do() {
     assert_eq!(cases.len(), 100);
     let mut findings = Findings::default();
     for case in &cases {
-        let checked = check(&folder.join(&case.case)).await;
+        let checked = check(&folder.join(&case.name)).await;
         let detail = || format!("{}\n{}", case.opm_message, checked.shown());
         let accepted = checked.is_accepted() == case.opm_accepts;
         findings.note(case, What::Accepts, accepted, detail);
@@ -127,12 +128,12 @@ fn what_is_served_is_what_catalogd_stores() {
     };
     let sources = cases
         .iter()
-        .map(|case| source(&case.case, &folder.join(&case.case)));
+        .map(|case| source(&case.name, &folder.join(&case.name)));
     let quiet = ["--poll", "never", "--log", "error,almanac::app=info"];
     let served = Served::start(sources.chain(quiet.map(str::to_owned)));
     let mut findings = Findings::default();
     for case in &cases {
-        let reply = served.get(&format!("/catalogs/{}/api/v1/all", case.case));
+        let reply = served.get(&format!("/catalogs/{}/api/v1/all", case.name));
         let lines = (reply.status == 200).then(|| reply.text());
         assert!([200, 503].contains(&reply.status), "{reply:?}");
         let wanted = case

@@ -165,8 +165,8 @@ fn the_status_tells_what_is_served_and_what_is_wrong_with_it() {
     assert_eq!(missing["revision"], Value::Null);
     assert_eq!(missing["failures"], 1);
     let error = missing["last_error"].as_str().unwrap();
-    assert!(error.starts_with("unpack: "), "{error}");
-    assert_eq!(missing["last_result"]["stage"], "unpack");
+    assert!(error.starts_with("resolve: "), "{error}");
+    assert_eq!(missing["last_result"]["stage"], "resolve");
     assert_eq!(missing["last_result"]["outcome"], "failed");
     assert_eq!(missing["last_result"]["error"], error);
 }
@@ -221,7 +221,7 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
     for name in [
         r#"almanac_passes_total{catalog="fruit",outcome="committed"} 1"#,
         r#"almanac_passes_total{catalog="missing",outcome="failed"} 1"#,
-        r#"almanac_pass_failures_total{catalog="missing",stage="unpack",reason="#,
+        r#"almanac_pass_failures_total{catalog="missing",stage="resolve",reason="#,
         r#"almanac_last_pass_timestamp_seconds{catalog="fruit"}"#,
         r#"almanac_catalog_modified_timestamp_seconds{catalog="fruit"}"#,
         r#"almanac_catalog_objects{catalog="fruit",kind="packages"} 1"#,

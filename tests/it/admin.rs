@@ -118,7 +118,11 @@ fn the_status_tells_what_is_served_and_what_is_wrong_with_it() {
     });
     let folders = Folders::of("fruit", &catalog);
     let missing = format!("missing=file:{}", folders.path("missing").display());
-    let served = Served::start(folders.sources().into_iter().chain([missing]));
+    let mut served = Served::start(folders.sources().into_iter().chain([missing]));
+    // A revision is served a moment before its pass is over.
+    for catalog in ["fruit", "missing"] {
+        served.wait_for_status(catalog, |status| !status["next_pass"].is_null());
+    }
     let reply = get(&served, "/status");
     assert_eq!(reply.header("content-type"), Some("application/json"));
     let status: Value = serde_json::from_slice(&reply.body).unwrap();

@@ -4,8 +4,9 @@
 //!
 //! - [`digest`], [`name`], [`proto`], [`map`]: small things that all use.
 //! - [`oci`] speaks to registries and reads layouts, [`unpack`] turns layers
-//!   into files, [`fbc`] turns files into metas, a graph and problems. None of
-//!   them knows the others.
+//!   into files, [`fbc`] turns files into metas, a graph and problems,
+//!   [`fetch`] gets a catalog that is served over HTTP. None of them knows the
+//!   others.
 //! - [`store`] keeps revisions in SQLite and files, [`snapshot`] opens one for
 //!   serving.
 //! - [`ingest`] follows the sources and makes revisions, [`serve`] answers
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod config;
 pub mod digest;
 pub mod fbc;
+pub mod fetch;
 pub mod ingest;
 pub mod map;
 pub mod name;

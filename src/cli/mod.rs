@@ -5,7 +5,13 @@
 
 mod check;
 mod failure;
+mod graph;
 mod health;
+mod input;
+mod list;
+mod near;
+mod output;
+mod render;
 mod serve;
 mod telemetry;
 
@@ -33,6 +39,9 @@ pub struct Arguments {
 enum Command {
     Serve(Box<serve::Arguments>),
     Check(Box<check::Arguments>),
+    Render(Box<render::Arguments>),
+    List(Box<list::Arguments>),
+    Graph(Box<graph::Arguments>),
     Health(health::Arguments),
 }
 
@@ -42,6 +51,9 @@ impl Arguments {
         match self.command {
             Command::Serve(arguments) => arguments.run(environment),
             Command::Check(arguments) => arguments.run(environment),
+            Command::Render(arguments) => arguments.run(environment),
+            Command::List(arguments) => arguments.run(environment),
+            Command::Graph(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
         }
     }

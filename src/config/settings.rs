@@ -147,7 +147,7 @@ pub struct RegistrySettings {
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
     /// What is logged, such as "error" or "info,almanac=debug"
-    /// [default: info, and warn for `check`]
+    /// [default: info for `serve`, warn for the others]
     #[arg(long = "log", value_name = "FILTER")]
     pub filter: Option<String>,
 

@@ -2,11 +2,14 @@
 //! a graph and problems out.
 //!
 //! `read` cuts files into pieces and turns each into canonical lines, blobs
-//! and encoded messages; `graph` puts the blobs of a catalog together.
+//! and encoded messages; `graph` puts the blobs of a catalog together;
+//! `drawing` draws a package of it.
 
 pub mod blob;
 mod bundle;
 pub mod csv;
+pub mod details;
+pub mod drawing;
 pub mod graph;
 pub mod indexignore;
 pub mod json;

@@ -66,11 +66,11 @@ pub struct Place {
 }
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+    ($(#[doc = $title:literal] $name:ident = $text:literal,)*) => {
         /// The kinds of findings. Their text is stable: scripts may rely on it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Code {
-            $($(#[$doc])* #[serde(rename = $text)] $name,)*
+            $(#[doc = $title] #[serde(rename = $text)] $name,)*
         }
 
         impl Code {
@@ -80,6 +80,11 @@ macro_rules! codes {
             /// The code as it is shown, such as `channel-multiple-heads`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
+            }
+
+            /// What the code stands for, as a short sentence.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }.trim_start()
             }
         }
     };
@@ -222,6 +227,8 @@ mod tests {
         for code in Code::ALL {
             assert!(seen.insert(code.as_str()), "{code} stands twice");
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+            let title = code.title();
+            assert!(title.ends_with('.') && !title.starts_with(' '), "{title:?}");
         }
     }
 }

@@ -1,24 +1,24 @@
 //! Following sources: what makes revisions of catalogs and publishes them.
 //!
-//! `pass` is one pass, `follow` the loop around it, `check` a reading without
-//! a revision. Answering clients is left to `serve`; the two meet in
+//! `pass` is one pass, `follow` the loop around it, `load` a reading without a
+//! revision. Answering clients is left to `serve`; the two meet in
 //! `snapshot`.
 
 mod build;
-mod check;
 mod error;
 mod files;
 mod follow;
+mod load;
 mod ordered;
 mod pass;
 mod pull;
 mod read;
 mod source;
 
-pub use check::{CheckOptions, Report, check};
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
 pub use follow::{follow, restore};
+pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use pass::{Followed, PassResult, Workshop, run_once};
 pub use source::{Source, SourceError};
 

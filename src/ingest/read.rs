@@ -1,5 +1,5 @@
 //! Files ─► metas and blobs ─► graph: the stages `read` and the first half of
-//! `build`, shared by passes and by `almanac check`.
+//! `build`, shared by passes and by the loader of commands.
 
 use std::collections::BTreeMap;
 use std::thread;

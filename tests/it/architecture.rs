@@ -14,7 +14,7 @@ use crate::support::source::{self, Source};
 const LEVELS: &[(&[&str], &[&str])] = &[
     (&["digest", "map", "name", "proto"], &[]),
     (
-        &["oci", "unpack", "fbc"],
+        &["oci", "unpack", "fbc", "fetch"],
         &["digest", "map", "name", "proto"],
     ),
     (&["store"], &["digest", "map", "name", "proto", "fbc"]),
@@ -37,7 +37,11 @@ const RIM: &[&str] = &["config", "app", "cli", "main"];
 /// test may name it anywhere.
 const RESERVED: &[(&str, &[&str], &str)] = &[
     ("sqlx", &["store"], "SQL is asked in one place"),
-    ("reqwest", &["oci"], "only oci speaks to registries"),
+    (
+        "reqwest",
+        &["oci", "fetch"],
+        "only oci speaks to registries, and only fetch asks a URL that a user typed",
+    ),
     (
         "axum",
         &["serve", "app", "cli"],

@@ -9,6 +9,7 @@ mod admin;
 mod architecture;
 mod bad_input;
 mod check;
+mod commands;
 mod config;
 mod conformance;
 mod crash;

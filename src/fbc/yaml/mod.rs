@@ -5,7 +5,7 @@
 //! rules with some of its own. [`documents`] cuts and [`to_json`] converts one
 //! document, straight from the parser's events into the output: the keys of
 //! each object are sorted, of equal keys the last one counts, and aliases and
-//! merge keys are expanded under a budget.
+//! merge keys are expanded under a budget. [`from_json`] is the way back.
 //!
 //! What a document means, whether it is an object and has a schema, is left
 //! to the reader of metas.
@@ -13,6 +13,7 @@
 mod aliases;
 mod anchors;
 mod builder;
+mod emit;
 mod frame;
 mod input;
 mod object;
@@ -25,6 +26,7 @@ mod timestamp;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use emit::from_json;
 pub use split::{Document, Documents, documents};
 
 /// How large a document may become.

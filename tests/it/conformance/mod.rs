@@ -7,10 +7,11 @@
 mod cases;
 mod corpus;
 
+use std::convert::Infallible;
 use std::path::Path;
 
 use almanac::fbc::problem::{Problem, Severity};
-use almanac::ingest::{self, CheckOptions, Source};
+use almanac::ingest::{self, LoadOptions, Source};
 
 /// What reading a folder came to.
 struct Checked {
@@ -21,11 +22,13 @@ struct Checked {
 /// Reads a catalog folder as `almanac check` does.
 async fn check(folder: &Path) -> Checked {
     let source = Source::File(folder.into());
-    let report = ingest::check(&source, &CheckOptions::default()).await;
+    let loaded = ingest::load(&source, &LoadOptions::default()).await;
+    let problems = loaded.map(|loaded| {
+        let Ok(reading) = loaded.read(|_, _, _| Ok::<_, Infallible>(()));
+        reading.problems
+    });
     Checked {
-        result: report
-            .map(|report| report.problems)
-            .map_err(|error| error.to_string()),
+        result: problems.map_err(|error| error.to_string()),
     }
 }
 

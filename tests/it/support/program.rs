@@ -26,6 +26,7 @@ pub(crate) struct Start {
     arguments: Vec<String>,
     variables: Vec<(String, String)>,
     data: Option<PathBuf>,
+    stdin: Vec<u8>,
 }
 
 /// The program while it runs.
@@ -75,6 +76,12 @@ impl Start {
         self
     }
 
+    /// Gives it this to read on standard input; else there is nothing.
+    pub(crate) fn stdin(mut self, content: impl Into<Vec<u8>>) -> Self {
+        self.stdin = content.into();
+        self
+    }
+
     /// Starts the program.
     pub(crate) fn start(self) -> Program {
         let folder = tempfile::tempdir().unwrap();
@@ -117,9 +124,11 @@ impl Start {
             command.env(name, value.replace("{data}", data));
         }
         let file = |name| File::create(output.join(name)).unwrap();
+        fs::write(output.join("stdin"), &self.stdin).unwrap();
+        let stdin = File::open(output.join("stdin")).unwrap();
         command
             .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(file("stdout"))
             .stderr(file("stderr"))
             .spawn()

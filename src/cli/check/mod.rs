@@ -1,0 +1,104 @@
+//! `almanac check`: reads a catalog and prints what is wrong with it.
+
+mod sarif;
+mod text;
+
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::input::{Catalog, InputArguments};
+use super::{Failure, output};
+use crate::config::Environment;
+use crate::digest::Digest;
+use crate::fbc::problem::Problem;
+use crate::ingest::Reading;
+use crate::store::Counts;
+
+/// The exit code when there are problems.
+const PROBLEMS: u8 = 1;
+
+/// Read a catalog and print what is wrong with it
+///
+/// Nothing is served or kept. Each problem is shown with what it means (a
+/// warning, an error for which the package is left out, a fatal one for which
+/// the catalog cannot be served), a code that does not change, and where it
+/// stands: the file, the line and the document.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    input: InputArguments,
+
+    /// How problems are printed
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// For people: each with the line it is about, then a summary
+    #[default]
+    Text,
+    /// One JSON object with source, digest, counts and problems
+    Json,
+    /// A SARIF 2.1.0 log, for code scanning
+    Sarif,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac check file:deploy/catalog
+  almanac check quay.io/operatorhubio/catalog:latest --output json
+  almanac check oci:layout:v4.20 --output sarif > catalog.sarif
+  almanac check http://127.0.0.1:8080/catalogs/operatorhubio
+  some-generator | almanac check -
+
+Environment:
+  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+
+Exit codes:
+  0  no problems
+  1  there are problems, be they only warnings
+  2  the arguments cannot be used
+  3  the catalog could not be read at all";
+
+/// What `--output json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    source: String,
+    digest: &'a Digest,
+    counts: Counts,
+    problems: &'a [Problem],
+}
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let catalog = self.input.load(environment)?;
+        let Ok(reading) = catalog.loaded.read(|_, _, _| Ok::<_, Infallible>(()));
+        output::print(|out| match self.output {
+            Output::Text => text::print(&catalog, &reading, output::coloured(environment), out),
+            Output::Json => print_json(&catalog, &reading, out),
+            Output::Sarif => sarif::print(&catalog.input, &reading.problems, out),
+        })?;
+        Ok(match reading.problems.as_slice() {
+            [] => ExitCode::SUCCESS,
+            _ => ExitCode::from(PROBLEMS),
+        })
+    }
+}
+
+fn print_json(catalog: &Catalog, reading: &Reading, out: &mut impl Write) -> io::Result<()> {
+    let document = Document {
+        source: catalog.input.to_string(),
+        digest: catalog.loaded.digest(),
+        counts: reading.counts,
+        problems: &reading.problems,
+    };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}

@@ -1,0 +1,321 @@
+//! Problems as a SARIF 2.1.0 log, which code scanning reads.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::cli::input::Input;
+use crate::fbc::problem::{Code, Place, Problem, Severity, Subject};
+use crate::ingest::Source;
+
+const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
+/// What the paths of a catalog count from, when that is no folder that
+/// whoever reads the log would count from.
+const BASE: &str = "CATALOG";
+
+/// Prints the log.
+pub(super) fn print(input: &Input, problems: &[Problem], out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &log(input, problems))?;
+    writeln!(out)
+}
+
+#[derive(Serialize)]
+struct Log<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    version: &'static str,
+    runs: [Run<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Run<'a> {
+    tool: Tool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    original_uri_base_ids: Option<BaseIds>,
+    results: Vec<Finding<'a>>,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    driver: Driver,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Driver {
+    name: &'static str,
+    version: &'static str,
+    rules: Vec<Rule>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    id: Code,
+    short_description: Text<'static>,
+}
+
+#[derive(Serialize)]
+struct BaseIds {
+    #[serde(rename = "CATALOG")]
+    catalog: Base,
+}
+
+#[derive(Serialize)]
+struct Base {
+    uri: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Finding<'a> {
+    rule_id: Code,
+    rule_index: usize,
+    level: &'static str,
+    message: Text<'a>,
+    locations: Vec<Location>,
+    properties: Properties<'a>,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    text: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Location {
+    physical_location: Physical,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Physical {
+    artifact_location: Artifact,
+    region: Region,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Artifact {
+    uri: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri_base_id: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Region {
+    start_line: u32,
+}
+
+/// What SARIF has no place for.
+#[derive(Serialize)]
+struct Properties<'a> {
+    severity: Severity,
+    #[serde(flatten)]
+    subject: &'a Subject,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document: Option<u32>,
+}
+
+fn log<'a>(input: &Input, problems: &'a [Problem]) -> Log<'a> {
+    let rules = Code::ALL.iter().map(|&id| Rule {
+        id,
+        short_description: Text {
+            text: id.title().into(),
+        },
+    });
+    let root = absolute_root(input);
+    let findings = problems.iter().map(|problem| Finding {
+        rule_id: problem.code,
+        rule_index: Code::ALL
+            .iter()
+            .position(|code| *code == problem.code)
+            .unwrap_or_default(),
+        level: match problem.severity {
+            Severity::Warning => "warning",
+            Severity::Error | Severity::Fatal => "error",
+        },
+        message: Text {
+            text: problem.message.as_str().into(),
+        },
+        locations: problem
+            .place
+            .iter()
+            .map(|place| location(input, place, root.is_some()))
+            .collect(),
+        properties: Properties {
+            severity: problem.severity,
+            subject: &problem.subject,
+            document: problem.place.as_ref().map(|place| place.document),
+        },
+    });
+    Log {
+        schema: SCHEMA,
+        version: "2.1.0",
+        runs: [Run {
+            tool: Tool {
+                driver: Driver {
+                    name: "almanac",
+                    version: env!("CARGO_PKG_VERSION"),
+                    rules: rules.collect(),
+                },
+            },
+            results: findings.collect(),
+            original_uri_base_ids: root.as_deref().map(|root| BaseIds {
+                catalog: Base {
+                    uri: format!("file://{}/", encoded(root).trim_end_matches('/')),
+                },
+            }),
+        }],
+    }
+}
+
+/// The folder of a catalog that was named by an absolute path.
+fn absolute_root(input: &Input) -> Option<PathBuf> {
+    match input {
+        Input::Source(Source::File(root)) if root.is_absolute() => {
+            let folder = if root.is_dir() {
+                Some(&**root)
+            } else {
+                root.parent()
+            };
+            folder.map(Path::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// A path that was typed as a relative one stays what it is from where it was
+/// typed, which for code scanning is the repository.
+fn location(input: &Input, place: &Place, below_root: bool) -> Location {
+    let uri = match input {
+        Input::Server(_) => place.file.clone(),
+        _ if below_root => encoded(Path::new(&place.file)),
+        _ => encoded(&input.path(place)),
+    };
+    Location {
+        physical_location: Physical {
+            artifact_location: Artifact {
+                uri,
+                uri_base_id: below_root.then_some(BASE),
+            },
+            region: Region {
+                start_line: place.line.max(1),
+            },
+        },
+    }
+}
+
+/// A path as a URI: all but the plainest characters are escaped, and steps to
+/// the same folder are left out.
+fn encoded(path: &Path) -> String {
+    let mut uri = String::new();
+    let steps = path
+        .components()
+        .filter(|step| !matches!(step, Component::CurDir));
+    for step in steps {
+        if !uri.is_empty() && !uri.ends_with('/') {
+            uri.push('/');
+        }
+        for &byte in step.as_os_str().as_encoded_bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+                uri.push(byte.into());
+            } else {
+                // Writing to a String cannot fail.
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(source: &str) -> serde_json::Value {
+        let problems = [
+            Problem {
+                code: Code::ChannelMultipleHeads,
+                severity: Severity::Fatal,
+                subject: Subject {
+                    package: "etcd".into(),
+                    ..Subject::default()
+                },
+                place: Some(Place {
+                    file: "a b/c:d.yaml".into(),
+                    document: 2,
+                    line: 7,
+                }),
+                message: "has two heads".into(),
+            },
+            Problem {
+                code: Code::ProblemsOmitted,
+                severity: Severity::Warning,
+                subject: Subject::default(),
+                place: None,
+                message: "more".into(),
+            },
+        ];
+        let mut out = Vec::new();
+        print(&source.parse().unwrap(), &problems, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn a_log_has_rules_and_results() {
+        let log = found("quay.io/a/b");
+        assert_eq!(log["version"], "2.1.0");
+        let run = &log["runs"][0];
+        assert_eq!(run["tool"]["driver"]["name"], "almanac");
+        let result = &run["results"][0];
+        assert_eq!(result["ruleId"], "channel-multiple-heads");
+        let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        let rule = &run["tool"]["driver"]["rules"][index];
+        assert_eq!(rule["id"], "channel-multiple-heads");
+        assert_eq!(
+            rule["shortDescription"]["text"],
+            Code::ChannelMultipleHeads.title()
+        );
+        assert_eq!(result["level"], "error");
+        assert_eq!(result["message"]["text"], "has two heads");
+        let location = &result["locations"][0]["physicalLocation"];
+        assert_eq!(location["artifactLocation"]["uri"], "a%20b/c%3Ad.yaml");
+        assert_eq!(location["region"]["startLine"], 7);
+        assert_eq!(result["properties"]["package"], "etcd");
+        assert_eq!(run["results"][1]["level"], "warning");
+        assert_eq!(run["results"][1]["locations"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn paths_count_from_where_they_were_typed() {
+        let uri = |log: &serde_json::Value| {
+            log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+                .clone()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let log = found(folder.path().to_str().unwrap());
+        assert_eq!(uri(&log)["uri"], "a%20b/c%3Ad.yaml");
+        assert_eq!(uri(&log)["uriBaseId"], "CATALOG");
+        let base = &log["runs"][0]["originalUriBaseIds"]["CATALOG"]["uri"];
+        let base = base.as_str().unwrap();
+        assert!(
+            base.starts_with("file:///") && base.ends_with('/'),
+            "{base}"
+        );
+        // This crate's folder is where its tests run.
+        let log = found("./src");
+        assert_eq!(uri(&log)["uri"], "src/a%20b/c%3Ad.yaml");
+        assert_eq!(
+            log["runs"][0]["originalUriBaseIds"],
+            serde_json::Value::Null
+        );
+        assert_eq!(encoded(Path::new("<stdin>")), "%3Cstdin%3E");
+    }
+}

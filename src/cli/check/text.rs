@@ -1,0 +1,236 @@
+//! Problems for people: what is wrong, where, and the line it is about.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::io::{self, Write};
+
+use crate::cli::input::{Catalog, Input};
+use crate::cli::output::{Shown, count};
+use crate::fbc::problem::{Problem, Severity};
+use crate::ingest::Reading;
+
+/// How much of a line is shown, in characters.
+const WIDTH: usize = 120;
+
+/// ANSI's ways to write, or nothing.
+#[derive(Clone, Copy, Default)]
+struct Colours {
+    error: &'static str,
+    warning: &'static str,
+    frame: &'static str,
+    strong: &'static str,
+    plain: &'static str,
+}
+
+const COLOURS: Colours = Colours {
+    error: "\x1b[1;31m",
+    warning: "\x1b[1;33m",
+    frame: "\x1b[1;34m",
+    strong: "\x1b[1m",
+    plain: "\x1b[0m",
+};
+
+type Lines<'a> = HashMap<(&'a str, u32), &'a [u8]>;
+
+/// Prints each problem, then a summary.
+pub(super) fn print(
+    catalog: &Catalog,
+    reading: &Reading,
+    coloured: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let colours = if coloured {
+        COLOURS
+    } else {
+        Colours::default()
+    };
+    let places = reading
+        .problems
+        .iter()
+        .filter_map(|problem| problem.place.as_ref());
+    // A character has four bytes at most.
+    let lines = catalog.loaded.lines(places, WIDTH * 4 + 4);
+    for problem in &reading.problems {
+        print_problem(&catalog.input, problem, &lines, colours, out)?;
+    }
+    writeln!(out, "{}", Summary(reading))
+}
+
+fn print_problem(
+    input: &Input,
+    problem: &Problem,
+    lines: &Lines<'_>,
+    colours: Colours,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let Colours {
+        frame,
+        strong,
+        plain,
+        ..
+    } = colours;
+    let kind = match problem.severity {
+        Severity::Warning => colours.warning,
+        Severity::Error | Severity::Fatal => colours.error,
+    };
+    writeln!(
+        out,
+        "{kind}{}[{}]{plain}{strong}: {}{plain}",
+        problem.severity,
+        problem.code,
+        Shown(&problem.message)
+    )?;
+    if let Some(place) = &problem.place {
+        let number = place.line.to_string();
+        let gutter = " ".repeat(number.len());
+        writeln!(
+            out,
+            "{gutter}{frame}-->{plain} {}:{number} (document {})",
+            Shown(&input.path(place).to_string_lossy()),
+            place.document
+        )?;
+        let line = lines.get(&(place.file.as_str(), place.line));
+        let line = line.map(|line| cut(line)).unwrap_or_default();
+        if !line.is_empty() {
+            writeln!(out, "{gutter} {frame}|{plain}")?;
+            writeln!(out, "{frame}{number} |{plain} {}", Shown(&line))?;
+            writeln!(out, "{gutter} {frame}|{plain}")?;
+        }
+    }
+    writeln!(out)
+}
+
+/// The beginning of a line of a file.
+fn cut(line: &[u8]) -> String {
+    let line = String::from_utf8_lossy(line);
+    let line = line.trim_end();
+    let mut shown: String = line.chars().take(WIDTH).collect();
+    if shown.len() < line.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The last line.
+struct Summary<'a>(&'a Reading);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reading {
+            counts, problems, ..
+        } = self.0;
+        if problems.is_empty() {
+            return write!(
+                f,
+                "no problems: {}, {}, {}, {}",
+                count(counts.packages, "package"),
+                count(counts.channels, "channel"),
+                count(counts.entries, "entry"),
+                count(counts.bundles, "bundle")
+            );
+        }
+        f.write_str(&count(problems.len() as u64, "problem"))?;
+        let packages = problems
+            .iter()
+            .map(|problem| problem.subject.package.as_str());
+        let packages: BTreeSet<_> = packages.filter(|package| !package.is_empty()).collect();
+        if packages.is_empty() {
+            return Ok(());
+        }
+        write!(f, " in {}", count(packages.len() as u64, "package"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fbc::blob::Blobs;
+    use crate::fbc::graph::Graph;
+    use crate::fbc::problem::{Code, Place, Subject};
+    use crate::store::Counts;
+
+    fn problem(package: &str) -> Problem {
+        Problem {
+            code: Code::ChannelNoHead,
+            severity: Severity::Error,
+            subject: Subject {
+                package: package.into(),
+                ..Subject::default()
+            },
+            place: Some(Place {
+                file: "a/catalog.yaml".into(),
+                document: 2,
+                line: 12,
+            }),
+            message: "has no\nhead".into(),
+        }
+    }
+
+    fn shown(problem: &Problem, line: &str, colours: Colours) -> String {
+        let mut out = Vec::new();
+        let lines = Lines::from([(("a/catalog.yaml", 12), line.as_bytes())]);
+        let input = "quay.io/a/b".parse().unwrap();
+        print_problem(&input, problem, &lines, colours, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_problem_points_at_its_line() {
+        assert_eq!(
+            shown(&problem("a"), "schema: \u{1b}[1m\r", Colours::default()),
+            "error[channel-no-head]: has no\\nhead
+  --> a/catalog.yaml:12 (document 2)
+   |
+12 | schema: \\u{1b}[1m
+   |
+
+"
+        );
+        let nowhere = Problem {
+            place: None,
+            ..problem("a")
+        };
+        assert_eq!(
+            shown(&nowhere, "x", Colours::default()),
+            "error[channel-no-head]: has no\\nhead\n\n"
+        );
+        let long = shown(&problem("a"), &"é".repeat(WIDTH + 1), Colours::default());
+        assert!(long.contains(&format!("12 | {}…\n", "é".repeat(WIDTH))));
+    }
+
+    #[test]
+    fn colours_end_where_they_should() {
+        let text = shown(&problem("a"), "x", COLOURS);
+        assert!(text.starts_with("\x1b[1;31merror[channel-no-head]\x1b[0m"));
+        for line in text.lines().filter(|line| line.contains('\x1b')) {
+            let last = line.rfind('\x1b').unwrap();
+            assert!(line[last..].starts_with("\x1b[0m"), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_line_counts() {
+        let reading = |problems| Reading {
+            blobs: Blobs::default(),
+            graph: Graph::default(),
+            counts: Counts {
+                packages: 2,
+                channels: 1,
+                entries: 4,
+                bundles: 3,
+                ..Counts::default()
+            },
+            problems,
+        };
+        let summary = |problems| Summary(&reading(problems)).to_string();
+        assert_eq!(
+            summary(Vec::new()),
+            "no problems: 2 packages, 1 channel, 4 entries, 3 bundles"
+        );
+        assert_eq!(
+            summary(vec![problem("a"), problem("a"), problem("b")]),
+            "3 problems in 2 packages"
+        );
+        assert_eq!(summary(vec![problem("")]), "1 problem");
+    }
+}

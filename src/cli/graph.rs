@@ -1,0 +1,84 @@
+//! `almanac graph`: draws which version of a package leads to which.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::ValueEnum;
+
+use super::input::InputArguments;
+use super::{Failure, list, near, output};
+use crate::config::Environment;
+use crate::fbc::drawing::Drawing;
+
+/// Draw the upgrade graph of a package
+///
+/// Arrows lead from what is installed to what it is upgraded to: solid ones
+/// where an entry replaces another, dotted ones where it skips it. Heads,
+/// deprecated bundles and names that are not in the channel are marked.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    input: InputArguments,
+
+    /// The package to draw
+    package: String,
+
+    /// What is printed
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Output,
+
+    /// Only this channel
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// A flow chart for Mermaid, as Markdown pages show it
+    #[default]
+    Mermaid,
+    /// An SVG document
+    Svg,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac graph file:deploy/catalog lantern-operator
+  almanac graph quay.io/operatorhubio/catalog:latest etcd --output svg > etcd.svg
+  almanac graph http://127.0.0.1:8080/catalogs/operatorhubio etcd --channel stable
+
+Environment:
+  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+
+Exit codes:
+  0  it is drawn
+  1  it could not be printed, or there is no such package or channel
+  2  the arguments cannot be used
+  3  the catalog could not be read, or cannot be served";
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let catalog = self.input.load(environment)?;
+        let reading = catalog.read(|_, _, _| Ok(()))?;
+        let package = list::package(&reading.graph, &self.package)?;
+        let channel = self.channel.as_deref();
+        let drawing = Drawing::new(package, channel).ok_or_else(|| {
+            let wanted = channel.unwrap_or_default();
+            let names = package.channels.iter().map(|channel| channel.name.as_str());
+            let proposal = near::proposal(wanted, names);
+            let name = &package.name;
+            Failure::run(anyhow!(
+                "there is no channel {wanted:?} in the package {name:?}{proposal}"
+            ))
+        })?;
+        let drawn = match self.output {
+            Output::Mermaid => drawing.mermaid(),
+            Output::Svg => drawing.svg(),
+        };
+        output::print(|out| out.write_all(drawn.as_bytes()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

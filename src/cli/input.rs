@@ -1,0 +1,247 @@
+//! What the commands that look at a catalog are given, and how they get it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context as _, anyhow};
+
+use super::output::{self, Shown};
+use super::{Failure, block_on, telemetry};
+use crate::config::{Environment, LogSettings, RegistrySettings, Settings};
+use crate::fbc::problem::{Place, Problem, Severity};
+use crate::fbc::read::Meta;
+use crate::fetch::{self, CatalogUrl, CatalogUrlError};
+use crate::ingest::{self, LoadOptions, Loaded, Reading, Source, SourceError, Spool};
+use crate::oci::Platform;
+use crate::unpack::Limits;
+
+/// What is logged beside the output.
+const LOG_FILTER: &str = "warn";
+/// The name of the file that standard input is.
+const STDIN: &str = "<stdin>";
+
+/// Where a catalog is, as it is typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// What almanac could follow.
+    Source(Source),
+    /// One file on standard input.
+    Stdin,
+    /// A catalog that is served over HTTP.
+    Server(CatalogUrl),
+}
+
+/// Why a text says nowhere.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InputError {
+    #[error(transparent)]
+    Url(#[from] CatalogUrlError),
+    #[error(
+        "{0}; a path may also be written with ./ before it, \
+         a served catalog as http://HOST:PORT/catalogs/NAME, standard input as -"
+    )]
+    Source(#[from] SourceError),
+}
+
+/// The arguments of every command that looks at a catalog.
+#[derive(Debug, clap::Args)]
+pub(super) struct InputArguments {
+    /// An image reference, `oci:FOLDER[:TAG]`, `file:PATH` (or a path that
+    /// begins with `/` or `.`), the URL of a catalog that an almanac serves
+    /// (`http://HOST:PORT/catalogs/NAME`), or `-` for standard input
+    // Read later: what clap refuses it repeats, and a URL may hold a password.
+    #[arg(value_name = "SOURCE")]
+    input: String,
+
+    /// Which image of a list is taken [default: linux/amd64]
+    #[arg(long, value_name = "OS/ARCH")]
+    platform: Option<Platform>,
+
+    #[command(flatten)]
+    registries: RegistrySettings,
+
+    #[command(flatten)]
+    log: LogSettings,
+}
+
+/// A catalog whose files are there.
+pub(super) struct Catalog {
+    pub(super) input: Input,
+    pub(super) loaded: Loaded,
+}
+
+impl InputArguments {
+    /// Starts the log and gets the files of the catalog.
+    pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
+        let input: Input = self.input.parse().map_err(Failure::usage)?;
+        let flags = Settings {
+            platform: self.platform,
+            registries: self.registries,
+            log: self.log,
+            ..Settings::default()
+        };
+        let settings = flags.over(environment.settings().map_err(Failure::usage)?);
+        let log = settings.log.resolve(LOG_FILTER).map_err(Failure::usage)?;
+        telemetry::start(&log, environment)?;
+        let options = LoadOptions {
+            platform: settings.platform.unwrap_or_default(),
+            registries: settings.registries.resolve(environment),
+            limits: Limits::default(),
+        };
+        let loaded = block_on(input.load(&options))?
+            .with_context(|| format!("{input} cannot be read"))
+            .map_err(Failure::unreadable)?;
+        Ok(Catalog { input, loaded })
+    }
+}
+
+impl Input {
+    async fn load(&self, options: &LoadOptions) -> anyhow::Result<Loaded> {
+        let mut spool = match self {
+            Self::Source(source) => return Ok(ingest::load(source, options).await?),
+            Self::Stdin => Spool::new(STDIN, &options.limits)?,
+            Self::Server(url) => Spool::new(url.all(), &options.limits)?,
+        };
+        if let Self::Server(url) = self {
+            let settings = fetch::Settings {
+                ca_files: options.registries.ca_files.clone(),
+                connect_timeout: options.registries.connect_timeout,
+                idle_timeout: options.registries.idle_timeout,
+                limit: options.limits.catalog_bytes,
+                ..fetch::Settings::default()
+            };
+            url.fetch(&settings, &mut spool).await?;
+        } else {
+            io::copy(&mut io::stdin().lock(), &mut spool)?;
+            if spool.length() == 0 {
+                return Err(anyhow!("there is nothing in it"));
+            }
+        }
+        Ok(spool.finish()?)
+    }
+
+    /// The file of a place as whoever typed the input would write it.
+    pub(super) fn path(&self, place: &Place) -> PathBuf {
+        match self {
+            Self::Source(Source::File(root)) if !root.is_dir() => root.clone(),
+            Self::Source(Source::File(root)) => {
+                root.strip_prefix("./").unwrap_or(root).join(&place.file)
+            }
+            _ => PathBuf::from(&place.file),
+        }
+    }
+}
+
+impl Catalog {
+    /// Reads the catalog for a command that shows what is in it. A catalog that
+    /// cannot be served is a failure, whose problems are printed to standard
+    /// error; of one with lesser problems a line there says how many.
+    pub(super) fn read(
+        &self,
+        sink: impl FnMut(u32, &Meta, &[u8]) -> io::Result<()>,
+    ) -> Result<Reading, Failure> {
+        let reading = self
+            .loaded
+            .read(sink)
+            .context("cannot write a temporary file")
+            .map_err(Failure::run)?;
+        let fatal: Vec<&Problem> = reading
+            .problems
+            .iter()
+            .filter(|problem| problem.severity == Severity::Fatal)
+            .collect();
+        if let Some(first) = fatal.first() {
+            for problem in &fatal {
+                output::note(&problem.to_string());
+            }
+            let what = match fatal.len() {
+                1 => first.code.to_string(),
+                many => format!("{many} fatal problems"),
+            };
+            return Err(Failure::unreadable(anyhow!(
+                "{} cannot be served: {what}",
+                self.input
+            )));
+        }
+        if !reading.graph.quarantined.is_empty() {
+            let names = reading.graph.quarantined.join(", ");
+            output::note(&format!(
+                "almanac: packages with errors: {names} (`almanac check` tells more)"
+            ));
+        }
+        Ok(reading)
+    }
+}
+
+impl FromStr for Input {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        if text == "-" {
+            return Ok(Self::Stdin);
+        }
+        if text.starts_with("http:") || text.starts_with("https:") {
+            return Ok(Self::Server(text.parse()?));
+        }
+        // No image reference begins like that.
+        if text.starts_with(['/', '.']) {
+            return Ok(Self::Source(Source::File(Path::new(text).to_owned())));
+        }
+        Ok(Self::Source(text.parse()?))
+    }
+}
+
+/// In one line, whatever stands in it.
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Source(source) => source.to_string(),
+            Self::Stdin => STDIN.to_owned(),
+            Self::Server(url) => url.to_string(),
+        };
+        Shown(&text).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_input_is_told_by_its_beginning() {
+        for (text, shown) in [
+            ("-", "<stdin>"),
+            ("http://a:1/catalogs/b", "http://a:1/catalogs/b"),
+            ("https://a/catalogs/b", "https://a/catalogs/b"),
+            ("./a", "file:./a"),
+            ("/a:b", "file:/a:b"),
+            ("file:a", "file:a"),
+            ("oci:a:b", "oci:a:b"),
+            ("quay.io/a/b:v1", "quay.io/a/b:v1"),
+        ] {
+            assert_eq!(text.parse::<Input>().unwrap().to_string(), shown);
+        }
+        for text in ["", "a", "http://a", "docker://quay.io/a", "ftp://a/b"] {
+            assert!(text.parse::<Input>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_shown_as_a_path_that_can_be_opened() {
+        let place = Place {
+            file: "etcd/catalog.yaml".into(),
+            document: 1,
+            line: 1,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let shown = |text: &str| text.parse::<Input>().unwrap().path(&place);
+        let root = folder.path().to_str().unwrap();
+        assert_eq!(shown(root), folder.path().join("etcd/catalog.yaml"));
+        let file = folder.path().join("catalog.yaml");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(shown(file.to_str().unwrap()), file);
+        assert_eq!(shown("quay.io/a/b"), Path::new("etcd/catalog.yaml"));
+    }
+}

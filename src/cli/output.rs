@@ -1,0 +1,86 @@
+//! How commands write: to standard output whole or until nobody reads, and
+//! never what would move a terminal's cursor.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+
+use anyhow::Context as _;
+
+use super::Failure;
+use crate::config::Environment;
+
+/// Writes to standard output. That nobody reads any more, as after `head`, is
+/// no failure.
+pub(super) fn print(
+    write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            // What is left in the buffer would be tried again at the end.
+            drop(out.into_parts());
+            Ok(())
+        }
+        printed => printed.context("cannot print").map_err(Failure::run),
+    }
+}
+
+/// Writes a line to standard error.
+pub(super) fn note(text: &str) {
+    // There is nobody left to tell that this failed.
+    let _ = writeln!(io::stderr(), "{}", Shown(text));
+}
+
+/// Whether standard output is to be coloured.
+pub(super) fn coloured(environment: &Environment) -> bool {
+    io::stdout().is_terminal() && environment.get("NO_COLOR").is_none()
+}
+
+/// A text from outside, in one line: what controls a terminal or turns the
+/// direction of writing is escaped.
+pub(super) struct Shown<'a>(pub(super) &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for sign in self.0.chars() {
+            let turns = matches!(
+                sign,
+                '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            );
+            if sign.is_control() || turns {
+                write!(f, "{}", sign.escape_default())?;
+            } else {
+                f.write_char(sign)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many of something.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    match (number, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_reaches_the_terminal() {
+        let text = "a\u{1b}[31m\n\tb\u{202e}c é \u{9b}";
+        let shown = r"a\u{1b}[31m\n\tb\u{202e}c é \u{9b}";
+        assert_eq!(Shown(text).to_string(), shown);
+    }
+
+    #[test]
+    fn numbers_have_their_nouns() {
+        assert_eq!(count(1, "entry"), "1 entry");
+        assert_eq!(count(0, "entry"), "0 entries");
+        assert_eq!(count(2, "package"), "2 packages");
+    }
+}

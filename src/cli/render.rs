@@ -1,0 +1,139 @@
+//! `almanac render`: prints a catalog in one form, whatever it comes in.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Seek as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use clap::ValueEnum;
+
+use super::input::InputArguments;
+use super::{Failure, near, output};
+use crate::config::Environment;
+use crate::fbc::read::Meta;
+use crate::fbc::yaml;
+
+/// Print a catalog in one form
+///
+/// Each blob comes out once, in catalog order (files by name, blobs as they
+/// stand in them), with sorted keys: the lines that `serve` answers with.
+/// Packages with errors are printed too. Nothing is printed when the catalog
+/// cannot be served at all.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    input: InputArguments,
+
+    /// What is printed
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Output,
+
+    /// Only the blobs of this package; may be given again
+    #[arg(long = "package", short, value_name = "PACKAGE")]
+    packages: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// A line of JSON for each blob
+    #[default]
+    Jsonl,
+    /// A YAML document for each blob
+    Yaml,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac render quay.io/operatorhubio/catalog:latest > catalog.jsonl
+  almanac render file:deploy/catalog --output yaml
+  almanac render oci:layout:v4.20 --package etcd --package kafka | jq .schema
+
+Environment:
+  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+
+Exit codes:
+  0  it is printed
+  1  it could not be printed, or there is no such package
+  2  the arguments cannot be used
+  3  the catalog could not be read, or cannot be served";
+
+/// Which blobs are wanted, and which names there are.
+struct Selection {
+    wanted: Vec<String>,
+    found: BTreeSet<String>,
+}
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let catalog = self.input.load(environment)?;
+        let mut selection = Selection {
+            wanted: self.packages,
+            found: BTreeSet::new(),
+        };
+        // Nothing is printed before the last blob was read: the catalog may
+        // turn out to be one that cannot be served.
+        let mut spool = tempfile::tempfile()
+            .map(BufWriter::new)
+            .context("cannot write a temporary file")
+            .map_err(Failure::run)?;
+        let mut document = Vec::new();
+        catalog.read(|_, meta, line| {
+            if !selection.takes(meta) {
+                return Ok(());
+            }
+            match self.output {
+                Output::Jsonl => spool.write_all(line),
+                Output::Yaml => {
+                    document.clear();
+                    document.extend_from_slice(b"---\n");
+                    yaml::from_json(line, &mut document);
+                    spool.write_all(&document)
+                }
+            }
+        })?;
+        selection.check()?;
+        let mut spool = rewound(spool)
+            .context("cannot read a temporary file")
+            .map_err(Failure::run)?;
+        output::print(|out| io::copy(&mut spool, out).map(drop))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Selection {
+    fn takes(&mut self, meta: &Meta) -> bool {
+        let package = match meta.schema.as_str() {
+            "olm.package" => &meta.name,
+            _ => &meta.package,
+        };
+        if self.wanted.is_empty() {
+            return true;
+        }
+        if !package.is_empty() && !self.found.contains(package) {
+            self.found.insert(package.clone());
+        }
+        self.wanted.contains(package)
+    }
+
+    /// Fails when a wanted package is not there.
+    fn check(&self) -> Result<(), Failure> {
+        for wanted in &self.wanted {
+            if !self.found.contains(wanted) {
+                let proposal = near::proposal(wanted, self.found.iter().map(String::as_str));
+                return Err(Failure::run(anyhow!(
+                    "there is no package {wanted:?}{proposal}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rewound(spool: BufWriter<File>) -> io::Result<File> {
+    let mut file = spool.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.rewind()?;
+    Ok(file)
+}

@@ -1,0 +1,315 @@
+//! Reading a catalog without following it: for commands that look at one and
+//! keep nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::Source;
+use super::error::{Cause, PassError, Stage};
+use super::files::{self, CatalogFiles, FilesError};
+use super::pull::Origin;
+use super::read::{self, Base};
+use crate::digest::{Digest, Hasher};
+use crate::fbc::blob::Blobs;
+use crate::fbc::graph::Graph;
+use crate::fbc::problem::{Place, Problem};
+use crate::fbc::read::Meta;
+use crate::map;
+use crate::oci::{self, Client, Layout, Platform};
+use crate::store::{Counts, Store};
+use crate::unpack::Limits;
+
+/// How to get at the catalog.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Which image of a multi-platform one.
+    pub platform: Platform,
+    /// How to speak to registries.
+    pub registries: oci::Settings,
+    /// What an image may hold.
+    pub limits: Limits,
+}
+
+/// The files of a catalog, ready to be read. They lie in no folder; when this
+/// is dropped, they are gone.
+pub struct Loaded {
+    digest: Digest,
+    files: CatalogFiles,
+}
+
+/// What a catalog holds.
+#[derive(Debug)]
+pub struct Reading {
+    /// What its blobs say.
+    pub blobs: Blobs,
+    /// Its packages that are in order.
+    pub graph: Graph,
+    /// What is wrong with it, files first, then packages by name.
+    pub problems: Vec<Problem>,
+    /// How much it holds.
+    pub counts: Counts,
+}
+
+/// Gets the files of a catalog from its source. What has to be written lies in
+/// a temporary folder meanwhile.
+pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, PassError> {
+    let folder = tempfile::tempdir().map_err(PassError::at(Stage::Pull))?;
+    let (digest, files) = match source {
+        Source::File(path) => files::of_folder(path, &options.limits, folder.path())
+            .map_err(PassError::at(Stage::Unpack))?,
+        Source::Layout {
+            folder: layout,
+            tag,
+        } => {
+            let layout = Layout::open(layout).map_err(PassError::at(Stage::Resolve))?;
+            let origin = Origin::Layout(layout);
+            image(&origin, tag.as_deref(), options, folder.path()).await?
+        }
+        Source::Image(reference) => {
+            let client = Client::new(&options.registries).map_err(PassError::at(Stage::Resolve))?;
+            let origin = Origin::Registry {
+                client: &client,
+                reference,
+            };
+            image(&origin, None, options, folder.path()).await?
+        }
+    };
+    Ok(Loaded { digest, files })
+}
+
+async fn image(
+    origin: &Origin<'_>,
+    tag: Option<&str>,
+    options: &LoadOptions,
+    folder: &Path,
+) -> Result<(Digest, CatalogFiles), PassError> {
+    let store = Store::open(folder)
+        .await
+        .map_err(PassError::at(Stage::Pull))?;
+    let digest = origin.resolve(tag).await?;
+    let pulled = origin
+        .pull(&store, &digest, &options.platform, &options.limits)
+        .await?;
+    let label = pulled
+        .folder
+        .ok_or(FilesError::NoLabel)
+        .map_err(PassError::at(Stage::Unpack))?;
+    let files = files::of_image(&pulled.layers, &label, &options.limits, folder)
+        .map_err(PassError::at(Stage::Unpack))?;
+    store.close().await;
+    Ok((digest, files))
+}
+
+impl Loaded {
+    /// The digest that the source is at.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// Reads the catalog. Each meta goes to `sink`, in catalog order, with its
+    /// canonical line, the line end included.
+    ///
+    /// # Errors
+    /// The first one of `sink`; what stands wrongly in the catalog is among
+    /// the problems.
+    pub fn read<E>(
+        &self,
+        mut sink: impl FnMut(u32, &Meta, &[u8]) -> Result<(), E>,
+    ) -> Result<Reading, E> {
+        let mut number = 0;
+        let catalog = read::read(&self.files, false, |done| {
+            let mut lines = &done.output.lines[..];
+            for meta in &done.output.metas {
+                let (line, rest) = lines.split_at(meta.length as usize);
+                lines = rest;
+                sink(number, meta, line)?;
+                number += 1;
+            }
+            Ok(Base::default())
+        })?;
+        Ok(Reading {
+            blobs: catalog.blobs,
+            graph: catalog.graph,
+            problems: catalog.problems,
+            counts: catalog.counts,
+        })
+    }
+
+    /// The lines at some places as they stand in the files, each cut to
+    /// `limit` bytes, by file and number.
+    pub fn lines<'a>(
+        &self,
+        places: impl IntoIterator<Item = &'a Place>,
+        limit: usize,
+    ) -> HashMap<(&'a str, u32), &[u8]> {
+        let mut wanted: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+        for place in places {
+            wanted.entry(&place.file).or_default().insert(place.line);
+        }
+        let mut found = HashMap::new();
+        for (path, content) in self.files.paths.iter().zip(&self.files.contents) {
+            let Some((file, numbers)) = wanted.remove_entry(path.as_str()) else {
+                continue;
+            };
+            let (mut number, mut rest) = (1, &content[..]);
+            for wanted in numbers {
+                while number < wanted
+                    && let Some(end) = memchr::memchr(b'\n', rest)
+                {
+                    rest = &rest[end + 1..];
+                    number += 1;
+                }
+                if number != wanted {
+                    break;
+                }
+                let start = &rest[..rest.len().min(limit)];
+                let end = memchr::memchr(b'\n', start).unwrap_or(start.len());
+                found.insert((file, wanted), &start[..end]);
+            }
+        }
+        found
+    }
+}
+
+/// A catalog of one file that can be read only once, such as standard input:
+/// what is written here becomes the file.
+pub struct Spool {
+    name: String,
+    out: BufWriter<File>,
+    hasher: Hasher,
+    length: u64,
+    limit: u64,
+}
+
+impl Spool {
+    /// A spool for a file of that name.
+    pub fn new(name: &str, limits: &Limits) -> Result<Self, PassError> {
+        let file = tempfile::tempfile().map_err(spooling)?;
+        Ok(Self {
+            name: name.to_owned(),
+            out: BufWriter::new(file),
+            hasher: Hasher::default(),
+            length: 0,
+            limit: limits.catalog_bytes,
+        })
+    }
+
+    /// How many bytes it holds.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The catalog. Its digest is that of the bytes.
+    pub fn finish(self) -> Result<Loaded, PassError> {
+        let file = self.out.into_inner();
+        let file = file.map_err(|error| spooling(error.into_error()))?;
+        let content = map::map_file(&file).map_err(spooling)?;
+        Ok(Loaded {
+            digest: self.hasher.finish(),
+            files: CatalogFiles {
+                paths: vec![self.name],
+                contents: vec![content],
+            },
+        })
+    }
+}
+
+/// Fails when the file becomes larger than the limits allow.
+impl Write for Spool {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.length.saturating_add(bytes.len() as u64) > self.limit {
+            return Err(io::Error::other(FilesError::Limit {
+                what: "the size of the file, in bytes,",
+                path: self.name.clone(),
+                limit: self.limit,
+            }));
+        }
+        let written = self.out.write(bytes)?;
+        self.length += written as u64;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn spooling(source: io::Error) -> PassError {
+    let path = tempfile::env::temp_dir();
+    PassError::at::<Cause>(Stage::Pull)(FilesError::Spool { path, source }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn spooled(content: &[u8]) -> Loaded {
+        let mut spool = Spool::new("<stdin>", &Limits::default()).unwrap();
+        spool.write_all(content).unwrap();
+        assert_eq!(spool.length(), content.len() as u64);
+        spool.finish().unwrap()
+    }
+
+    #[test]
+    fn a_spooled_file_is_read_like_any_other() {
+        let loaded = spooled(b"schema: a\nname: x\n---\nname: b\n---\nschema: c\n");
+        let mut seen = Vec::new();
+        let reading = loaded
+            .read(|number, meta, line| {
+                let line = String::from_utf8(line.to_vec()).unwrap();
+                seen.push((number, meta.schema.clone(), line));
+                Ok::<_, Infallible>(())
+            })
+            .unwrap();
+        assert_eq!(
+            seen,
+            [
+                (0, "a".into(), "{\"name\":\"x\",\"schema\":\"a\"}\n".into()),
+                (1, "c".into(), "{\"schema\":\"c\"}\n".into()),
+            ]
+        );
+        assert_eq!(reading.counts.metas, 2);
+        let place = reading.problems[0].place.as_ref().unwrap();
+        assert_eq!(place.to_string(), "<stdin>:4 (document 2)");
+    }
+
+    #[test]
+    fn a_file_that_grows_too_large_is_refused() {
+        let limits = Limits::for_testing();
+        let mut spool = Spool::new("<stdin>", &limits).unwrap();
+        let error = io::copy(&mut io::repeat(b'a'), &mut spool).unwrap_err();
+        let limit = limits.catalog_bytes.to_string();
+        assert!(error.to_string().contains(&limit), "{error}");
+        assert!(spool.length() <= limits.catalog_bytes);
+    }
+
+    #[test]
+    fn lines_are_found_by_their_number() {
+        let loaded = spooled(b"one\r\n\nthree and more\nfour");
+        let place = |file: &str, line| Place {
+            file: file.into(),
+            document: 1,
+            line,
+        };
+        let places = [
+            place("<stdin>", 4),
+            place("<stdin>", 1),
+            place("<stdin>", 3),
+            place("<stdin>", 2),
+            place("<stdin>", 9),
+            place("elsewhere", 1),
+        ];
+        let lines = loaded.lines(&places, 5);
+        let line = |number| lines.get(&("<stdin>", number)).copied();
+        assert_eq!(line(1), Some(&b"one\r"[..]));
+        assert_eq!(line(2), Some(&b""[..]));
+        assert_eq!(line(3), Some(&b"three"[..]));
+        assert_eq!(line(4), Some(&b"four"[..]));
+        assert_eq!(lines.len(), 4);
+    }
+}

@@ -5,8 +5,10 @@
     reason = "a failure in a test, or in a helper of one, is the message"
 )]
 
+mod admin;
 mod architecture;
 mod bad_input;
+mod check;
 mod commands;
 mod config;
 mod conformance;
@@ -16,6 +18,7 @@ mod draining;
 mod failures;
 mod follow;
 mod grpc;
+mod http;
 mod oci;
 mod proto;
 mod real_registry;

@@ -53,12 +53,11 @@ impl Checked {
     /// The problems, or why there are none, a line each.
     fn shown(&self) -> String {
         match &self.result {
-            Ok(problems) => problems
-                .iter()
-                .map(|problem| format!("  {problem}"))
-                .collect::<Vec<_>>()
-                .join("\n"),
-            Err(error) => format!("  {error}\n"),
+            Ok(problems) => {
+                let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                lines.join("\n")
+            }
+            Err(error) => error.clone(),
         }
     }
 }

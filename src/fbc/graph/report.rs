@@ -28,8 +28,8 @@ pub(super) enum About<'a> {
     Channel(&'a str),
     /// An entry (named second) of a channel of it.
     Entry(&'a str, &'a str),
-    /// A bundle of it.
-    Bundle(&'a str),
+    /// A bundle (named second) of it, with a channel that it is in, or nothing.
+    Bundle(&'a str, &'a str),
     /// Its deprecations.
     Deprecations,
 }
@@ -229,9 +229,14 @@ impl<'a> Report<'a> {
                 let channel = named("channel", channel);
                 format!("{within}{channel}: {}", named("entry", entry))
             }
-            About::Bundle(bundle) => {
+            About::Bundle(channel, bundle) => {
+                subject.channel = clip(channel, MAX_NAME);
                 subject.bundle = clip(bundle, MAX_NAME);
-                format!("{within}{}", named("bundle", bundle))
+                let channel = match channel {
+                    "" => String::new(),
+                    channel => format!("{}: ", named("channel", channel)),
+                };
+                format!("{within}{channel}{}", named("bundle", bundle))
             }
             About::Deprecations => {
                 "olm.deprecations".clone_into(&mut subject.schema);
@@ -262,6 +267,11 @@ pub(super) fn list(names: &[&str]) -> String {
 /// Names in quotes with arrows between, the first of them when they are many.
 pub(super) fn chain(names: &[&str]) -> String {
     joined(names, " -> ")
+}
+
+/// How many more of something there are.
+pub(super) fn more(count: usize, noun: &str) -> String {
+    format!("{count} more {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn joined(names: &[&str], between: &str) -> String {

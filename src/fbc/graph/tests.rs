@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fbc::blob::{
-    BundleBlob, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, PackageBlob,
+    BundleBlob, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, Located,
+    PackageBlob,
 };
 use crate::fbc::problem::Severity;
 
@@ -306,15 +307,80 @@ fn blobs_of_an_unknown_package_are_an_error_of_that_package() {
     assert_eq!(problems[0].code, Code::PackageUnknown);
     assert_eq!(problems[0].severity, Severity::Error);
     assert_eq!(problems[0].subject.package, "bar");
+    assert_eq!(problems[0].subject.channel, "x");
     assert_eq!(
         problems[0].place.as_ref().map(|place| place.document),
-        Some(8)
+        Some(10)
     );
     assert_eq!(
         problems[0].message,
-        "package \"bar\" has no olm.package blob, but is named by 1 channel, 2 bundles, 1 \
-         olm.deprecations blob; add the blob or correct their \"package\""
+        "package \"bar\": channel \"x\" and 3 more blobs name a package that has no olm.package \
+         blob; add the blob or correct their \"package\""
     );
+}
+
+#[test]
+fn the_first_blob_of_an_unknown_package_is_named() {
+    let unknown = |fill: &dyn Fn(&mut Blobs)| {
+        let mut blobs = Blobs::default();
+        fill(&mut blobs);
+        let (_, problems) = build(&blobs, &files());
+        let [problem] = problems.as_slice() else {
+            panic!("{problems:#?}");
+        };
+        assert_eq!(problem.code, Code::PackageUnknown);
+        assert!(problem.place.is_some());
+        (problem.subject.clone(), problem.message.clone())
+    };
+    let (subject, message) = unknown(&|blobs| {
+        blobs.bundles.push(at(bundle("bar", "bar.v1", "1.0.0"), 1));
+    });
+    assert_eq!(subject.bundle, "bar.v1");
+    assert_eq!(subject.channel, "");
+    assert_eq!(
+        message,
+        "package \"bar\": bundle \"bar.v1\" names a package that has no olm.package blob; add the \
+         blob or correct its \"package\""
+    );
+    let (subject, message) = unknown(&|blobs| {
+        let blob = deprecations("bar", &["olm.package - m"]);
+        blobs.deprecations.push(at(blob, 1));
+    });
+    assert_eq!(subject.schema, "olm.deprecations");
+    assert_eq!(
+        message,
+        "package \"bar\": the deprecations name a package that has no olm.package blob; add the \
+         blob or correct their \"package\""
+    );
+    let (subject, message) = unknown(&|blobs| {
+        blobs.bundles.push(at(bundle("bar", "b", "1.0.0"), 1));
+        blobs.channels.push(at(channel("bar", "x", &["b"]), 2));
+    });
+    assert_eq!(subject.channel, "x");
+    assert!(message.contains("channel \"x\" and 1 more blob name a package"));
+}
+
+#[test]
+fn a_bundle_is_told_of_once_with_the_first_channel_it_is_in() {
+    let mut blobs = foo(&["b replaces a", "a"]);
+    blobs.channels.push(at(channel("foo", "zeta", &["a"]), 8));
+    blobs.channels.push(at(channel("foo", "alpha", &["b"]), 9));
+    for located in &mut blobs.bundles {
+        located.blob.has_image = false;
+    }
+    let image = Code::BundleImageMissing;
+    let problems = refused(&blobs, &[image, image]);
+    for (problem, channel, bundle) in [(&problems[0], "alpha", "b"), (&problems[1], "beta", "a")] {
+        assert_eq!(problem.subject.channel, channel);
+        assert_eq!(problem.subject.bundle, bundle);
+        assert_eq!(
+            problem.message,
+            format!(
+                "package \"foo\": channel {channel:?}: bundle {bundle:?} has neither an image nor \
+                 objects; set its \"image\""
+            )
+        );
+    }
 }
 
 #[test]
@@ -353,7 +419,7 @@ fn the_defects_of_a_blob_become_problems_of_its_package() {
     let problems = refused(&blobs, &[Code::VersionInvalid]);
     assert_eq!(
         problems[0].message,
-        "package \"foo\": bundle \"a\" has no version"
+        "package \"foo\": channel \"beta\": bundle \"a\" has no version"
     );
     assert_eq!(problems[0].subject.bundle, "a");
     assert_eq!(problems[0].place.as_ref().map(|place| place.line), Some(21));
@@ -540,8 +606,8 @@ fn a_release_is_in_the_name_of_its_bundle() {
     refused_with(
         &blobs,
         Code::ReleaseNameMismatch,
-        "package \"foo\": bundle \"foo-v0.0.0-2\" does not have the name that its version and \
-         release ask for; name it \"foo-v0.0.0-3\"",
+        "package \"foo\": channel \"beta\": bundle \"foo-v0.0.0-2\" does not have the name that its \
+         version and release ask for; name it \"foo-v0.0.0-3\"",
     );
 }
 

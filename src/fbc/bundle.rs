@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::blob::{BundleBlob, Defect, Gvk};
@@ -17,7 +18,7 @@ use super::message::{self, BundleMessage, Common, Manifests, OBJECT, Span};
 use super::object::Object;
 use super::problem::Code;
 use super::semver::Version;
-use super::typed::{Text, nullable, object};
+use super::typed::{Text, fields, object};
 use super::{pullspec, yaml};
 
 /// Reads the blob and appends the parts of its message to `messages`. `lines`
@@ -76,6 +77,7 @@ pub(super) fn read(
         },
     );
     let common = Span::since(messages, start);
+    let mut crashes_packageserver = false;
     let manifests = if known.objects.is_empty() {
         match &known.csv_metadata[..] {
             [metadata] => {
@@ -96,7 +98,9 @@ pub(super) fn read(
             _ => Manifests::None,
         }
     } else {
-        put_objects(messages, &known.objects)
+        let (manifests, crashes) = put_objects(messages, &known.objects);
+        crashes_packageserver = crashes;
+        manifests
     };
 
     BundleBlob {
@@ -106,6 +110,8 @@ pub(super) fn read(
         release: release.to_owned(),
         has_image: !image.is_empty(),
         has_objects: !known.objects.is_empty(),
+        has_csv_metadata: !known.csv_metadata.is_empty(),
+        crashes_packageserver,
         provides: known.provides,
         message: BundleMessage { common, manifests },
         defects,
@@ -119,14 +125,13 @@ const PACKAGE_REQUIRED_TYPE: &str = "olm.package.required";
 const GVK_TYPE: &str = "olm.gvk";
 const GVK_REQUIRED_TYPE: &str = "olm.gvk.required";
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct Property<'a> {
-    #[serde(borrow, rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     value: Option<&'a RawValue>,
 }
+
+fields!(Property<'a> { kind = "type", value = "value" });
 
 impl<'a> Property<'a> {
     /// The value as canonical JSON text.
@@ -135,36 +140,42 @@ impl<'a> Property<'a> {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
 struct PackageProperty<'a> {
-    #[serde(borrow)]
     package_name: Text<'a>,
-    #[serde(borrow)]
     version: Text<'a>,
-    #[serde(borrow)]
     release: Text<'a>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+fields!(PackageProperty<'a> {
+    package_name = "packageName",
+    version = "version",
+    release = "release",
+});
+
+#[derive(Default)]
 struct PackageRequired<'a> {
-    #[serde(borrow)]
     package_name: Text<'a>,
-    #[serde(borrow)]
     version_range: Text<'a>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+fields!(PackageRequired<'a> {
+    package_name = "packageName",
+    version_range = "versionRange",
+});
+
+#[derive(Default)]
 struct GvkProperty {
-    #[serde(deserialize_with = "nullable")]
     group: String,
-    #[serde(deserialize_with = "nullable")]
     version: String,
-    #[serde(deserialize_with = "nullable")]
     kind: String,
 }
+
+fields!(GvkProperty {
+    group = "group",
+    version = "version",
+    kind = "kind",
+});
 
 impl From<GvkProperty> for Gvk {
     fn from(property: GvkProperty) -> Self {
@@ -181,22 +192,21 @@ impl From<GvkProperty> for Gvk {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct BundleObject<'a> {
-    #[serde(borrow)]
     data: Text<'a>,
-    #[serde(borrow, rename = "ref")]
     reference: Text<'a>,
 }
 
+fields!(BundleObject<'a> { data = "data", reference = "ref" });
+
 /// A related image.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct RelatedImage<'a> {
-    #[serde(borrow)]
     image: Text<'a>,
 }
+
+fields!(RelatedImage<'a> { image = "image" });
 
 /// The properties that mean something to the message.
 #[derive(Default)]
@@ -333,26 +343,51 @@ fn decode_object(value: &BundleObject<'_>) -> Result<Vec<u8>, String> {
     Ok(json)
 }
 
-/// Appends the objects as fields of the message.
-fn put_objects(messages: &mut Vec<u8>, objects: &[Vec<u8>]) -> Manifests {
+/// Appends the objects as fields of the message, and tells whether the
+/// `ClusterServiceVersion` among them crashes packageserver.
+fn put_objects(messages: &mut Vec<u8>, objects: &[Vec<u8>]) -> (Manifests, bool) {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Kind<'a> {
+    struct Head<'a> {
         #[serde(borrow)]
         kind: Text<'a>,
+        #[serde(borrow)]
+        spec: Option<&'a RawValue>,
     }
     let start = messages.len();
     let mut csv = None;
+    let mut crashes = false;
     for object in objects {
         message::put_field(messages, OBJECT, object);
-        let is_csv = serde_json::from_slice::<Kind<'_>>(object)
-            .is_ok_and(|object| object.kind.0 == "ClusterServiceVersion");
-        if is_csv && csv.is_none() {
+        let head = serde_json::from_slice::<Head<'_>>(object).unwrap_or_default();
+        if head.kind.0 == "ClusterServiceVersion" && csv.is_none() {
             csv = Some(Span::since(messages, messages.len() - object.len()));
+            crashes = head.spec.is_some_and(crashes_packageserver);
         }
     }
-    Manifests::Objects {
-        objects: Span::since(messages, start),
-        csv,
+    let objects = Span::since(messages, start);
+    (Manifests::Objects { objects, csv }, crashes)
+}
+
+/// Whether packageserver crashes on a `ClusterServiceVersion` with this spec:
+/// it adds the related images to a map that it only makes for deployments.
+fn crashes_packageserver(spec: &RawValue) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        install: Option<Install<'a>>,
+        related_images: Option<Vec<IgnoredAny>>,
     }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Install<'a> {
+        #[serde(borrow)]
+        strategy: Text<'a>,
+    }
+    // What is not of these types is refused before it comes to that.
+    let spec: Spec<'_> = serde_json::from_str(spec.get()).unwrap_or_default();
+    let strategy = spec.install.unwrap_or_default().strategy;
+    let has_images = spec.related_images.is_some_and(|images| !images.is_empty());
+    has_images && strategy.0 != "deployment"
 }

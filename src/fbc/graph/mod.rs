@@ -10,6 +10,7 @@
 mod bundle;
 mod channel;
 mod deprecation;
+mod manifests;
 mod package;
 mod report;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 pub use report::{MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE};
+pub(crate) use report::{more, quoted, shown};
 
 use super::blob::Blobs;
 use super::problem::{Code, Problem};
@@ -235,7 +237,7 @@ impl Group<'_> {
             _ => format!(
                 "and {} name a package that has no olm.package blob; add the blob or correct \
                  their \"package\"",
-                report::more(count - 1, "blob")
+                more(count - 1, "blob")
             ),
         };
         report.error_at(Code::PackageUnknown, about, place, &text);

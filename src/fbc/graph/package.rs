@@ -7,7 +7,7 @@ use super::super::blob::Blobs;
 use super::super::problem::Code;
 use super::bundle::Places;
 use super::report::{About, Report, quoted};
-use super::{Channel, Entry, Group, Package, bundle, channel, deprecation};
+use super::{Channel, Entry, Group, Package, bundle, channel, deprecation, manifests};
 
 /// The longest DNS label, in bytes.
 const MAX_LABEL: usize = 63;
@@ -62,6 +62,14 @@ pub(super) fn check(
         );
     }
     bundle::check(blobs, group, places, report);
+    let mut tops: Vec<(&str, usize)> = (names.channels.iter())
+        .filter_map(|(channel, index)| {
+            let head = &blobs.channels[*index].blob.entries[(*heads.get(index)?)?];
+            Some((*channel, *names.bundles.get(head.name.as_str())?))
+        })
+        .collect();
+    tops.sort_unstable();
+    manifests::check(blobs, group, located, &tops, places, report);
     let deprecations = deprecation::check(blobs, group, &names, report);
     if report.failed() {
         return None;

@@ -205,7 +205,7 @@ impl<'a> Report<'a> {
         text: &str,
     ) -> Problem {
         let mut subject = Subject {
-            package: clip(self.package, MAX_NAME),
+            package: shown(self.package),
             ..Subject::default()
         };
         let within = if self.package.is_empty() {
@@ -220,18 +220,18 @@ impl<'a> Report<'a> {
             }
             About::Package => format!("package {}", quoted(self.package)),
             About::Channel(channel) => {
-                subject.channel = clip(channel, MAX_NAME);
+                subject.channel = shown(channel);
                 format!("{within}{}", named("channel", channel))
             }
             About::Entry(channel, entry) => {
-                subject.channel = clip(channel, MAX_NAME);
-                subject.bundle = clip(entry, MAX_NAME);
+                subject.channel = shown(channel);
+                subject.bundle = shown(entry);
                 let channel = named("channel", channel);
                 format!("{within}{channel}: {}", named("entry", entry))
             }
             About::Bundle(channel, bundle) => {
-                subject.channel = clip(channel, MAX_NAME);
-                subject.bundle = clip(bundle, MAX_NAME);
+                subject.channel = shown(channel);
+                subject.bundle = shown(bundle);
                 let channel = match channel {
                     "" => String::new(),
                     channel => format!("{}: ", named("channel", channel)),
@@ -254,9 +254,14 @@ impl<'a> Report<'a> {
     }
 }
 
+/// A name, cut when it is too long for a subject.
+pub(crate) fn shown(name: &str) -> String {
+    clip(name, MAX_NAME)
+}
+
 /// A name in quotes, short enough for a sentence.
-pub(super) fn quoted(name: &str) -> String {
-    format!("{:?}", clip(name, MAX_NAME))
+pub(crate) fn quoted(name: &str) -> String {
+    format!("{:?}", shown(name))
 }
 
 /// Names in quotes with commas between, the first of them when they are many.
@@ -270,7 +275,7 @@ pub(super) fn chain(names: &[&str]) -> String {
 }
 
 /// How many more of something there are.
-pub(super) fn more(count: usize, noun: &str) -> String {
+pub(crate) fn more(count: usize, noun: &str) -> String {
     format!("{count} more {noun}{}", if count == 1 { "" } else { "s" })
 }
 

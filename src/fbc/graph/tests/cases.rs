@@ -124,7 +124,8 @@ fn read(documents: &[Value]) -> Blobs {
             Some("olm.channel") => {
                 let mut blob = channel(&package, &name, &[]);
                 let entries = document["entries"].clone();
-                blob.entries = serde_json::from_value(entries).unwrap();
+                let entries: Option<Vec<EntryBlob>> = serde_json::from_value(entries).unwrap();
+                blob.entries = entries.unwrap_or_default();
                 blobs.channels.push(at(blob, meta));
             }
             Some("olm.bundle") => {
@@ -174,7 +175,8 @@ fn the_graphs_of_the_cases_are_judged_as_opm_judges_them() {
             None => continue,
         };
         judged += 1;
-        let (_, problems) = build(&read(&documents), &files());
+        let (_, mut problems) = build(&read(&documents), &files());
+        problems.retain(|problem| problem.severity > Severity::Warning);
         let found: Vec<Code> = problems.iter().map(|problem| problem.code).collect();
         assert_eq!(found, codes, "{case}: {problems:#?}");
         assert_eq!(accepted, codes.is_empty(), "{case}");

@@ -18,7 +18,9 @@
     reason = "a measuring program, not a library"
 )]
 
-use std::fmt::Write as _;
+#[path = "made_up.rs"]
+mod made_up;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -33,7 +35,6 @@ use almanac::proto;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use serde_json::{Value, json};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -185,7 +186,7 @@ fn layer(folder: Option<&Path>) -> Layer {
         Some(folder) => archive.append_dir_all("configs", folder).unwrap(),
         None => {
             for package in 0..300 {
-                let content = made_up(package);
+                let content = made_up::package(package);
                 let mut header = tar::Header::new_gnu();
                 header.set_size(content.len() as u64);
                 header.set_mode(0o644);
@@ -203,67 +204,6 @@ fn layer(folder: Option<&Path>) -> Layer {
         unpacked: unpacked.unwrap(),
         compressed,
     }
-}
-
-/// A package of 25 bundles with texts as long as real ones.
-fn made_up(package: u32) -> String {
-    const BUNDLES: u32 = 25;
-    let name = format!("made-up-{package:03}");
-    let bundle = |version: u32| format!("{name}.v1.{version}.0");
-    // Words that repeat, but not too evenly, from a small generator.
-    let mut state = u64::from(package) + 1;
-    let mut text = |length: usize| {
-        let mut text = String::with_capacity(length + 12);
-        while text.len() < length {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            write!(text, "word{} ", (state >> 33) % 4000).unwrap();
-        }
-        text
-    };
-    let entries: Vec<Value> = (0..BUNDLES)
-        .map(|version| match version {
-            0 => json!({"name": bundle(0)}),
-            _ => json!({"name": bundle(version), "replaces": bundle(version - 1)}),
-        })
-        .collect();
-    let mut blobs = vec![
-        json!({"schema": "olm.package", "name": name, "defaultChannel": "stable"}),
-        json!({"schema": "olm.channel", "package": name, "name": "stable", "entries": entries}),
-    ];
-    for version in 0..BUNDLES {
-        let group = format!("{name}.example.com");
-        let image = format!("registry.example.com/made-up/{name}");
-        let api = json!({
-            "name": format!("things.{group}"), "kind": "Thing", "version": "v1",
-            "description": text(3000),
-        });
-        let metadata = json!({
-            "annotations": {"alm-examples": text(9000)},
-            "crdDescriptions": {"owned": [api]},
-            "description": text(4000),
-            "displayName": name,
-            "installModes": [{"type": "AllNamespaces", "supported": true}],
-            "provider": {"name": "made up"},
-        });
-        blobs.push(json!({
-            "schema": "olm.bundle",
-            "name": bundle(version),
-            "package": name,
-            "image": format!("{image}-bundle:v1.{version}.0"),
-            "properties": [
-                {"type": "olm.package", "value": {"packageName": name, "version": format!("1.{version}.0")}},
-                {"type": "olm.gvk", "value": {"group": group, "kind": "Thing", "version": "v1"}},
-                {"type": "olm.csv.metadata", "value": metadata},
-            ],
-            "relatedImages": [{"name": "operator", "image": format!("{image}:v1.{version}.0")}],
-        }));
-    }
-    blobs.iter().fold(String::new(), |mut out, blob| {
-        writeln!(out, "{blob}").unwrap();
-        out
-    })
 }
 
 /// The smallest registry that a pull works against.

@@ -90,10 +90,8 @@ fn get(address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
     let end = Instant::now() + PATIENCE;
     let mut connection = TcpStream::connect_timeout(&address, PATIENCE)?;
     connection.set_write_timeout(Some(PATIENCE))?;
-    write!(
-        connection,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )?;
+    let question = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    connection.write_all(question.as_bytes())?;
     let mut answer = vec![0; MAX_ANSWER];
     let mut length = 0;
     while length < answer.len() {

@@ -13,12 +13,13 @@ use serde_json::value::RawValue;
 
 use super::blob::{BundleBlob, Defect, Gvk};
 use super::csv::{self, Line};
-use super::json::{Canonicaliser, valid_utf8};
+use super::json::{Canonicaliser, unescape, valid_utf8};
 use super::message::{self, BundleMessage, Common, Manifests, OBJECT, Span};
 use super::object::Object;
 use super::problem::Code;
 use super::semver::Version;
 use super::typed::{Text, fields, object};
+use super::walk::Walk;
 use super::{pullspec, yaml};
 
 /// Reads the blob and appends the parts of its message to `messages`. `lines`
@@ -30,26 +31,15 @@ pub(super) fn read(
     package: &str,
     messages: &mut Vec<u8>,
 ) -> BundleBlob {
-    let mut scratch = Vec::new();
     let mut defects = Vec::new();
     let image: Text<'_> = blob.field("image", &mut defects);
     let related_images: Vec<RelatedImage<'_>> = blob.list("relatedImages", &mut defects);
-    let properties: Vec<Property<'_>> = blob.list("properties", &mut defects);
     check_images(&image, &related_images, &mut defects);
 
-    let mut known = Known::default();
-    for (number, property) in properties.iter().enumerate() {
-        if let Err(error) = known.take(property, &mut scratch) {
-            let Defect { code, message } = error;
-            defects.push(Defect {
-                code,
-                message: format!(
-                    "has property {number} of type {:?} with an invalid value: {message}",
-                    property.kind.0
-                ),
-            });
-        }
-    }
+    let (properties, known) = match blob.get("properties") {
+        Some(properties) => read_properties(properties, &mut defects),
+        None => <_>::default(),
+    };
     known.check_package(package, &mut defects);
     let (version, release) = known
         .packages
@@ -60,8 +50,8 @@ pub(super) fn read(
     let start = messages.len();
     let visible: Vec<(&str, &str)> = properties
         .iter()
-        .filter(|property| !matches!(&*property.kind.0, OBJECT_TYPE | CSV_METADATA_TYPE))
-        .map(|property| (&*property.kind.0, property.json()))
+        .filter(|property| !matches!(&*property.kind, OBJECT_TYPE | CSV_METADATA_TYPE))
+        .map(|property| (&*property.kind, property.json()))
         .collect();
     message::put_common(
         messages,
@@ -85,10 +75,9 @@ pub(super) fn read(
                     &Line { lines },
                     name,
                     version,
-                    *metadata,
+                    metadata,
                     blob.get("relatedImages"),
                     messages,
-                    &mut scratch,
                 );
                 Manifests::Made {
                     parts: made.parts.into(),
@@ -125,19 +114,95 @@ const PACKAGE_REQUIRED_TYPE: &str = "olm.package.required";
 const GVK_TYPE: &str = "olm.gvk";
 const GVK_REQUIRED_TYPE: &str = "olm.gvk.required";
 
-#[derive(Default)]
+/// A property as it stands in the blob.
 struct Property<'a> {
-    kind: Text<'a>,
-    value: Option<&'a RawValue>,
+    kind: Cow<'a, str>,
+    /// Canonical JSON.
+    value: &'a [u8],
 }
 
-fields!(Property<'a> { kind = "type", value = "value" });
-
 impl<'a> Property<'a> {
-    /// The value as canonical JSON text.
     fn json(&self) -> &'a str {
-        self.value.map_or("null", RawValue::get)
+        std::str::from_utf8(self.value).unwrap_or("null")
     }
+}
+
+/// Reads the list of properties, and what those mean that mean something. The
+/// large ones are gone through only once: a property's keys are sorted, so its
+/// type is known when its value comes.
+fn read_properties<'a>(
+    json: &'a [u8],
+    defects: &mut Vec<Defect>,
+) -> (Vec<Property<'a>>, Known<'a>) {
+    let mut properties: Vec<Property<'a>> = Vec::new();
+    let mut known = Known::default();
+    let mut walk = Walk::new(json);
+    let malformed = |message: &str| Defect {
+        code: Code::BlobMalformed,
+        message: format!("has malformed \"properties\": {message}"),
+    };
+    match walk.peek() {
+        Some(b'[') => walk.step(),
+        Some(b'n') => return (properties, known),
+        _ => {
+            defects.push(malformed("they must be a list"));
+            return (properties, known);
+        }
+    }
+    while walk.next_element() {
+        let mut property = Property {
+            kind: Cow::Borrowed(""),
+            value: b"null",
+        };
+        let mut checked = None;
+        match walk.peek() {
+            Some(b'{') => walk.step(),
+            Some(b'n') => {
+                walk.skip();
+                properties.push(property);
+                continue;
+            }
+            _ => {
+                defects.push(malformed("each must be an object"));
+                walk.skip();
+                continue;
+            }
+        }
+        while let Some(key) = walk.next_key() {
+            // As the peers find them: whatever their case.
+            if key.eq_ignore_ascii_case(b"\"type\"") {
+                match walk.skip() {
+                    [b'"', kind @ .., b'"'] => property.kind = unescape(kind),
+                    b"null" => {}
+                    _ => defects.push(malformed("a type must be a string")),
+                }
+            } else if !key.eq_ignore_ascii_case(b"\"value\"") {
+                walk.skip();
+            } else if property.kind == CSV_METADATA_TYPE {
+                let start = walk;
+                let metadata = csv::check(&mut walk);
+                if metadata.is_err() {
+                    walk = start;
+                    walk.skip();
+                }
+                property.value = walk.since(start.position());
+                checked = Some(metadata);
+            } else {
+                property.value = walk.skip();
+            }
+        }
+        if let Err(Defect { code, message }) = known.take(&property, checked) {
+            let (number, kind) = (properties.len(), &property.kind);
+            defects.push(Defect {
+                code,
+                message: format!(
+                    "has property {number} of type {kind:?} with an invalid value: {message}"
+                ),
+            });
+        }
+        properties.push(property);
+    }
+    (properties, known)
 }
 
 #[derive(Default)]
@@ -221,25 +286,32 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn take(&mut self, property: &Property<'a>, scratch: &mut Vec<u8>) -> Result<(), Defect> {
-        let json = property.json();
+    /// Takes a property in; `checked` is what was found of `olm.csv.metadata`.
+    fn take(
+        &mut self,
+        property: &Property<'a>,
+        checked: Option<Result<csv::Metadata<'a>, String>>,
+    ) -> Result<(), Defect> {
         let invalid = |message| Defect {
             code: Code::PropertyInvalid,
             message,
         };
-        match &*property.kind.0 {
-            PACKAGE_TYPE => self.packages.push(object(json).map_err(invalid)?),
+        match &*property.kind {
+            PACKAGE_TYPE => self
+                .packages
+                .push(object(property.json()).map_err(invalid)?),
             GVK_TYPE => {
-                let gvk: GvkProperty = object(json).map_err(invalid)?;
+                let gvk: GvkProperty = object(property.json()).map_err(invalid)?;
                 self.provides.push(gvk.into());
             }
             GVK_REQUIRED_TYPE => {
-                let gvk: GvkProperty = object(json).map_err(invalid)?;
+                let gvk: GvkProperty = object(property.json()).map_err(invalid)?;
                 self.requires.push(gvk.into());
-                self.dependencies.push((GVK_TYPE, Cow::Borrowed(json)));
+                self.dependencies
+                    .push((GVK_TYPE, Cow::Borrowed(property.json())));
             }
             PACKAGE_REQUIRED_TYPE => {
-                let required: PackageRequired<'_> = object(json).map_err(invalid)?;
+                let required: PackageRequired<'_> = object(property.json()).map_err(invalid)?;
                 let mut value = b"{\"packageName\":".to_vec();
                 super::text::write_string(&mut value, &required.package_name.0);
                 value.extend_from_slice(b",\"version\":");
@@ -249,11 +321,12 @@ impl<'a> Known<'a> {
                 self.dependencies.push((PACKAGE_TYPE, Cow::Owned(value)));
             }
             CSV_METADATA_TYPE => {
-                let metadata = csv::check(json.as_bytes(), scratch).map_err(invalid)?;
-                self.csv_metadata.push(metadata);
+                let check = || csv::check(&mut Walk::new(property.value));
+                let metadata = checked.unwrap_or_else(check);
+                self.csv_metadata.push(metadata.map_err(invalid)?);
             }
             OBJECT_TYPE => {
-                let value: BundleObject<'_> = object(json).map_err(invalid)?;
+                let value: BundleObject<'_> = object(property.json()).map_err(invalid)?;
                 let decoded = decode_object(&value).map_err(|message| Defect {
                     code: Code::BundleObjectInvalid,
                     message,

@@ -7,9 +7,10 @@
 //! empty: OLM's packageserver crashes on related images without one.
 
 use super::message::{Part, Span};
-use super::shape::{self, Field, Shape};
+use super::shape::{self, Checked, Field, Shape};
 use super::text::write_string;
 use super::typed::{Text, fields};
+use super::walk::Walk;
 
 /// A made text, but for the end that the package brings (see [`put_end`]).
 #[derive(Debug)]
@@ -81,53 +82,68 @@ impl Line<'_> {
     }
 }
 
-/// An `olm.csv.metadata` value that has the right type.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Metadata<'a> {
-    json: &'a [u8],
-    /// Whether it reads the same after Go's typed round trip, as nearly all do.
-    same: bool,
+/// An `olm.csv.metadata` value that has the right type: its known fields.
+#[derive(Debug, Default)]
+pub(super) struct Metadata<'a>(Vec<Member<'a>>);
+
+#[derive(Debug)]
+struct Member<'a> {
+    field: &'static Field,
+    value: &'a [u8],
+    checked: Checked,
 }
 
-/// Checks an `olm.csv.metadata` value against its type.
-pub(super) fn check<'a>(json: &'a [u8], scratch: &mut Vec<u8>) -> Result<Metadata<'a>, String> {
-    scratch.clear();
-    shape::write(&CSV_METADATA, json, scratch)?;
-    Ok(Metadata {
-        json,
-        same: *scratch == json,
-    })
+/// Checks the `olm.csv.metadata` value at `walk` against its type.
+pub(super) fn check<'a>(walk: &mut Walk<'a>) -> Result<Metadata<'a>, String> {
+    let mut members = Vec::with_capacity(CSV_METADATA.len());
+    match walk.peek() {
+        Some(b'{') => walk.step(),
+        Some(b'n') => {
+            walk.skip();
+            return Ok(Metadata::default());
+        }
+        _ => return Err("must be an object".into()),
+    }
+    while let Some(key) = walk.next_key() {
+        let name = &key[1..key.len() - 1];
+        let Some(field) = CSV_METADATA.iter().find(|f| f.name.as_bytes() == name) else {
+            walk.skip();
+            continue;
+        };
+        let start = walk.position();
+        let checked =
+            shape::check(&field.shape, walk).map_err(|error| shape::within(key, &error))?;
+        members.push(Member {
+            field,
+            value: walk.since(start),
+            checked,
+        });
+    }
+    Ok(Metadata(members))
 }
 
 /// Makes the text for a bundle. What is not in its line is appended to
-/// `messages`; `metadata` and `related_images` are slices of the line, and
-/// were checked.
+/// `messages`; the values of `metadata` and `related_images` are slices of the
+/// line.
 pub(super) fn make(
     line: &Line<'_>,
     name: &str,
     version: &str,
-    metadata: Metadata<'_>,
+    metadata: &Metadata<'_>,
     related_images: Option<&[u8]>,
     messages: &mut Vec<u8>,
-    scratch: &mut Vec<u8>,
 ) -> Made {
     let mut maker = Maker {
         line,
         parts: Vec::with_capacity(24),
         messages,
-        scratch,
-        same: metadata.same,
     };
-    let members = shape::members(metadata.json);
-    let member = |key: &str| {
-        let found = members.iter().find(|(k, _)| *k == key.as_bytes());
-        found.map(|(_, value)| *value)
-    };
+    let member = |key: &str| metadata.0.iter().find(|member| member.field.name == key);
     maker.parts.push(Part::Fixed(HEAD));
     maker.text(name);
     for (key, fixed) in [("annotations", ANNOTATIONS), ("labels", LABELS)] {
-        if let Some(value) = member(key) {
-            maker.field(fixed, &Shape::Texts, value, true, None);
+        if let Some(member) = member(key) {
+            maker.field(fixed, member, true, None);
         }
     }
     maker.parts.push(Part::Fixed(SPEC));
@@ -136,32 +152,37 @@ pub(super) fn make(
     // The last field taken, when another may follow it in the same piece.
     let mut last = None;
     for (key, fixed, same_name) in SPEC_FIELDS {
-        let Some(field) = CSV_METADATA_FIELDS.iter().find(|field| field.name == key) else {
-            continue;
-        };
-        let omitted = !matches!(key, "apiServiceDefinitions" | "crdDescriptions")
-            && !matches!(key, "displayName" | "provider");
+        // What Go leaves out of the property when it is empty, but not here.
+        let kept = matches!(
+            key,
+            "apiServiceDefinitions" | "crdDescriptions" | "displayName" | "provider"
+        );
         let taken = match member(key) {
-            Some(value) => {
-                let key = same_name.then_some(key);
-                let joined = last.filter(|_| same_name).zip(key);
-                maker.field(fixed, &field.shape, value, omitted, joined)
+            Some(member) => {
+                let joined = last.filter(|_| same_name).zip(Some(key));
+                maker.field(fixed, member, !kept, joined)
             }
-            None if omitted => None,
-            None => {
+            None if kept => {
                 maker.parts.push(Part::Fixed(fixed));
-                maker.zero(&field.shape);
+                maker.zero(key);
                 None
             }
+            None => None,
         };
-        described |= key == "description" && taken.is_some_and(|taken| taken.present);
+        described |= key == "description" && taken.is_some();
         if let Some(taken) = taken {
             last = taken.end.filter(|_| same_name);
         }
     }
-    if let Some(images) = related_images {
-        maker.same = false;
-        maker.field(RELATED_IMAGES, &RELATED, images, true, None);
+    if let Some(value) = related_images
+        && let Ok(checked) = shape::check(&RELATED.shape, &mut Walk::new(value))
+    {
+        let images = Member {
+            field: &RELATED,
+            value,
+            checked,
+        };
+        maker.field(RELATED_IMAGES, &images, true, None);
     }
     Made {
         parts: maker.parts,
@@ -173,16 +194,11 @@ struct Maker<'a, 'b> {
     line: &'a Line<'b>,
     parts: Vec<Part>,
     messages: &'a mut Vec<u8>,
-    scratch: &'a mut Vec<u8>,
-    /// Whether the values are known to stay as they are.
-    same: bool,
 }
 
 /// A field that was written.
 #[derive(Clone, Copy)]
 struct Taken {
-    /// Whether it was not empty.
-    present: bool,
     /// Where it ends in the lines, when it was taken from there.
     end: Option<u64>,
 }
@@ -190,16 +206,19 @@ struct Taken {
 impl Maker<'_, '_> {
     /// Writes a text of the bundle's own.
     fn text(&mut self, text: &str) {
-        let start = self.messages.len();
-        write_string(self.messages, text);
-        self.parts
-            .push(Part::Messages(Span::since(self.messages, start)));
+        self.own(|messages| write_string(messages, text));
     }
 
-    fn zero(&mut self, shape: &Shape) {
+    /// Writes the zero value of a field.
+    fn zero(&mut self, key: &str) {
+        if let Some(field) = CSV_METADATA.iter().find(|field| field.name == key) {
+            self.own(|messages| shape::write_zero(&field.shape, messages));
+        }
+    }
+
+    fn own(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.messages.len();
-        // Never an error: null has every type.
-        let _ = shape::write(shape, b"null", self.messages);
+        write(self.messages);
         self.parts
             .push(Part::Messages(Span::since(self.messages, start)));
     }
@@ -210,32 +229,20 @@ impl Maker<'_, '_> {
     fn field(
         &mut self,
         fixed: u8,
-        shape: &Shape,
-        value: &[u8],
+        member: &Member<'_>,
         omitted: bool,
         joined: Option<(u64, &str)>,
     ) -> Option<Taken> {
-        let mut empty = false;
-        if !self.same {
-            self.scratch.clear();
-            // The value was checked before, so this is no error either.
-            empty = shape::write(shape, value, self.scratch).unwrap_or(true);
-            if empty && omitted {
-                return None;
-            }
+        let Checked { same, empty } = member.checked;
+        if empty && omitted {
+            return None;
         }
-        if !self.same && *self.scratch != value {
+        if !same {
             self.parts.push(Part::Fixed(fixed));
-            let start = self.messages.len();
-            self.messages.extend_from_slice(self.scratch);
-            self.parts
-                .push(Part::Messages(Span::since(self.messages, start)));
-            return Some(Taken {
-                present: !empty,
-                end: None,
-            });
+            self.own(|messages| shape::write(&member.field.shape, member.value, messages));
+            return Some(Taken { end: None });
         }
-        let span = self.line.span(value);
+        let span = self.line.span(member.value);
         match (joined, self.parts.last_mut()) {
             (Some((end, key)), Some(Part::Metas(last)))
                 // ,"key":
@@ -249,7 +256,6 @@ impl Maker<'_, '_> {
             }
         }
         Some(Taken {
-            present: !empty,
             end: Some(span.end()),
         })
     }
@@ -285,9 +291,7 @@ fields!(Icon<'a> { base64data = "base64data", mediatype = "mediatype" });
 // The types of operator-framework/api's ClusterServiceVersion that the
 // property is made of.
 
-static CSV_METADATA: Shape = Shape::Object(CSV_METADATA_FIELDS);
-
-static CSV_METADATA_FIELDS: &[Field] = &[
+static CSV_METADATA: [Field; 14] = [
     Field::omitted("annotations", Shape::Texts),
     Field::omitted("apiServiceDefinitions", API_SERVICES),
     Field::omitted("crdDescriptions", CRDS),
@@ -377,10 +381,13 @@ const NATIVE_API: Shape = Shape::Object(&[
 ]);
 
 /// `relatedImages` of a bundle.
-const RELATED: Shape = Shape::List(&Shape::Object(&[
-    Field::kept("image", Shape::Text),
-    Field::kept("name", Shape::Text),
-]));
+static RELATED: Field = Field::omitted(
+    "relatedImages",
+    Shape::List(&Shape::Object(&[
+        Field::kept("image", Shape::Text),
+        Field::kept("name", Shape::Text),
+    ])),
+);
 
 #[cfg(test)]
 mod tests {
@@ -393,7 +400,7 @@ mod tests {
     fn made(metadata: &str, related: Option<&str>, icon: Option<&Icon<'_>>) -> (Value, usize) {
         let line = format!("{metadata}{}", related.unwrap_or_default());
         let (metadata, related_images) = line.as_bytes().split_at(metadata.len());
-        let metadata = check(metadata, &mut Vec::new()).unwrap();
+        let metadata = check(&mut Walk::new(metadata)).unwrap();
         let mut messages = Vec::new();
         let made = make(
             &Line {
@@ -401,10 +408,9 @@ mod tests {
             },
             "a.v1",
             "1.0.0",
-            metadata,
+            &metadata,
             related.map(|_| related_images),
             &mut messages,
-            &mut Vec::new(),
         );
         let mut text = Vec::new();
         let mut from_line = 0;
@@ -513,7 +519,7 @@ mod tests {
 
     #[test]
     fn a_field_of_another_type_is_refused() {
-        let check = |json: &str| check(json.as_bytes(), &mut Vec::new()).map(drop);
+        let check = |json: &str| check(&mut Walk::new(json.as_bytes())).map(drop);
         assert_eq!(
             check(r#"{"installModes":"all"}"#),
             Err(r#"its "installModes" must be a list"#.to_owned())

@@ -214,7 +214,6 @@ fn literal_braces(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;
-    use std::path::Path;
 
     use super::*;
 
@@ -358,23 +357,5 @@ mod tests {
             assert!(matches!(error, IndexIgnoreError::Build { .. }), "{error}");
         }
         assert!(IndexIgnore::new([(".indexignore", &[0xff, 0, b'\n'][..])]).is_ok());
-    }
-
-    #[test]
-    fn the_shared_case_comes_out_as_in_the_peers() {
-        let shared = std::env::var_os("ALMANAC_SHARED").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
-            PathBuf::from,
-        );
-        let case = shared.join("cases/indexignore-nested/sub");
-        let Ok(patterns) = std::fs::read_to_string(case.join(FILE_NAME)) else {
-            eprintln!("skipped: {} is not there", case.display());
-            return;
-        };
-        check(
-            &[("sub/.indexignore", &patterns)],
-            "sub/.indexignore sub/catalog.json sub/junk.txt junk.txt",
-            "sub/catalog.json junk.txt",
-        );
     }
 }

@@ -458,7 +458,8 @@ fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
 
 /// How many bytes from the start can be copied as they are: none of `"`, `\`,
 /// a control character, or E2 (which may begin U+2028). Eight bytes at a time.
-fn plain_run(bytes: &[u8]) -> usize {
+#[inline]
+pub(super) fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     // The classic test for a zero byte; for the first hit, which is all that

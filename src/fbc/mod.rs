@@ -19,4 +19,5 @@ pub mod semver;
 mod shape;
 mod text;
 mod typed;
+mod walk;
 pub mod yaml;

@@ -572,6 +572,17 @@ mod tests {
             ))
         };
         assert!(bundle(r#"{"type":"olm.csv.metadata","value":{}}"#).has_csv_metadata);
+        // Here the value comes before its type.
+        for (value, good) in [
+            ("{\"keywords\":[\"a\"]}", true),
+            ("{\"keywords\":1}", false),
+        ] {
+            let text = format!("{{\"type\":\"olm.csv.metadata\",\"Value\":{value}}}");
+            let blob = bundle(&text);
+            assert_eq!(blob.has_csv_metadata, good);
+            let invalid = |defect: &Defect| defect.code == Code::PropertyInvalid;
+            assert_eq!(blob.defects.iter().any(invalid), !good);
+        }
         assert!(!bundle(r#"{"type":"olm.gvk","value":{}}"#).has_csv_metadata);
         for (crashes, kind, spec) in [
             (true, "ClusterServiceVersion", r#"{"relatedImages":[{}]}"#),

@@ -4,8 +4,10 @@
 //! again: unknown fields fall away, empty ones that are marked so are left
 //! out, missing ones that are not appear with their zero value, `null` becomes
 //! the zero value, and a value of another type is an error. A [`Shape`] says
-//! all that of a type, and [`write`] does it, on canonical JSON and without a
-//! tree.
+//! all that of a type, and [`check`] and [`write`] do it, on canonical JSON and
+//! without a tree.
+
+use super::walk::Walk;
 
 /// A type.
 #[derive(Debug)]
@@ -58,220 +60,207 @@ impl Field {
     }
 }
 
-/// Appends what becomes of `json`, a canonical value, and tells whether that is
-/// an empty one. Afterwards `out` holds the same bytes as `json` when nothing
-/// had to change.
+/// Where the result goes. Most values stay as they are, so whether they do is
+/// found out first, without writing anything.
+trait Sink {
+    /// Takes bytes that stand in the value in the same place.
+    fn keep(&mut self, bytes: &[u8]);
+    /// Takes bytes that do not stand in the value.
+    fn add(&mut self, bytes: &[u8]);
+    /// How much it took.
+    fn length(&self) -> usize;
+    /// Forgets what it took since it had this length.
+    fn cut(&mut self, length: usize);
+}
+
+/// Only tells whether anything changed.
+#[derive(Default)]
+struct Same {
+    changed: bool,
+}
+
+impl Sink for Same {
+    fn keep(&mut self, _: &[u8]) {}
+    fn add(&mut self, _: &[u8]) {
+        self.changed = true;
+    }
+    fn length(&self) -> usize {
+        0
+    }
+    fn cut(&mut self, _: usize) {
+        self.changed = true;
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn keep(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+    fn add(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+    fn length(&self) -> usize {
+        self.len()
+    }
+    fn cut(&mut self, length: usize) {
+        self.truncate(length);
+    }
+}
+
+/// What [`check`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Checked {
+    /// Whether the value stays as it is.
+    pub(super) same: bool,
+    /// Whether it is an empty one.
+    pub(super) empty: bool,
+}
+
+/// Goes through the value at `walk` and tells what becomes of it.
 ///
 /// # Errors
 /// A sentence's end about a value of another type.
-pub(super) fn write(shape: &Shape, json: &[u8], out: &mut Vec<u8>) -> Result<bool, String> {
-    let mut walk = Walk { json, at: 0 };
-    walk.value(shape, out)
+pub(super) fn check(shape: &Shape, walk: &mut Walk<'_>) -> Result<Checked, String> {
+    let mut same = Same::default();
+    let empty = value(shape, walk, &mut same)?;
+    Ok(Checked {
+        same: !same.changed,
+        empty,
+    })
 }
 
-/// The members of a canonical object: key without quotes and value.
-pub(super) fn members(json: &[u8]) -> Vec<(&[u8], &[u8])> {
-    let mut members = Vec::new();
-    let mut walk = Walk { json, at: 1 };
-    while walk.peek() == Some(b'"') {
-        let key = walk.skip();
-        walk.at += 1;
-        let value = walk.skip();
-        members.push((&key[1..key.len() - 1], value));
-        walk.at += usize::from(walk.peek() == Some(b','));
+/// Appends what becomes of `json`, a canonical value that was checked.
+pub(super) fn write(shape: &Shape, json: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    if value(shape, &mut Walk::new(json), out).is_err() {
+        // Not after a check.
+        out.truncate(start);
+        write_zero(shape, out);
     }
-    members
 }
 
-/// A place in canonical JSON, which was checked when it was written: no white
-/// space, no errors.
-struct Walk<'a> {
-    json: &'a [u8],
-    at: usize,
+/// Returns whether the value is an empty one.
+fn value(shape: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
+    let first = walk.peek().unwrap_or_default();
+    if first == b'n' && !matches!(shape, Shape::Any) {
+        walk.skip();
+        add_zero(shape, out);
+        return Ok(!matches!(shape, Shape::Object(_)));
+    }
+    match (shape, first) {
+        (Shape::Any, _) => {
+            out.keep(walk.skip());
+            Ok(false)
+        }
+        (Shape::Text, b'"') | (Shape::Bool, b't' | b'f') => {
+            let text = walk.skip();
+            out.keep(text);
+            Ok(matches!(text, b"\"\"" | b"false"))
+        }
+        (Shape::Integer, b'-' | b'0'..=b'9') => {
+            let digits = walk.skip();
+            out.keep(digits);
+            std::str::from_utf8(digits)
+                .ok()
+                .and_then(|digits| digits.parse::<i32>().ok())
+                .map(|number| number == 0)
+                .ok_or_else(|| "must be a 32-bit integer".to_owned())
+        }
+        (Shape::Texts, b'{') => texts(walk, out),
+        (Shape::List(element), b'[') => list(element, walk, out),
+        (Shape::Object(fields), b'{') => object(fields, walk, out),
+        (shape, _) => Err(format!("must be {}", name(shape))),
+    }
 }
 
-impl<'a> Walk<'a> {
-    fn peek(&self) -> Option<u8> {
-        self.json.get(self.at).copied()
+fn texts(walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
+    walk.step();
+    out.keep(b"{");
+    let mut empty = true;
+    while let Some(key) = walk.next_key() {
+        if !empty {
+            out.keep(b",");
+        }
+        empty = false;
+        out.keep(key);
+        out.keep(b":");
+        value(&Shape::Text, walk, out).map_err(|error| within(key, &error))?;
     }
+    out.keep(b"}");
+    Ok(empty)
+}
 
-    fn value(&mut self, shape: &Shape, out: &mut Vec<u8>) -> Result<bool, String> {
-        let first = self.peek().unwrap_or_default();
-        let start = out.len();
-        if first == b'n' && !matches!(shape, Shape::Any) {
-            self.skip();
-            write_zero(shape, out);
-            return Ok(!matches!(shape, Shape::Object(_)));
+fn list(element: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
+    walk.step();
+    out.keep(b"[");
+    let mut empty = true;
+    while walk.next_element() {
+        if !empty {
+            out.keep(b",");
         }
-        match (shape, first) {
-            (Shape::Any, _) => {
-                out.extend_from_slice(self.skip());
-                Ok(false)
-            }
-            (Shape::Text, b'"') | (Shape::Bool, b't' | b'f') => {
-                out.extend_from_slice(self.skip());
-                Ok(matches!(&out[start..], b"\"\"" | b"false"))
-            }
-            (Shape::Integer, b'-' | b'0'..=b'9') => {
-                let digits = self.skip();
-                out.extend_from_slice(digits);
-                std::str::from_utf8(digits)
-                    .ok()
-                    .and_then(|digits| digits.parse::<i32>().ok())
-                    .map(|number| number == 0)
-                    .ok_or_else(|| "must be a 32-bit integer".to_owned())
-            }
-            (Shape::Texts, b'{') => self.texts(out),
-            (Shape::List(element), b'[') => self.list(element, out),
-            (Shape::Object(fields), b'{') => self.object(fields, out),
-            (shape, _) => Err(format!("must be {}", name(shape))),
-        }
+        empty = false;
+        value(element, walk, out)?;
     }
+    out.keep(b"]");
+    Ok(empty)
+}
 
-    fn texts(&mut self, out: &mut Vec<u8>) -> Result<bool, String> {
-        self.at += 1;
-        out.push(b'{');
-        let mut empty = true;
-        while self.peek() == Some(b'"') {
-            if !empty {
-                out.push(b',');
-            }
-            empty = false;
-            let key = self.key();
-            out.extend_from_slice(key);
-            out.push(b':');
-            self.value(&Shape::Text, out)
-                .map_err(|error| within(key, &error))?;
-            self.comma();
+fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
+    walk.step();
+    out.keep(b"{");
+    let mut first = true;
+    let mut seen: u32 = 0;
+    while let Some(key) = walk.next_key() {
+        let known = fields
+            .iter()
+            .position(|field| *field.name.as_bytes() == key[1..key.len() - 1]);
+        let start = out.length();
+        let Some(number) = known else {
+            walk.skip();
+            out.cut(start);
+            continue;
+        };
+        if !first {
+            out.keep(b",");
         }
-        self.at += 1;
-        out.push(b'}');
-        Ok(empty)
-    }
-
-    fn list(&mut self, element: &Shape, out: &mut Vec<u8>) -> Result<bool, String> {
-        self.at += 1;
-        out.push(b'[');
-        let mut empty = true;
-        while self.peek().is_some_and(|byte| byte != b']') {
-            if !empty {
-                out.push(b',');
-            }
-            empty = false;
-            self.value(element, out)?;
-            self.comma();
-        }
-        self.at += 1;
-        out.push(b']');
-        Ok(empty)
-    }
-
-    fn object(&mut self, fields: &[Field], out: &mut Vec<u8>) -> Result<bool, String> {
-        self.at += 1;
-        out.push(b'{');
-        let mut first = true;
-        let mut seen: u32 = 0;
-        while self.peek() == Some(b'"') {
-            let key = self.key();
-            let known = fields
-                .iter()
-                .position(|field| *field.name.as_bytes() == key[1..key.len() - 1]);
-            let Some(number) = known else {
-                self.skip();
-                self.comma();
-                continue;
-            };
-            let start = out.len();
-            if !first {
-                out.push(b',');
-            }
-            out.extend_from_slice(key);
-            out.push(b':');
-            let field = &fields[number];
-            let empty = self
-                .value(&field.shape, out)
-                .map_err(|error| within(key, &error))?;
-            if empty && field.omitted {
-                out.truncate(start);
-            } else {
-                first = false;
-            }
-            seen |= 1 << number;
-            self.comma();
-        }
-        self.at += 1;
-        for (number, field) in fields.iter().enumerate() {
-            if field.omitted || seen & 1 << number != 0 {
-                continue;
-            }
-            if !first {
-                out.push(b',');
-            }
+        out.keep(key);
+        out.keep(b":");
+        let field = &fields[number];
+        let empty = value(&field.shape, walk, out).map_err(|error| within(key, &error))?;
+        if empty && field.omitted {
+            out.cut(start);
+        } else {
             first = false;
-            write_key(field, out);
-            write_zero(&field.shape, out);
         }
-        out.push(b'}');
-        Ok(false)
+        seen |= 1 << number;
     }
-
-    /// The key at this place, with its quotes; goes on behind the colon.
-    fn key(&mut self) -> &'a [u8] {
-        let key = self.skip();
-        self.at += 1;
-        key
-    }
-
-    fn comma(&mut self) {
-        self.at += usize::from(self.peek() == Some(b','));
-    }
-
-    /// The value at this place, whatever it is.
-    fn skip(&mut self) -> &'a [u8] {
-        let start = self.at;
-        let mut depth = 0;
-        while let Some(byte) = self.peek() {
-            self.at += 1;
-            match byte {
-                b'"' => self.skip_string(),
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' if depth > 0 => depth -= 1,
-                b'}' | b']' | b',' | b':' if depth == 0 => {
-                    self.at -= 1;
-                    break;
-                }
-                _ => {}
-            }
-            if depth == 0 && matches!(byte, b'"' | b'}' | b']') {
-                break;
-            }
+    for (number, field) in fields.iter().enumerate() {
+        if field.omitted || seen & (1 << number) != 0 {
+            continue;
         }
-        &self.json[start..self.at]
-    }
-
-    /// Goes on behind the string whose first quote was just passed.
-    fn skip_string(&mut self) {
-        while let Some(found) = memchr::memchr2(b'"', b'\\', &self.json[self.at..]) {
-            let escape = self.json[self.at + found] == b'\\';
-            self.at += found + 1 + usize::from(escape);
-            if !escape {
-                return;
-            }
-            if self.at >= self.json.len() {
-                break;
-            }
+        if !first {
+            out.add(b",");
         }
-        self.at = self.json.len();
+        first = false;
+        add_key(field, out);
+        add_zero(&field.shape, out);
     }
+    out.keep(b"}");
+    Ok(false)
 }
 
-fn write_key(field: &Field, out: &mut Vec<u8>) {
-    out.push(b'"');
-    out.extend_from_slice(field.name.as_bytes());
-    out.extend_from_slice(b"\":");
+/// Appends the zero value of a type.
+pub(super) fn write_zero(shape: &Shape, out: &mut Vec<u8>) {
+    add_zero(shape, out);
 }
 
-fn write_zero(shape: &Shape, out: &mut Vec<u8>) {
+fn add_key(field: &Field, out: &mut impl Sink) {
+    out.add(b"\"");
+    out.add(field.name.as_bytes());
+    out.add(b"\":");
+}
+
+fn add_zero(shape: &Shape, out: &mut impl Sink) {
     let zero: &[u8] = match shape {
         Shape::Text => b"\"\"",
         Shape::Bool => b"false",
@@ -280,19 +269,19 @@ fn write_zero(shape: &Shape, out: &mut Vec<u8>) {
         Shape::List(_) => b"[]",
         Shape::Texts => b"{}",
         Shape::Object(fields) => {
-            out.push(b'{');
+            out.add(b"{");
             let kept = fields.iter().filter(|field| !field.omitted);
             for (number, field) in kept.enumerate() {
                 if number > 0 {
-                    out.push(b',');
+                    out.add(b",");
                 }
-                write_key(field, out);
-                write_zero(&field.shape, out);
+                add_key(field, out);
+                add_zero(&field.shape, out);
             }
             b"}"
         }
     };
-    out.extend_from_slice(zero);
+    out.add(zero);
 }
 
 fn name(shape: &Shape) -> &'static str {
@@ -306,7 +295,8 @@ fn name(shape: &Shape) -> &'static str {
     }
 }
 
-fn within(key: &[u8], error: &str) -> String {
+/// An error of a value inside of the one with this key.
+pub(super) fn within(key: &[u8], error: &str) -> String {
     let key = String::from_utf8_lossy(key);
     match error.strip_prefix("its ") {
         Some(inner) => format!("its {key} {inner}"),
@@ -330,9 +320,12 @@ mod tests {
         Field::kept("f", Shape::Object(&[Field::omitted("y", Shape::Text)])),
     ]);
 
+    /// What becomes of a value; the check must agree with it.
     fn written(json: &str) -> Result<String, String> {
+        let checked = check(&SHAPE, &mut Walk::new(json.as_bytes()))?;
         let mut out = Vec::new();
-        write(&SHAPE, json.as_bytes(), &mut out)?;
+        write(&SHAPE, json.as_bytes(), &mut out);
+        assert_eq!(checked.same, out == json.as_bytes(), "{json}");
         Ok(String::from_utf8(out).unwrap())
     }
 
@@ -378,30 +371,5 @@ mod tests {
         ] {
             assert_eq!(written(json), Err(wanted.to_owned()), "{json}");
         }
-    }
-
-    #[test]
-    fn members_are_found_whatever_their_values() {
-        let json = br#"{"a":{"x":"}"},"b\"":"q","c":-1.5e+21,"d":null,"e":[]}"#;
-        let found: Vec<_> = members(json)
-            .into_iter()
-            .map(|(key, value)| {
-                (
-                    std::str::from_utf8(key).unwrap(),
-                    std::str::from_utf8(value).unwrap(),
-                )
-            })
-            .collect();
-        assert_eq!(
-            found,
-            [
-                ("a", r#"{"x":"}"}"#),
-                ("b\\\"", "\"q\""),
-                ("c", "-1.5e+21"),
-                ("d", "null"),
-                ("e", "[]")
-            ]
-        );
-        assert!(members(b"{}").is_empty());
     }
 }

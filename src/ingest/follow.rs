@@ -41,7 +41,6 @@ pub async fn restore(workshop: &Workshop, followed: &Followed, publisher: &Publi
         let pass = workshop.store.last_pass(&followed.name).await?;
         let snapshot = Snapshot::open(&workshop.store, revision)?;
         publisher.update(|status| {
-            status.settled = true;
             status.problems = problems.into();
             status.pass = pass;
         });

@@ -23,6 +23,10 @@ const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 pub(super) const KEEP_ALIVE: Duration = Duration::from_mins(1);
 /// How long it may take to answer that.
 pub(super) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// What an HTTP/2 connection begins with (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How long to wait for the rest of it. Clients send it whole.
+const PREFACE_PAUSE: Duration = Duration::from_millis(10);
 /// How long to wait when the system has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -134,12 +138,36 @@ impl Listener {
     }
 }
 
+/// Waits until a client has begun to speak, and tells whether it did: neither
+/// a limit nor the end of almanac reaches hyper before that.
+pub(super) async fn begun(stream: &TcpStream, stop: &CancellationToken) -> bool {
+    let mut start = [0; PREFACE.len()];
+    let beginning = async {
+        loop {
+            match stream.peek(&mut start).await {
+                Ok(0) | Err(_) => return false,
+                Ok(length) if length < PREFACE.len() && PREFACE.starts_with(&start[..length]) => {
+                    tokio::time::sleep(PREFACE_PAUSE).await;
+                }
+                Ok(_) => return true,
+            }
+        }
+    };
+    tokio::select! {
+        begun = tokio::time::timeout(HEADER_TIMEOUT, beginning) => begun.unwrap_or(false),
+        () = stop.cancelled() => false,
+    }
+}
+
 async fn http_connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
     stop: CancellationToken,
 ) {
+    if !begun(&stream, &stop).await {
+        return;
+    }
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()

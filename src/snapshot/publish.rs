@@ -169,6 +169,8 @@ impl Publisher {
     /// Lets readers see a snapshot from now on.
     pub fn publish(&self, snapshot: Snapshot) {
         self.snapshot.send_replace(Some(Arc::new(snapshot)));
+        // What is served is ready, whatever becomes of the rest of the pass.
+        self.update(|status| status.settled = true);
         self.publications.send_modify(|count| *count += 1);
     }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::Row as _;
 use tempfile::NamedTempFile;
@@ -53,8 +53,7 @@ impl Store {
     /// Keeps a blob from being removed as long as the pin lives, whether it is
     /// there already or comes.
     pub fn pin(&self, digest: Digest) -> BlobPin {
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        *pins.entry(digest).or_default() += 1;
+        *self.lock_pins().entry(digest).or_default() += 1;
         BlobPin {
             digest,
             pins: Arc::clone(&self.pins),
@@ -86,53 +85,58 @@ impl Store {
         })
     }
 
-    /// Removes blobs that no revision was made from.
+    /// Removes blobs that no revision was made from and no pass needs: those
+    /// of old revisions, and those that failed passes brought.
     pub(super) async fn sweep_blobs(&self) -> Result<(), StoreError> {
+        // Asked for before the rows: whoever lets go of a blob in between has
+        // a row by then, or needs it no more.
+        let needed: HashSet<Digest> = self.lock_pins().keys().copied().collect();
         let rows = sqlx::query("SELECT DISTINCT digest FROM revision_blobs")
             .fetch_all(&self.pool)
             .await
             .map_err(StoreError::sql("list the blobs"))?;
-        let known: HashSet<String> = rows
+        let known: HashSet<Digest> = rows
             .iter()
-            .filter_map(|row| Some(row.get::<&str, _>(0).strip_prefix("sha256:")?.to_owned()))
+            .filter_map(|row| row.get::<&str, _>(0).parse().ok())
             .collect();
         let folder = self.blobs_folder();
         for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
             let path = entry.map_err(StoreError::io("read", &folder))?.path();
+            // Under other names are blobs that are being written.
             let named = path.file_name().and_then(|name| name.to_str());
-            if !named.is_some_and(|name| known.contains(name)) {
+            let Some(digest) = named.and_then(|name| format!("sha256:{name}").parse().ok()) else {
+                continue;
+            };
+            if known.contains(&digest) || needed.contains(&digest) {
+                continue;
+            }
+            // Held until the file is gone, so that no pass pins it between.
+            let pins = self.lock_pins();
+            if !pins.contains_key(&digest) {
                 fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
             }
         }
         Ok(())
     }
 
-    /// Removes those of the given blobs that no revision was made from and no
-    /// pass needs.
-    pub(super) async fn remove_unused_blobs(&self, digests: &[String]) -> Result<(), StoreError> {
-        for digest in digests {
-            let used = sqlx::query("SELECT 1 FROM revision_blobs WHERE digest = ? LIMIT 1")
-                .bind(digest)
-                .fetch_optional(&self.pool)
-                .await
-                .map_err(StoreError::sql("look up a blob"))?
-                .is_some();
-            if let (false, Ok(digest)) = (used, digest.parse()) {
-                let path = self.blob_path(&digest);
-                // Held until the file is gone, so that no pass pins it between.
-                let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-                if pins.contains_key(&digest) {
-                    continue;
-                }
-                match fs::remove_file(&path) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(StoreError::io("remove", &path)(error));
-                    }
-                    _ => {}
-                }
+    /// Removes blobs that were being written when almanac ended, at a start,
+    /// when none are.
+    pub(super) fn remove_unfinished_blobs(&self) -> Result<(), StoreError> {
+        let folder = self.blobs_folder();
+        for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
+            let path = entry.map_err(StoreError::io("read", &folder))?.path();
+            let named = path.file_name().and_then(|name| name.to_str());
+            let finished =
+                named.is_some_and(|name| format!("sha256:{name}").parse::<Digest>().is_ok());
+            if !finished {
+                fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
             }
         }
         Ok(())
+    }
+
+    fn lock_pins(&self) -> MutexGuard<'_, HashMap<Digest, usize>> {
+        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn blobs_folder(&self) -> PathBuf {

@@ -91,6 +91,8 @@ impl Store {
             pins: blobs::Pins::default(),
             _lock: Arc::new(lock),
         };
+        store.remove_unfinished_blobs()?;
+        store.forget_replaced().await?;
         store.sweep().await?;
         Ok(store)
     }
@@ -113,6 +115,19 @@ impl Store {
         self.revisions_folder().join(id.to_string())
     }
 
+    /// Removes the rows of revisions that are not their catalog's current one:
+    /// almanac ended after a commit, before the old revision was removed.
+    async fn forget_replaced(&self) -> Result<(), StoreError> {
+        sqlx::query(
+            "DELETE FROM revisions WHERE id NOT IN
+               (SELECT current FROM catalogs WHERE current IS NOT NULL)",
+        )
+        .execute(&self.pool)
+        .await
+        .map_err(StoreError::sql("remove replaced revisions"))?;
+        Ok(())
+    }
+
     /// Removes revisions and blobs that no row names.
     async fn sweep(&self) -> Result<(), StoreError> {
         let known = self.revision_ids().await?;
@@ -123,7 +138,7 @@ impl Store {
                 .file_name()
                 .and_then(|name| RevisionId::from_str(name.to_str()?).ok());
             if !id.is_some_and(|id| known.contains(&id)) {
-                tracing::info!(path = %path.display(), "removing what an interrupted pass left");
+                tracing::info!(path = %path.display(), "removing files that no revision has");
                 fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
             }
         }

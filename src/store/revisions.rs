@@ -260,8 +260,8 @@ impl Store {
             .collect())
     }
 
-    /// Removes all revisions of a catalog but the given one, with the blobs
-    /// that only they were made from. Open files stay readable.
+    /// Removes all revisions of a catalog but the given one, and the blobs that
+    /// nobody needs any more. Open files stay readable.
     pub async fn retire(&self, kept: &Revision) -> Result<(), StoreError> {
         let sql = StoreError::sql;
         let old = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?")
@@ -272,15 +272,6 @@ impl Store {
             .map_err(sql("list old revisions"))?;
         for row in old {
             let id = RevisionId(row.get(0));
-            let blobs: Vec<String> =
-                sqlx::query("SELECT digest FROM revision_blobs WHERE revision = ?")
-                    .bind(id.0)
-                    .fetch_all(&self.pool)
-                    .await
-                    .map_err(sql("list a revision's blobs"))?
-                    .iter()
-                    .map(|row| row.get(0))
-                    .collect();
             sqlx::query("DELETE FROM revisions WHERE id = ?")
                 .bind(id.0)
                 .execute(&self.pool)
@@ -288,9 +279,8 @@ impl Store {
                 .map_err(sql("remove a revision"))?;
             let folder = self.revision_folder(id);
             fs::remove_dir_all(&folder).map_err(StoreError::io("remove", &folder))?;
-            self.remove_unused_blobs(&blobs).await?;
         }
-        Ok(())
+        self.sweep_blobs().await
     }
 
     pub(super) async fn revision_ids(&self) -> Result<HashSet<RevisionId>, StoreError> {

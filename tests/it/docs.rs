@@ -16,7 +16,15 @@ use crate::support::http;
 use crate::support::program::Program;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 5] = ["release", "tag", "publish", "volume", "compressed"];
+const FOREIGN_FLAGS: [&str; 7] = [
+    "release",
+    "tag",
+    "publish",
+    "volume",
+    "compressed",
+    "bench",
+    "runs",
+];
 
 /// What a path of the project begins with where a page names one.
 const FOLDERS: [&str; 7] = [

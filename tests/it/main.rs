@@ -5,10 +5,21 @@
     reason = "a failure in a test, or in a helper of one, is the message"
 )]
 
+mod admin;
 mod architecture;
+mod bad_input;
+mod check;
 mod config;
+mod conformance;
+mod crash;
 mod docs;
+mod draining;
+mod failures;
+mod follow;
+mod grpc;
+mod http;
 mod oci;
 mod proto;
+mod real_registry;
 mod repository;
 mod support;

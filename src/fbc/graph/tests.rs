@@ -8,8 +8,6 @@ use crate::fbc::blob::{
 use crate::fbc::message::{BundleMessage, Manifests, Span};
 use crate::fbc::problem::Severity;
 
-mod cases;
-
 fn at<T>(blob: T, meta: usize) -> Located<T> {
     Located {
         blob,

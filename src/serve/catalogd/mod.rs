@@ -7,6 +7,7 @@
 mod conditional;
 mod encoding;
 
+use std::convert::Infallible;
 use std::time::Instant;
 
 use axum::Router;
@@ -15,6 +16,8 @@ use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use bytes::Bytes;
+use futures_util::stream;
 use http::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
     ETAG, LAST_MODIFIED, RETRY_AFTER, VARY,
@@ -222,7 +225,14 @@ fn respond(selection: &Selection, request: &Request, ranges: bool) -> Response {
 fn bare(status: StatusCode, mut headers: HeaderMap) -> Response {
     headers.remove(CONTENT_TYPE);
     headers.remove(CONTENT_ENCODING);
-    (status, headers).into_response()
+    let body = match status {
+        // The length of 304 is that of the answer it stands for (RFC 9110,
+        // section 8.6), not the 0 that would be put there for an empty body;
+        // of this one no length is known.
+        StatusCode::NOT_MODIFIED => Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()),
+        _ => Body::empty(),
+    };
+    (status, headers, body).into_response()
 }
 
 /// A header of text that was just put together of ASCII.

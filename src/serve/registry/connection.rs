@@ -23,7 +23,7 @@ use tower::Service as _;
 
 use crate::name::CatalogName;
 use crate::serve::Listener;
-use crate::serve::listen::{KEEP_ALIVE, KEEP_ALIVE_TIMEOUT};
+use crate::serve::listen::{KEEP_ALIVE, KEEP_ALIVE_TIMEOUT, begun};
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
 
 /// How many streams a client may have open: packageserver asks for all
@@ -89,6 +89,9 @@ async fn connection(
     catalogs: Catalogs,
     stop: CancellationToken,
 ) {
+    if !begun(&stream, &stop).await {
+        return;
+    }
     let pins = Arc::new(Pins::default());
     let service = service_fn({
         let pins = Arc::clone(&pins);

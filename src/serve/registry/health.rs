@@ -2,7 +2,8 @@
 //!
 //! The peer answers SERVING to every name, and probes ask under names of their
 //! own. So do we, but for the names of catalogs that are not loaded, and while
-//! almanac is stopping.
+//! almanac is stopping. A watch ends then: it would hold up the end for as long
+//! as the client likes.
 
 use std::pin::Pin;
 
@@ -62,12 +63,17 @@ impl Health for HealthService {
             let mut draining = health.draining.clone();
             let mut last = None;
             loop {
+                // Asked first, so that the end is never missed.
+                let ending = *draining.borrow_and_update();
                 let status = health.status(&service);
                 if last.as_ref() != Some(&status) {
                     last = Some(status);
                     if sender.send(Ok(status)).await.is_err() {
                         return;
                     }
+                }
+                if ending {
+                    return;
                 }
                 tokio::select! {
                     Ok(()) = publications.changed() => {}

@@ -2,12 +2,16 @@
 //! program.
 #![allow(dead_code, reason = "a toolbox; not every tool is in use at all times")]
 
+pub(crate) mod almanac;
 mod bundle;
 pub(crate) mod catalog;
+pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod image;
 pub(crate) mod layer;
 pub(crate) mod program;
 pub(crate) mod registry;
+pub(crate) mod served;
 pub(crate) mod source;
+pub(crate) mod upstream;
 mod yaml;

@@ -15,10 +15,10 @@ use tempfile::TempDir;
 use super::http;
 
 /// How long the program may take to do what a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often a test looks whether that has happened.
-const STEP: Duration = Duration::from_millis(10);
+pub(crate) const STEP: Duration = Duration::from_millis(10);
 
 /// How the program is to be started.
 #[derive(Clone, Debug, Default)]

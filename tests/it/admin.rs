@@ -1,0 +1,268 @@
+//! Probes, metrics and status of the running program, and `almanac health`.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::support::catalog::{Catalog, Format, entry};
+use crate::support::grpc::Client;
+use crate::support::http::{self, Reply};
+use crate::support::program::{Finished, Start};
+use crate::support::registry::TestRegistry;
+use crate::support::served::{Folders, Served, start, with};
+
+fn get(served: &Served, path: &str) -> Reply {
+    http::get(served.admin, path).unwrap()
+}
+
+fn health(admin: SocketAddr) -> Finished {
+    Start::new(["health", "--admin", &admin.to_string()]).run()
+}
+
+#[test]
+fn a_program_that_serves_is_alive_and_ready() {
+    let served = Served::catalogs(&Folders::of("fruit", &Catalog::small()));
+    for path in ["/livez", "/readyz"] {
+        let reply = get(&served, path);
+        assert_eq!(
+            (reply.status, reply.text().as_str()),
+            (200, "ok\n"),
+            "{path}"
+        );
+        assert_eq!(
+            http::ask(served.admin, "HEAD", path, &[], b"")
+                .unwrap()
+                .status,
+            200
+        );
+        assert_eq!(
+            http::ask(served.admin, "POST", path, &[], b"")
+                .unwrap()
+                .status,
+            405
+        );
+    }
+    assert_eq!(get(&served, "/").status, 404);
+    let finished = health(served.admin);
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+    assert_eq!(
+        (finished.stdout, finished.stderr),
+        (String::new(), String::new())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn it_is_not_ready_before_each_catalog_was_tried() {
+    let registry = TestRegistry::start().await;
+    registry.misbehave(|behaviour| behaviour.silent = true);
+    let folders = Folders::of("fruit", &Catalog::small());
+    let waiting = format!("waiting={}", registry.reference("catalogs/a", "v1"));
+    let sources = folders.sources().into_iter().chain([waiting]);
+    let mut served = Served::begin(with(start(), sources));
+    served.wait_for_status("fruit", |status| status["state"] == "serving");
+
+    assert_eq!(get(&served, "/livez").status, 200);
+    let reply = get(&served, "/readyz");
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.text(), "not looked for yet: waiting\n");
+    assert_eq!(served.status("waiting")["state"], "loading");
+    let finished = health(served.admin);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    for part in ["not ready", "503", "waiting"] {
+        assert!(finished.stderr.contains(part), "{finished:?}");
+    }
+    // The others are served meanwhile.
+    assert_eq!(served.get("/catalogs/fruit/api/v1/all").status, 200);
+}
+
+#[test]
+fn it_is_ready_though_a_catalog_cannot_be_read() {
+    let folders = Folders::of("fruit", &Catalog::small());
+    let missing = format!("missing=file:{}", folders.path("missing").display());
+    let served = Served::start(folders.sources().into_iter().chain([missing]));
+    assert_eq!(get(&served, "/readyz").status, 200);
+    assert_eq!(health(served.admin).status.code(), Some(0));
+}
+
+#[test]
+fn health_tells_apart_what_is_not_there_and_what_makes_no_sense() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
+    let finished = health(address);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert!(
+        finished.stderr.contains(&address.to_string()),
+        "{finished:?}"
+    );
+    let finished = Start::new(["health", "--admin", "nonsense"]).run();
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+
+    // The address comes from where `serve` has it.
+    let served = Served::catalogs(&Folders::of("fruit", &Catalog::small()));
+    let admin = served.admin.to_string();
+    let finished = Start::new(["health"])
+        .variable("ALMANAC_ADMIN", &admin)
+        .run();
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+    let config = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(config.path(), format!("admin = {admin:?}\n")).unwrap();
+    let finished = Start::new(["health", "--config", config.path().to_str().unwrap()]).run();
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+}
+
+#[test]
+fn the_status_tells_what_is_served_and_what_is_wrong_with_it() {
+    let catalog = Catalog::small().package("quince", |package| {
+        package.channel("stable", [entry("quince.v1.0.0"), entry("quince.v2.0.0")])
+    });
+    let folders = Folders::of("fruit", &catalog);
+    let missing = format!("missing=file:{}", folders.path("missing").display());
+    let served = Served::start(folders.sources().into_iter().chain([missing]));
+    let reply = get(&served, "/status");
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let status: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(status["catalogs"].as_array().unwrap().len(), 2);
+
+    let time = |value: &Value| humantime::parse_rfc3339(value.as_str().unwrap()).unwrap();
+    let fruit = served.status("fruit");
+    let source = format!("file:{}", folders.path("fruit").display());
+    assert_eq!(fruit["state"], "serving");
+    assert_eq!(fruit["source"], source);
+    assert_eq!(fruit["failures"], 0);
+    assert_eq!(fruit["last_error"], Value::Null);
+    assert!(time(&fruit["next_pass"]) > time(&fruit["last_pass"]));
+    let revision = &fruit["revision"];
+    assert_eq!(revision["id"], 1);
+    assert_eq!(revision["source"], source);
+    for digest in ["digest", "content"] {
+        assert!(revision[digest].as_str().unwrap().starts_with("sha256:"));
+    }
+    assert!(time(&revision["committed"]) >= time(&revision["modified"]));
+    assert_eq!(
+        revision["counts"],
+        json!({
+            "metas": 8, "packages": 1, "channels": 1, "entries": 2, "bundles": 2,
+            "quarantined": 1,
+        })
+    );
+    let problem = &fruit["problems"][0];
+    assert_eq!(problem["code"], "channel-multiple-heads");
+    assert_eq!(problem["severity"], "error");
+    assert_eq!(problem["package"], "quince");
+    assert_eq!(problem["channel"], "stable");
+    assert_eq!(problem["file"], "quince/catalog.json");
+    assert_eq!(problem["document"], 2);
+    assert_eq!(problem["line"], 2);
+    let result = &fruit["last_result"];
+    assert_eq!(result["outcome"], "committed");
+    assert_eq!(result["digest"], revision["digest"]);
+    assert!(time(&result["finished"]) >= time(&result["started"]));
+
+    let missing = served.status("missing");
+    assert_eq!(missing["state"], "failing");
+    assert_eq!(missing["revision"], Value::Null);
+    assert_eq!(missing["failures"], 1);
+    let error = missing["last_error"].as_str().unwrap();
+    assert!(error.starts_with("resolve: "), "{error}");
+    assert_eq!(missing["last_result"]["stage"], "resolve");
+    assert_eq!(missing["last_result"]["outcome"], "failed");
+    assert_eq!(missing["last_result"]["error"], error);
+}
+
+#[test]
+fn a_revision_that_is_refused_leaves_what_was_served_and_is_told() {
+    let folders = Folders::of("fruit", &Catalog::small());
+    let more = ["--poll", "100ms", "--on-invalid", "reject"].map(str::to_owned);
+    let mut served = Served::start(folders.sources().into_iter().chain(more));
+    let before = served.get("/catalogs/fruit/api/v1/all").body;
+    let bad = Catalog::small().package("quince", |package| {
+        package.channel("stable", [entry("quince.v1.0.0"), entry("quince.v2.0.0")])
+    });
+    folders.replace("fruit", &bad);
+    served.wait_for_status("fruit", |status| {
+        let error = status["last_error"].as_str().unwrap_or_default();
+        error.contains("channel-multiple-heads")
+    });
+    let status = served.status("fruit");
+    assert_eq!(status["state"], "serving");
+    assert_eq!(status["last_result"]["reason"], "refused");
+    assert_eq!(served.get("/catalogs/fruit/api/v1/all").body, before);
+    // It is well again as soon as the catalog is.
+    let mended = Catalog::small().blob(json!({"schema": "x", "name": "new"}));
+    folders.replace("fruit", &mended);
+    served.wait_for_status("fruit", |status| {
+        status["failures"] == 0 && status["revision"]["id"] == 2
+    });
+    assert_eq!(served.status("fruit")["last_error"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
+    let folders = Folders::of("fruit", &Catalog::small());
+    let missing = format!("missing=file:{}", folders.path("missing").display());
+    let served = Served::start(folders.sources().into_iter().chain([missing]));
+    served.get("/catalogs/fruit/api/v1/all");
+    served.get("/catalogs/made-up/api/v1/all");
+    served.get("/made-up");
+    served.ask("MADEUP", "/catalogs/fruit/api/v1/all", &[]);
+    let client = Client::called(served.grpc, "fruit");
+    client
+        .raw("/api.Registry/GetPackage", b"")
+        .await
+        .unwrap_err();
+    client.raw("/api.Registry/MadeUp", b"").await.unwrap_err();
+
+    let reply = get(&served, "/metrics");
+    let kind = reply.header("content-type").unwrap();
+    assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
+    let text = reply.text();
+    for name in [
+        r#"almanac_passes_total{catalog="fruit",outcome="committed"} 1"#,
+        r#"almanac_passes_total{catalog="missing",outcome="failed"} 1"#,
+        r#"almanac_pass_failures_total{catalog="missing",stage="resolve",reason="#,
+        r#"almanac_last_pass_timestamp_seconds{catalog="fruit"}"#,
+        r#"almanac_catalog_modified_timestamp_seconds{catalog="fruit"}"#,
+        r#"almanac_catalog_objects{catalog="fruit",kind="packages"} 1"#,
+        r#"almanac_catalog_objects{catalog="fruit",kind="bundles"} 2"#,
+        r#"almanac_catalog_objects{catalog="fruit",kind="quarantined"} 0"#,
+        r#"almanac_stage_seconds_count{stage="unpack"}"#,
+        r#"almanac_stage_seconds_count{stage="read"}"#,
+        r#"almanac_stage_seconds_count{stage="build"}"#,
+        r#"almanac_stage_seconds_count{stage="commit"}"#,
+        r#"almanac_stage_seconds_count{stage="publish"}"#,
+        r#"almanac_http_requests_total{route="/catalogs/{name}/api/v1/all",method="GET",code="200"} 1"#,
+        r#"almanac_http_requests_total{route="/catalogs/{name}/api/v1/all",method="GET",code="404"} 1"#,
+        r#"almanac_http_requests_total{route="/catalogs/{name}/api/v1/all",method="other",code="405"} 1"#,
+        r#"almanac_http_requests_total{route="unknown",method="GET",code="404"} 1"#,
+        r#"almanac_http_request_seconds_count{route="unknown"} 1"#,
+        r#"almanac_grpc_requests_total{service="api.Registry",method="GetPackage",catalog="fruit",code="Unknown"} 1"#,
+        r#"almanac_grpc_requests_total{service="api.Registry",method="unknown",catalog="fruit",code="Unimplemented"} 1"#,
+        r#"almanac_grpc_request_seconds_count{method="GetPackage"} 1"#,
+        r#"almanac_connections{service="grpc"} 1"#,
+        r#"almanac_connections_total{service="grpc"} 1"#,
+        r#"almanac_connections_total{service="http"} 4"#,
+    ] {
+        assert!(text.contains(name), "{name} is not in\n{text}");
+    }
+    let lowered = text.to_lowercase();
+    assert!(
+        !lowered.contains("made-up") && !lowered.contains("madeup"),
+        "{text}"
+    );
+}
+
+#[test]
+fn it_ends_well_when_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(folder.path(), Format::Yaml);
+    let source = format!("fruit=file:{}", folder.path().display());
+    let mut served = Served::start([source]);
+    served.program.terminate();
+    let status = served.program.wait(std::time::Duration::from_secs(5));
+    assert_eq!(status.code(), Some(0));
+    let log = served.program.log();
+    assert!(log.contains("stopping") && log.contains("stopped"), "{log}");
+    assert_eq!(health(served.admin).status.code(), Some(1));
+}

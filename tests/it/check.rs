@@ -1,0 +1,300 @@
+//! `almanac check`: what it prints and how it ends, for each kind of source.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::catalog::{Catalog, Format, entry};
+use crate::support::image::{Built, CONFIGS_LABEL, Image, Layer};
+use crate::support::program::{Finished, Start};
+use crate::support::registry::TestRegistry;
+
+fn check<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Finished {
+    Start::new(["check"].into_iter().chain(arguments)).run()
+}
+
+fn file(path: &Path) -> String {
+    format!("file:{}", path.display())
+}
+
+/// A good package, and one with two heads and an entry without a bundle.
+fn wrong() -> Catalog {
+    let two = json!([{"name": "quince.v1.0.0"}, {"name": "quince.v2.0.0"}]);
+    Catalog::small()
+        .package("quince", |package| {
+            package.channel("fast", [entry("quince.v1.0.0")])
+        })
+        .blob(json!({
+            "schema": "olm.channel", "package": "quince", "name": "stable", "entries": two,
+        }))
+}
+
+/// What is wrong with it, as the summary counts it.
+const WRONG: &str = "2 problems in 1 package\n";
+
+const GOOD: &str = "no problems: 1 package, 1 channel, 2 entries, 2 bundles\n";
+
+fn assert_good(finished: &Finished) {
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+    assert_eq!(finished.stdout, GOOD);
+    assert_eq!(finished.stderr, "");
+}
+
+/// Nothing is printed, and one line says why; it has all of `parts`.
+fn assert_refused(finished: &Finished, code: i32, parts: &[&str]) {
+    assert_eq!(finished.status.code(), Some(code), "{finished:?}");
+    assert_eq!(finished.stdout, "");
+    for part in parts {
+        assert!(finished.stderr.contains(part), "{part}: {finished:?}");
+    }
+}
+
+fn push(registry: &TestRegistry, repository: &str, tag: &str, image: &Built) {
+    image.for_each_blob(|blob| {
+        registry.put_blob(blob.bytes.clone());
+    });
+    image.for_each_manifest(|manifest| {
+        let (bytes, media_type) = (manifest.bytes.clone(), manifest.media_type);
+        registry.put_manifest(repository, tag, bytes, media_type);
+    });
+}
+
+#[test]
+fn a_good_folder_has_no_problems() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in [Format::JsonLines, Format::PrettyJson, Format::Yaml] {
+        Catalog::small().write_to(folder.path(), format);
+        assert_good(&check([&*file(folder.path())]));
+        fs::remove_dir_all(folder.path().join("etcd")).unwrap();
+    }
+}
+
+#[test]
+fn a_good_file_has_no_problems() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("any.name");
+    fs::write(&path, Catalog::small().text(Format::Yaml)).unwrap();
+    assert_good(&check([&*file(&path)]));
+}
+
+#[test]
+fn the_sample_catalog_has_no_problems() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/catalog");
+    let finished = check([&*file(&path)]);
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+    assert!(finished.stdout.starts_with("no problems: 3 packages, "));
+}
+
+#[test]
+fn a_good_layout_has_no_problems() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = Image::of_catalog(&Catalog::small()).build();
+    good.add_to_layout(folder.path(), "v1");
+    let layout = format!("oci:{}", folder.path().display());
+    // The only image of a layout needs no tag.
+    assert_good(&check([&*layout]));
+    Image::of_catalog(&wrong())
+        .build()
+        .add_to_layout(folder.path(), "v2");
+    assert_good(&check([&*format!("{layout}:v1")]));
+    let finished = check([&*format!("{layout}:v2")]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert_refused(&check([&*layout]), 3, &["cannot be read", "v1", "v2"]);
+    assert_refused(
+        &check([&*format!("{layout}:v3")]),
+        3,
+        &["cannot be read", "v3"],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_image_is_checked_from_its_registry() {
+    let registry = TestRegistry::start().await;
+    let good = Image::of_catalog(&Catalog::small()).build();
+    push(&registry, "catalogs/a", "v1", &good);
+    let reference = registry.reference("catalogs/a", "v1");
+    assert_good(&check([&*reference]));
+    let by_digest = format!("{}/catalogs/a@{}", registry.host(), good.digest());
+    assert_good(&check([&*by_digest]));
+    let finished = check([&*reference, "--output", "json"]);
+    let document: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(document["source"], reference);
+    assert_eq!(document["digest"], good.digest().to_string());
+
+    push(
+        &registry,
+        "catalogs/a",
+        "v2",
+        &Image::of_catalog(&wrong()).build(),
+    );
+    let finished = check([&*registry.reference("catalogs/a", "v2")]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert!(finished.stdout.ends_with(WRONG), "{finished:?}");
+
+    let missing = registry.reference("catalogs/a", "v3");
+    assert_refused(&check([&*missing]), 3, &[&missing, "resolve", "404"]);
+    registry.misbehave(|behaviour| behaviour.altered = true);
+    assert_refused(&check([&*reference]), 3, &[&reference, "digest"]);
+}
+
+#[test]
+fn each_problem_is_a_line_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    wrong().write_to(folder.path(), Format::JsonLines);
+    let finished = check([&*file(folder.path())]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    insta::assert_snapshot!(finished.stdout, @r#"
+    others/catalog.json:1 (document 1): error[channel-entry-without-bundle]: package "quince": channel "stable" has entries without an olm.bundle blob: "quince.v2.0.0"; add the blobs or remove the entries
+    others/catalog.json:1 (document 1): error[channel-multiple-heads]: package "quince": channel "stable" has several heads: "quince.v1.0.0", "quince.v2.0.0"; let one of them replace or skip the others
+    2 problems in 1 package
+    "#);
+}
+
+#[test]
+fn the_place_of_a_problem_is_counted_in_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "# A comment\n---\nschema: olm.package\nname: plum\ndefaultChannel: stable\n\
+        ---\nschema: olm.channel\npackage: plum\nname: stable\nentries: []\n";
+    fs::create_dir(folder.path().join("plum")).unwrap();
+    fs::write(folder.path().join("plum/a.yaml"), text).unwrap();
+    let finished = check([&*file(folder.path()), "--output", "json"]);
+    assert_eq!(finished.status.code(), Some(1));
+    let document: Value = serde_json::from_str(&finished.stdout).unwrap();
+    let problem = &document["problems"][0];
+    assert_eq!(problem["code"], "channel-empty");
+    assert_eq!(problem["severity"], "error");
+    assert_eq!(problem["package"], "plum");
+    assert_eq!(problem["channel"], "stable");
+    assert_eq!(problem["file"], "plum/a.yaml");
+    assert_eq!(problem["document"], 2);
+    assert_eq!(problem["line"], 7);
+}
+
+#[test]
+fn the_document_tells_what_was_read() {
+    let folder = tempfile::tempdir().unwrap();
+    wrong().write_to(folder.path(), Format::JsonLines);
+    let source = file(folder.path());
+    let finished = check([&*source, "--output", "json"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let document: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(document["source"], source);
+    assert!(document["digest"].as_str().unwrap().starts_with("sha256:"));
+    assert_eq!(
+        document["counts"],
+        json!({
+            "metas": 8, "packages": 1, "channels": 1, "entries": 2, "bundles": 2,
+            "quarantined": 1,
+        })
+    );
+    let codes: Vec<_> = document["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| problem["code"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        codes,
+        ["channel-entry-without-bundle", "channel-multiple-heads"]
+    );
+}
+
+#[test]
+fn what_is_no_catalog_is_a_problem_of_its_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = Catalog::small().text(Format::Yaml);
+    for (bad, code, place) in [
+        ("---\nname: [a\n", "file-unreadable", "catalog.yaml"),
+        ("---\nname: a\n", "schema-missing", "catalog.yaml"),
+        ("---\n- a\n", "document-not-object", "catalog.yaml"),
+    ] {
+        fs::write(folder.path().join("catalog.yaml"), format!("{good}{bad}")).unwrap();
+        let finished = check([&*file(folder.path())]);
+        assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+        let line = finished.stdout.lines().next().unwrap();
+        let lines = good.lines().count();
+        assert!(line.contains(&format!("fatal[{code}]")), "{line}");
+        let near = (lines..lines + 4).map(|number| format!("{place}:{number} (document 5)"));
+        assert!(
+            near.into_iter().any(|place| line.starts_with(&place)),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn warnings_alone_are_problems_too() {
+    let catalog = Catalog::new().package("plum", |package| {
+        let entries = [
+            entry("plum.v1.0.0"),
+            entry("plum.v2.0.0").replaces("plum.v1.5.0"),
+            entry("plum.v3.0.0")
+                .replaces("plum.v1.0.0")
+                .skips(["plum.v2.0.0"]),
+        ];
+        package.channel("stable", entries)
+    });
+    let folder = tempfile::tempdir().unwrap();
+    catalog.write_to(folder.path(), Format::JsonLines);
+    let finished = check([&*file(folder.path())]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let line = finished.stdout.lines().next().unwrap();
+    let start = "plum/catalog.json:2 (document 2): warning[replaces-absent]: package \"plum\"";
+    assert!(line.starts_with(start), "{line}");
+    assert!(finished.stdout.ends_with("\n1 problem in 1 package\n"));
+}
+
+#[test]
+fn what_is_not_there_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = file(&folder.path().join("missing"));
+    assert_refused(&check([&*missing]), 3, &[&missing, "cannot be read"]);
+    // An empty folder is no catalog; serving nothing is never what was meant.
+    let empty = file(folder.path());
+    assert_refused(&check([&*empty]), 3, &[&empty, "no file"]);
+    let layout = format!("oci:{}", folder.path().display());
+    assert_refused(&check([&*layout]), 3, &[&layout]);
+}
+
+#[test]
+fn an_image_without_a_catalog_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = |tag: &str, image: &Image| {
+        image.build().add_to_layout(folder.path(), tag);
+        check([&*format!("oci:{}:{tag}", folder.path().display())])
+    };
+    let layer = || Layer::of_catalog(&Catalog::small(), Format::JsonLines, "configs");
+    let finished = layout("no-label", &Image::new().layer(layer()));
+    assert_refused(&finished, 3, &["unpack", CONFIGS_LABEL]);
+    let elsewhere = Image::new()
+        .label(CONFIGS_LABEL, "/elsewhere")
+        .layer(layer());
+    assert_refused(
+        &layout("no-folder", &elsewhere),
+        3,
+        &["unpack", "elsewhere"],
+    );
+    let broken = Image::new()
+        .label(CONFIGS_LABEL, "/configs")
+        .layer(Layer::raw("this is no archive"));
+    assert_refused(&layout("no-archive", &broken), 3, &["unpack"]);
+}
+
+#[test]
+fn arguments_that_mean_nothing_are_refused() {
+    for arguments in [
+        &[][..],
+        &["no-registry"],
+        &["file:"],
+        &["docker://quay.io/a/b"],
+        &["file:a", "--output", "xml"],
+        &["file:a", "--platform", "nonsense"],
+        &["file:a", "--bogus"],
+        &["file:a", "file:b"],
+    ] {
+        let finished = check(arguments.iter().copied());
+        assert_refused(&finished, 2, &[]);
+        assert!(!finished.stderr.is_empty());
+    }
+}

@@ -1,0 +1,191 @@
+//! The hundred small catalogs, each made for one question.
+
+use std::path::PathBuf;
+
+use almanac::fbc::problem::{Problem, Severity};
+use serde::Deserialize;
+
+use super::{Checked, check};
+use crate::support::program::{shared, skip_without};
+use crate::support::served::{Served, source};
+
+/// What the peers make of a case.
+#[derive(Deserialize)]
+struct Case {
+    #[serde(rename = "case")]
+    name: String,
+    opm_accepts: bool,
+    catalogd_stores: bool,
+    /// In the form of a log line: quotes and line ends are escaped.
+    #[serde(default)]
+    opm_message: String,
+    catalogd_jsonl: Option<String>,
+}
+
+/// What can differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Whether no package is left out.
+    Accepts,
+    /// Whether it is stored at all.
+    Stores,
+    /// The canonical lines.
+    Lines,
+    /// The objects that are named as wrong.
+    Names,
+}
+
+/// Where the peers are not followed, and why. Each has to differ: one that no
+/// longer does is to be taken out.
+const DIFFERENCES: &[(&str, What, &str)] = &[
+    ("no-schema", What::Stores, NO_SCHEMA),
+    ("no-schema", What::Lines, NO_SCHEMA),
+    ("empty-schema", What::Stores, NO_SCHEMA),
+    ("empty-schema", What::Lines, NO_SCHEMA),
+    ("json-numbers", What::Lines, EXACT_INTEGERS),
+    ("yaml-types", What::Lines, EXACT_INTEGERS),
+    ("bundle-no-image-no-objects", What::Names, ONCE),
+    ("release-name-mismatch", What::Names, ONCE),
+    ("bundle-unknown-package", What::Names, COUNTED),
+    ("no-package-blob", What::Names, COUNTED),
+];
+
+const NO_SCHEMA: &str = "a document without a schema is no blob of a catalog; opm refuses it as \
+     well, and nobody can ask for it";
+const EXACT_INTEGERS: &str = "an integer that no float64 holds is kept as it was written; the \
+     peers change its digits";
+const ONCE: &str = "what is wrong with a bundle alone is told once, not for each of the channels \
+     that it is in";
+const COUNTED: &str = "a package that is not there is told once, at the first blob that names it, \
+     with the number of such blobs";
+
+fn cases() -> Option<(PathBuf, Vec<Case>)> {
+    if skip_without("shared") {
+        return None;
+    }
+    let folder = shared()?.join("cases");
+    let text = std::fs::read(folder.join("expected.json")).unwrap();
+    Some((folder, serde_json::from_slice(&text).unwrap()))
+}
+
+/// Collects what differs, against [`DIFFERENCES`].
+#[derive(Default)]
+struct Findings(Vec<String>);
+
+impl Findings {
+    fn note(&mut self, case: &Case, what: What, same: bool, detail: impl FnOnce() -> String) {
+        let known = DIFFERENCES
+            .iter()
+            .find(|(name, known, _)| *name == case.name && *known == what);
+        match (known, same) {
+            (None, false) => self
+                .0
+                .push(format!("{}, {what:?}: {}", case.name, detail())),
+            (Some((_, _, why)), true) => self.0.push(format!(
+                "{}, {what:?}: is as the peers have it, and stands in the table: {why}",
+                case.name
+            )),
+            (None, true) | (Some(_), false) => {}
+        }
+    }
+
+    fn assert_none(&self) {
+        assert!(
+            self.0.is_empty(),
+            "{} differ:\n{}",
+            self.0.len(),
+            self.0.join("\n")
+        );
+    }
+}
+
+#[tokio::test]
+async fn catalogs_are_accepted_and_stored_as_the_peers_do() {
+    let Some((folder, cases)) = cases() else {
+        return;
+    };
+    assert_eq!(cases.len(), 100);
+    let mut findings = Findings::default();
+    for case in &cases {
+        let checked = check(&folder.join(&case.name)).await;
+        let detail = || format!("{}\n{}", case.opm_message, checked.shown());
+        let accepted = checked.is_accepted() == case.opm_accepts;
+        findings.note(case, What::Accepts, accepted, detail);
+        let stored = checked.is_stored() == case.catalogd_stores;
+        findings.note(case, What::Stores, stored, detail);
+        let missing = missing_names(case, &checked);
+        findings.note(case, What::Names, missing.is_empty(), || {
+            format!("nothing names {missing:?}; {}", detail())
+        });
+    }
+    findings.assert_none();
+}
+
+#[test]
+fn what_is_served_is_what_catalogd_stores() {
+    let Some((folder, cases)) = cases() else {
+        return;
+    };
+    let sources = cases
+        .iter()
+        .map(|case| source(&case.name, &folder.join(&case.name)));
+    let quiet = ["--poll", "never", "--log", "error,almanac::app=info"];
+    let served = Served::start(sources.chain(quiet.map(str::to_owned)));
+    let mut findings = Findings::default();
+    for case in &cases {
+        let reply = served.get(&format!("/catalogs/{}/api/v1/all", case.name));
+        let lines = (reply.status == 200).then(|| reply.text());
+        assert!([200, 503].contains(&reply.status), "{reply:?}");
+        let wanted = case
+            .catalogd_jsonl
+            .as_ref()
+            .filter(|_| case.catalogd_stores);
+        findings.note(case, What::Lines, lines.as_ref() == wanted, || {
+            format!("wanted\n{wanted:?}\nfound\n{lines:?}")
+        });
+    }
+    findings.assert_none();
+}
+
+/// The objects that opm's message names and no problem of ours does.
+fn missing_names(case: &Case, checked: &Checked) -> Vec<(&'static str, String)> {
+    let Ok(problems) = &checked.result else {
+        return Vec::new();
+    };
+    let named = |(kind, name): &(&str, String)| {
+        problems
+            .iter()
+            .filter(|problem| problem.severity >= Severity::Error)
+            .any(|problem| names(problem, kind, name))
+    };
+    let mut missing = objects(&case.opm_message);
+    missing.retain(|object| !named(object));
+    missing
+}
+
+fn names(problem: &Problem, kind: &str, name: &str) -> bool {
+    let subject = match kind {
+        "package" => &problem.subject.package,
+        "channel" => &problem.subject.channel,
+        _ => &problem.subject.bundle,
+    };
+    subject == name || problem.message.contains(&format!("{name:?}"))
+}
+
+/// The objects that a message of opm names: `package "a"` and the like.
+fn objects(message: &str) -> Vec<(&'static str, String)> {
+    let message = message.replace("\\\"", "\"");
+    let mut found = Vec::new();
+    for kind in ["package", "channel", "bundle"] {
+        for before in [format!("{kind} \""), format!("{kind} name \"")] {
+            for (at, _) in message.match_indices(&before) {
+                let name = message[at + before.len()..].split('"').next();
+                let name = name.unwrap_or_default();
+                if !name.is_empty() {
+                    found.push((kind, name.to_owned()));
+                }
+            }
+        }
+    }
+    found
+}

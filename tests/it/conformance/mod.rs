@@ -1,0 +1,60 @@
+//! The program held against what the peers made of the same catalogs: small
+//! cases, a real catalog, and real packages that are refused.
+//!
+//! The catalogs and the peers' answers lie beside the project (`../shared`),
+//! not in it; where they are absent these tests say that they are skipped.
+
+mod cases;
+mod corpus;
+
+use std::path::Path;
+
+use almanac::fbc::problem::{Problem, Severity};
+use almanac::ingest::{self, CheckOptions, Source};
+
+/// What reading a folder came to.
+struct Checked {
+    /// The problems, or why it could not be read at all.
+    result: Result<Vec<Problem>, String>,
+}
+
+/// Reads a catalog folder as `almanac check` does.
+async fn check(folder: &Path) -> Checked {
+    let source = Source::File(folder.into());
+    let report = ingest::check(&source, &CheckOptions::default()).await;
+    Checked {
+        result: report
+            .map(|report| report.problems)
+            .map_err(|error| error.to_string()),
+    }
+}
+
+impl Checked {
+    /// Whether nothing is left out of what is served.
+    fn is_accepted(&self) -> bool {
+        self.worst() < Some(Severity::Error)
+    }
+
+    /// Whether a revision is made of it.
+    fn is_stored(&self) -> bool {
+        self.worst() < Some(Severity::Fatal)
+    }
+
+    fn worst(&self) -> Option<Severity> {
+        match &self.result {
+            Ok(problems) => problems.iter().map(|problem| problem.severity).max(),
+            Err(_) => Some(Severity::Fatal),
+        }
+    }
+
+    /// The problems, or why there are none, a line each.
+    fn shown(&self) -> String {
+        match &self.result {
+            Ok(problems) => {
+                let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                lines.join("\n")
+            }
+            Err(error) => error.clone(),
+        }
+    }
+}

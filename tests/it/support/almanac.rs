@@ -1,0 +1,227 @@
+//! The program following catalogs that a test names: what it serves, and what
+//! it says of itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use almanac::proto::{ListPackageRequest, PackageName};
+use http::uri::PathAndQuery;
+use serde_json::Value;
+use tempfile::TempDir;
+use tonic::transport::Endpoint;
+
+use super::http::{Reply, ask, get};
+use super::program::{Program, Start};
+
+/// How long anything that a test waits for may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a test looks whether it has happened.
+const STEP: Duration = Duration::from_millis(10);
+
+/// A program that serves what a configuration says, on free ports.
+pub(crate) struct Almanac {
+    pub(crate) program: Program,
+    config: PathBuf,
+    /// Where the configuration lies.
+    _folder: TempDir,
+}
+
+/// A configuration with one catalog `a` that is looked at as often as can be.
+/// More keys of the catalog may be appended, and tables after those.
+pub(crate) fn following(source: &str) -> String {
+    format!("poll = \"100ms\"\n{}", catalog("a", source))
+}
+
+/// A catalog as it stands in a configuration.
+pub(crate) fn catalog(name: &str, source: &str) -> String {
+    format!("\n[[catalog]]\nname = {name:?}\nsource = {source:?}\n")
+}
+
+impl Almanac {
+    /// Starts it with the text of a configuration, which names no ports and no
+    /// data folder.
+    pub(crate) fn start(config: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("almanac.toml");
+        fs::write(&path, config).unwrap();
+        let start = Start::new(["serve", "--config", path.to_str().unwrap()])
+            .argument("--data-dir={data}")
+            .argument("--grpc=127.0.0.1:0")
+            .argument("--http=127.0.0.1:0")
+            .argument("--admin=127.0.0.1:0");
+        Self {
+            program: start.start(),
+            config: path,
+            _folder: folder,
+        }
+    }
+
+    /// Starts it anew with another configuration, after it has ended.
+    pub(crate) fn restart_with(&mut self, config: &str) {
+        fs::write(&self.config, config).unwrap();
+        self.program.restart();
+    }
+
+    /// Ends it as an operator does, and waits for that.
+    pub(crate) fn stop(&mut self) {
+        self.program.terminate();
+        let status = self.program.wait(PATIENCE);
+        assert!(status.success(), "{status}");
+    }
+
+    /// Asks the HTTP API.
+    pub(crate) fn http(&mut self, path: &str) -> Reply {
+        let address = self.program.address("http");
+        get(address, path).unwrap()
+    }
+
+    /// Asks for the whole of a catalog.
+    pub(crate) fn all(&mut self, catalog: &str) -> Reply {
+        self.http(&all_path(catalog))
+    }
+
+    /// Asks for the whole of a catalog, compressed, and unpacks it.
+    pub(crate) fn all_of_gzip(&mut self, catalog: &str) -> String {
+        let address = self.program.address("http");
+        let headers = [("Accept-Encoding", "gzip")];
+        let reply = ask(address, "GET", &all_path(catalog), &headers, b"").unwrap();
+        assert_eq!(reply.status, 200);
+        let Some("gzip") = reply.header("content-encoding") else {
+            return reply.text();
+        };
+        let gzip = flate2::read::GzDecoder::new(&reply.body[..]);
+        std::io::read_to_string(gzip).unwrap()
+    }
+
+    /// The names of a catalog's packages, as gRPC lists them.
+    pub(crate) fn packages(&mut self, catalog: &str) -> Result<Vec<String>, tonic::Status> {
+        let address = self.program.address("grpc");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(list_packages(address, catalog))
+    }
+
+    /// What the status says of a catalog.
+    pub(crate) fn status(&mut self, catalog: &str) -> Value {
+        let address = self.program.address("admin");
+        let mut status: Value = serde_json::from_slice(&get(address, "/status").unwrap().body)
+            .expect("the status is JSON");
+        let catalogs = status["catalogs"].as_array_mut().unwrap();
+        let found = catalogs
+            .iter_mut()
+            .find(|status| status["name"] == catalog)
+            .map(Value::take);
+        found.unwrap_or_else(|| panic!("the status has no catalog {catalog}"))
+    }
+
+    /// The answer to the question whether it is ready.
+    pub(crate) fn ready(&mut self) -> Reply {
+        let address = self.program.address("admin");
+        get(address, "/readyz").unwrap()
+    }
+
+    /// Waits until the status of a catalog is as `good` wants it.
+    pub(crate) fn until(
+        &mut self,
+        catalog: &str,
+        what: &str,
+        good: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let begin = Instant::now();
+        loop {
+            let status = self.status(catalog);
+            if good(&status) {
+                return status;
+            }
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "waiting for {what}, the status is {status:#}"
+            );
+            std::thread::sleep(STEP);
+        }
+    }
+
+    /// Waits until it serves the revision of a digest.
+    pub(crate) fn until_at(&mut self, catalog: &str, digest: &almanac::digest::Digest) -> Value {
+        let digest = digest.to_string();
+        self.until(catalog, &format!("{catalog} at {digest}"), |status| {
+            status["revision"]["digest"] == digest.as_str()
+        })
+    }
+
+    /// Waits until a pass has failed.
+    pub(crate) fn until_failed(&mut self, catalog: &str) -> Value {
+        self.until(catalog, "a failure", |status| status["failures"] != 0)
+    }
+
+    /// The files in a folder of the data, by path, each with its length and
+    /// the time of its last change.
+    pub(crate) fn files(&self, folder: &str) -> BTreeMap<String, (u64, SystemTime)> {
+        let mut files = BTreeMap::new();
+        walk(&self.program.data().join(folder), "", &mut files);
+        files
+    }
+
+    /// The blobs that it keeps.
+    pub(crate) fn blobs(&self) -> Vec<String> {
+        self.files("blobs/sha256").into_keys().collect()
+    }
+
+    /// The names in the folder of revisions.
+    pub(crate) fn revisions(&self) -> Vec<String> {
+        let folder = self.program.data().join("revisions");
+        let names = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn all_path(catalog: &str) -> String {
+    format!("/catalogs/{catalog}/api/v1/all")
+}
+
+async fn list_packages(address: SocketAddr, catalog: &str) -> Result<Vec<String>, tonic::Status> {
+    let channel = Endpoint::from_shared(format!("http://{address}"))
+        .unwrap()
+        .origin(format!("http://{catalog}").parse().unwrap())
+        .timeout(PATIENCE)
+        .connect()
+        .await
+        .unwrap();
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/api.Registry/ListPackages");
+    let codec = tonic_prost::ProstCodec::<ListPackageRequest, PackageName>::default();
+    let request = tonic::Request::new(ListPackageRequest {});
+    let mut stream = client.server_streaming(request, path, codec).await?;
+    let mut names = Vec::new();
+    while let Some(package) = stream.get_mut().message().await? {
+        names.push(package.name);
+    }
+    Ok(names)
+}
+
+fn walk(folder: &Path, prefix: &str, files: &mut BTreeMap<String, (u64, SystemTime)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());
+        // It may be gone by now.
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
+        if metadata.is_dir() {
+            walk(&entry.path(), &format!("{path}/"), files);
+        } else {
+            files.insert(path, (metadata.len(), metadata.modified().unwrap()));
+        }
+    }
+}

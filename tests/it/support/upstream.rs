@@ -1,0 +1,61 @@
+//! A [`TestRegistry`] for tests that are not async themselves, since they wait
+//! for the program: it has threads of its own, and takes whole images.
+
+use std::ops::Deref;
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::image::{Blob, Built};
+use super::registry::TestRegistry;
+
+/// A registry that runs until it is dropped.
+pub(crate) struct Upstream {
+    registry: TestRegistry,
+    /// Dropped last: the registry's tasks run in it.
+    _runtime: Runtime,
+}
+
+impl Upstream {
+    /// Starts an empty registry.
+    pub(crate) fn start() -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        Self {
+            registry: runtime.block_on(TestRegistry::start()),
+            _runtime: runtime,
+        }
+    }
+
+    /// Keeps all of an image and moves the tag to it.
+    pub(crate) fn push(&self, repository: &str, tag: &str, image: &Built) {
+        image.for_each_blob(|blob| {
+            self.put_blob(blob.bytes.clone());
+        });
+        image.for_each_manifest(|manifest: &Blob| {
+            let name = if manifest.digest == image.digest() {
+                tag.to_owned()
+            } else {
+                manifest.digest.to_string()
+            };
+            let bytes = manifest.bytes.clone();
+            self.put_manifest(repository, &name, bytes, manifest.media_type);
+        });
+    }
+
+    /// How often a path with this ending was asked for.
+    pub(crate) fn asked(&self, ending: &str) -> usize {
+        let lines = self.lines();
+        lines.iter().filter(|line| line.ends_with(ending)).count()
+    }
+}
+
+impl Deref for Upstream {
+    type Target = TestRegistry;
+
+    fn deref(&self) -> &TestRegistry {
+        &self.registry
+    }
+}

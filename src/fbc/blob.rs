@@ -4,6 +4,7 @@
 
 use super::message::BundleMessage;
 use super::problem::{Code, Place};
+use super::typed::fields;
 
 /// All blobs of a catalog, by kind, in catalog order.
 #[derive(Debug, Default)]
@@ -79,25 +80,31 @@ pub struct ChannelBlob {
 }
 
 /// An entry of a channel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryBlob {
     /// The bundle it stands for.
-    #[serde(deserialize_with = "super::typed::nullable")]
     pub name: String,
     /// The entry it replaces, or empty.
-    #[serde(deserialize_with = "super::typed::nullable")]
     pub replaces: String,
     /// The entries it skips.
-    #[serde(deserialize_with = "super::typed::nullable")]
     pub skips: Vec<String>,
     /// The range of versions it skips, or empty.
-    #[serde(deserialize_with = "super::typed::nullable")]
     pub skip_range: String,
 }
 
+fields!(EntryBlob {
+    name = "name",
+    replaces = "replaces",
+    skips = "skips",
+    skip_range = "skipRange",
+});
+
 /// An `olm.bundle` blob.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts about a blob that do not depend on each other"
+)]
 pub struct BundleBlob {
     /// Its name; empty when it has none.
     pub name: String,
@@ -111,6 +118,10 @@ pub struct BundleBlob {
     pub has_image: bool,
     /// Whether it has objects (`olm.bundle.object`).
     pub has_objects: bool,
+    /// Whether it has `olm.csv.metadata`.
+    pub has_csv_metadata: bool,
+    /// Whether its `csvJson`, at the head of a channel, crashes packageserver.
+    pub crashes_packageserver: bool,
     /// The APIs it provides, from `olm.gvk`.
     pub provides: Vec<Gvk>,
     /// Where its encoded message lies.

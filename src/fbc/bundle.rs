@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use super::blob::{BundleBlob, Defect, Gvk};
 use super::csv::{self, Line};
@@ -16,7 +18,7 @@ use super::message::{self, BundleMessage, Common, Manifests, OBJECT, Span};
 use super::object::Object;
 use super::problem::Code;
 use super::semver::Version;
-use super::typed::{Text, nullable, object};
+use super::typed::{Text, fields, object};
 use super::walk::Walk;
 use super::{pullspec, yaml};
 
@@ -65,6 +67,7 @@ pub(super) fn read(
         },
     );
     let common = Span::since(messages, start);
+    let mut crashes_packageserver = false;
     let manifests = if known.objects.is_empty() {
         match &known.csv_metadata[..] {
             [metadata] => {
@@ -84,7 +87,9 @@ pub(super) fn read(
             _ => Manifests::None,
         }
     } else {
-        put_objects(messages, &known.objects)
+        let (manifests, crashes) = put_objects(messages, &known.objects);
+        crashes_packageserver = crashes;
+        manifests
     };
 
     BundleBlob {
@@ -94,6 +99,8 @@ pub(super) fn read(
         release: release.to_owned(),
         has_image: !image.is_empty(),
         has_objects: !known.objects.is_empty(),
+        has_csv_metadata: !known.csv_metadata.is_empty(),
+        crashes_packageserver,
         provides: known.provides,
         message: BundleMessage { common, manifests },
         defects,
@@ -162,24 +169,26 @@ fn read_properties<'a>(
             }
         }
         while let Some(key) = walk.next_key() {
-            match key {
-                b"\"type\"" => match walk.skip() {
+            // As the peers find them: whatever their case.
+            if key.eq_ignore_ascii_case(b"\"type\"") {
+                match walk.skip() {
                     [b'"', kind @ .., b'"'] => property.kind = unescape(kind),
                     b"null" => {}
                     _ => defects.push(malformed("a type must be a string")),
-                },
-                b"\"value\"" if property.kind == CSV_METADATA_TYPE => {
-                    let start = walk;
-                    let metadata = csv::check(&mut walk);
-                    if metadata.is_err() {
-                        walk = start;
-                        walk.skip();
-                    }
-                    property.value = walk.since(start.position());
-                    checked = Some(metadata);
                 }
-                b"\"value\"" => property.value = walk.skip(),
-                _ => drop(walk.skip()),
+            } else if !key.eq_ignore_ascii_case(b"\"value\"") {
+                walk.skip();
+            } else if property.kind == CSV_METADATA_TYPE {
+                let start = walk;
+                let metadata = csv::check(&mut walk);
+                if metadata.is_err() {
+                    walk = start;
+                    walk.skip();
+                }
+                property.value = walk.since(start.position());
+                checked = Some(metadata);
+            } else {
+                property.value = walk.skip();
             }
         }
         if let Err(Defect { code, message }) = known.take(&property, checked) {
@@ -196,36 +205,42 @@ fn read_properties<'a>(
     (properties, known)
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
 struct PackageProperty<'a> {
-    #[serde(borrow)]
     package_name: Text<'a>,
-    #[serde(borrow)]
     version: Text<'a>,
-    #[serde(borrow)]
     release: Text<'a>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+fields!(PackageProperty<'a> {
+    package_name = "packageName",
+    version = "version",
+    release = "release",
+});
+
+#[derive(Default)]
 struct PackageRequired<'a> {
-    #[serde(borrow)]
     package_name: Text<'a>,
-    #[serde(borrow)]
     version_range: Text<'a>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+fields!(PackageRequired<'a> {
+    package_name = "packageName",
+    version_range = "versionRange",
+});
+
+#[derive(Default)]
 struct GvkProperty {
-    #[serde(deserialize_with = "nullable")]
     group: String,
-    #[serde(deserialize_with = "nullable")]
     version: String,
-    #[serde(deserialize_with = "nullable")]
     kind: String,
 }
+
+fields!(GvkProperty {
+    group = "group",
+    version = "version",
+    kind = "kind",
+});
 
 impl From<GvkProperty> for Gvk {
     fn from(property: GvkProperty) -> Self {
@@ -242,22 +257,21 @@ impl From<GvkProperty> for Gvk {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct BundleObject<'a> {
-    #[serde(borrow)]
     data: Text<'a>,
-    #[serde(borrow, rename = "ref")]
     reference: Text<'a>,
 }
 
+fields!(BundleObject<'a> { data = "data", reference = "ref" });
+
 /// A related image.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct RelatedImage<'a> {
-    #[serde(borrow)]
     image: Text<'a>,
 }
+
+fields!(RelatedImage<'a> { image = "image" });
 
 /// The properties that mean something to the message.
 #[derive(Default)]
@@ -307,7 +321,8 @@ impl<'a> Known<'a> {
                 self.dependencies.push((PACKAGE_TYPE, Cow::Owned(value)));
             }
             CSV_METADATA_TYPE => {
-                let metadata = checked.unwrap_or_else(|| Ok(csv::Metadata::default()));
+                let check = || csv::check(&mut Walk::new(property.value));
+                let metadata = checked.unwrap_or_else(check);
                 self.csv_metadata.push(metadata.map_err(invalid)?);
             }
             OBJECT_TYPE => {
@@ -401,26 +416,51 @@ fn decode_object(value: &BundleObject<'_>) -> Result<Vec<u8>, String> {
     Ok(json)
 }
 
-/// Appends the objects as fields of the message.
-fn put_objects(messages: &mut Vec<u8>, objects: &[Vec<u8>]) -> Manifests {
+/// Appends the objects as fields of the message, and tells whether the
+/// `ClusterServiceVersion` among them crashes packageserver.
+fn put_objects(messages: &mut Vec<u8>, objects: &[Vec<u8>]) -> (Manifests, bool) {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Kind<'a> {
+    struct Head<'a> {
         #[serde(borrow)]
         kind: Text<'a>,
+        #[serde(borrow)]
+        spec: Option<&'a RawValue>,
     }
     let start = messages.len();
     let mut csv = None;
+    let mut crashes = false;
     for object in objects {
         message::put_field(messages, OBJECT, object);
-        let is_csv = serde_json::from_slice::<Kind<'_>>(object)
-            .is_ok_and(|object| object.kind.0 == "ClusterServiceVersion");
-        if is_csv && csv.is_none() {
+        let head = serde_json::from_slice::<Head<'_>>(object).unwrap_or_default();
+        if head.kind.0 == "ClusterServiceVersion" && csv.is_none() {
             csv = Some(Span::since(messages, messages.len() - object.len()));
+            crashes = head.spec.is_some_and(crashes_packageserver);
         }
     }
-    Manifests::Objects {
-        objects: Span::since(messages, start),
-        csv,
+    let objects = Span::since(messages, start);
+    (Manifests::Objects { objects, csv }, crashes)
+}
+
+/// Whether packageserver crashes on a `ClusterServiceVersion` with this spec:
+/// it adds the related images to a map that it only makes for deployments.
+fn crashes_packageserver(spec: &RawValue) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Spec<'a> {
+        #[serde(borrow)]
+        install: Option<Install<'a>>,
+        related_images: Option<Vec<IgnoredAny>>,
     }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Install<'a> {
+        #[serde(borrow)]
+        strategy: Text<'a>,
+    }
+    // What is not of these types is refused before it comes to that.
+    let spec: Spec<'_> = serde_json::from_str(spec.get()).unwrap_or_default();
+    let strategy = spec.install.unwrap_or_default().strategy;
+    let has_images = spec.related_images.is_some_and(|images| !images.is_empty());
+    has_images && strategy.0 != "deployment"
 }

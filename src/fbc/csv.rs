@@ -6,12 +6,10 @@
 //! written for the bundle. The install strategy must be there although it is
 //! empty: OLM's packageserver crashes on related images without one.
 
-use serde::Deserialize;
-
 use super::message::{Part, Span};
 use super::shape::{self, Checked, Field, Shape};
 use super::text::write_string;
-use super::typed::Text;
+use super::typed::{Text, fields};
 use super::walk::Walk;
 
 /// A made text, but for the end that the package brings (see [`put_end`]).
@@ -280,16 +278,15 @@ pub(super) fn put_end(out: &mut Vec<u8>, icon: Option<&Icon<'_>>, description: O
 }
 
 /// A package's icon, as `olm.package` and a `ClusterServiceVersion` have it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub(super) struct Icon<'a> {
     /// The picture, in base64.
-    #[serde(borrow)]
     pub(super) base64data: Text<'a>,
     /// Its media type.
-    #[serde(borrow)]
     pub(super) mediatype: Text<'a>,
 }
+
+fields!(Icon<'a> { base64data = "base64data", mediatype = "mediatype" });
 
 // The types of operator-framework/api's ClusterServiceVersion that the
 // property is made of.

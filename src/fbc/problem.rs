@@ -171,12 +171,20 @@ codes! {
     BundleObjectInvalid = "bundle-object-invalid",
     /// A message that gRPC clients would refuse for its size.
     BundleTooLarge = "bundle-too-large",
+    /// A message that gRPC clients would refuse if it grew a little.
+    BundleNearLimit = "bundle-near-limit",
+    /// No `olm.csv.metadata` where a console or packageserver looks for it.
+    BundleWithoutCsvMetadata = "bundle-without-csv-metadata",
+    /// A `ClusterServiceVersion` that crashes OLM's packageserver.
+    CsvCrashesPackageserver = "csv-crashes-packageserver",
     /// A deprecation that does not say what it deprecates, or why.
     DeprecationInvalid = "deprecation-invalid",
     /// A deprecation of something that is not there.
     DeprecationUnknown = "deprecation-unknown",
     /// Two deprecations of one thing.
     DeprecationDuplicate = "deprecation-duplicate",
+    /// Deprecations that deprecate nothing.
+    DeprecationWithoutEffect = "deprecation-without-effect",
     /// Further findings that are not listed.
     ProblemsOmitted = "problems-omitted",
 }

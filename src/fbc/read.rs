@@ -18,7 +18,7 @@ use super::json::{Canonicaliser, JsonError, unescape, valid_utf8};
 use super::message::{Ends, Span};
 use super::object::Object;
 use super::problem::{Code, Problem, Severity, Subject};
-use super::typed::{Text, nullable};
+use super::typed::{Text, fields};
 use super::{bundle, yaml};
 
 /// A part of a file that can be read by itself.
@@ -415,23 +415,21 @@ fn read_channel(object: &Object<'_>, name: &str, package: &str) -> ChannelBlob {
     }
 }
 
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct DeprecationEntry {
-    #[serde(deserialize_with = "nullable")]
     reference: DeprecationReference,
-    #[serde(deserialize_with = "nullable")]
     message: String,
 }
 
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
+fields!(DeprecationEntry { reference = "reference", message = "message" });
+
+#[derive(Default)]
 struct DeprecationReference {
-    #[serde(deserialize_with = "nullable")]
     schema: String,
-    #[serde(deserialize_with = "nullable")]
     name: String,
 }
+
+fields!(DeprecationReference { schema = "schema", name = "name" });
 
 fn read_deprecations(object: &Object<'_>, package: &str) -> DeprecationsBlob {
     let mut defects = Vec::new();
@@ -521,5 +519,91 @@ mod tests {
         assert_eq!(out.blobs.packages[0].blob.name, "a");
         assert_eq!(out.blobs.packages[0].blob.default_channel, "b");
         assert_eq!(out.metas[0].schema, "olm.package");
+    }
+
+    #[test]
+    fn keys_within_a_blob_are_found_whatever_their_case() {
+        let out = read(
+            br#"{"schema":"olm.package","name":"a","icon":{"Base64Data":"%","mediaType":"b"}}
+{"schema":"olm.channel","Entries":[{"Name":"a","REPLACES":"b","Skips":["c"],"skiprange":"<1.0.0"}]}
+{"schema":"olm.deprecations","Entries":[{"Reference":{"Schema":"olm.bundle","Name":"a"},"Message":"m"}]}
+{"schema":"olm.bundle","name":"a","package":"p","Image":"a/b","RelatedImages":[{"Image":"A@"}],
+ "Properties":[{"Type":"olm.package","Value":{"PackageName":"p","Version":"1.0.0"}},
+ {"TYPE":"olm.gvk","value":{"Group":"g","VERSION":"v1","Kind":"k"}}]}"#,
+            1000,
+        );
+        let icon = &out.blobs.packages[0].blob.defects[0];
+        assert_eq!(icon.code, Code::PackageIconInvalid);
+        let entry = EntryBlob {
+            name: "a".into(),
+            replaces: "b".into(),
+            skips: vec!["c".into()],
+            skip_range: "<1.0.0".into(),
+        };
+        assert_eq!(out.blobs.channels[0].blob.entries, [entry]);
+        let deprecation = DeprecationBlob {
+            schema: "olm.bundle".into(),
+            name: "a".into(),
+            message: "m".into(),
+        };
+        assert_eq!(out.blobs.deprecations[0].blob.entries, [deprecation]);
+        let bundle = &out.blobs.bundles[0].blob;
+        assert!(bundle.has_image);
+        assert_eq!(bundle.version, "1.0.0");
+        assert_eq!(bundle.provides[0].group, "g");
+        let defects: Vec<_> = bundle.defects.iter().map(|defect| defect.code).collect();
+        assert_eq!(defects, [Code::ImageInvalid], "{:?}", bundle.defects);
+    }
+
+    #[test]
+    fn what_clients_make_of_manifests_is_known() {
+        let bundle = |properties: &str| {
+            let text = format!(
+                "{{\"schema\":\"olm.bundle\",\"name\":\"a\",\"properties\":[{properties}]}}"
+            );
+            let mut out = read(text.as_bytes(), 1000);
+            out.blobs.bundles.remove(0).blob
+        };
+        let object = |json: &str| {
+            use base64::Engine as _;
+            let data = base64::engine::general_purpose::STANDARD.encode(json);
+            bundle(&format!(
+                "{{\"type\":\"olm.bundle.object\",\"value\":{{\"data\":\"{data}\"}}}}"
+            ))
+        };
+        assert!(bundle(r#"{"type":"olm.csv.metadata","value":{}}"#).has_csv_metadata);
+        // Here the value comes before its type.
+        for (value, good) in [
+            ("{\"keywords\":[\"a\"]}", true),
+            ("{\"keywords\":1}", false),
+        ] {
+            let text = format!("{{\"type\":\"olm.csv.metadata\",\"Value\":{value}}}");
+            let blob = bundle(&text);
+            assert_eq!(blob.has_csv_metadata, good);
+            let invalid = |defect: &Defect| defect.code == Code::PropertyInvalid;
+            assert_eq!(blob.defects.iter().any(invalid), !good);
+        }
+        assert!(!bundle(r#"{"type":"olm.gvk","value":{}}"#).has_csv_metadata);
+        for (crashes, kind, spec) in [
+            (true, "ClusterServiceVersion", r#"{"relatedImages":[{}]}"#),
+            (
+                true,
+                "ClusterServiceVersion",
+                r#"{"install":{"strategy":"other"},"relatedImages":[{"image":"a"}]}"#,
+            ),
+            (
+                false,
+                "ClusterServiceVersion",
+                r#"{"install":{"strategy":"deployment"},"relatedImages":[{"image":"a"}]}"#,
+            ),
+            (false, "ClusterServiceVersion", r#"{"relatedImages":[]}"#),
+            (false, "ClusterServiceVersion", r#"{"relatedImages":"a"}"#),
+            (false, "ClusterServiceVersion", "null"),
+            (false, "Service", r#"{"relatedImages":[{}]}"#),
+        ] {
+            let blob = object(&format!("{{\"kind\":\"{kind}\",\"spec\":{spec}}}"));
+            assert_eq!(blob.crashes_packageserver, crashes, "{kind} {spec}");
+            assert!(blob.has_objects && !blob.has_csv_metadata);
+        }
     }
 }

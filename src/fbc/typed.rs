@@ -2,21 +2,94 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{self, Visitor};
+use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// `null` gives the zero value, as Go reads it.
-pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+/// A struct that is read as Go reads one: from an object or `null`; a field
+/// takes the value of its name or of one that differs only in case; `null`
+/// leaves a field as it is, and of two values the last counts.
+/// [`fields`] implements it.
+pub(super) trait Fields<'de>: Default {
+    /// The names of the fields.
+    const NAMES: &'static [&'static str];
+
+    /// Reads the value of the field that has this place in the names.
+    fn read<A: MapAccess<'de>>(&mut self, place: usize, map: &mut A) -> Result<(), A::Error>;
 }
 
-/// Reads a struct from an object or `null`. serde would also take an array of
-/// the fields' values, Go does not.
+/// Implements `Deserialize` for a struct by way of [`Fields`]. Fields that are
+/// not named stay as they are by default.
+macro_rules! fields {
+    ($type:ident $(<$life:lifetime>)? { $($field:ident = $name:literal),+ $(,)? }) => {
+        impl<'de $(: $life, $life)?> $crate::fbc::typed::Fields<'de> for $type $(<$life>)? {
+            const NAMES: &'static [&'static str] = &[$($name),+];
+
+            fn read<A: serde::de::MapAccess<'de>>(
+                &mut self,
+                place: usize,
+                map: &mut A,
+            ) -> Result<(), A::Error> {
+                let mut next = 0..;
+                $(if next.next() == Some(place) {
+                    if let Some(value) = map.next_value::<Option<_>>()? {
+                        self.$field = value;
+                    }
+                    return Ok(());
+                })+
+                Ok(())
+            }
+        }
+
+        impl<'de $(: $life, $life)?> serde::Deserialize<'de> for $type $(<$life>)? {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::fbc::typed::read_fields(deserializer)
+            }
+        }
+    };
+}
+pub(super) use fields;
+
+/// Reads a struct by its [`Fields`].
+pub(super) fn read_fields<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Fields<'de>,
+{
+    struct FieldsVisitor<T>(PhantomData<T>);
+    impl<'de, T: Fields<'de>> Visitor<'de> for FieldsVisitor<T> {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_unit<E: de::Error>(self) -> Result<T, E> {
+            Ok(T::default())
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+            let mut value = T::default();
+            while let Some(Text(key)) = map.next_key()? {
+                let names = T::NAMES.iter();
+                let place = names.clone().position(|name| **name == *key);
+                // Nearly all are written as they should be.
+                let place = place.or_else(|| {
+                    let mut names = names;
+                    names.position(|name| name.eq_ignore_ascii_case(&key))
+                });
+                match place {
+                    Some(place) => value.read(place, &mut map)?,
+                    None => {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+            }
+            Ok(value)
+        }
+    }
+    deserializer.deserialize_any(FieldsVisitor(PhantomData))
+}
+
+/// Reads a property's value: an object or `null`.
 pub(super) fn object<'de, T: Deserialize<'de> + Default>(json: &'de str) -> Result<T, String> {
     match json.as_bytes().first() {
         Some(b'{') => serde_json::from_str(json).map_err(|error| plain(&error)),
@@ -65,5 +138,53 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             }
         }
         deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq)]
+    struct Pair<'a> {
+        first: Text<'a>,
+        second_one: Vec<String>,
+        kept: bool,
+    }
+
+    fields!(Pair<'a> { first = "first", second_one = "secondOne" });
+
+    fn pair(json: &str) -> Result<Pair<'_>, String> {
+        serde_json::from_str(json).map_err(|error| plain(&error))
+    }
+
+    #[test]
+    fn fields_are_found_whatever_their_case() {
+        let wanted = Pair {
+            first: Text("a".into()),
+            second_one: vec!["b".to_owned()],
+            kept: false,
+        };
+        for json in [
+            r#"{"first":"a","secondOne":["b"]}"#,
+            r#"{"FIRST":"a","secondone":["b"],"kept":true,"other":{"first":1}}"#,
+            r#"{"First":"x","first":"a","FIRST":null,"SecondOne":null,"secondOne":["b"]}"#,
+            r#"{"\u0066irst":"a","secondOne":["b"]}"#,
+        ] {
+            assert_eq!(pair(json).as_ref(), Ok(&wanted), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_struct_is_an_object_or_null() {
+        assert_eq!(pair("null"), Ok(Pair::default()));
+        assert_eq!(pair("{}"), Ok(Pair::default()));
+        for json in [r#"["a",["b"]]"#, "1", r#""a""#, "true"] {
+            let error = pair(json).unwrap_err();
+            assert!(error.ends_with("expected an object"), "{json}: {error}");
+        }
+        for json in [r#"{"First":1}"#, r#"{"secondOne":[1]}"#] {
+            assert!(pair(json).unwrap_err().contains("expected a string"));
+        }
     }
 }

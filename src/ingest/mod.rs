@@ -13,6 +13,7 @@ mod ordered;
 mod pass;
 mod pull;
 mod read;
+mod size;
 mod source;
 
 pub use error::{Cause, PassError, Stage};

@@ -1,17 +1,18 @@
 //! Files ─► metas and blobs ─► graph: the stages `read` and the first half of
 //! `build`, shared by passes and by the loader of commands.
 
-use std::collections::BTreeMap;
 use std::thread;
 
 use bytes::Bytes;
 
 use super::files::CatalogFiles;
 use super::ordered::ordered;
+use super::size;
+pub(super) use super::size::Listing;
 use crate::digest::Digest;
-use crate::fbc::blob::{Blobs, BundleBlob, Located};
+use crate::fbc::blob::{Blobs, Located};
 use crate::fbc::graph::{self, Channel, Entry, Graph, Package};
-use crate::fbc::message::{Ends, Manifests, put_edges, put_membership};
+use crate::fbc::message::{Ends, put_edges, put_membership};
 use crate::fbc::problem::{Code, Place, Problem, Severity, Subject};
 use crate::fbc::read::{Output, Piece, Reader, pieces};
 use crate::store::{Counts, Segmenter, Stored};
@@ -20,8 +21,6 @@ use crate::store::{Counts, Segmenter, Stored};
 const PIECE: usize = 1 << 20;
 /// How far workers may run ahead of the writer, in pieces.
 const WINDOW: usize = 6;
-/// What stock gRPC clients take at most, in bytes.
-const MAX_MESSAGE: u64 = 4 << 20;
 /// How many problems of documents are kept.
 const MAX_PROBLEMS: usize = 10_000;
 
@@ -230,7 +229,7 @@ impl<'a> Collected<'a> {
             bundles.extend(channel.entries.iter().map(|entry| entry.bundle));
         }
         counts.bundles = bundles.len() as u64;
-        problems.extend(too_large(&self.blobs, &graph, self.paths));
+        problems.extend(size::problems(&self.blobs, &graph, &self.ends, self.paths));
         Catalog {
             blobs: self.blobs,
             ends: self.ends,
@@ -247,49 +246,6 @@ fn append<T>(into: &mut Vec<Located<T>>, from: Vec<Located<T>>, metas: u32, docu
         located.document += documents;
         located
     }));
-}
-
-/// How an entry's bundle stands in `ListBundles`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listing {
-    /// With all it should have.
-    Whole,
-    /// Without its manifests: clients would refuse the message with them.
-    WithoutManifests,
-    /// Not at all: clients would refuse it even so.
-    Not,
-}
-
-impl Listing {
-    pub(super) fn of(
-        bundle: &BundleBlob,
-        package: &Package,
-        channel: &Channel,
-        entry: &Entry,
-    ) -> Self {
-        let common = u64::from(bundle.message.common.length);
-        let manifests = match &bundle.message.manifests {
-            Manifests::Objects { objects, csv } if !bundle.has_image => {
-                // `csvJson` comes with its own key and length.
-                u64::from(objects.length) + csv.map_or(0, |csv| u64::from(csv.length) + 6)
-            }
-            _ => 0,
-        };
-        // Nearly all are far from the limit, and need no closer look.
-        if common + manifests < MAX_MESSAGE / 2 {
-            return Self::Whole;
-        }
-        let mut entry_part = Vec::new();
-        put_entry(&mut entry_part, package, channel, entry);
-        let rest = common + entry_part.len() as u64;
-        if rest + manifests < MAX_MESSAGE {
-            Self::Whole
-        } else if rest < MAX_MESSAGE {
-            Self::WithoutManifests
-        } else {
-            Self::Not
-        }
-    }
 }
 
 /// Appends what an entry adds to its bundle's message in `ListBundles`.
@@ -312,43 +268,4 @@ pub(super) fn put_entry_membership(
         &entry.skip_range,
         deprecation.map(String::as_str),
     );
-}
-
-/// A problem for each bundle that does not fit into `ListBundles`.
-fn too_large(blobs: &Blobs, graph: &Graph, paths: &[String]) -> Vec<Problem> {
-    let mut found = BTreeMap::new();
-    for package in &graph.packages {
-        for channel in &package.channels {
-            for entry in &channel.entries {
-                let listing =
-                    Listing::of(&blobs.bundles[entry.bundle].blob, package, channel, entry);
-                if listing != Listing::Whole {
-                    found.insert(entry.bundle, listing);
-                }
-            }
-        }
-    }
-    let problem = |(bundle, listing): (usize, Listing)| {
-        let located = &blobs.bundles[bundle];
-        let (name, package) = (&located.blob.name, &located.blob.package);
-        let consequence = match listing {
-            Listing::Not => "ListBundles leaves it out",
-            _ => "ListBundles leaves out its manifests",
-        };
-        Problem {
-            code: Code::BundleTooLarge,
-            severity: Severity::Warning,
-            subject: Subject {
-                package: package.clone(),
-                bundle: name.clone(),
-                ..Subject::default()
-            },
-            place: located.place(paths),
-            message: format!(
-                "package {package:?}: bundle {name:?} makes a message of 4 MiB or more, which \
-                 clients refuse, so {consequence}; make its properties smaller, or give it an image"
-            ),
-        }
-    };
-    found.into_iter().map(problem).collect()
 }

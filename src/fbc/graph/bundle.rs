@@ -2,7 +2,7 @@
 //! and whether their versions tell them apart. What their properties say was
 //! checked when they were read.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::blob::{Blobs, BundleBlob, Located};
 use super::super::problem::Code;
@@ -10,24 +10,54 @@ use super::super::semver::check_release;
 use super::Group;
 use super::report::{About, Report, list, quoted};
 
+/// Where the bundles of a package are: of each the first channel, by name,
+/// that has an entry for it.
+pub(super) struct Places<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Places<'a> {
+    pub(super) fn of(blobs: &'a Blobs, group: &Group<'_>) -> Self {
+        let mut places = HashMap::new();
+        for index in &group.channels {
+            let blob = &blobs.channels[*index].blob;
+            for entry in &blob.entries {
+                let place = places.entry(entry.name.as_str()).or_insert(&*blob.name);
+                *place = (*place).min(&blob.name);
+            }
+        }
+        Self(places)
+    }
+
+    /// What a sentence about a bundle begins with: where it is, and its name.
+    /// What is wrong with a bundle is told once, not for each of its channels.
+    pub(super) fn about<'b>(&self, bundle: &'b str) -> About<'b>
+    where
+        'a: 'b,
+    {
+        About::Bundle(self.0.get(bundle).copied().unwrap_or_default(), bundle)
+    }
+
+    fn has(&self, bundle: &str) -> bool {
+        self.0.contains_key(bundle)
+    }
+}
+
 /// Checks the bundles of a package.
-pub(super) fn check(blobs: &Blobs, group: &Group<'_>, report: &mut Report<'_>) {
-    let in_channels: HashSet<&str> = group
-        .channels
-        .iter()
-        .flat_map(|index| &blobs.channels[*index].blob.entries)
-        .map(|entry| entry.name.as_str())
-        .collect();
+pub(super) fn check(
+    blobs: &Blobs,
+    group: &Group<'_>,
+    places: &Places<'_>,
+    report: &mut Report<'_>,
+) {
     // In the order of the text, so that the report does not hang on chance.
     let mut versions: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for index in &group.bundles {
         let located = &blobs.bundles[*index];
         let blob = &located.blob;
-        let about = About::Bundle(&blob.name);
+        let about = places.about(&blob.name);
         if blob.name.is_empty() {
             let text = "has no name; give it one";
             report.error(Code::BundleNameMissing, about, located, text);
-        } else if !in_channels.contains(blob.name.as_str()) {
+        } else if !places.has(&blob.name) {
             let text = "is in no channel; add an entry for it or remove it";
             report.error(Code::BundleNotInChannel, about, located, text);
         }
@@ -42,7 +72,7 @@ pub(super) fn check(blobs: &Blobs, group: &Group<'_>, report: &mut Report<'_>) {
         if blob.version.is_empty() || has_bad_version(blob) {
             continue;
         }
-        if check_version(located, group.name, report) {
+        if check_version(located, group.name, about, report) {
             let key = (blob.version.as_str(), blob.release.as_str());
             versions.entry(key).or_default().push(*index);
         }
@@ -58,9 +88,13 @@ fn has_bad_version(blob: &BundleBlob) -> bool {
 }
 
 /// Checks a version with its release; `false` when it has no use.
-fn check_version(located: &Located<BundleBlob>, package: &str, report: &mut Report<'_>) -> bool {
+fn check_version(
+    located: &Located<BundleBlob>,
+    package: &str,
+    about: About<'_>,
+    report: &mut Report<'_>,
+) -> bool {
     let blob = &located.blob;
-    let about = About::Bundle(&blob.name);
     if blob.release.is_empty() {
         return true;
     }

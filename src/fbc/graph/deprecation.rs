@@ -40,6 +40,11 @@ pub(super) fn check<'a>(
                 text,
             );
         }
+        if located.blob.entries.is_empty() && located.blob.defects.is_empty() {
+            let text = "have no entries, so they deprecate nothing; add entries or remove the blob";
+            let code = Code::DeprecationWithoutEffect;
+            report.warning(code, About::Deprecations, located, text);
+        }
         for (position, entry) in located.blob.entries.iter().enumerate() {
             let mut error = |code, text: &str| {
                 report.error(code, About::Deprecations, located, text);

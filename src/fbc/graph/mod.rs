@@ -10,6 +10,7 @@
 mod bundle;
 mod channel;
 mod deprecation;
+mod manifests;
 mod package;
 mod report;
 #[cfg(test)]
@@ -18,9 +19,11 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 pub use report::{MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE};
+pub(crate) use report::{more, quoted, shown};
 
-use super::blob::{Blobs, Located};
+use super::blob::Blobs;
 use super::problem::{Code, Problem};
+use bundle::Places;
 use report::{About, Report};
 
 /// What can be asked about a catalog: the packages that are in order.
@@ -91,13 +94,14 @@ pub fn build(blobs: &Blobs, files: &[String]) -> (Graph, Vec<Problem>) {
     let mut report = Report::new(files);
     for group in groups(blobs) {
         report.begin(group.name);
-        group.defects(blobs, &mut report);
+        let places = Places::of(blobs, &group);
+        group.defects(blobs, &places, &mut report);
         if group.name.is_empty() {
             group.nameless(blobs, &mut report);
         } else if group.packages.is_empty() {
-            group.unknown(blobs, &mut report);
+            group.unknown(blobs, &places, &mut report);
         } else {
-            let package = package::check(blobs, &group, &mut report);
+            let package = package::check(blobs, &group, &places, &mut report);
             match package.filter(|_| !report.failed()) {
                 Some(package) => graph.packages.push(package),
                 None => graph.quarantined.push(group.name.to_owned()),
@@ -162,7 +166,7 @@ impl<'a> Grouping<'a> {
 
 impl Group<'_> {
     /// Passes on what the blobs say wrongly by themselves.
-    fn defects(&self, blobs: &Blobs, report: &mut Report<'_>) {
+    fn defects(&self, blobs: &Blobs, places: &Places<'_>, report: &mut Report<'_>) {
         for located in self.packages.iter().map(|index| &blobs.packages[*index]) {
             report.defects(About::Package, located, &located.blob.defects);
         }
@@ -171,7 +175,7 @@ impl Group<'_> {
             report.defects(about, located, &located.blob.defects);
         }
         for located in self.bundles.iter().map(|index| &blobs.bundles[*index]) {
-            let about = About::Bundle(&located.blob.name);
+            let about = places.about(&located.blob.name);
             report.defects(about, located, &located.blob.defects);
         }
         for index in &self.deprecations {
@@ -194,7 +198,7 @@ impl Group<'_> {
             report.error(Code::PackageUnknown, about, located, text);
         }
         for located in self.bundles.iter().map(|index| &blobs.bundles[*index]) {
-            let about = About::Bundle(&located.blob.name);
+            let about = About::Bundle("", &located.blob.name);
             report.error(Code::BundlePackageMissing, about, located, text);
         }
         for index in &self.deprecations {
@@ -204,41 +208,38 @@ impl Group<'_> {
         }
     }
 
-    /// Reports a package that is only named, once for all its blobs.
-    fn unknown(&self, blobs: &Blobs, report: &mut Report<'_>) {
-        let mut named_by = Vec::new();
-        for (count, kind) in [
-            (self.channels.len(), "channel"),
-            (self.bundles.len(), "bundle"),
-            (self.deprecations.len(), "olm.deprecations blob"),
-        ] {
-            match count {
-                0 => {}
-                1 => named_by.push(format!("1 {kind}")),
-                _ => named_by.push(format!("{count} {kind}s")),
+    /// Reports a package that is only named, once for all its blobs, at the
+    /// first channel, bundle or deprecation that names it, in this order.
+    fn unknown(&self, blobs: &Blobs, places: &Places<'_>, report: &mut Report<'_>) {
+        let count = self.channels.len() + self.bundles.len() + self.deprecations.len();
+        let channel = self.channels.first().map(|index| &blobs.channels[*index]);
+        let bundle = self.bundles.first().map(|index| &blobs.bundles[*index]);
+        let deprecations = self.deprecations.first();
+        let deprecations = deprecations.map(|index| &blobs.deprecations[*index]);
+        let (about, place) = match (channel, bundle, deprecations) {
+            (Some(channel), ..) => {
+                let about = About::Channel(&channel.blob.name);
+                (about, report.place(channel))
             }
-        }
-        let text = format!(
-            "has no olm.package blob, but is named by {}; add the blob or correct their \"package\"",
-            named_by.join(", ")
-        );
-        let places = [
-            first(&self.channels, &blobs.channels, report),
-            first(&self.bundles, &blobs.bundles, report),
-            first(&self.deprecations, &blobs.deprecations, report),
-        ];
-        let place = places.into_iter().flatten().min_by_key(|(meta, _)| *meta);
-        let place = place.map(|(_, place)| place);
-        report.error_at(Code::PackageUnknown, About::Package, place, &text);
+            (_, Some(bundle), _) => (places.about(&bundle.blob.name), report.place(bundle)),
+            (.., Some(deprecations)) => (About::Deprecations, report.place(deprecations)),
+            (None, None, None) => return,
+        };
+        let text = match (count, about) {
+            (1, About::Deprecations) => String::from(
+                "name a package that has no olm.package blob; add the blob or correct their \
+                 \"package\"",
+            ),
+            (1, _) => String::from(
+                "names a package that has no olm.package blob; add the blob or correct its \
+                 \"package\"",
+            ),
+            _ => format!(
+                "and {} name a package that has no olm.package blob; add the blob or correct \
+                 their \"package\"",
+                more(count - 1, "blob")
+            ),
+        };
+        report.error_at(Code::PackageUnknown, about, place, &text);
     }
-}
-
-/// Number and place of the first of some blobs.
-fn first<T>(
-    indices: &[usize],
-    blobs: &[Located<T>],
-    report: &Report<'_>,
-) -> Option<(u32, super::problem::Place)> {
-    let located = &blobs[*indices.first()?];
-    Some((located.meta, report.place(located)?))
 }

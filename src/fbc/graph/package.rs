@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use super::super::blob::Blobs;
 use super::super::problem::Code;
+use super::bundle::Places;
 use super::report::{About, Report, quoted};
-use super::{Channel, Entry, Group, Package, bundle, channel, deprecation};
+use super::{Channel, Entry, Group, Package, bundle, channel, deprecation, manifests};
 
 /// The longest DNS label, in bytes.
 const MAX_LABEL: usize = 63;
@@ -21,7 +22,12 @@ pub(super) struct Names<'a> {
 
 /// Checks the package of a group that has an `olm.package` blob. What it
 /// returns is whole only when the report has no error.
-pub(super) fn check(blobs: &Blobs, group: &Group<'_>, report: &mut Report<'_>) -> Option<Package> {
+pub(super) fn check(
+    blobs: &Blobs,
+    group: &Group<'_>,
+    places: &Places<'_>,
+    report: &mut Report<'_>,
+) -> Option<Package> {
     let (first, others) = group.packages.split_first()?;
     for located in others.iter().map(|index| &blobs.packages[*index]) {
         let text = "has more than one olm.package blob; keep one of them";
@@ -36,7 +42,7 @@ pub(super) fn check(blobs: &Blobs, group: &Group<'_>, report: &mut Report<'_>) -
         let text = "has no channel; add one";
         report.error(Code::PackageWithoutChannels, About::Package, located, text);
     }
-    let names = names(blobs, group, report);
+    let names = names(blobs, group, places, report);
     let default_channel = located.blob.default_channel.as_str();
     if default_channel.is_empty() {
         let text = "has no default channel; set its \"defaultChannel\"";
@@ -55,7 +61,15 @@ pub(super) fn check(blobs: &Blobs, group: &Group<'_>, report: &mut Report<'_>) -
             channel::check(&blobs.channels[*index], &names, report),
         );
     }
-    bundle::check(blobs, group, report);
+    bundle::check(blobs, group, places, report);
+    let mut tops: Vec<(&str, usize)> = (names.channels.iter())
+        .filter_map(|(channel, index)| {
+            let head = &blobs.channels[*index].blob.entries[(*heads.get(index)?)?];
+            Some((*channel, *names.bundles.get(head.name.as_str())?))
+        })
+        .collect();
+    tops.sort_unstable();
+    manifests::check(blobs, group, located, &tops, places, report);
     let deprecations = deprecation::check(blobs, group, &names, report);
     if report.failed() {
         return None;
@@ -89,7 +103,12 @@ pub(super) fn check(blobs: &Blobs, group: &Group<'_>, report: &mut Report<'_>) -
 
 /// Gathers the names of a package's bundles and channels, and reports those
 /// that stand twice.
-fn names<'a>(blobs: &'a Blobs, group: &Group<'_>, report: &mut Report<'_>) -> Names<'a> {
+fn names<'a>(
+    blobs: &'a Blobs,
+    group: &Group<'_>,
+    places: &Places<'_>,
+    report: &mut Report<'_>,
+) -> Names<'a> {
     let mut names = Names {
         bundles: HashMap::with_capacity(group.bundles.len()),
         channels: HashMap::with_capacity(group.channels.len()),
@@ -107,7 +126,7 @@ fn names<'a>(blobs: &'a Blobs, group: &Group<'_>, report: &mut Report<'_>) -> Na
         let name = located.blob.name.as_str();
         if !name.is_empty() && *names.bundles.entry(name).or_insert(*index) != *index {
             let text = "stands more than once; keep one of them";
-            report.error(Code::BundleDuplicate, About::Bundle(name), located, text);
+            report.error(Code::BundleDuplicate, places.about(name), located, text);
         }
     }
     names

@@ -28,8 +28,8 @@ pub(super) enum About<'a> {
     Channel(&'a str),
     /// An entry (named second) of a channel of it.
     Entry(&'a str, &'a str),
-    /// A bundle of it.
-    Bundle(&'a str),
+    /// A bundle (named second) of it, with a channel that it is in, or nothing.
+    Bundle(&'a str, &'a str),
     /// Its deprecations.
     Deprecations,
 }
@@ -205,7 +205,7 @@ impl<'a> Report<'a> {
         text: &str,
     ) -> Problem {
         let mut subject = Subject {
-            package: clip(self.package, MAX_NAME),
+            package: shown(self.package),
             ..Subject::default()
         };
         let within = if self.package.is_empty() {
@@ -220,18 +220,23 @@ impl<'a> Report<'a> {
             }
             About::Package => format!("package {}", quoted(self.package)),
             About::Channel(channel) => {
-                subject.channel = clip(channel, MAX_NAME);
+                subject.channel = shown(channel);
                 format!("{within}{}", named("channel", channel))
             }
             About::Entry(channel, entry) => {
-                subject.channel = clip(channel, MAX_NAME);
-                subject.bundle = clip(entry, MAX_NAME);
+                subject.channel = shown(channel);
+                subject.bundle = shown(entry);
                 let channel = named("channel", channel);
                 format!("{within}{channel}: {}", named("entry", entry))
             }
-            About::Bundle(bundle) => {
-                subject.bundle = clip(bundle, MAX_NAME);
-                format!("{within}{}", named("bundle", bundle))
+            About::Bundle(channel, bundle) => {
+                subject.channel = shown(channel);
+                subject.bundle = shown(bundle);
+                let channel = match channel {
+                    "" => String::new(),
+                    channel => format!("{}: ", named("channel", channel)),
+                };
+                format!("{within}{channel}{}", named("bundle", bundle))
             }
             About::Deprecations => {
                 "olm.deprecations".clone_into(&mut subject.schema);
@@ -249,9 +254,14 @@ impl<'a> Report<'a> {
     }
 }
 
+/// A name, cut when it is too long for a subject.
+pub(crate) fn shown(name: &str) -> String {
+    clip(name, MAX_NAME)
+}
+
 /// A name in quotes, short enough for a sentence.
-pub(super) fn quoted(name: &str) -> String {
-    format!("{:?}", clip(name, MAX_NAME))
+pub(crate) fn quoted(name: &str) -> String {
+    format!("{:?}", shown(name))
 }
 
 /// Names in quotes with commas between, the first of them when they are many.
@@ -262,6 +272,11 @@ pub(super) fn list(names: &[&str]) -> String {
 /// Names in quotes with arrows between, the first of them when they are many.
 pub(super) fn chain(names: &[&str]) -> String {
     joined(names, " -> ")
+}
+
+/// How many more of something there are.
+pub(crate) fn more(count: usize, noun: &str) -> String {
+    format!("{count} more {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn joined(names: &[&str], between: &str) -> String {

@@ -2,8 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fbc::blob::{
-    BundleBlob, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, PackageBlob,
+    BundleBlob, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, Located,
+    PackageBlob,
 };
+use crate::fbc::message::{BundleMessage, Manifests, Span};
 use crate::fbc::problem::Severity;
 
 fn at<T>(blob: T, meta: usize) -> Located<T> {
@@ -54,7 +56,19 @@ fn bundle(package: &str, name: &str, version: &str) -> BundleBlob {
         package: package.to_owned(),
         version: version.to_owned(),
         has_image: true,
+        has_csv_metadata: true,
+        message: BundleMessage {
+            manifests: made(),
+            ..BundleMessage::default()
+        },
         ..BundleBlob::default()
+    }
+}
+
+fn made() -> Manifests {
+    Manifests::Made {
+        parts: Box::default(),
+        described: false,
     }
 }
 
@@ -119,6 +133,22 @@ fn refused(blobs: &Blobs, codes: &[Code]) -> Vec<Problem> {
         assert!(problem.place.is_some(), "{problem}");
     }
     problems
+}
+
+/// Builds and expects this one warning, at this place, and package `foo` to be
+/// in the graph.
+#[track_caller]
+fn warned(blobs: &Blobs, code: Code, document: u32, message: &str) {
+    let (graph, problems) = build(blobs, &files());
+    let [problem] = problems.as_slice() else {
+        panic!("{problems:#?}");
+    };
+    assert_eq!(problem.code, code);
+    assert_eq!(problem.severity, Severity::Warning);
+    assert_eq!(problem.subject.package, "foo");
+    assert_eq!(problem.message, message);
+    assert_eq!(problem.place.as_ref().unwrap().document, document);
+    assert_eq!(graph.packages.len(), 1);
 }
 
 #[track_caller]
@@ -304,15 +334,80 @@ fn blobs_of_an_unknown_package_are_an_error_of_that_package() {
     assert_eq!(problems[0].code, Code::PackageUnknown);
     assert_eq!(problems[0].severity, Severity::Error);
     assert_eq!(problems[0].subject.package, "bar");
+    assert_eq!(problems[0].subject.channel, "x");
     assert_eq!(
         problems[0].place.as_ref().map(|place| place.document),
-        Some(8)
+        Some(10)
     );
     assert_eq!(
         problems[0].message,
-        "package \"bar\" has no olm.package blob, but is named by 1 channel, 2 bundles, 1 \
-         olm.deprecations blob; add the blob or correct their \"package\""
+        "package \"bar\": channel \"x\" and 3 more blobs name a package that has no olm.package \
+         blob; add the blob or correct their \"package\""
     );
+}
+
+#[test]
+fn the_first_blob_of_an_unknown_package_is_named() {
+    let unknown = |fill: &dyn Fn(&mut Blobs)| {
+        let mut blobs = Blobs::default();
+        fill(&mut blobs);
+        let (_, problems) = build(&blobs, &files());
+        let [problem] = problems.as_slice() else {
+            panic!("{problems:#?}");
+        };
+        assert_eq!(problem.code, Code::PackageUnknown);
+        assert!(problem.place.is_some());
+        (problem.subject.clone(), problem.message.clone())
+    };
+    let (subject, message) = unknown(&|blobs| {
+        blobs.bundles.push(at(bundle("bar", "bar.v1", "1.0.0"), 1));
+    });
+    assert_eq!(subject.bundle, "bar.v1");
+    assert_eq!(subject.channel, "");
+    assert_eq!(
+        message,
+        "package \"bar\": bundle \"bar.v1\" names a package that has no olm.package blob; add the \
+         blob or correct its \"package\""
+    );
+    let (subject, message) = unknown(&|blobs| {
+        let blob = deprecations("bar", &["olm.package - m"]);
+        blobs.deprecations.push(at(blob, 1));
+    });
+    assert_eq!(subject.schema, "olm.deprecations");
+    assert_eq!(
+        message,
+        "package \"bar\": the deprecations name a package that has no olm.package blob; add the \
+         blob or correct their \"package\""
+    );
+    let (subject, message) = unknown(&|blobs| {
+        blobs.bundles.push(at(bundle("bar", "b", "1.0.0"), 1));
+        blobs.channels.push(at(channel("bar", "x", &["b"]), 2));
+    });
+    assert_eq!(subject.channel, "x");
+    assert!(message.contains("channel \"x\" and 1 more blob name a package"));
+}
+
+#[test]
+fn a_bundle_is_told_of_once_with_the_first_channel_it_is_in() {
+    let mut blobs = foo(&["b replaces a", "a"]);
+    blobs.channels.push(at(channel("foo", "zeta", &["a"]), 8));
+    blobs.channels.push(at(channel("foo", "alpha", &["b"]), 9));
+    for located in &mut blobs.bundles {
+        located.blob.has_image = false;
+    }
+    let image = Code::BundleImageMissing;
+    let problems = refused(&blobs, &[image, image]);
+    for (problem, channel, bundle) in [(&problems[0], "alpha", "b"), (&problems[1], "beta", "a")] {
+        assert_eq!(problem.subject.channel, channel);
+        assert_eq!(problem.subject.bundle, bundle);
+        assert_eq!(
+            problem.message,
+            format!(
+                "package \"foo\": channel {channel:?}: bundle {bundle:?} has neither an image nor \
+                 objects; set its \"image\""
+            )
+        );
+    }
 }
 
 #[test]
@@ -351,7 +446,7 @@ fn the_defects_of_a_blob_become_problems_of_its_package() {
     let problems = refused(&blobs, &[Code::VersionInvalid]);
     assert_eq!(
         problems[0].message,
-        "package \"foo\": bundle \"a\" has no version"
+        "package \"foo\": channel \"beta\": bundle \"a\" has no version"
     );
     assert_eq!(problems[0].subject.bundle, "a");
     assert_eq!(problems[0].place.as_ref().map(|place| place.line), Some(21));
@@ -538,8 +633,8 @@ fn a_release_is_in_the_name_of_its_bundle() {
     refused_with(
         &blobs,
         Code::ReleaseNameMismatch,
-        "package \"foo\": bundle \"foo-v0.0.0-2\" does not have the name that its version and \
-         release ask for; name it \"foo-v0.0.0-3\"",
+        "package \"foo\": channel \"beta\": bundle \"foo-v0.0.0-2\" does not have the name that its \
+         version and release ask for; name it \"foo-v0.0.0-3\"",
     );
 }
 
@@ -616,6 +711,115 @@ fn deprecations_stand_in_one_blob() {
             .push(at(deprecations("foo", &[entry]), 9));
     }
     refused(&blobs, &[Code::DeprecationDuplicate]);
+}
+
+#[test]
+fn deprecations_deprecate_something() {
+    let mut blobs = foo(&["a"]);
+    blobs.deprecations.push(at(deprecations("foo", &[]), 9));
+    warned(
+        &blobs,
+        Code::DeprecationWithoutEffect,
+        10,
+        "package \"foo\": the deprecations have no entries, so they deprecate nothing; add entries \
+         or remove the blob",
+    );
+    blobs.deprecations[0].blob = deprecations("foo", &["olm.package - m"]);
+    accepted(&blobs);
+}
+
+fn without_metadata(bundle: &mut BundleBlob) {
+    bundle.has_csv_metadata = false;
+    bundle.message.manifests = Manifests::None;
+}
+
+fn with_objects(bundle: &mut BundleBlob, csv: Option<Span>) {
+    bundle.has_csv_metadata = false;
+    bundle.has_objects = true;
+    bundle.message.manifests = Manifests::Objects {
+        objects: Span::default(),
+        csv,
+    };
+}
+
+#[test]
+fn a_package_without_csv_metadata_is_not_seen() {
+    let code = Code::BundleWithoutCsvMetadata;
+    let mut blobs = foo(&["b replaces a", "a"]);
+    // An old bundle without is nothing to warn of.
+    without_metadata(&mut blobs.bundles[1].blob);
+    accepted(&blobs);
+    with_objects(&mut blobs.bundles[0].blob, Some(Span::default()));
+    warned(
+        &blobs,
+        code,
+        1,
+        "package \"foo\" has no olm.csv.metadata property in any of its 2 bundles, such as \"a\", \
+         so the OpenShift console does not show it with OLM v1; add the property, to the newest \
+         bundle at least",
+    );
+    let mut blobs = foo(&["a"]);
+    with_objects(&mut blobs.bundles[0].blob, None);
+    warned(
+        &blobs,
+        code,
+        1,
+        "package \"foo\" has no olm.csv.metadata property in its bundle \"a\", so the OpenShift \
+         console does not show it with OLM v1, and OLM's packageserver leaves out channels whose \
+         heads have no ClusterServiceVersion either: \"beta\"; add the property, to the newest \
+         bundle at least",
+    );
+}
+
+#[test]
+fn a_head_without_a_csv_hides_its_channel() {
+    let mut blobs = foo(&["b replaces a", "a"]);
+    blobs.channels.push(at(channel("foo", "alpha", &["a"]), 9));
+    without_metadata(&mut blobs.bundles[1].blob);
+    warned(
+        &blobs,
+        Code::BundleWithoutCsvMetadata,
+        1,
+        "package \"foo\" has channels that OLM's packageserver leaves out, since their heads have \
+         neither one olm.csv.metadata property nor a ClusterServiceVersion among their objects: \
+         \"alpha\"; add the property to these heads",
+    );
+}
+
+#[test]
+fn a_damaged_bundle_is_not_blamed_for_its_manifests() {
+    let mut blobs = foo(&["a"]);
+    without_metadata(&mut blobs.bundles[0].blob);
+    blobs.bundles[0].blob.defects.push(Defect {
+        code: Code::PropertyInvalid,
+        message: String::from("is damaged"),
+    });
+    refused(&blobs, &[Code::PropertyInvalid]);
+}
+
+#[test]
+fn a_csv_that_crashes_packageserver_is_told_of_once_a_package() {
+    let code = Code::CsvCrashesPackageserver;
+    let mut blobs = foo(&["c replaces b", "b replaces a", "a"]);
+    blobs.bundles[1].blob.crashes_packageserver = true;
+    warned(
+        &blobs,
+        code,
+        4,
+        "package \"foo\": channel \"beta\": bundle \"b\" has a ClusterServiceVersion that crashes \
+         OLM's packageserver when it is the head of a channel, for it has related images without \
+         the install strategy \"deployment\"; set spec.install.strategy",
+    );
+    blobs.bundles[0].blob.crashes_packageserver = true;
+    blobs.bundles[2].blob.crashes_packageserver = true;
+    warned(
+        &blobs,
+        code,
+        3,
+        "package \"foo\": channel \"beta\": bundle \"c\" has a ClusterServiceVersion that crashes \
+         OLM's packageserver, for it has related images without the install strategy \
+         \"deployment\"; set spec.install.strategy, and in 2 more bundles of the package",
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! What is not said gets a good default, so that a test shows only what it is
 //! about: the first channel is the default one, and an entry without a bundle
-//! gets a bundle whose version is the part of the name after `.v`.
+//! gets a bundle with metadata, whose version is the part of the name after `.v`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -261,7 +261,8 @@ impl Package {
         }
         for entry in self.channels.iter().flat_map(|channel| &channel.entries) {
             if made.insert(&entry.name) {
-                blobs.push(bundle(&entry.name).blob(&self.name));
+                let bundle = bundle(&entry.name).csv_metadata(json!({}));
+                blobs.push(bundle.blob(&self.name));
             }
         }
 

@@ -3,12 +3,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::json::Canonicaliser;
 use super::object::Object;
-use super::typed::{Text, nullable};
+use super::typed::{Text, fields};
 
 /// Some of what an `olm.bundle` blob says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,37 +18,35 @@ pub struct Details {
     pub display_name: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct Property<'a> {
-    #[serde(borrow, rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     value: Option<&'a RawValue>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+fields!(Property<'a> { kind = "type", value = "value" });
+
+#[derive(Default)]
 struct Metadata {
-    #[serde(deserialize_with = "nullable")]
     display_name: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+fields!(Metadata { display_name = "displayName" });
+
+#[derive(Default)]
 struct Encoded<'a> {
-    #[serde(borrow)]
     data: Text<'a>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+fields!(Encoded<'a> { data = "data" });
+
+#[derive(Default)]
 struct Manifest {
-    #[serde(deserialize_with = "nullable")]
     kind: String,
-    #[serde(deserialize_with = "nullable")]
     spec: Metadata,
 }
+
+fields!(Manifest { kind = "kind", spec = "spec" });
 
 impl Details {
     /// Reads the canonical line of a bundle. What is malformed counts as

@@ -44,20 +44,12 @@ const DIFFERENCES: &[(&str, What, &str)] = &[
     ("empty-schema", What::Lines, NO_SCHEMA),
     ("json-numbers", What::Lines, EXACT_INTEGERS),
     ("yaml-types", What::Lines, EXACT_INTEGERS),
-    ("bundle-no-image-no-objects", What::Names, ONCE),
-    ("release-name-mismatch", What::Names, ONCE),
-    ("bundle-unknown-package", What::Names, COUNTED),
-    ("no-package-blob", What::Names, COUNTED),
 ];
 
 const NO_SCHEMA: &str = "a document without a schema is no blob of a catalog; opm refuses it as \
      well, and nobody can ask for it";
 const EXACT_INTEGERS: &str = "an integer that no float64 holds is kept as it was written; the \
      peers change its digits";
-const ONCE: &str = "what is wrong with a bundle alone is told once, not for each of the channels \
-     that it is in";
-const COUNTED: &str = "a package that is not there is told once, at the first blob that names it, \
-     with the number of such blobs";
 
 fn cases() -> Option<(PathBuf, Vec<Case>)> {
     if skip_without("shared") {

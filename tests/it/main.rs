@@ -9,6 +9,7 @@ mod architecture;
 mod config;
 mod docs;
 mod oci;
+mod properties;
 mod proto;
 mod repository;
 mod support;

@@ -1,13 +1,20 @@
 //! A canonical JSON object whose members are known by their places.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::blob::Defect;
 use super::json::unescape;
 use super::problem::Code;
 use super::typed::plain;
+
+/// How long a list of objects may be. What a catalog needs is far below; an
+/// item of three bytes becomes one of a hundred in memory.
+pub(super) const MAX_LIST: usize = 20_000;
 
 /// A blob: its canonical text and where its top-level members lie in it.
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +67,61 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The value of a key read as a list of objects.
+    /// The value of a key read as a list of objects. What comes behind the
+    /// first [`MAX_LIST`] is a defect and left out.
     pub(super) fn list<T>(&self, key: &str, defects: &mut Vec<Defect>) -> Vec<T>
     where
         T: Deserialize<'a>,
     {
-        self.field(key, defects)
+        let list: List<T> = self.field(key, defects);
+        if list.goes_on {
+            defects.push(Defect {
+                code: Code::BlobMalformed,
+                message: format!("has more than {MAX_LIST} items in {key:?}"),
+            });
+        }
+        list.items
+    }
+}
+
+/// The first items of a list.
+struct List<T> {
+    items: Vec<T>,
+    /// Whether there are more.
+    goes_on: bool,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            goes_on: false,
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+            type Value = List<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
+                let mut list = List::default();
+                while list.items.len() < MAX_LIST {
+                    match seq.next_element()? {
+                        Some(item) => list.items.push(item),
+                        None => return Ok(list),
+                    }
+                }
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    list.goes_on = true;
+                }
+                Ok(list)
+            }
+        }
+        deserializer.deserialize_seq(ListVisitor(PhantomData))
     }
 }

@@ -5,7 +5,8 @@
 //! where a document begins. In a stream of JSON objects such a place is easy to
 //! see without reading: `}`, a line end and `{` stand together only between
 //! two top-level objects, since inside of one a comma comes between values,
-//! and a string holds no bare line end.
+//! and a string holds no bare line end. That ends where a separator between
+//! objects makes YAML of what follows.
 
 use std::ops::Range;
 
@@ -52,7 +53,8 @@ pub fn pieces(content: &[u8], target: usize) -> Vec<Piece> {
     };
     let mut starts = vec![0];
     match format {
-        Format::Json => {
+        Format::Json if content.len() > target => {
+            let content = &content[..json_end(content)];
             let mut from = target;
             while let Some(found) = content
                 .get(from..)
@@ -63,6 +65,7 @@ pub fn pieces(content: &[u8], target: usize) -> Vec<Piece> {
                 from = start + target;
             }
         }
+        Format::Json => {}
         Format::Yaml => {
             let mut last = 0;
             for document in yaml::documents(content) {
@@ -90,6 +93,18 @@ pub fn pieces(content: &[u8], target: usize) -> Vec<Piece> {
         .collect()
 }
 
+/// Where in a file of JSON objects the first separator may be: `---` behind an
+/// object. A string may hold the same, and then only fewer pieces are made.
+fn json_end(content: &[u8]) -> usize {
+    let ends_object = |at: &usize| content[..*at].trim_ascii_end().ends_with(b"}");
+    memchr::memmem::find_iter(content, b"---")
+        .find(ends_object)
+        .unwrap_or(content.len())
+}
+
+/// How many findings about documents of one piece are listed.
+const MAX_PROBLEMS: usize = 1_000;
+
 /// What a piece holds.
 #[derive(Debug, Default)]
 pub struct Output {
@@ -104,7 +119,8 @@ pub struct Output {
     /// Ends of made `ClusterServiceVersion`s, one for each package in `blobs`.
     pub ends: Vec<Ends>,
     /// What is wrong with documents: number of the document in the piece
-    /// (from 0), line in the file, finding.
+    /// (from 0), line in the file, finding. At most a thousand, and then one
+    /// that stands for the rest.
     pub problems: Vec<(u32, u32, Problem)>,
     /// How many documents there were.
     pub documents: u32,
@@ -124,6 +140,30 @@ impl Output {
             messages,
             ..Self::default()
         };
+    }
+
+    /// Notes what is wrong with the document that comes next.
+    fn problem(&mut self, line: u32, problem: Problem) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push((self.documents, line, problem));
+            return;
+        }
+        let severity = problem.severity;
+        if self.problems.len() == MAX_PROBLEMS {
+            let problem = Problem {
+                code: Code::ProblemsOmitted,
+                severity,
+                subject: Subject::default(),
+                place: None,
+                message: "from here on the file has further problems that are not listed; \
+                          correct the listed ones first"
+                    .to_owned(),
+            };
+            self.problems.push((self.documents, line, problem));
+        } else if let Some((_, _, rest)) = self.problems.last_mut() {
+            // What is not listed still counts as what it is.
+            rest.severity = rest.severity.max(severity);
+        }
     }
 }
 
@@ -258,7 +298,7 @@ impl Reader {
             }
             other if other.starts_with("olm.") => {
                 let problem = unknown_schema(other, &package, &name);
-                out.problems.push((out.documents, line, problem));
+                out.problem(line, problem);
             }
             _ => {}
         }
@@ -294,7 +334,7 @@ fn refuse(out: &mut Output, line: u32, code: Code, message: String) {
         place: None,
         message,
     };
-    out.problems.push((out.documents, line, problem));
+    out.problem(line, problem);
     out.documents += 1;
 }
 
@@ -406,7 +446,8 @@ fn is_base64(text: &str) -> bool {
 
 fn read_channel(object: &Object<'_>, name: &str, package: &str) -> ChannelBlob {
     let mut defects = Vec::new();
-    let entries: Vec<EntryBlob> = object.list("entries", &mut defects);
+    let mut entries: Vec<EntryBlob> = object.list("entries", &mut defects);
+    keep_one_default(&mut entries);
     ChannelBlob {
         name: name.to_owned(),
         package: package.to_owned(),
@@ -434,22 +475,32 @@ fields!(DeprecationReference { schema = "schema", name = "name" });
 fn read_deprecations(object: &Object<'_>, package: &str) -> DeprecationsBlob {
     let mut defects = Vec::new();
     let entries: Vec<DeprecationEntry> = object.list("entries", &mut defects);
+    let entries = entries.into_iter().map(|entry| DeprecationBlob {
+        schema: entry.reference.schema,
+        name: entry.reference.name,
+        message: entry.message,
+    });
+    let mut entries: Vec<DeprecationBlob> = entries.collect();
+    keep_one_default(&mut entries);
     DeprecationsBlob {
         package: package.to_owned(),
-        entries: entries
-            .into_iter()
-            .map(|entry| DeprecationBlob {
-                schema: entry.reference.schema,
-                name: entry.reference.name,
-                message: entry.message,
-            })
-            .collect(),
+        entries,
         defects,
     }
 }
 
+/// Keeps the first of the items that say nothing, which stands for all of
+/// them: three bytes of text are not worth more memory.
+fn keep_one_default<T: Default + PartialEq>(items: &mut Vec<T>) {
+    let nothing = T::default();
+    let mut found = false;
+    items.retain(|item| *item != nothing || !std::mem::replace(&mut found, true));
+    items.shrink_to_fit();
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::object::MAX_LIST;
     use super::*;
 
     fn read(content: &[u8], target: usize) -> Output {
@@ -480,6 +531,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_not_cut_like_json_where_it_is_yaml() {
+        for content in [
+            "{\"schema\":\"a\"}\n---\nschema: b\nname: \"x }\n{ y\"\n",
+            "{\"schema\":\"a\"}{\"schema\":\"b\"}\n{\"schema\":\"c\"} ---\n{schema: d}\n{e}\n",
+        ] {
+            let whole = read(content.as_bytes(), usize::MAX / 2);
+            for target in 1..content.len() {
+                let parts = read(content.as_bytes(), target);
+                assert_eq!(parts.problems, whole.problems);
+                assert_eq!(parts.lines, whole.lines);
+            }
+        }
+    }
+
+    #[test]
     fn a_problem_names_its_line_in_the_file() {
         for (content, code, line) in [
             (
@@ -507,6 +573,44 @@ mod tests {
                 let found: Vec<_> = out.problems.iter().map(|p| (p.2.code, p.1)).collect();
                 assert_eq!(found, [(code, line)], "{content:?}: {:?}", out.problems);
             }
+        }
+    }
+
+    #[test]
+    fn a_flood_of_findings_keeps_its_worst() {
+        let warned = "{\"schema\":\"olm.x\"}\n".repeat(MAX_PROBLEMS + 5);
+        for (content, severity) in [
+            (warned.clone(), Severity::Warning),
+            (warned + "{}\n{\"schema\":\"olm.x\"}", Severity::Fatal),
+        ] {
+            let out = read(content.as_bytes(), usize::MAX / 2);
+            assert_eq!(out.problems.len(), MAX_PROBLEMS + 1);
+            let (_, line, last) = out.problems.last().unwrap();
+            assert_eq!(
+                (last.code, last.severity, *line),
+                (Code::ProblemsOmitted, severity, 1001)
+            );
+        }
+    }
+
+    #[test]
+    fn lists_that_say_nothing_take_no_memory() {
+        let list = |count: usize| vec!["{}"; count].join(",");
+        for (schema, count, defects) in [
+            ("olm.channel", 5, 0),
+            ("olm.channel", MAX_LIST, 0),
+            ("olm.channel", MAX_LIST + 1, 1),
+            ("olm.deprecations", MAX_LIST + 5, 1),
+        ] {
+            let entries = list(count);
+            let content = format!("{{\"schema\":\"{schema}\",\"entries\":[{entries}]}}");
+            let blobs = read(content.as_bytes(), usize::MAX / 2).blobs;
+            let found = match (&blobs.channels[..], &blobs.deprecations[..]) {
+                ([one], []) => (one.blob.entries.len(), one.blob.defects.len()),
+                ([], [one]) => (one.blob.entries.len(), one.blob.defects.len()),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(found, (1, defects), "{schema} {count}");
         }
     }
 

@@ -20,6 +20,7 @@ mod follow;
 mod grpc;
 mod http;
 mod oci;
+mod properties;
 mod proto;
 mod real_registry;
 mod repository;

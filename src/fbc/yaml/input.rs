@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, Read};
 
 use libyaml_safer::{Encoding, Mark, Parser, Scanner, TokenData};
+use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter};
 
 use super::YamlError;
@@ -101,12 +102,16 @@ fn check_tags(text: &str) -> Result<(), YamlError> {
         return Ok(());
     };
     let mut copy = String::with_capacity(text.len() + commas.len());
+    // Where they are for the scanner, which sees CRLF as one byte.
     let mut blanks = Vec::with_capacity(commas.len());
+    let mut dropped = returns(&text[..*first]);
     copy.push_str(&text[..*first]);
     for (index, comma) in commas.iter().enumerate() {
-        blanks.push(copy.len());
+        blanks.push(copy.len() - dropped);
         copy.push(' ');
-        copy.push_str(&text[*comma..commas.get(index + 1).copied().unwrap_or(text.len())]);
+        let piece = &text[*comma..commas.get(index + 1).copied().unwrap_or(text.len())];
+        dropped += returns(piece);
+        copy.push_str(piece);
     }
     let mut scanner = Scanner::new();
     scanner.set_encoding(Encoding::Utf8);
@@ -130,6 +135,11 @@ fn check_tags(text: &str) -> Result<(), YamlError> {
         }
     }
     Ok(())
+}
+
+/// How many bytes [`Source`] drops of a text.
+fn returns(text: &str) -> usize {
+    Finder::new("\r\n").find_iter(text.as_bytes()).count()
 }
 
 /// Where commas are that end something like a tag.
@@ -250,6 +260,9 @@ mod tests {
         assert!(checked(b"[!<x!,y>, b]\n").is_err());
         assert!(checked(b"{!a, \n  |\n").is_err());
         assert!(checked(b"[\"a\"!b, !, c]\n").is_err());
+        assert!(checked(b"a: 1\r\nb: [!c,\r\n !d, e]\r\n").is_err());
+        assert!(checked("ä: 1\r\nb: [c,\r\n !ü, e]\r\n".as_bytes()).is_ok());
+        assert!(checked("ä: 1\r\nb: [c,\r\n !d, e]\r\n".as_bytes()).is_err());
         assert!(checked(b"a: \"x !b, c\"\nd: !e [f !g, h]\ni: so !important, yes\n").is_ok());
     }
 

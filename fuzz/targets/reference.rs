@@ -1,0 +1,46 @@
+//! Image references, pull specs, and the JSON documents of registries.
+#![no_main]
+
+use almanac::digest::Digest;
+use almanac::fbc::pullspec;
+use almanac::oci::{ImageConfig, Manifest, Platform, Reference};
+use almanac_fuzz::{assert_in_proportion, most_memory};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        reference(text);
+        let _ = text.parse::<Digest>();
+        let _ = text.parse::<Platform>();
+    }
+    let (manifest, most) = most_memory(|| Manifest::parse(bytes, None));
+    assert_in_proportion(bytes.len(), most, 64, 1 << 16);
+    if let Ok(Manifest::Index(index)) = manifest {
+        let _ = index.select(&Platform::default());
+    }
+    let (config, most) = most_memory(|| ImageConfig::parse(bytes));
+    assert_in_proportion(bytes.len(), most, 64, 1 << 16);
+    if let Ok(config) = config {
+        let _ = config.configs_label();
+    }
+});
+
+fn reference(text: &str) {
+    let spec = pullspec::check(text);
+    if let Err(error) = &spec {
+        assert!(error.to_string().len() < 1 << 14);
+    }
+    match text.parse::<Reference>() {
+        Ok(reference) => {
+            let written = reference.to_string();
+            assert_eq!(
+                written.parse::<Reference>().as_ref(),
+                Ok(&reference),
+                "{written}"
+            );
+            assert!(reference.tag().is_some() != reference.digest().is_some());
+            assert!(!reference.registry().is_empty() && !reference.repository().is_empty());
+        }
+        Err(error) => assert!(error.to_string().len() < 1 << 14),
+    }
+}

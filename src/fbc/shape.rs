@@ -4,7 +4,7 @@
 //! again: unknown fields fall away, empty ones that are marked so are left
 //! out, missing ones that are not appear with their zero value, `null` becomes
 //! the zero value, and a value of another type is an error. A [`Shape`] says
-//! all that of a type, and [`check`] and [`write`] do it, on canonical JSON and
+//! all that of a type, and [`check`] and [`write()`] do it, on canonical JSON and
 //! without a tree.
 
 use super::walk::Walk;

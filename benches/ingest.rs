@@ -320,7 +320,7 @@ async fn start(data: &Path, source: &str) -> Measured {
             let mut most = 0;
             while watching.load(Ordering::Relaxed) {
                 most = most.max(anonymous(id));
-                thread::sleep(Duration::from_millis(2));
+                thread::sleep(Duration::from_millis(5));
             }
             most
         }
@@ -363,7 +363,8 @@ impl Drop for Program {
 async fn pause(started: Instant, program: &mut Program) {
     assert!(started.elapsed() < PATIENCE, "the program does not answer");
     assert!(program.0.try_wait().unwrap().is_none(), "the program ended");
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    // Asking more often takes the processor from what is measured.
+    tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
 fn address(log: &str, service: &str) -> Option<SocketAddr> {

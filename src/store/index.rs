@@ -150,13 +150,13 @@ impl Texts {
 
 impl Index {
     /// The file's bytes: magic, format, CRC-32 of the rest, then the index.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let body = postcard::to_stdvec(self).unwrap_or_default();
+    pub(super) fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
+        let body = postcard::to_stdvec(self)?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(FORMAT.to_le_bytes());
         bytes.extend(crc32fast::hash(&body).to_le_bytes());
         bytes.extend(body);
-        bytes
+        Ok(bytes)
     }
 
     /// Reads the file.
@@ -201,7 +201,7 @@ mod tests {
             }],
             ..Index::default()
         };
-        let bytes = index.encode();
+        let bytes = index.encode().unwrap();
         assert_eq!(Index::decode(&bytes), Ok(index));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();

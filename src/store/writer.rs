@@ -164,8 +164,12 @@ impl RevisionWriter {
         index.metas = self.index;
         index.texts = self.texts.finish();
         let path = self.folder.path().join(super::revisions::INDEX);
+        let bytes = index.encode().map_err(|error| StoreError::Damaged {
+            path: path.clone(),
+            reason: format!("it cannot be encoded: {error}"),
+        })?;
         let mut file = File::create_new(&path).map_err(StoreError::io("create", &path))?;
-        file.write_all(&index.encode())
+        file.write_all(&bytes)
             .and_then(|()| file.sync_data())
             .map_err(StoreError::io("write", &path))?;
         for output in [&self.metas, &self.segments, &self.messages] {

@@ -55,7 +55,7 @@ fn a_source_is_all_that_has_to_be_said() {
     assert_eq!(config.http.to_string(), "0.0.0.0:8080");
     assert_eq!(config.admin.to_string(), "127.0.0.1:9090");
     assert_eq!(config.drain, Duration::from_secs(20));
-    assert_eq!(config.max_connections, 10_000);
+    assert_eq!(config.connections.connections, 10_000);
     assert_eq!(config.log.filter, "info");
     assert_eq!(config.default_catalog, None);
     let [catalog] = config.catalogs.as_slice() else {
@@ -440,7 +440,16 @@ fn the_sample_shows_every_key() {
             shown.push((table.clone(), key.to_owned()));
         }
     }
-    for table in ["", "[[catalog]]", "[registries]", "[limits]", "[log]"] {
+    for table in [
+        "",
+        "[[catalog]]",
+        "[connections]",
+        "[grpc_tls]",
+        "[http_tls]",
+        "[registries]",
+        "[limits]",
+        "[log]",
+    ] {
         let mut keys = keys_of(table);
         assert!(keys.len() > 1, "{table}: {keys:?}");
         if table.is_empty() {
@@ -459,7 +468,16 @@ fn the_sample_shows_every_key() {
 #[test]
 fn the_sample_shows_the_defaults() {
     let text = fs::read_to_string(sample()).unwrap();
-    let examples = ["#data_dir", "#default_catalog"];
+    let examples = [
+        "#data_dir",
+        "#default_catalog",
+        "#grpc = \"0.0.0.0:50052\"",
+        "#certificate",
+        "#key",
+        "#client_ca",
+        "#client_certificates",
+        "#min_version",
+    ];
     let shown: Vec<_> = text
         .lines()
         .map(|line| match line.strip_prefix('#') {

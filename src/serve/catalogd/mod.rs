@@ -2,18 +2,22 @@
 //!
 //! `/catalogs/{name}/api/v1/all` is the whole catalog, `…/metas` a selection
 //! of it, both as lines of JSON. What is sent are slices of stored files, plain
-//! or compressed; `conditional` decides what of it a client needs.
+//! or compressed; `conditional` decides what of it a client needs. Around all
+//! routes stand `access` (who may read a catalog), `cors` (pages of other
+//! origins) and `observe` (metrics and log).
 
+mod access;
 mod conditional;
+mod cors;
 mod encoding;
+mod observe;
 
 use std::convert::Infallible;
-use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::Bytes;
@@ -23,12 +27,14 @@ use http::header::{
     ETAG, LAST_MODIFIED, RETRY_AFTER, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use metrics::{counter, histogram};
 
 use super::body::Slices;
 use crate::name::{CatalogName, NameError};
 use crate::snapshot::{Catalogs, Encoded, Query, Selection};
 use conditional::{Precondition, Validators};
+
+pub use access::{Access, AccessSettings, Tokens};
+pub use cors::Origins;
 
 /// Below this many bytes an answer is not compressed, as with the peer.
 const SMALLEST_COMPRESSED: u64 = 1024;
@@ -36,12 +42,21 @@ const SMALLEST_COMPRESSED: u64 = 1024;
 const LOADING: &str = "5";
 
 /// The routes of the HTTP port.
-pub fn router(catalogs: Catalogs) -> Router {
-    Router::new()
+pub fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
+    let routes = Router::new()
         .route("/catalogs/{name}/api/v1/all", any(all))
         .route("/catalogs/{name}/api/v1/metas", any(metas))
         .fallback(async || Refusal::UnknownPath)
-        .layer(middleware::from_fn(observe))
+        .layer(middleware::from_fn_with_state(access, access::guard));
+    let routes = match cors::layer(origins) {
+        Some(layer) => routes.layer(layer),
+        None => routes,
+    };
+    routes
+        .layer(middleware::from_fn_with_state(
+            catalogs.clone(),
+            observe::observe,
+        ))
         .with_state(catalogs)
 }
 
@@ -238,28 +253,6 @@ fn bare(status: StatusCode, mut headers: HeaderMap) -> Response {
 /// A header of text that was just put together of ASCII.
 fn header(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
-}
-
-async fn observe(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
-    let started = Instant::now();
-    let route = path.map_or("unknown".to_owned(), |path| path.as_str().to_owned());
-    let method = match *request.method() {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        _ => "other",
-    };
-    let asked = request.uri().path().to_owned();
-    let response = next.run(request).await;
-    let code = response.status().as_u16();
-    counter!(
-        "almanac_http_requests_total",
-        "route" => route.clone(), "method" => method, "code" => code.to_string()
-    )
-    .increment(1);
-    histogram!("almanac_http_request_seconds", "route" => route)
-        .record(started.elapsed().as_secs_f64());
-    tracing::debug!(method, path = asked, code, "request");
-    response
 }
 
 #[cfg(test)]

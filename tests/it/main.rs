@@ -5,6 +5,7 @@
     reason = "a failure in a test, or in a helper of one, is the message"
 )]
 
+mod access;
 mod admin;
 mod architecture;
 mod bad_input;
@@ -19,9 +20,11 @@ mod failures;
 mod follow;
 mod grpc;
 mod http;
+mod limits;
 mod oci;
 mod properties;
 mod proto;
 mod real_registry;
 mod repository;
 mod support;
+mod tls;

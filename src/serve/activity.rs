@@ -127,17 +127,20 @@ impl Connections {
         self.lock().remove(&number);
     }
 
-    /// Asks the connection to go that has been at nothing for longest. Tells
-    /// whether there is one.
-    pub(super) fn make_room(&self) -> bool {
+    /// Asks the connections to go that have been at nothing for longest, at
+    /// most so many. Tells how many there are.
+    pub(super) fn make_room(&self, most: usize) -> usize {
         let open = self.lock();
         let idle = open.values().filter(|one| !one.dismissed.is_cancelled());
-        let idle = idle.filter_map(|one| Some((one.idle_since()?, one)));
-        let longest = idle.min_by_key(|(since, _)| *since);
-        if let Some((_, longest)) = longest {
+        let mut idle: Vec<_> = idle
+            .filter_map(|one| Some((one.idle_since()?, one)))
+            .collect();
+        idle.sort_unstable_by_key(|(since, _)| *since);
+        idle.truncate(most);
+        for (_, longest) in &idle {
             longest.dismissed.cancel();
         }
-        longest.is_some()
+        idle.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Activity>>> {
@@ -182,15 +185,15 @@ mod tests {
         }
         // The oldest is at something.
         let _busy = all[0].1.begin();
-        assert!(connections.make_room());
+        assert_eq!(connections.make_room(1), 1);
         let dismissed = |at: usize| all[at].1.dismissed.is_cancelled();
         assert_eq!(
             [dismissed(0), dismissed(1), dismissed(2)],
             [false, true, false]
         );
         connections.remove(all[1].0);
-        assert!(connections.make_room());
+        assert_eq!(connections.make_room(2), 1);
         assert!(dismissed(2));
-        assert!(!connections.make_room());
+        assert_eq!(connections.make_room(2), 0);
     }
 }

@@ -37,6 +37,8 @@ const MAX_HEAD: usize = 64 << 10;
 const MAX_HEADERS: u32 = 32 << 10;
 /// How long a connection that was asked to go may stay at nothing.
 const LAST: Duration = Duration::from_secs(5);
+/// The same when somebody waits for its place.
+const LAST_FOR_ROOM: Duration = Duration::from_millis(250);
 
 impl Listener {
     /// Serves a router over HTTP/1.1 and HTTP/2 until it is stopped. Open
@@ -151,11 +153,12 @@ pub(super) async fn drive<S, F>(
     let mut connection = pin!(builder.serve_connection(TokioIo::new(opened.stream), service));
     let mut renew = pin!(renew);
     let mut ending: Option<Instant> = None;
+    let mut last = LAST;
     let result = loop {
         let over = async {
             // Long enough for the client to hear of it.
-            tokio::time::sleep_until(ending.unwrap_or_else(Instant::now) + LAST).await;
-            activity.idle(LAST).await;
+            tokio::time::sleep_until(ending.unwrap_or_else(Instant::now) + last).await;
+            activity.idle(last).await;
         };
         tokio::select! {
             result = connection.as_mut() => break result,
@@ -165,7 +168,7 @@ pub(super) async fn drive<S, F>(
             }
             () = over, if ending.is_some() => return,
             () = stop.cancelled(), if ending.is_none() => {}
-            () = activity.dismissed(), if ending.is_none() => {}
+            () = activity.dismissed(), if ending.is_none() => last = LAST_FOR_ROOM,
             () = renew.as_mut(), if ending.is_none() => {}
         }
         ending = Some(Instant::now());

@@ -22,6 +22,8 @@ use crate::name::CatalogName;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long to wait for a connection that makes room before another is asked.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
+/// The part of the connections that is asked at once: one of so many.
+const ROOM: usize = 20;
 /// What a client is told that speaks HTTP to a port with TLS.
 const TLS_ONLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 25\r\nConnection: close\r\n\r\n\
@@ -121,8 +123,8 @@ impl Listener {
     }
 
     /// Hands on each connection whose client has begun to speak, at most so
-    /// many at once. When there are more, the one that has been at nothing for
-    /// longest is asked to go; when none is, they wait.
+    /// many at once. When there are more, some that have been at nothing for
+    /// longest are asked to go; when none are, they wait.
     pub(super) async fn accept<F>(
         self,
         limits: &Limits,
@@ -151,7 +153,7 @@ impl Listener {
             };
             counter!("almanac_connections_total", "service" => service).increment(1);
             let permit = tokio::select! {
-                permit = room(service, &permits, &all) => permit,
+                permit = room(service, &permits, &all, limits) => permit,
                 () = stop.cancelled() => return,
             };
             // Answers are whole when they are written: nothing to wait for.
@@ -184,12 +186,14 @@ async fn room(
     service: &'static str,
     permits: &Arc<Semaphore>,
     all: &Connections,
+    limits: &Limits,
 ) -> Option<OwnedSemaphorePermit> {
     if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
         return Some(permit);
     }
     loop {
-        if all.make_room() {
+        // Some more than one: the next will come soon.
+        for _ in 0..all.make_room(limits.connections / ROOM + 1) {
             ended(service, "room");
         }
         let free = Arc::clone(permits).acquire_owned();

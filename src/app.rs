@@ -30,7 +30,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     let metrics = metrics()?;
     let credentials = Credentials::open(&config)?;
     let ports = Ports::bind(&config, &credentials).await?;
-    serve::raise_descriptor_limit(ports.count() * config.connections.connections);
+    serve::raise_descriptor_limit(config.connections.connections);
     let store = Store::open(&config.data_dir)
         .await
         .with_context(|| format!("data folder {}", config.data_dir.display()))?;
@@ -202,10 +202,6 @@ impl Ports {
 
     fn all(&self) -> impl Iterator<Item = &Listener> {
         self.grpc.iter().chain([&self.http, &self.admin])
-    }
-
-    fn count(&self) -> usize {
-        self.all().count()
     }
 
     fn log(&self) {

@@ -214,10 +214,10 @@ impl Streams {
         loop {
             let answer = lock(&slot.answer).as_ref().and_then(Weak::upgrade);
             let stalled = answer.map_or(Duration::ZERO, |answer| answer.stalled());
-            if stalled >= self.stall_timeout {
-                return;
+            match self.stall_timeout.checked_sub(stalled) {
+                None | Some(Duration::ZERO) => return,
+                Some(left) => tokio::time::sleep(left).await,
             }
-            tokio::time::sleep(self.stall_timeout - stalled).await;
         }
     }
 

@@ -3,6 +3,8 @@
 //! too long, making room for others, or new content.
 
 use std::convert::Infallible;
+use std::error::Error;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +37,9 @@ const MAX_HTTP_STREAMS: u32 = 250;
 const MAX_HEAD: usize = 64 << 10;
 /// The same for HTTP/2, as its peers count it.
 const MAX_HEADERS: u32 = 32 << 10;
+/// How much of an answer may be ahead of what a client has room for, in bytes
+/// a stream. It is memory that is mapped, for the most part.
+const MAX_SEND_BUFFER: usize = 1 << 20;
 /// How long a connection that was asked to go may stay at nothing.
 const LAST: Duration = Duration::from_secs(5);
 /// The same when somebody waits for its place.
@@ -85,6 +90,7 @@ pub(super) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<Streams
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEADERS)
+        .max_send_buf_size(MAX_SEND_BUFFER)
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
     match opened.protocol {
@@ -107,7 +113,7 @@ pub(super) fn front<A>(
     Future: Send + 'static,
 > + use<A>
 where
-    A: Fn(&mut Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, Response>,
+    A: Fn(&mut Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, Box<Response>>,
 {
     let (activity, peer) = (Arc::clone(&opened.activity), opened.peer);
     service_fn(move |mut request: Request<Incoming>| {
@@ -175,6 +181,21 @@ pub(super) async fn drive<S, F>(
         connection.as_mut().graceful_shutdown();
     };
     if let Err(error) = result {
+        if is_stall(&*error) {
+            ended(opened.service, "stalled");
+        }
         tracing::debug!(service = opened.service, %peer, %error, "connection ended");
     }
+}
+
+/// Whether a connection ended since its client took nothing.
+fn is_stall(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return error.kind() == io::ErrorKind::TimedOut;
+        }
+        cause = error.source();
+    }
+    false
 }

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const OTHERS: u64 = 200;
 
 /// Takes as many descriptors as the process may have, and says so when that
-/// is less than `connections` need.
+/// is less than a listener with so many connections needs.
 pub fn raise_descriptor_limit(connections: usize) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{counter, gauge};
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -147,6 +148,10 @@ impl Listener {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(service, %error, "a connection was not accepted");
+                    let errno = Errno::from_io_error(&error);
+                    if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
+                        make_room(service, &all, limits);
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -192,14 +197,18 @@ async fn room(
         return Some(permit);
     }
     loop {
-        // Some more than one: the next will come soon.
-        for _ in 0..all.make_room(limits.connections / ROOM + 1) {
-            ended(service, "room");
-        }
+        make_room(service, all, limits);
         let free = Arc::clone(permits).acquire_owned();
         if let Ok(permit) = tokio::time::timeout(ROOM_PAUSE, free).await {
             return permit.ok();
         }
+    }
+}
+
+/// Asks some to go, and not only one: the next will come soon.
+fn make_room(service: &'static str, all: &Connections, limits: &Limits) {
+    for _ in 0..all.make_room(limits.connections / ROOM + 1) {
+        ended(service, "room");
     }
 }
 

@@ -131,12 +131,12 @@ fn http_connections_at_nothing_are_ended() {
     // One that says nothing, one that only begins, and one that has had its
     // answer.
     let silent = http::connect(address).unwrap();
-    let mut begun = http::connect(address).unwrap();
-    write!(begun, "GET {ALL} HTTP/1.1\r\nHost: a\r\n").unwrap();
+    let mut partial = http::connect(address).unwrap();
+    write!(partial, "GET {ALL} HTTP/1.1\r\nHost: a\r\n").unwrap();
     let mut answered = http::connect(address).unwrap();
     write!(answered, "HEAD {ALL} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     assert!(until_closed(&silent).is_empty());
-    until_closed(&begun);
+    until_closed(&partial);
     let answer = String::from_utf8(until_closed(&answered)).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     // And one of HTTP/2, which is told so first.
@@ -175,7 +175,8 @@ fn a_client_that_speaks_something_else_to_grpc_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let mut almanac = limited(folder.path(), "");
     let address = almanac.program.address("grpc");
-    for (method, body) in [("GET", &b""[..]), ("POST", &[b'x'; 100_000])] {
+    let long = vec![b'x'; 100_000];
+    for (method, body) in [("GET", &b""[..]), ("POST", &long)] {
         let reply = http::ask(address, method, ALL, &[], body).unwrap();
         assert_eq!(reply.status, 505);
         assert_eq!(reply.header("connection"), Some("close"));
@@ -194,6 +195,57 @@ fn a_client_that_speaks_something_else_to_grpc_is_told() {
     let headers = connection.next().unwrap();
     assert_eq!((headers.kind, headers.stream), (h2::HEADERS, 1));
     let name = r#"almanac_connections_ended_total{service="grpc",reason="protocol"}"#;
+    until_counted(&mut almanac, name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_no_call_is_refused_as_http() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "");
+    let address = almanac.program.address("grpc");
+    // It is in place already, or is now.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .http2_prior_knowledge()
+        .no_proxy()
+        .build()
+        .unwrap();
+    for path in [GET_PACKAGE, "/", "/api.Nope/Nope"] {
+        let url = format!("http://{address}{path}");
+        let reply = client.get(&url).send().await.unwrap();
+        assert_eq!(reply.status(), 405, "{path}");
+        for kind in [
+            "application/json",
+            "application/grpc-web",
+            "application/grpc+json",
+        ] {
+            let request = client.post(&url).header("content-type", kind);
+            let reply = request.body("{}").send().await.unwrap();
+            assert_eq!(reply.status(), 415, "{path} {kind}");
+        }
+    }
+}
+
+#[test]
+fn large_requests_are_read_a_few_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "");
+    let mut connection = Connection::open(almanac.program.address("grpc"), &[]).unwrap();
+    let prefix = [&[0][..], &(1_u32 << 20).to_be_bytes()].concat();
+    for number in 0..20 {
+        let stream = 2 * number + 1;
+        connection.call(stream, "a", GET_PACKAGE, None).unwrap();
+        connection.send(h2::DATA, 0, stream, &prefix).unwrap();
+    }
+    // Those that are read wait for the rest of their messages.
+    let mut refused = std::collections::BTreeSet::new();
+    while refused.len() < 4 {
+        let frame = connection.next().unwrap();
+        if frame.kind == h2::HEADERS {
+            refused.insert(frame.stream);
+        }
+    }
+    let name = r#"almanac_grpc_requests_total{service="api.Registry",method="GetPackage",catalog="a",code="ResourceExhausted"}"#;
     until_counted(&mut almanac, name);
 }
 
@@ -242,6 +294,8 @@ fn a_client_that_never_reads_is_given_up() {
     assert!(read > LARGE);
     std::thread::sleep(Duration::from_secs(1));
     assert!(until_closed(&stuck).len() < LARGE);
+    let name = r#"almanac_connections_ended_total{service="http",reason="stalled"}"#;
+    until_counted(&mut almanac, name);
 }
 
 /// A channel with room on the connection and little on each stream.

@@ -53,15 +53,13 @@ impl Site {
 
     /// A configuration with the catalog, and TLS on both ports.
     fn config(&self, more: &str) -> String {
-        let mut config = following(&format!("file:{}", self.path("catalog")));
-        for table in ["grpc_tls", "http_tls"] {
-            config += &format!(
-                "[{table}]\ncertificate = {:?}\nkey = {:?}\n{more}\n",
-                self.path("tls.crt"),
-                self.path("tls.key"),
-            );
-        }
-        config
+        let catalog = following(&format!("file:{}", self.path("catalog")));
+        let pair = (self.path("tls.crt"), self.path("tls.key"));
+        let table = |name: &str| {
+            let (certificate, key) = &pair;
+            format!("[{name}]\ncertificate = {certificate:?}\nkey = {key:?}\n{more}\n")
+        };
+        catalog + &table("grpc_tls") + &table("http_tls")
     }
 
     fn start(&self, more: &str) -> Almanac {

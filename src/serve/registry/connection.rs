@@ -24,9 +24,6 @@ use crate::serve::stream::Protocol;
 /// The fewest streams that clients are promised: packageserver asks for all
 /// packages at once.
 const MIN_STREAMS: usize = 1000;
-/// How much of an answer may be ahead of what a client has room for, in bytes
-/// a stream.
-const MAX_SEND_BUFFER: usize = 1 << 20;
 /// How much of requests may come before it was read, in bytes a stream and a
 /// connection. They are small.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -72,7 +69,6 @@ impl Service {
         builder
             .http2()
             .max_concurrent_streams(streams)
-            .max_send_buf_size(MAX_SEND_BUFFER)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW);
         let pins = Arc::new(Pins::default());
@@ -104,7 +100,7 @@ impl Service {
                     }
                 }
                 // Nothing is published any more: almanac ends.
-                pending().await
+                pending::<()>().await;
             }
         };
         drive(opened, &builder, service, &stop, renew).await;
@@ -120,18 +116,17 @@ struct Gate {
 }
 
 impl Gate {
-    #[expect(clippy::result_large_err, reason = "made once a refused call")]
     fn admit(
         &self,
         request: &Request<Incoming>,
         open: usize,
-    ) -> Result<Option<OwnedSemaphorePermit>, Response> {
+    ) -> Result<Option<OwnedSemaphorePermit>, Box<Response>> {
         if request.uri().path() == HEALTH_CHECK {
             return Ok(None);
         }
         let refused = |limit: &'static str, text: String| {
             counter!("almanac_grpc_calls_refused_total", "limit" => limit).increment(1);
-            Err(wire::refuse(&Status::resource_exhausted(text)))
+            Err(Box::new(wire::refuse(&Status::resource_exhausted(text))))
         };
         if open >= self.most {
             let text = format!("more than {} calls are open on this connection", self.most);

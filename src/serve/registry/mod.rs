@@ -97,6 +97,9 @@ fn router(
 }
 
 async fn unknown_service(State(_): State<Registry>, request: Request) -> Response {
+    if let Err(response) = wire::check(&request) {
+        return *response;
+    }
     let service = request.uri().path().trim_start_matches('/');
     let service = service.rsplit_once('/').map_or(service, |(name, _)| name);
     wire::refuse(&Status::new(

@@ -25,9 +25,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
-            calls: 4_000,
-            // packageserver asks for all packages of a catalog at once.
-            calls_per_connection: 1_000,
+            calls: 10_000,
+            // packageserver asks for all packages of a catalog at once, and
+            // leaves out those that are refused.
+            calls_per_connection: 4_000,
             idle_timeout: Duration::from_mins(1),
             stall_timeout: Duration::from_mins(2),
             handshake_timeout: Duration::from_secs(10),

@@ -20,6 +20,8 @@ mod follow;
 mod grpc;
 mod http;
 mod oci;
+mod opm;
+mod probe;
 mod properties;
 mod proto;
 mod real_registry;

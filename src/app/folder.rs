@@ -90,7 +90,12 @@ pub async fn serve_folder(options: Options, stop: impl Future<Output = ()>) -> a
     let mut stop = std::pin::pin!(stop);
     let ready = tokio::select! {
         ready = prepare(&options) => ready?,
-        () = stop.as_mut() => return Ok(()),
+        () = stop.as_mut() => {
+            if options.cache_only {
+                bail!("told to end before the cache was there");
+            }
+            return Ok(());
+        }
     };
     log_problems(&ready.problems);
     let revision = ready.snapshot.revision();
@@ -113,11 +118,18 @@ pub async fn serve_folder(options: Options, stop: impl Future<Output = ()>) -> a
 /// Finds the catalog in the cache, or reads it.
 async fn prepare(options: &Options) -> anyhow::Result<Ready> {
     let name: CatalogName = NAME.parse()?;
-    let digest = ingest::digest_of_folder(&options.folder, &Limits::default())
-        .await
-        .context("the catalog cannot be read")?;
+    let limits = Limits::default();
+    let digest = ingest::digest_of_folder(&options.folder, &limits);
+    // Side by side, since a start waits for both.
+    let (digest, cache) = tokio::join!(digest, async {
+        match &options.cache {
+            Some(path) => open(path, &name).await,
+            None => Ok(None),
+        }
+    });
+    let digest = digest.context("the catalog cannot be read")?;
     if let Some(path) = &options.cache {
-        match look(path, &name, &digest).await {
+        match judge(path, cache, &digest) {
             Cache::Fits(ready) => {
                 tracing::info!(cache = %path.display(), "the cache fits the catalog");
                 return Ok(*ready);
@@ -153,9 +165,9 @@ async fn prepare(options: &Options) -> anyhow::Result<Ready> {
     build(temporary.path(), &name, options).await
 }
 
-/// Whether the cache can be used for the catalog with this digest.
-async fn look(path: &Path, name: &CatalogName, digest: &Digest) -> Cache {
-    match open(path, name).await {
+/// Whether what was opened can be used for the catalog with this digest.
+fn judge(path: &Path, opened: Result<Option<Ready>, StoreError>, digest: &Digest) -> Cache {
+    match opened {
         Ok(Some(ready)) if ready.snapshot.revision().digest == *digest => {
             Cache::Fits(Box::new(ready))
         }

@@ -470,6 +470,7 @@ fn arguments_that_cannot_be_used_are_a_failure() {
 fn flags_without_a_meaning_are_taken_and_named() {
     let place = Place::of(&Catalog::small());
     let flags = [
+        "--cache-dir=",
         "--pprof-addr=localhost:6060",
         "--pprof-capture-profiles",
         "--skip-tls-verify",
@@ -494,8 +495,7 @@ fn a_termination_log_that_cannot_be_written_is_no_failure_of_its_own() {
     assert!(run.stderr.contains("/nowhere/configs"), "{run:?}");
 
     // Only so much of a message is read, and no sign is cut in two.
-    let long = "ü".repeat(200) + "/";
-    let folder = place.path(&long.repeat(15));
+    let folder = place.path(&("ü".repeat(200) + "/").repeat(15));
     let start = opm(["serve", folder.to_str().unwrap(), "-t"]);
     let run = start
         .argument(place.termination_log().to_str().unwrap())

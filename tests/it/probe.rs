@@ -167,7 +167,7 @@ fn a_server_that_comes_in_time_is_waited_for() {
     drop(listener);
     let serving = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(500));
-        serve(TcpListener::bind(address).unwrap(), Some("1"), None)
+        serve(TcpListener::bind(address).unwrap(), Some("1"), None);
     });
     found(
         &[&argument, "-connect-timeout=20s"],

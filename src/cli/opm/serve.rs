@@ -101,14 +101,17 @@ impl Arguments {
         };
         let log = settings.log.resolve(filter).map_err(Failure::run)?;
         telemetry::start(&log, environment)?;
+        // An empty name is none, as scripts write it.
+        let cache = self.cache_dir.clone();
+        let cache = cache.filter(|folder| !folder.as_os_str().is_empty());
         let integrity = match self.cache_enforce_integrity {
-            Some(true) if self.cache_dir.is_none() => {
+            Some(true) if cache.is_none() => {
                 return Err(Failure::run(anyhow!(
                     "--cache-enforce-integrity needs a --cache-dir"
                 )));
             }
             Some(true) => Integrity::Refuse,
-            None if self.cache_dir.is_some() && !self.cache_only => Integrity::RefuseOwn,
+            None if cache.is_some() && !self.cache_only => Integrity::RefuseOwn,
             Some(false) | None => Integrity::Rebuild,
         };
         if self.pprof_addr.is_some() || self.pprof_capture_profiles {
@@ -116,7 +119,7 @@ impl Arguments {
         }
         let options = FolderOptions {
             folder: self.folder.clone(),
-            cache: self.cache_dir.clone(),
+            cache,
             cache_only: self.cache_only,
             integrity,
             port: self.port,

@@ -20,6 +20,7 @@ mod follow;
 mod grpc;
 mod http;
 mod oci;
+mod olm_v0;
 mod opm;
 mod probe;
 mod properties;

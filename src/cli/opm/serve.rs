@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use crate::app::{FolderOptions, Integrity, serve_folder};
 use crate::cli::serve::until_told;
@@ -38,7 +39,7 @@ pub(super) struct Arguments {
     port: u16,
 
     /// Where the cache is kept [default: it is temporary]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     cache_dir: Option<PathBuf>,
 
     /// Build the cache unless it fits, and end without serving

@@ -201,6 +201,7 @@ async fn open(path: &Path, name: &CatalogName) -> Result<Option<Ready>, StoreErr
 
 /// Reads the catalog into a cache, and opens that.
 async fn build(path: &Path, name: &CatalogName, options: &Options) -> anyhow::Result<Ready> {
+    let new = !path.exists();
     let store = Store::open(path).await?;
     // Who builds an image can still put right what is wrong; who starts a
     // server is better off with the rest of the packages.
@@ -220,7 +221,7 @@ async fn build(path: &Path, name: &CatalogName, options: &Options) -> anyhow::Re
         log_problems(problems);
     }
     stored?;
-    store.let_all_read()?;
+    store.let_all_read(new)?;
     drop(store);
     let ready = open(path, name).await?;
     ready.with_context(|| format!("the cache {} is gone", path.display()))

@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use super::{DATABASE, LOCK, Store, StoreError, blobs};
 
-/// Everybody may read and look into folders; the owner may write.
+/// Everybody may look into folders and read files.
 const FOLDER: u32 = 0o755;
 const FILE: u32 = 0o644;
 /// How deep the folders of a store lie within each other, and then some.
@@ -49,9 +49,20 @@ impl Store {
     }
 
     /// Lets every user read all of the store, whatever the process's mask says:
-    /// for one that is built by one user and read by another.
-    pub fn let_all_read(&self) -> Result<(), StoreError> {
-        let_all_read(&self.folder, DEPTH)
+    /// for one that is built by one user and read by another. `folder_too` says
+    /// whether that is meant of the data folder itself as well, which may be
+    /// somebody else's; what else lies in it is let be.
+    pub fn let_all_read(&self, folder_too: bool) -> Result<(), StoreError> {
+        if folder_too {
+            add_mode(&self.folder, FOLDER)?;
+        }
+        for file in [LOCK, DATABASE] {
+            add_mode(&self.folder.join(file), FILE)?;
+        }
+        for folder in ["blobs", "revisions"] {
+            let_all_read(&self.folder.join(folder), DEPTH)?;
+        }
+        Ok(())
     }
 }
 
@@ -69,20 +80,26 @@ fn lock_to_read(path: &Path) -> Result<File, StoreError> {
 
 /// Links are passed over: what they lead to is none of ours.
 fn let_all_read(folder: &Path, depth: usize) -> Result<(), StoreError> {
-    let set = |path: &Path, mode| {
-        fs::set_permissions(path, Permissions::from_mode(mode))
-            .map_err(StoreError::io("set the permissions of", path))
-    };
-    set(folder, FOLDER)?;
+    add_mode(folder, FOLDER)?;
     for entry in fs::read_dir(folder).map_err(StoreError::io("read", folder))? {
         let entry = entry.map_err(StoreError::io("read", folder))?;
         let path = entry.path();
         let kind = entry.file_type().map_err(StoreError::io("read", &path))?;
         if kind.is_file() {
-            set(&path, FILE)?;
+            add_mode(&path, FILE)?;
         } else if kind.is_dir() && depth > 0 {
             let_all_read(&path, depth - 1)?;
         }
+    }
+    Ok(())
+}
+
+/// Allows what the mode allows, unless that is so already.
+fn add_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
+    let failed = || StoreError::io("let all users read", path);
+    let now = fs::metadata(path).map_err(failed())?.permissions().mode();
+    if now & mode != mode {
+        fs::set_permissions(path, Permissions::from_mode(now | mode)).map_err(failed())?;
     }
     Ok(())
 }

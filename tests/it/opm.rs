@@ -253,6 +253,26 @@ fn the_cache_of_another_user_is_read_where_nobody_can_write() {
 }
 
 #[test]
+fn what_else_lies_in_the_folder_of_the_cache_is_let_be() {
+    let place = Place::of(&Catalog::small());
+    fs::create_dir_all(place.cache().join("private")).unwrap();
+    let secret = place.cache().join("private/secret");
+    fs::write(&secret, "secret").unwrap();
+    let private = [(place.cache(), 0o700), (secret, 0o600)];
+    for (path, mode) in &private {
+        fs::set_permissions(path, fs::Permissions::from_mode(*mode)).unwrap();
+    }
+    place.build_cache();
+    for (path, mode) in &private {
+        let now = fs::metadata(path).unwrap().mode();
+        assert_eq!(now & 0o777, *mode, "{}", path.display());
+    }
+    let mut program = place.cached().start();
+    assert_eq!(packages(&mut program), ["etcd"]);
+    end(program);
+}
+
+#[test]
 fn several_serve_from_one_cache() {
     let place = Place::of(&Catalog::small());
     place.build_cache();

@@ -54,16 +54,16 @@ enum Verb {
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },
-    /// Print catalogs: `almanac render` for each
+    /// Print a catalog, as `almanac render` does
     Render {
-        /// Image references or catalog folders
+        /// An image reference or a catalog folder
         #[arg(value_name = "SOURCE", required = true)]
         sources: Vec<String>,
         /// `json` or `yaml`
         #[arg(long, short, default_value = "json", value_name = "FORMAT")]
         output: String,
     },
-    /// `alpha list packages|channels|bundles SOURCE [PACKAGE]`: `almanac list`
+    /// `list packages|channels|bundles SOURCE [PACKAGE]`, as `almanac list` does
     Alpha {
         /// What to do
         #[arg(

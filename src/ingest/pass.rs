@@ -175,7 +175,7 @@ async fn image_pass(
     });
     let files = stage(Stage::Unpack, unpacking).await?;
     let blobs: Vec<Digest> = pulled.blobs.iter().map(BlobPin::digest).collect();
-    make(workshop, followed, digest, files, &blobs)
+    make(&workshop.store, followed, digest, files, &blobs)
         .await
         .map(Some)
 }
@@ -206,20 +206,22 @@ async fn folder_pass(
     // what was copied.
     let (digest, files) = stage(Stage::Unpack, unpacking).await?;
     *found = Some(digest);
-    make(workshop, followed, digest, files, &[]).await.map(Some)
+    make(&workshop.store, followed, digest, files, &[])
+        .await
+        .map(Some)
 }
 
 /// The stages `read`, `build` and `commit`.
-async fn make(
-    workshop: &Workshop,
+pub(super) async fn make(
+    store: &Store,
     followed: &Followed,
     digest: Digest,
     files: CatalogFiles,
     blobs: &[Digest],
 ) -> Result<(Revision, Vec<Problem>), PassError> {
-    let (store, on_invalid) = (workshop.store.clone(), followed.on_invalid);
+    let (writing, on_invalid) = (store.clone(), followed.on_invalid);
     let (finished, counts, problems) = blocking(Stage::Read, move || {
-        write_revision(&store, files, on_invalid)
+        write_revision(&writing, files, on_invalid)
     })
     .await?;
     let new = NewRevision {
@@ -231,8 +233,7 @@ async fn make(
         problems: &problems,
     };
     let committing = async {
-        workshop
-            .store
+        store
             .commit(finished, new)
             .await
             .map_err(PassError::at(Stage::Commit))
@@ -332,7 +333,7 @@ fn observe(stage: Stage, started: Instant) {
 
 /// Runs work that takes the processor on a thread of its own. A panic is an
 /// error of the pass, not the end of almanac.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     stage: Stage,
     work: impl FnOnce() -> Result<T, PassError> + Send + 'static,
 ) -> Result<T, PassError> {

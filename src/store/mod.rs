@@ -20,6 +20,7 @@ mod blobs;
 mod error;
 mod index;
 mod passes;
+mod read_only;
 mod revisions;
 mod segment;
 mod writer;
@@ -40,6 +41,11 @@ pub use passes::{Outcome, Pass};
 pub use revisions::{Counts, Files, NewRevision, Revision, RevisionId};
 pub use segment::{END as SEGMENTS_END, Segmenter};
 pub use writer::{Finished, RevisionWriter, Stored};
+
+/// Held by the almanac that runs.
+const LOCK: &str = "lock";
+/// The database's file.
+const DATABASE: &str = "almanac.db";
 
 /// The store in one data folder. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -63,8 +69,8 @@ impl Store {
             let path = folder.join(part);
             fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
         }
-        let lock = lock(&folder.join("lock"))?;
-        let database = folder.join("almanac.db");
+        let lock = lock(&folder.join(LOCK))?;
+        let database = folder.join(DATABASE);
         let options = SqliteConnectOptions::new()
             .filename(&database)
             .create_if_missing(true)

@@ -238,7 +238,14 @@ impl Store {
                 sums.1 + u64::from(meta.segment),
             )
         });
-        if sums != (files.metas.len() as u64, files.segments.len() as u64) {
+        // The answers to lists are what is written last.
+        let lists = [&files.index.package_names, &files.index.bundle_list];
+        let messages = lists.map(|list| list.start.saturating_add(list.length));
+        if sums != (files.metas.len() as u64, files.segments.len() as u64)
+            || messages
+                .iter()
+                .any(|end| *end > files.messages.len() as u64)
+        {
             return Err(StoreError::Damaged {
                 path: folder,
                 reason: "its files do not have the lengths that its index names".into(),

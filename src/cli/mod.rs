@@ -9,7 +9,6 @@ mod graph;
 mod health;
 mod input;
 mod list;
-mod near;
 mod output;
 mod render;
 mod serve;
@@ -24,6 +23,7 @@ use tokio::runtime::Runtime;
 pub use failure::Failure;
 
 use crate::config::Environment;
+use crate::near;
 
 /// Follows Kubernetes operator catalogs by digest and serves them over gRPC
 /// and HTTP.

@@ -144,7 +144,7 @@ pub struct RelatedImage {
 pub struct PackageView<'a> {
     /// Its description, or empty.
     pub description: String,
-    /// Its picture in base64 and the picture's media type.
+    /// Its picture in base64, and a media type that is safe to send it with.
     pub icon: Option<(Cow<'a, str>, String)>,
 }
 
@@ -319,10 +319,23 @@ impl<'a> PackageView<'a> {
                         media_type = read(value);
                     }
                 });
+                let media_type = safe_type(&media_type).to_owned();
                 view.icon = (!data.is_empty()).then_some((data, media_type));
             }
         });
         view
+    }
+}
+
+/// A media type of a picture; anything else is sent as bytes that no browser
+/// looks into.
+fn safe_type(media_type: &str) -> &str {
+    let name = media_type.strip_prefix("image/").unwrap_or_default();
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    if (1..=100).contains(&name.len()) && name.bytes().all(good) {
+        media_type
+    } else {
+        "application/octet-stream"
     }
 }
 
@@ -549,6 +562,9 @@ mod tests {
         let (data, media_type) = view.icon.unwrap();
         assert_eq!((&*data, &*media_type), ("YQ==", "image/png"));
         assert!(PackageView::of(b"{\"icon\":{}}").icon.is_none());
+        for unsafe_type in ["text/html", "image/", "image/a\r\nb", "image/svg+xml;a=b"] {
+            assert_eq!(safe_type(unsafe_type), "application/octet-stream");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ CREATE INDEX search_packages_by_revision ON search_packages (revision, package);
 -- match says most to the one that says least.
 CREATE VIRTUAL TABLE search USING fts5 (
     name, display_name, keywords, kinds, provider, description,
-    content = '', contentless_delete = 1, columnsize = 0,
+    content = '', contentless_delete = 1,
     tokenize = "unicode61 remove_diacritics 2"
 );
 

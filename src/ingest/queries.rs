@@ -162,9 +162,8 @@ fn put_package(
         .find(|channel| channel.name == package.default_channel);
     let head = default.and_then(Channel::head);
     let bundle = head.and_then(|head| head.bundle);
-    let mut presentation = bundle.map_or_else(Presentation::default, |bundle| {
-        presentation(source, bundle)
-    });
+    let mut presentation =
+        bundle.map_or_else(Presentation::default, |bundle| presentation(source, bundle));
     if presentation.description.is_empty() {
         presentation.description = view.description;
     }
@@ -429,7 +428,12 @@ fn quarantined<'a>(blobs: &'a Blobs, names: &'a [String]) -> Vec<Package<'a>> {
     let mut reasons: HashMap<(&str, &str, &str), &str> = HashMap::new();
     for located in &blobs.deprecations {
         let package = located.blob.package.as_str();
-        for entry in located.blob.entries.iter().filter(|_| wanted.contains(package)) {
+        for entry in located
+            .blob
+            .entries
+            .iter()
+            .filter(|_| wanted.contains(package))
+        {
             let about = (package, &*entry.schema, &*entry.name);
             reasons.entry(about).or_insert(&entry.message);
         }
@@ -462,7 +466,9 @@ fn quarantined<'a>(blobs: &'a Blobs, names: &'a [String]) -> Vec<Package<'a>> {
     }
     let mut packages: Vec<_> = packages.into_values().collect();
     for package in &mut packages {
-        package.channels.sort_unstable_by_key(|channel| channel.name);
+        package
+            .channels
+            .sort_unstable_by_key(|channel| channel.name);
         package.deprecation = reason(package.name, "olm.package", "");
     }
     packages

@@ -22,6 +22,7 @@ mod http;
 mod oci;
 mod properties;
 mod proto;
+mod queries;
 mod real_registry;
 mod repository;
 mod support;

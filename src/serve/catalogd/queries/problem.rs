@@ -2,6 +2,8 @@
 //!
 //! The last part of `type` is stable: clients may rely on it.
 
+use std::collections::BTreeSet;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -15,6 +17,8 @@ use crate::snapshot::Catalogs;
 
 /// Texts from outside are cut to so many characters in messages.
 const SHOWN: usize = 100;
+/// How many of the names there are a message lists.
+const LISTED: usize = 5;
 
 /// A question that cannot be answered.
 #[derive(Debug, Serialize)]
@@ -51,7 +55,7 @@ impl Problem {
 
     /// Adds the names that `wanted` may have been meant for.
     fn near<'a>(mut self, wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
-        let names: std::collections::BTreeSet<&str> = names.into_iter().collect();
+        let names: BTreeSet<&str> = names.into_iter().collect();
         let names: Vec<&str> = near::near(wanted, names);
         self.detail.push_str(&near::proposal(wanted, names.clone()));
         self.suggestions = names.into_iter().map(str::to_owned).collect();
@@ -117,13 +121,18 @@ impl Problem {
             "channel" => "Unknown channel",
             _ => "Unknown bundle",
         };
-        Self::new(
+        let names: BTreeSet<&str> = names.into_iter().collect();
+        let mut problem = Self::new(
             StatusCode::NOT_FOUND,
             &format!("unknown-{what}"),
             title,
             format!("there is no {what} {:?}", cut(name)),
         )
-        .near(name, names)
+        .near(name, names.iter().copied());
+        if problem.suggestions.is_empty() && !names.is_empty() {
+            problem.detail.push_str(&listed(&names));
+        }
+        problem
     }
 
     /// A package without a picture that could be sent.
@@ -211,6 +220,20 @@ impl Problem {
             "Internal error",
             "the question could not be answered; almanac's log says why".into(),
         )
+    }
+}
+
+/// A few of the names that there are, to end a message with.
+fn listed(names: &BTreeSet<&str>) -> String {
+    let shown: Vec<String> = names
+        .iter()
+        .take(LISTED)
+        .map(|name| format!("{:?}", cut(name)))
+        .collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => format!("; there are {shown}"),
+        more => format!("; there are {shown} and {more} others"),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::fbc::message::{BundleMessage, Ends, Span};
 
 /// The layout of a revision's files. A revision of another format is not
 /// opened; its catalog is read again.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"almanac\n";
 

@@ -174,3 +174,95 @@ pub(super) async fn insert(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::store::{Counts, Index, NewRevision, Revision, Store};
+
+    /// A revision of the catalog `a` whose packages have these names and
+    /// descriptions.
+    async fn revision(store: &Store, packages: &[(&str, &str)]) -> Revision {
+        let rows: Vec<SearchRow> = (0..)
+            .zip(packages)
+            .map(|(package, (name, description))| SearchRow {
+                package,
+                name: (*name).to_owned(),
+                description: (*description).to_owned(),
+                ..SearchRow::default()
+            })
+            .collect();
+        let finished = store.write_revision().unwrap().finish(Index::default());
+        let new = NewRevision {
+            catalog: &"a".parse().unwrap(),
+            source: "file:/a".to_owned(),
+            digest: Digest::of(b""),
+            counts: Counts::default(),
+            blobs: &[],
+            problems: &[],
+            search: &rows,
+        };
+        store.commit(finished.unwrap(), new).await.unwrap()
+    }
+
+    async fn rows(store: &Store) -> (i64, i64) {
+        let sql = "SELECT (SELECT count(*) FROM search), (SELECT count(*) FROM search_packages)";
+        let row = sqlx::query(sql).fetch_one(&store.pool).await.unwrap();
+        (row.get(0), row.get(1))
+    }
+
+    #[tokio::test]
+    async fn words_come_and_go_with_their_revision() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let first = revision(&store, &[("crane", ""), ("winch", "for a Crâne")]).await;
+        let searcher = store.searcher(first.id);
+        let search = async |words: &[&str]| searcher.search(words).await.unwrap();
+        assert_eq!(search(&["crane"]).await, Some(vec![0, 1]));
+        assert_eq!(search(&["cr", "wi"]).await, Some(vec![1]));
+        assert_eq!(search(&["ship"]).await, Some(vec![]));
+        assert_eq!(rows(&store).await, (2, 2));
+
+        // More rows than one statement writes.
+        let names: Vec<String> = (0..250).map(|number| format!("ship{number}")).collect();
+        let packages: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let second = revision(&store, &packages).await;
+        assert_eq!(rows(&store).await, (252, 252));
+        // What another revision has is not found.
+        assert_eq!(search(&["ship"]).await, Some(vec![]));
+        let newer = store.searcher(second.id);
+        assert_eq!(newer.search(&["ship249"]).await.unwrap(), Some(vec![249]));
+
+        store.retire(&second).await.unwrap();
+        assert_eq!(rows(&store).await, (250, 250));
+        assert_eq!(search(&["crane"]).await, None, "the revision is gone");
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn nothing_in_a_word_is_syntax() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let revision = revision(&store, &[("crane", "a")]).await;
+        let searcher = store.searcher(revision.id);
+        for word in [
+            "\"", "\"\"", "a\"", "*", "^a", "(", ")", "NOT", "OR", "AND", "NEAR", "name", ":",
+            "{name}", "-", "+", "\0", "a\0b", "'", ";", "--", "\u{301}", "\u{feff}", "a b",
+        ] {
+            assert!(searcher.search(&[word]).await.is_ok(), "{word:?}");
+            assert!(searcher.search(&["a", word]).await.is_ok(), "{word:?}");
+        }
+        store.close().await;
+    }
+
+    #[test]
+    fn words_are_runs_of_letters_and_digits() {
+        assert_eq!(
+            Searcher::words("cert-manager v1.2 \"ä*"),
+            ["cert", "manager", "v1", "2", "ä"]
+        );
+        assert!(Searcher::words(" --\"").is_empty());
+        assert_eq!(Searcher::words(&"a ".repeat(100)).len(), MAX_WORDS);
+    }
+}

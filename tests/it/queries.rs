@@ -786,33 +786,35 @@ fn schemathesis_finds_nothing() {
         env!("CARGO_MANIFEST_DIR")
     );
     let served = Served::start([sample]);
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new("schemathesis")
-        .current_dir(folder.path())
-        .args(["run", "--url", &format!("http://{}", served.http)])
-        .args([
-            "--phases",
-            "examples,coverage,fuzzing",
-            "--max-examples",
-            "25",
-        ])
-        // A text of the right type may still be no range and no token, and is
-        // then refused all the same.
-        .args([
-            "--checks",
-            "all",
-            "--exclude-checks",
-            "positive_data_acceptance",
-        ])
-        // It takes any body that has a query, and says in its answer what is
-        // wrong with that.
-        .args(["--exclude-path-regex", "/graphql$"])
-        .args(["--seed", "1", "--no-color", "--request-timeout", "20"])
-        .args(["--continue-on-failure", "--suppress-health-check", "all"])
-        .arg(format!("http://{}/openapi.json", served.http))
-        .env("NO_PROXY", "*")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{output:?}");
+    // A text of the right type may still be no range and no token, and is
+    // refused then all the same.
+    let queries = "positive_data_acceptance";
+    // These two answer other methods as their peer does: without `Allow`.
+    let of_peer = "positive_data_acceptance,unsupported_method,allow_header_conformance";
+    for (which, paths, left_out) in [
+        ("--exclude-path-regex", "/(all|metas|graphql)$", queries),
+        ("--include-path-regex", "/(all|metas)$", of_peer),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Command::new("schemathesis")
+            .current_dir(folder.path())
+            .args(["run", "--url", &format!("http://{}", served.http)])
+            .args([
+                "--phases",
+                "examples,coverage,fuzzing",
+                "--max-examples",
+                "25",
+            ])
+            .args(["--checks", "all", "--exclude-checks", left_out])
+            .args([which, paths, "--seed", "1", "--no-color"])
+            .args(["--continue-on-failure", "--suppress-health-check", "all"])
+            .args(["--request-timeout", "20"])
+            .arg(format!("http://{}/openapi.json", served.http))
+            .env("NO_PROXY", "*")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let complained = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}\n{complained}");
+    }
 }

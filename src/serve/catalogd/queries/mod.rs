@@ -25,12 +25,20 @@ use axum::routing::any;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method};
+use tokio::sync::Semaphore;
 
 use crate::name::CatalogName;
 use crate::snapshot::{Catalogs, Snapshot};
 use answer::{Answer, Sending};
 use parameters::Parameters;
 use problem::Problem;
+
+/// How many queries are worked on at once: each may hold an answer of some
+/// size, and more than the cores can do gains nobody anything.
+static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    Semaphore::new(2 * cores)
+});
 
 /// The description of the HTTP port's API.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -162,6 +170,8 @@ async fn blocking(
     sending: Sending,
     work: impl FnOnce(&Asked) -> Result<Answer, Problem> + Send + 'static,
 ) -> Response {
+    // Closed never; and without a turn there is only more work at once.
+    let _turn = TURNS.acquire().await;
     let working = move || {
         let sent = work(&asked)
             .and_then(|answer| sending.send(answer, &asked.parameters, asked.snapshot.modified()));

@@ -445,7 +445,7 @@ mod tests {
         format!("{blob}\n").into_bytes()
     }
 
-    fn bundle(properties: Value) -> Vec<u8> {
+    fn bundle(properties: &Value) -> Vec<u8> {
         line(&json!({
             "schema": "olm.bundle",
             "name": "a.v1",
@@ -479,7 +479,7 @@ mod tests {
     #[test]
     fn metadata_and_manifest_say_the_same() {
         let of_property = Presentation::of_bundle(
-            &bundle(json!([{"type": "olm.csv.metadata", "value": metadata()}])),
+            &bundle(&json!([{"type": "olm.csv.metadata", "value": metadata()}])),
             None,
         );
         let mut spec = metadata();
@@ -494,10 +494,13 @@ mod tests {
             let data = STANDARD.encode(manifest.to_string());
             json!({"type": "olm.bundle.object", "value": {"data": data}})
         };
-        let objects = bundle(json!([object(&json!({"kind": "ConfigMap"})), object(&csv)]));
+        let objects = bundle(&json!([
+            object(&json!({"kind": "ConfigMap"})),
+            object(&csv)
+        ]));
         assert_eq!(Presentation::of_bundle(&objects, None), of_property);
         let given = csv.to_string();
-        let given = Presentation::of_bundle(&bundle(json!([])), Some(given.as_bytes()));
+        let given = Presentation::of_bundle(&bundle(&json!([])), Some(given.as_bytes()));
         assert_eq!(given, of_property);
 
         assert_eq!(of_property.display_name, "A \"b\"");
@@ -509,7 +512,7 @@ mod tests {
 
     #[test]
     fn a_bundle_says_what_it_brings_and_needs() {
-        let line = bundle(json!([
+        let line = bundle(&json!([
             {"type": "olm.package", "value": {"packageName": "a", "version": "1.0.0", "release": "2"}},
             {"type": "olm.gvk", "value": {"group": "g", "version": "v1", "kind": "K"}},
             {"type": "olm.gvk.required", "value": {"group": "g", "version": "v1", "kind": "R"}},
@@ -542,7 +545,7 @@ mod tests {
             json!([{"type": "olm.bundle.object", "value": {"data": "?"}}]),
             json!([{"type": "olm.package", "value": "x"}]),
         ] {
-            let line = bundle(properties);
+            let line = bundle(&properties);
             let view = BundleView::of(&line);
             assert_eq!(view.presentation, Presentation::default());
             assert_eq!(view.version, "");

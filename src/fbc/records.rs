@@ -2,8 +2,8 @@
 //! once, when a catalog is read, and sent as it lies. Channels are read again
 //! where a query needs to know their entries.
 //!
-//! The schemas of the served OpenAPI description say the same; a test holds
-//! them together. Empty texts and lists are left out.
+//! The schemas in the served description of the API say the same; a test
+//! holds them together. Empty texts and lists are left out.
 
 use std::borrow::Cow;
 

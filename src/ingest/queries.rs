@@ -343,7 +343,7 @@ impl<'a> Channel<'a> {
                     version: entry.version(blobs).into(),
                     release: entry.release(blobs).into(),
                     replaces: entry.replaces.into(),
-                    skips: entry.skips.iter().map(|skip| skip.into()).collect(),
+                    skips: entry.skips.iter().map(Into::into).collect(),
                     skip_range: entry.skip_range.into(),
                     deprecation: entry.deprecation.map(Cow::Borrowed),
                 })

@@ -142,7 +142,9 @@ pub(super) async fn insert(
         .map_err(sql("number search rows"))?
         .get(0);
     for rows in rows.chunks(ROWS) {
-        let numbered = || (next..).zip(rows);
+        let first = next;
+        let numbered = || (first..).zip(rows);
+        next = numbered().last().map_or(next, |(id, _)| id + 1);
         QueryBuilder::<Sqlite>::new("INSERT INTO search_packages (id, revision, package) ")
             .push_values(numbered(), |mut row, (id, values)| {
                 row.push_bind(id)
@@ -170,7 +172,6 @@ pub(super) async fn insert(
         .execute(&mut **transaction)
         .await
         .map_err(sql("record words to search"))?;
-        next += rows.len() as i64;
     }
     Ok(())
 }

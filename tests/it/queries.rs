@@ -383,28 +383,14 @@ fn a_search_finds_words_by_their_beginnings_and_the_best_first() {
         ("-crane%20%5E", &["crane", "winch"]),
         ("NEAR%28crane%20winch%29", &[]),
         ("%00crane", &["crane", "winch"]),
-        ("\u{301}%F0%9F%A7%80%20crane", &["crane", "winch"]),
+        ("%CC%81%F0%9F%A7%80%20crane", &["crane", "winch"]),
     ] {
-        let found = ask(&served, &format!("search?q={}", escaped(query)));
+        let found = ask(&served, &format!("search?q={query}"));
         assert_eq!(each(&found, "name"), wanted, "{query}");
     }
     let page = ask(&served, "search?q=crane&limit=1&fields=name");
     assert_eq!(page["items"], json!([{"name": "crane"}]));
     assert_eq!(page["total"], 2);
-}
-
-/// What a request line cannot carry, escaped.
-fn escaped(query: &str) -> String {
-    let sign = |sign: char| {
-        let mut bytes = [0; 4];
-        let bytes = sign.encode_utf8(&mut bytes).bytes();
-        if sign.is_ascii() {
-            sign.to_string()
-        } else {
-            bytes.map(|byte| format!("%{byte:02X}")).collect()
-        }
-    };
-    query.chars().map(sign).collect()
 }
 
 #[test]
@@ -449,119 +435,123 @@ fn refused(served: &Served, path: &str, status: u16) -> Value {
     problem
 }
 
+/// Questions that make no sense: path, status, the end of the type, what the
+/// message says.
+const SENSELESS: &[(&str, u16, &str, &str)] = &[
+    (
+        "packages/crone",
+        404,
+        "unknown-package",
+        "did you mean \"crane\"?",
+    ),
+    ("packages/x", 404, "unknown-package", "there are \"buoy\""),
+    (
+        "packages/crane/channels/stabel",
+        404,
+        "unknown-channel",
+        "did you mean \"stable\"?",
+    ),
+    (
+        "packages/crane/channels/x",
+        404,
+        "unknown-channel",
+        "\"archive\", \"fast\"",
+    ),
+    (
+        "bundles/crane.v1.2.1",
+        404,
+        "unknown-bundle",
+        "crane.v1.2.0",
+    ),
+    (
+        "bundles/shared.v0.9.0?package=buoy",
+        404,
+        "unknown-bundle",
+        "",
+    ),
+    (
+        "bundles/shared.v0.9.0?package=boy",
+        404,
+        "unknown-package",
+        "buoy",
+    ),
+    (
+        "updates?package=crane&from=crane.v7",
+        404,
+        "unknown-bundle",
+        "",
+    ),
+    (
+        "updates?package=crane&channel=x",
+        404,
+        "unknown-channel",
+        "stable",
+    ),
+    ("updates", 400, "missing-parameter", "package"),
+    (
+        "updates?package=crane&range=%3E%3E1",
+        400,
+        "invalid-parameter",
+        ">=1.2.0",
+    ),
+    (
+        "updates?package=crane&limit=1",
+        400,
+        "unknown-parameter",
+        "package, from",
+    ),
+    ("providers", 400, "missing-parameter", "\"kind\""),
+    ("providers?version=v1", 400, "missing-parameter", "\"kind\""),
+    (
+        "providers?kind=a&heads=yes",
+        400,
+        "invalid-parameter",
+        "true or false",
+    ),
+    ("search", 400, "missing-parameter", "\"q\""),
+    ("search?q=%20--", 400, "invalid-parameter", "letter"),
+    (
+        "packages?limit=0",
+        400,
+        "invalid-parameter",
+        "from 1 to 500",
+    ),
+    (
+        "packages?limit=501",
+        400,
+        "invalid-parameter",
+        "from 1 to 500",
+    ),
+    (
+        "packages?limit=1e1",
+        400,
+        "invalid-parameter",
+        "from 1 to 500",
+    ),
+    ("packages?limit=1&limit=1", 400, "invalid-parameter", "once"),
+    ("packages?continue=x", 400, "invalid-parameter", "token"),
+    (
+        "packages?lmit=1",
+        400,
+        "unknown-parameter",
+        "did you mean \"limit\"?",
+    ),
+    (
+        "packages?fields=nme",
+        400,
+        "invalid-parameter",
+        "did you mean \"name\"?",
+    ),
+    ("packages/crane?limit=1", 400, "unknown-parameter", "fields"),
+    ("packages/crane/icon?a=b", 400, "unknown-parameter", "none"),
+    ("packages?limit=%zz", 400, "invalid-parameter", "escapes"),
+    ("packages/%ff", 400, "invalid-path", "UTF-8"),
+];
+
 #[test]
 fn a_question_that_makes_no_sense_is_told_what_to_change() {
     let served = served();
-    for (path, status, kind, says) in [
-        (
-            "packages/crone",
-            404,
-            "unknown-package",
-            "did you mean \"crane\"?",
-        ),
-        ("packages/x", 404, "unknown-package", "there are \"buoy\""),
-        (
-            "packages/crane/channels/stabel",
-            404,
-            "unknown-channel",
-            "did you mean \"stable\"?",
-        ),
-        (
-            "packages/crane/channels/x",
-            404,
-            "unknown-channel",
-            "\"archive\", \"fast\"",
-        ),
-        (
-            "bundles/crane.v1.2.1",
-            404,
-            "unknown-bundle",
-            "crane.v1.2.0",
-        ),
-        (
-            "bundles/shared.v0.9.0?package=buoy",
-            404,
-            "unknown-bundle",
-            "",
-        ),
-        (
-            "bundles/shared.v0.9.0?package=boy",
-            404,
-            "unknown-package",
-            "buoy",
-        ),
-        (
-            "updates?package=crane&from=crane.v7",
-            404,
-            "unknown-bundle",
-            "",
-        ),
-        (
-            "updates?package=crane&channel=x",
-            404,
-            "unknown-channel",
-            "stable",
-        ),
-        ("updates", 400, "missing-parameter", "package"),
-        (
-            "updates?package=crane&range=%3E%3E1",
-            400,
-            "invalid-parameter",
-            ">=1.2.0",
-        ),
-        (
-            "updates?package=crane&limit=1",
-            400,
-            "unknown-parameter",
-            "package, from",
-        ),
-        ("providers", 400, "missing-parameter", "\"kind\""),
-        ("providers?version=v1", 400, "missing-parameter", "\"kind\""),
-        (
-            "providers?kind=a&heads=yes",
-            400,
-            "invalid-parameter",
-            "true or false",
-        ),
-        ("search", 400, "missing-parameter", "\"q\""),
-        ("search?q=%20--", 400, "invalid-parameter", "letter"),
-        (
-            "packages?limit=0",
-            400,
-            "invalid-parameter",
-            "from 1 to 500",
-        ),
-        (
-            "packages?limit=501",
-            400,
-            "invalid-parameter",
-            "from 1 to 500",
-        ),
-        (
-            "packages?limit=1e1",
-            400,
-            "invalid-parameter",
-            "from 1 to 500",
-        ),
-        ("packages?limit=1&limit=1", 400, "invalid-parameter", "once"),
-        ("packages?continue=x", 400, "invalid-parameter", "token"),
-        (
-            "packages?lmit=1",
-            400,
-            "unknown-parameter",
-            "did you mean \"limit\"?",
-        ),
-        (
-            "packages?fields=nme",
-            400,
-            "invalid-parameter",
-            "did you mean \"name\"?",
-        ),
-        ("packages/crane?limit=1", 400, "unknown-parameter", "fields"),
-        ("packages/crane/icon?a=b", 400, "unknown-parameter", "none"),
-        ("packages?limit=%zz", 400, "invalid-parameter", "escapes"),
-        ("packages/%ff", 400, "invalid-path", "UTF-8"),
-    ] {
+    for &(path, status, kind, says) in SENSELESS {
         let problem = refused(&served, &format!("{API}/{path}"), status);
         let wanted = format!("urn:almanac:problem:{kind}");
         assert_eq!(problem["type"], wanted, "{path}");

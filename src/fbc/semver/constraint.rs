@@ -139,10 +139,9 @@ impl Comparison {
                 // The least version there is stands for all of them.
                 Open::Not => same_minor || self.is_zero(),
             },
-            (Operator::NotEqual, Open::Not) => order.is_ne(),
+            (Operator::NotEqual, Open::Not | Open::Major) => order.is_ne(),
             (Operator::NotEqual, Open::Patch) => !same_minor || version.pre != self.version.pre,
             (Operator::NotEqual, Open::Minor) => !same_major,
-            (Operator::NotEqual, Open::Major) => order.is_ne(),
             // Above 1.2 begins with 1.3, above 1 with 2.
             (Operator::Greater, Open::Patch) => order == Greater && !same_minor,
             (Operator::Greater, Open::Minor) => order == Greater && !same_major,

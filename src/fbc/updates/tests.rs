@@ -191,8 +191,8 @@ fn releases_sort_behind_versions() {
 }
 
 /// The steps of a path, and whether it reaches the head.
-fn walked(channel: &ChannelRecord<'_>, from: Option<Installed<'static>>) -> (Vec<String>, bool) {
-    let path = path(channel, from.as_ref());
+fn walked(channel: &ChannelRecord<'_>, from: Option<&Installed<'static>>) -> (Vec<String>, bool) {
+    let path = path(channel, from);
     let steps = path.steps.iter();
     let steps = steps.map(|step| match step.edge {
         Some(edge) => format!("{} {edge:?}", step.version),
@@ -224,7 +224,7 @@ fn olm_v0_goes_step_by_step_to_the_head() {
         (Some(installed("a.v2.0.0", "2.0.0")), &[], true),
         (Some(installed("a.v0.1.0", "0.1.0")), &[], false),
     ] {
-        let (found, reached) = walked(&stable, from.clone());
+        let (found, reached) = walked(&stable, from.as_ref());
         assert_eq!(
             (found, reached),
             (steps.iter().map(ToString::to_string).collect(), reaches),
@@ -244,12 +244,12 @@ fn olm_v0_takes_what_is_nearest_to_the_head() {
         ],
     );
     assert_eq!(
-        walked(&jumping, Some(installed("a.v1.0.0", "1.0.0"))),
+        walked(&jumping, Some(&installed("a.v1.0.0", "1.0.0"))),
         (vec!["3.0.0 SkipRange".to_owned()], true)
     );
     // By name alone, the range is not known to hold it.
     assert_eq!(
-        walked(&jumping, Some(installed("a.v1.0.0", ""))).0,
+        walked(&jumping, Some(&installed("a.v1.0.0", ""))).0,
         ["2.0.0 Replaces", "3.0.0 Replaces"]
     );
 }
@@ -266,7 +266,7 @@ fn a_broken_channel_does_not_send_anyone_in_circles() {
         ],
     );
     assert_eq!(
-        walked(&cycle, Some(installed("a.v1.0.0", "1.0.0"))),
+        walked(&cycle, Some(&installed("a.v1.0.0", "1.0.0"))),
         (
             vec!["2.0.0 Replaces".to_owned(), "3.0.0 Replaces".to_owned()],
             true
@@ -275,7 +275,7 @@ fn a_broken_channel_does_not_send_anyone_in_circles() {
     let mut headless = cycle;
     headless.head = None;
     assert_eq!(
-        walked(&headless, Some(installed("a.v1.0.0", "1.0.0"))),
+        walked(&headless, Some(&installed("a.v1.0.0", "1.0.0"))),
         (vec![], false)
     );
     assert_eq!(walked(&headless, None), (vec![], false));

@@ -114,7 +114,10 @@ impl Sending {
                     let link = format!("<{}>; rel=\"next\"", parameters.next(next));
                     headers.insert(LINK, header(link));
                 }
-                list(&items, total, next.as_deref(), parameters.fields(fields)?)?
+                {
+                    let fields = parameters.fields(fields)?;
+                    list(&items, total, next.as_deref(), fields.as_deref())?
+                }
             }
             Answer::Picture { bytes, media_type } => {
                 compressible = media_type.contains("xml");
@@ -178,7 +181,7 @@ fn list(
     items: &[Bytes],
     total: usize,
     next: Option<&str>,
-    fields: Option<Vec<&'static str>>,
+    fields: Option<&[&str]>,
 ) -> Result<Bytes, Problem> {
     let length: usize = items.iter().map(|item| item.len() + 1).sum();
     let mut body = Vec::with_capacity(length + 100);
@@ -187,7 +190,7 @@ fn list(
         if at > 0 {
             body.push(b',');
         }
-        match &fields {
+        match fields {
             Some(fields) => choose(item, fields, &mut body)?,
             None => body.extend_from_slice(item),
         }
@@ -232,7 +235,7 @@ mod tests {
             r#"{"name":"b"}"#,
         ];
         let items = items.map(Bytes::from_static_str);
-        let text = |fields, next| {
+        let text = |fields: Option<&[&str]>, next| {
             let body = list(&items, 7, next, fields).unwrap();
             String::from_utf8(body.to_vec()).unwrap()
         };
@@ -241,7 +244,7 @@ mod tests {
             r#"{"items":[{"name":"a","version":"1","x":[{"y":"}"}]},{"name":"b"}],"total":7}"#
         );
         assert_eq!(
-            text(Some(vec!["version", "x"]), Some("t")),
+            text(Some(&["version", "x"]), Some("t")),
             r#"{"items":[{"version":"1","x":[{"y":"}"}]},{}],"total":7,"continue":"t"}"#
         );
     }

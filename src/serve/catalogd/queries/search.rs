@@ -8,6 +8,7 @@ use super::answer::{Answer, Sending};
 use super::packages::SUMMARY;
 use super::problem::Problem;
 use super::{Asked, Question, blocking};
+use crate::snapshot::Catalog;
 use crate::store::Searcher;
 
 /// How long a search may take.
@@ -68,7 +69,7 @@ async fn search(question: Question) -> Result<(Asked, Sending, Vec<u32>), Proble
         }
         // The revision was replaced after its snapshot was taken.
         let newer = catalogs.get(super::value(&name, "name"));
-        if let Some(newer) = newer.and_then(|catalog| catalog.snapshot()) {
+        if let Some(newer) = newer.and_then(Catalog::snapshot) {
             asked.snapshot = newer;
         }
     }

@@ -123,7 +123,9 @@ fn expression(columns: &str, words: &[&str]) -> String {
         if at > 0 {
             expression.push_str(" AND ");
         }
-        let _ = write!(expression, "\"{}\" *", word.replace('"', "\"\""));
+        // A text of SQLite's ends where a zero byte stands.
+        let word = word.replace('"', "\"\"").replace('\0', " ");
+        let _ = write!(expression, "\"{word}\" *");
     }
     expression.push(')');
     expression

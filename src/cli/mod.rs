@@ -10,7 +10,6 @@ mod health;
 mod input;
 mod invoked;
 mod list;
-mod near;
 mod opm;
 mod output;
 mod probe;
@@ -29,6 +28,7 @@ pub use failure::Failure;
 pub use invoked::run;
 
 use crate::config::Environment;
+use crate::near;
 
 /// Follows Kubernetes operator catalogs by digest and serves them over gRPC
 /// and HTTP.

@@ -13,6 +13,7 @@ mod load;
 mod ordered;
 mod pass;
 mod pull;
+mod queries;
 mod read;
 mod size;
 mod source;

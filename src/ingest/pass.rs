@@ -13,13 +13,16 @@ use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
 use super::pull::Origin;
 use super::read::{self, Base, Catalog};
-use super::{OnInvalid, Source, build};
+use super::{OnInvalid, Source, build, queries};
 use crate::digest::Digest;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
 use crate::oci::{Client, Layout, Platform};
 use crate::snapshot::{Publisher, Snapshot};
-use crate::store::{BlobPin, Counts, Finished, NewRevision, Revision, Store, StoreError};
+use crate::store::{
+    BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store,
+    StoreError,
+};
 use crate::unpack::{Limits, UnpackError};
 
 /// What all passes share. Cheap to clone.
@@ -219,9 +222,14 @@ pub(super) async fn make(
     files: CatalogFiles,
     blobs: &[Digest],
 ) -> Result<(Revision, Vec<Problem>), PassError> {
-    let (writing, on_invalid) = (store.clone(), followed.on_invalid);
-    let (finished, counts, problems) = blocking(Stage::Read, move || {
-        write_revision(&writing, files, on_invalid)
+    let (writing, name, on_invalid) = (store.clone(), followed.name.clone(), followed.on_invalid);
+    let Written {
+        finished,
+        counts,
+        problems,
+        search,
+    } = blocking(Stage::Read, move || {
+        write_revision(&writing, &name, files, on_invalid)
     })
     .await?;
     let new = NewRevision {
@@ -231,6 +239,7 @@ pub(super) async fn make(
         counts,
         blobs,
         problems: &problems,
+        search: &search,
     };
     let committing = async {
         store
@@ -242,11 +251,20 @@ pub(super) async fn make(
     Ok((revision, problems))
 }
 
+/// A revision that is written, and what is still to be said of it.
+struct Written {
+    finished: Finished,
+    counts: Counts,
+    problems: Vec<Problem>,
+    search: Vec<SearchRow>,
+}
+
 fn write_revision(
     store: &Store,
+    name: &CatalogName,
     files: CatalogFiles,
     on_invalid: OnInvalid,
-) -> Result<(Finished, Counts, Vec<Problem>), PassError> {
+) -> Result<Written, PassError> {
     let started = Instant::now();
     let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
     let mut catalog = read::read(&files, true, |done| {
@@ -264,13 +282,47 @@ fn write_revision(
 
     let started = Instant::now();
     refuse(&catalog, on_invalid)?;
-    let index = build::build(&catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
+    let (index, search) =
+        build_answers(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
     let finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
     observe(Stage::Build, started);
     let (counts, problems) = (catalog.counts, std::mem::take(&mut catalog.problems));
     // Giving back the spool's pages takes a while, and nobody waits for that.
     std::thread::spawn(move || drop((catalog, files)));
-    Ok((finished, counts, problems))
+    Ok(Written {
+        finished,
+        counts,
+        problems,
+        search,
+    })
+}
+
+/// Writes the answers of both APIs, each on a thread of its own.
+fn build_answers(
+    name: &CatalogName,
+    catalog: &Catalog,
+    writer: &mut RevisionWriter,
+) -> Result<(Index, Vec<SearchRow>), StoreError> {
+    let (lines, messages) = (writer.lines()?, writer.messages()?);
+    let source = queries::Source {
+        name,
+        catalog,
+        lines: &lines,
+        messages: &messages,
+    };
+    let answers = writer.queries();
+    std::thread::scope(|scope| {
+        let queries = scope.spawn(|| queries::build(&source, answers));
+        let index = build::build(catalog, writer);
+        let queries = queries
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let index = Index {
+            queries: queries.index,
+            ..index?
+        };
+        Ok((index, queries.search))
+    })
 }
 
 /// Decides whether a catalog with these problems can be served.

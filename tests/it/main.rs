@@ -25,6 +25,7 @@ mod opm;
 mod probe;
 mod properties;
 mod proto;
+mod queries;
 mod real_registry;
 mod repository;
 mod support;

@@ -2,15 +2,17 @@
 //!
 //! `/catalogs/{name}/api/v1/all` is the whole catalog, `…/metas` a selection
 //! of it, both as lines of JSON. What is sent are slices of stored files, plain
-//! or compressed; `conditional` decides what of it a client needs. Around all
-//! routes stand `access` (who may read a catalog), `cors` (pages of other
-//! origins) and `observe` (metrics and log).
+//! or compressed; `conditional` decides what of it a client needs. `queries`
+//! has the routes that the peer does not have. Around all routes stand `access`
+//! (who may read a catalog), `cors` (pages of other origins) and `observe`
+//! (metrics and log).
 
 mod access;
 mod conditional;
 mod cors;
 mod encoding;
 mod observe;
+mod queries;
 
 use std::convert::Infallible;
 
@@ -46,6 +48,7 @@ pub fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
     let routes = Router::new()
         .route("/catalogs/{name}/api/v1/all", any(all))
         .route("/catalogs/{name}/api/v1/metas", any(metas))
+        .merge(queries::routes())
         .fallback(async || Refusal::UnknownPath)
         .layer(middleware::from_fn_with_state(access, access::guard));
     let routes = match cors::layer(origins) {

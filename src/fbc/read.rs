@@ -15,6 +15,7 @@ use super::blob::{
     PackageBlob,
 };
 use super::csv::{self, Icon};
+use super::fields::Fields;
 use super::json::{Canonicaliser, JsonError, unescape, valid_utf8};
 use super::message::{Ends, Span};
 use super::object::Object;
@@ -116,6 +117,8 @@ pub struct Output {
     pub metas: Vec<Meta>,
     /// What the blobs say. Their `meta` and `document` count from this piece.
     pub blobs: Blobs,
+    /// What fields the blobs have.
+    pub fields: Fields,
     /// Ends of made `ClusterServiceVersion`s, one for each package in `blobs`.
     pub ends: Vec<Ends>,
     /// What is wrong with documents: number of the document in the piece
@@ -275,6 +278,7 @@ impl Reader {
                 return refuse(out, line, code, message);
             }
         };
+        out.fields.add(&schema, &object);
         let located = |meta| (meta, file, out.documents + 1, line);
         let place = located(out.metas.len() as u32);
         match schema.as_str() {

@@ -2,14 +2,17 @@
 //!
 //! In memory lie the index and the look-up tables made from it, on disk
 //! (mapped) the bytes. `metas` selects canonical metas for HTTP, `registry`
-//! answers the questions of the gRPC API, `publish` hands snapshots from those
+//! answers the questions of the gRPC API, `graphql` those of the GraphQL API,
+//! `publish` hands snapshots from those
 //! who make them to those who serve them.
 
+pub mod graphql;
 mod lookup;
 mod metas;
 mod publish;
 mod registry;
 
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -31,6 +34,7 @@ pub struct Snapshot {
     messages: Bytes,
     meta_lookup: MetaLookup,
     registry_lookup: RegistryLookup,
+    graphql: OnceLock<graphql::Schema>,
 }
 
 impl Snapshot {
@@ -45,6 +49,7 @@ impl Snapshot {
         Ok(Self {
             meta_lookup: MetaLookup::new(&index),
             registry_lookup: RegistryLookup::new(&index),
+            graphql: OnceLock::new(),
             revision,
             index,
             metas,

@@ -170,7 +170,11 @@ impl Fields {
     }
 
     fn number(&mut self, schema: &str) -> Option<usize> {
-        if self.schemas.get(self.last).is_some_and(|s| *s.schema == *schema) {
+        if self
+            .schemas
+            .get(self.last)
+            .is_some_and(|s| *s.schema == *schema)
+        {
             return Some(self.last);
         }
         if let Some(number) = self.numbers.get(schema) {

@@ -559,7 +559,8 @@ mod tests {
     fn a_catalog_of_schemas_without_end_keeps_within_bounds() {
         let content: String = (0..3000)
             .map(|n| {
-                let fields: Vec<String> = (0..30).map(|f| format!("\"f{f}\":[{{\"x\":1}}]")).collect();
+                let fields: Vec<String> =
+                    (0..30).map(|f| format!("\"f{f}\":[{{\"x\":1}}]")).collect();
                 format!("{{\"schema\":\"s.{n}\",{}}}\n", fields.join(","))
             })
             .collect();

@@ -56,11 +56,6 @@ impl Object {
     }
 }
 
-/// Whether a value is an object.
-pub(super) fn is_object(json: &[u8]) -> bool {
-    json.first() == Some(&b'{')
-}
-
 /// The elements of a list. What is no list stands for one with itself alone,
 /// and null for none at all. `most` is how many there may be at most.
 pub(super) fn list(json: &Bytes, most: usize) -> Result<Option<Vec<Bytes>>, TooMany> {

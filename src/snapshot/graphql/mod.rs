@@ -61,9 +61,7 @@ impl Snapshot {
         let response = schema.execute(request).await;
         Ok(match effort.exceeded() {
             // What was answered until then is not the answer.
-            Some(limit) => {
-                Response::from_errors(vec![ServerError::new(limit.to_string(), None)])
-            }
+            Some(limit) => Response::from_errors(vec![ServerError::new(limit.to_string(), None)]),
             None => response,
         })
     }

@@ -90,15 +90,10 @@ fn page(field: String, ty: &str, schema: Box<str>) -> Field {
     Field::new(field, TypeRef::named_list(ty), move |ctx| {
         answer(&ctx, |ctx, effort| {
             let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
-            let number = |name| ctx.args.get(name).and_then(|value| value.i64().ok());
-            let limit = number("limit").and_then(|limit| usize::try_from(limit).ok());
-            let limit = limit.filter(|limit| (1..=PAGE).contains(limit));
-            let offset = number("offset").and_then(|offset| usize::try_from(offset).ok());
+            let limit = number(ctx, "limit")?.filter(|limit| (1..=PAGE).contains(limit));
+            let offset = number(ctx, "offset")?.unwrap_or(0);
             let metas = snapshot.meta_lookup.schema(&schema);
-            let page = metas
-                .iter()
-                .skip(offset.unwrap_or(0))
-                .take(limit.unwrap_or(PAGE));
+            let page = metas.iter().skip(offset).take(limit.unwrap_or(PAGE));
             let mut blobs = Vec::new();
             for meta in page {
                 let line = snapshot.line(*meta);
@@ -120,6 +115,17 @@ fn page(field: String, ty: &str, schema: Box<str>) -> Field {
     .argument(argument("limit", PAGE, "Maximum number of items to return"))
     .argument(argument("offset", 0, "Number of items to skip"))
     .description(description)
+}
+
+/// An argument that is a number; nothing when it is null or below 0.
+fn number(ctx: &ResolverContext<'_>, name: &str) -> Result<Option<usize>, String> {
+    let Some(value) = ctx.args.get(name).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    match value.i64().map(i32::try_from) {
+        Ok(Ok(number)) => Ok(usize::try_from(number).ok()),
+        _ => Err(format!("the argument {name:?} must be a number of 32 bits")),
+    }
 }
 
 /// A field of an object that is a value, or a list of such.
@@ -172,11 +178,9 @@ fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
             };
             let objects = elements?.map(|elements| {
                 FieldValue::list(elements.into_iter().map(|element| {
-                    if blob::is_object(&element) {
-                        FieldValue::owned_any(Object::new(element))
-                    } else {
-                        FieldValue::NULL
-                    }
+                    // The executor makes an object of each element, even of
+                    // null: what is none has nothing in it.
+                    FieldValue::owned_any(Object::new(element))
                 }))
             });
             Ok(objects)
@@ -226,8 +230,9 @@ fn value(ctx: &ResolverContext<'_>, keys: &[Box<str>]) -> Result<Option<Bytes>, 
 }
 
 fn elements(json: &Bytes) -> Result<Option<Vec<Bytes>>, String> {
-    blob::list(json, MAX_LIST)
-        .map_err(|TooMany| format!("the list has more than {MAX_LIST} items: ask for the blob over metas"))
+    blob::list(json, MAX_LIST).map_err(|TooMany| {
+        format!("the list has more than {MAX_LIST} items: ask for the blob over metas")
+    })
 }
 
 fn counted<'a>(value: Value, effort: &Effort) -> Result<FieldValue<'a>, String> {

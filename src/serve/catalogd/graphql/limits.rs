@@ -324,11 +324,17 @@ mod tests {
             format!("{{{}}}", fields.join(" "))
         };
         assert_eq!(error(&aliases(50)), "none");
-        assert_eq!(error(&aliases(51)), "query exceeds maximum alias count of 50");
+        assert_eq!(
+            error(&aliases(51)),
+            "query exceeds maximum alias count of 50"
+        );
 
         let fields = |count: usize| format!("{{{}}}", "a ".repeat(count));
         assert_eq!(error(&fields(500)), "none");
-        assert_eq!(error(&fields(501)), "query exceeds maximum field count of 500");
+        assert_eq!(
+            error(&fields(501)),
+            "query exceeds maximum field count of 500"
+        );
         let fragment = |spreads: usize| {
             format!(
                 "{{{}}} fragment f on T {{{}}}",
@@ -351,7 +357,10 @@ mod tests {
             error(&below(25)),
             "query exceeds maximum introspection depth of 25"
         );
-        let by_fragment = format!("{{...f}} fragment f on Query {{__type(name:\"a\"){}}}", nested(15));
+        let by_fragment = format!(
+            "{{...f}} fragment f on Query {{__type(name:\"a\"){}}}",
+            nested(15)
+        );
         assert_eq!(error(&by_fragment), "none");
         // What stands beside it counts as ever.
         let beside = format!("{{__schema{} a{}}}", nested(15), nested(10));
@@ -364,7 +373,9 @@ mod tests {
             .map(|n| format!("fragment f{n} on T{{...f{0} ...f{0}}}", n + 1))
             .collect();
         let bomb = format!("{{...f0}} {doubling} fragment f9 on T{{a b c d e f g h i j}}");
-        assert!(error(&bomb).ends_with("where fragments are spread") || error(&bomb).contains("depth"));
+        assert!(
+            error(&bomb).ends_with("where fragments are spread") || error(&bomb).contains("depth")
+        );
         assert_eq!(
             error("{...a} fragment a on T{...b} fragment b on T{...a}"),
             "fragment \"a\" spreads itself"
@@ -383,7 +394,9 @@ mod tests {
         let directives = "@include(if:true)".repeat(1_500);
         let arguments = "query exceeds maximum count of 2000 variables, arguments and directives";
         assert_eq!(error(&format!("{{a {directives}}}")), arguments);
-        let fragments: String = (0..501).map(|n| format!("fragment f{n} on T{{a}}")).collect();
+        let fragments: String = (0..501)
+            .map(|n| format!("fragment f{n} on T{{a}}"))
+            .collect();
         let many = "query exceeds maximum fragment count of 500";
         assert_eq!(error(&format!("{{a}}{fragments}")), many);
         let operations: String = (0..51).map(|n| format!("query q{n}{{a}}")).collect();
@@ -419,7 +432,10 @@ mod tests {
             let Err(QueryError::Parse { places: found, .. }) = parse(query) else {
                 panic!("{query:?}");
             };
-            let found: Vec<_> = found.iter().map(|place| (place.line, place.column)).collect();
+            let found: Vec<_> = found
+                .iter()
+                .map(|place| (place.line, place.column))
+                .collect();
             assert_eq!(found, places, "{query:?}");
             assert!(error(query).starts_with("query parse error: "));
         }

@@ -6,6 +6,7 @@
 
 mod limits;
 mod page;
+mod variables;
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -130,6 +131,10 @@ async fn make(
     body: &[u8],
     cancel: &Cancel,
 ) -> Result<Vec<u8>, Refusal> {
+    // Serde would take a list of the values as well.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(BODY);
+    }
     let asked: Asked = serde_json::from_slice(body).map_err(|_| BODY)?;
     if asked.query.is_empty() {
         return Err(EMPTY);
@@ -142,10 +147,16 @@ async fn make(
         Err(error) => return Ok(write(&Value::Null, &[server_error(error)])),
     };
     let snapshot = find(catalogs, name)?;
+    let variables = asked.variables.unwrap_or_default();
+    let operation = asked.operation_name.filter(|name| !name.is_empty());
+    let errors = variables::check(&document, operation.as_deref(), &variables);
+    if !errors.is_empty() {
+        return Ok(write(&Value::Null, &errors));
+    }
     let question = Question {
         document,
-        variables: asked.variables.unwrap_or_default().into(),
-        operation: asked.operation_name.filter(|name| !name.is_empty()),
+        variables: variables.into(),
+        operation,
     };
     let response = snapshot.answer(question, cancel).await.map_err(|error| {
         tracing::error!(catalog = name, %error, "a query was not answered");

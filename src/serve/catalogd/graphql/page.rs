@@ -67,7 +67,9 @@ mod tests {
     fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
         let (page, policy) = &*PAGE;
         assert!(page.contains(SCRIPT) && page.contains(STYLE));
-        for foreign in ["http://", "https://", "src=", "href=", "@import", "url(", "style=", "onclick"] {
+        for foreign in [
+            "http://", "https://", "src=", "href=", "@import", "url(", "style=", "onclick",
+        ] {
             assert!(!page.contains(foreign), "{foreign}");
         }
         // What would end the script or the style before its end.

@@ -21,6 +21,7 @@ fn fruit() -> Catalog {
             catalog.package(name, |package| {
                 let versions: Vec<String> = (1..=3).map(|n| format!("{name}.v{n}.0.0")).collect();
                 package
+                    .icon("image/svg+xml", b"<svg/>")
                     .description("<b>\"quoted\" & käse\u{2028}</b>")
                     .channel(
                         "stable",
@@ -137,6 +138,9 @@ fn the_documented_queries_are_answered() {
     );
     let packages = served.data("{ olmpackages { name icon description } }");
     assert_eq!(packages["olmpackages"][1]["name"], "banana");
+    let icon = packages["olmpackages"][1]["icon"].as_str().unwrap();
+    let icon: Value = serde_json::from_str(icon).unwrap();
+    assert_eq!(icon["mediatype"], "image/svg+xml");
     assert_eq!(
         packages["olmpackages"][0]["description"],
         "<b>\"quoted\" & käse\u{2028}</b>"
@@ -740,6 +744,8 @@ fn an_answer_is_bounded_in_size_values_and_time() {
     );
 
     // Types have fields that have types that have fields.
+    let nested = "fields{type{".repeat(11) + "name" + &"}}".repeat(11);
+    served.data(&format!("{{__schema{{types{{{nested}}}}}}}"));
     let nested = "fields{type{ofType{fields{name}}".repeat(5) + &"}}".repeat(5);
     served.answer(&json!({"query": format!("{{__schema{{types{{{nested}}}}}}}")}));
     assert!(

@@ -101,7 +101,7 @@ impl Fields {
                     next = at + 1;
                     whole &= fields[at].kind.add(value, count);
                 }
-                None if has_room(fields, key, count) => {
+                None if has_room(fields, key, *count) => {
                     let mut kind = Kind::Leaf(Leaf::of(value));
                     whole &= kind.add(value, count);
                     next = fields.len() + 1;
@@ -131,7 +131,7 @@ impl Fields {
                         next = at + 1;
                         whole &= into[at].kind.append(field.kind, count);
                     }
-                    None if has_room(into, key, count) => {
+                    None if has_room(into, key, *count) => {
                         let mut kind = field.kind;
                         if let Kind::Objects(fields) = &mut kind {
                             let room = MAX_ALL_FIELDS.saturating_sub(*count + 1);
@@ -211,8 +211,8 @@ fn find<K>(fields: &[Field<K>], key: &[u8], next: usize) -> Option<usize> {
     fields.iter().position(is)
 }
 
-fn has_room<K>(fields: &[Field<K>], key: &[u8], count: &usize) -> bool {
-    fields.len() < MAX_FIELDS && *count < MAX_ALL_FIELDS && key.len() <= MAX_KEY
+fn has_room<K>(fields: &[Field<K>], key: &[u8], count: usize) -> bool {
+    fields.len() < MAX_FIELDS && count < MAX_ALL_FIELDS && key.len() <= MAX_KEY
 }
 
 fn push<K>(fields: &mut Vec<Field<K>>, key: &[u8], kind: K, count: &mut usize) {
@@ -255,7 +255,7 @@ impl Kind {
                 let Self::Objects(fields) = self else { break };
                 match find(fields, key, next) {
                     Some(at) => next = at + 1,
-                    None if has_room(fields, key, count) => {
+                    None if has_room(fields, key, *count) => {
                         next = fields.len() + 1;
                         push(fields, key, Leaf::of(value), count);
                     }
@@ -283,7 +283,7 @@ impl Kind {
             if find(fields, key.as_bytes(), next).is_some() {
                 continue;
             }
-            if has_room(fields, key.as_bytes(), count) {
+            if has_room(fields, key.as_bytes(), *count) {
                 push(fields, key.as_bytes(), kind, count);
             } else {
                 whole = false;

@@ -192,7 +192,7 @@ mod tests {
     fn what_is_no_list_stands_for_one_with_itself() {
         let list = |json: &'static str| {
             let found = list(&Bytes::from_static(json.as_bytes()), 3);
-            found.map(|list| list.map(|list| list.iter().map(|e| e.len()).collect::<Vec<_>>()))
+            found.map(|list| list.map(|list| list.iter().map(Bytes::len).collect::<Vec<_>>()))
         };
         assert_eq!(list("[1,[22],\"333\"]"), Ok(Some(vec![1, 4, 5])));
         assert_eq!(list("[]"), Ok(Some(vec![])));

@@ -35,7 +35,7 @@ const MAX_DIRECTIVES: usize = 16;
 pub(super) fn build(snapshot: &Snapshot) -> super::Schema {
     let mut query = ObjectType::new(QUERY).field(
         Field::new(SUMMARY_FIELD, TypeRef::named(SUMMARY), |_| {
-            FieldFuture::from_value(Some(Value::Object(Default::default())))
+            FieldFuture::Value(Some(FieldValue::owned_any(())))
         })
         .description("How much the catalog holds"),
     );
@@ -210,10 +210,10 @@ fn described(name: &str, keys: &[Box<str>]) -> Option<String> {
 /// the value null.
 fn answer<'a>(
     ctx: &ResolverContext<'a>,
-    make: impl FnOnce(&ResolverContext<'a>, &Effort) -> Result<Option<FieldValue<'a>>, String>,
+    ask: impl FnOnce(&ResolverContext<'a>, &Effort) -> Result<Option<FieldValue<'a>>, String>,
 ) -> FieldFuture<'a> {
     let made = match ctx.data::<Arc<Effort>>() {
-        Ok(effort) => make(ctx, effort),
+        Ok(effort) => ask(ctx, effort),
         Err(error) => Err(error.message),
     };
     FieldFuture::Value(made.unwrap_or_else(|message| {

@@ -65,10 +65,4 @@ impl Snapshot {
             None => response,
         })
     }
-
-    /// The GraphQL schema in the schema definition language.
-    pub fn graphql_definition(&self) -> Result<String, SchemaError> {
-        let schema = self.graphql.get_or_init(|| schema::build(self)).clone()?;
-        Ok(schema.sdl())
-    }
 }

@@ -130,9 +130,9 @@ impl RevisionWriter {
         for (meta, stored) in metas.iter().zip(stored) {
             self.content.update(stored.digest.as_bytes());
             self.index.push(MetaIndex {
-                schema: self.texts.number(&meta.schema),
-                package: self.texts.number(&meta.package),
-                name: meta.name.as_str().into(),
+                schema: self.texts.number(meta.schema()),
+                package: self.texts.number(meta.package()),
+                name: meta.name().into(),
                 length: meta.length,
                 segment: stored.segment,
                 crc: stored.crc,

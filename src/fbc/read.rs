@@ -309,7 +309,7 @@ impl Reader {
                 return refuse(out, line, code, message);
             }
         };
-        out.fields.add(&schema, &object);
+        out.fields.add(&head.schema, &object);
         let located = |meta| (meta, file, out.documents + 1, line);
         let place = located(out.metas.len() as u32);
         let mut problem = None;

@@ -96,14 +96,20 @@ impl Fields {
         let mut whole = true;
         let mut next = 0;
         for (key, value) in object.members() {
+            // The longest list by far, and the one that is quick to walk over.
+            let walk = match key {
+                b"properties" => object.properties(),
+                _ => None,
+            };
+            let walk = walk.unwrap_or_else(|| Walk::new(value));
             match find(fields, key, next) {
                 Some(at) => {
                     next = at + 1;
-                    whole &= fields[at].kind.add(value, count);
+                    whole &= fields[at].kind.add(walk, count);
                 }
                 None if has_room(fields, key, *count) => {
                     let mut kind = Kind::Leaf(Leaf::of(value));
-                    whole &= kind.add(value, count);
+                    whole &= kind.add(walk, count);
                     next = fields.len() + 1;
                     push(fields, key, kind, count);
                 }
@@ -223,13 +229,12 @@ fn push<K>(fields: &mut Vec<Field<K>>, key: &[u8], kind: K, count: &mut usize) {
 }
 
 impl Kind {
-    /// Takes the fields of objects from another value; returns whether all
-    /// found room.
-    fn add(&mut self, value: &[u8], count: &mut usize) -> bool {
-        if value.first() != Some(&b'[') {
+    /// Takes the fields of objects from another value, at whose start `walk`
+    /// is; returns whether all found room.
+    fn add(&mut self, mut walk: Walk<'_>, count: &mut usize) -> bool {
+        if walk.peek() != Some(b'[') {
             return true;
         }
-        let mut walk = Walk::new(value);
         walk.step();
         let (mut whole, mut objects) = (true, false);
         for _ in 0..SAMPLE {

@@ -99,6 +99,10 @@ fn a_catalog_with_tokens_is_read_by_those_who_have_one() {
     // of others is.
     for (path, status) in [
         ("/catalogs/closed/api/v1/metas?schema=olm.package", 401),
+        ("/catalogs/closed/api/v1/packages", 401),
+        ("/catalogs/closed/api/v1/packages/closed/icon", 401),
+        ("/catalogs/closed/api/v1/search?q=a", 401),
+        ("/catalogs/closed/api/v1/graphql", 401),
         ("/catalogs/%63losed/api/v1/all", 401),
         ("/catalogs/closed%2f/api/v1/all", 400),
         ("/catalogs/%ff/api/v1/all", 400),
@@ -109,8 +113,11 @@ fn a_catalog_with_tokens_is_read_by_those_who_have_one() {
     ] {
         assert_eq!(http::get(http, path).unwrap().status, status, "{path}");
     }
-    let reply = http::ask(http, "POST", &all("closed"), &[], b"").unwrap();
-    assert_eq!(reply.status, 401);
+    for path in [&all("closed"), "/catalogs/closed/api/v1/graphql"] {
+        let body = b"{\"query\": \"{ summary { totalSchemas } }\"}";
+        let reply = http::ask(http, "POST", path, &[], body).unwrap();
+        assert_eq!(reply.status, 401);
+    }
 
     // A new file counts, and what it lacks does no more.
     site.write("tokens", "third-secret\n");

@@ -18,6 +18,7 @@ mod docs;
 mod draining;
 mod failures;
 mod follow;
+mod graphql;
 mod grpc;
 mod http;
 mod limits;

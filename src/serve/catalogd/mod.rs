@@ -1,20 +1,22 @@
 //! The HTTP API of OLM v1's catalogd, for all catalogs.
 //!
 //! `/catalogs/{name}/api/v1/all` is the whole catalog, `…/metas` a selection
-//! of it, both as lines of JSON. What is sent are slices of stored files, plain
-//! or compressed; `conditional` decides what of it a client needs. `queries`
-//! has the routes that the peer does not have. Around all routes stand `access`
-//! (who may read a catalog), `cors` (pages of other origins) and `observe`
-//! (metrics and log).
+//! of it, both as lines of JSON; `…/graphql` answers queries (`graphql`). What
+//! is sent of the first two are slices of stored files, plain or compressed;
+//! `conditional` decides what of it a client needs. `queries` has the routes
+//! that the peer does not have. Around all routes stand `access` (who may read
+//! a catalog), `cors` (pages of other origins) and `observe` (metrics and log).
 
 mod access;
 mod conditional;
 mod cors;
 mod encoding;
+mod graphql;
 mod observe;
 mod queries;
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -32,7 +34,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::body::Slices;
 use crate::name::{CatalogName, NameError};
-use crate::snapshot::{Catalogs, Encoded, Query, Selection};
+use crate::snapshot::{Catalogs, Encoded, Query, Selection, Snapshot};
 use conditional::{Precondition, Validators};
 
 pub use access::{Access, AccessSettings, Tokens};
@@ -49,6 +51,7 @@ pub fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
         .route("/catalogs/{name}/api/v1/all", any(all))
         .route("/catalogs/{name}/api/v1/metas", any(metas))
         .merge(queries::routes())
+        .route("/catalogs/{name}/api/v1/graphql", graphql::route())
         .fallback(async || Refusal::UnknownPath)
         .layer(middleware::from_fn_with_state(access, access::guard));
     let routes = match cors::layer(origins) {
@@ -94,6 +97,8 @@ enum Refusal {
     Name(NameError),
     UnknownCatalog,
     NotLoaded(CatalogName),
+    /// Anything else.
+    Text(StatusCode, &'static str),
 }
 
 impl IntoResponse for Refusal {
@@ -111,13 +116,11 @@ impl IntoResponse for Refusal {
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("catalog {name} is not loaded yet"),
             ),
+            Self::Text(status, text) => (status, text.into()),
         };
         let mut response = (status, format!("{text}\n")).into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            "x-content-type-options",
-            HeaderValue::from_static("nosniff"),
-        );
+        no_sniffing(headers);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(LOADING));
         }
@@ -132,11 +135,22 @@ fn check_method(method: &Method) -> Result<(), Refusal> {
     }
 }
 
-fn select(catalogs: &Catalogs, name: &str, query: &Query) -> Result<Selection, Refusal> {
+/// Says that an answer is what its type says.
+fn no_sniffing(headers: &mut HeaderMap) {
+    headers.insert(
+        "x-content-type-options",
+        HeaderValue::from_static("nosniff"),
+    );
+}
+
+fn find(catalogs: &Catalogs, name: &str) -> Result<Arc<Snapshot>, Refusal> {
     let name: CatalogName = name.parse().map_err(Refusal::Name)?;
     let catalog = catalogs.get(name.as_str()).ok_or(Refusal::UnknownCatalog)?;
-    let snapshot = catalog.snapshot().ok_or(Refusal::NotLoaded(name))?;
-    Ok(snapshot.select(query))
+    catalog.snapshot().ok_or(Refusal::NotLoaded(name))
+}
+
+fn select(catalogs: &Catalogs, name: &str, query: &Query) -> Result<Selection, Refusal> {
+    Ok(find(catalogs, name)?.select(query))
 }
 
 /// The first value of each key counts, an empty one as none at all; a key that

@@ -28,7 +28,7 @@ use crate::store::{
 };
 
 /// How much is collected before it is written, in bytes.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 128 << 10;
 /// How much of a text is searched, in bytes.
 const SEARCHED: usize = 4_000;
 

@@ -1,40 +1,55 @@
-//! The only place that knows everything: opens the store, loads what it holds,
-//! binds the ports, starts the followers, serves, drains. `folder` does so for
-//! one folder that is not followed.
+//! The only place that knows everything: opens the store, binds the ports,
+//! serves, drains. In it `fleet` has the catalogs and what belongs to each,
+//! `reload` takes a changed configuration, and `folder` does all of it for one
+//! folder that is not followed.
 
+mod fleet;
 mod folder;
+mod reload;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rustls::ServerConfig;
+use tokio::signal::unix::Signal;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
-use crate::config::{CatalogConfig, Config};
-use crate::ingest::{self, Followed, Workshop};
+use crate::config::{Config, Written};
+use crate::ingest::{self, Workshop};
 use crate::oci::Client;
-use crate::serve::catalogd::{self, Access, Tokens};
+use crate::serve::admin::Configuration;
+use crate::serve::catalogd::{self, Access};
 use crate::serve::tls::{self, Tls};
 use crate::serve::{self, Listener, credential, registry};
-use crate::snapshot::{Catalogs, Publisher, Routing};
+use crate::snapshot::Roster;
 use crate::store::Store;
+use fleet::{Fleet, Prepared, Shared};
+use reload::Reload;
 
-/// Runs almanac until `stop` comes, then lets open connections finish.
+/// Runs almanac until `stop` comes, then lets open connections finish. What
+/// was `written` is read again when its file changes and at each `hangup`;
+/// `config` is what came of it now.
 ///
 /// # Errors
 /// When it cannot start: a port that is taken, a data folder that cannot be
 /// used. What goes wrong with a catalog is reported and tried again.
-pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+pub async fn run(
+    written: Written,
+    config: Config,
+    hangup: Signal,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let metrics = metrics()?;
     let credentials = Credentials::open(&config)?;
     let ports = Ports::bind(&config, &credentials).await?;
+    let prepared = Prepared::first(&config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
     let store = Store::open(&config.data_dir)
         .await
@@ -45,25 +60,33 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
     };
-    let (catalogs, followed) = catalogs(&config);
-    for (followed, publisher) in &followed {
-        ingest::restore(&workshop, followed, publisher).await;
-    }
 
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
+    let followers = TaskTracker::new();
     let (drain, draining) = watch::channel(false);
+    let (roster, catalogs) = Roster::new();
+    let access = Access::default();
     let limits = config.connections.clone();
     let registry = registry::Service::new(catalogs.clone(), limits.clone(), draining)
         .context("cannot set up gRPC reflection")?;
     ports.log();
+    let shared = Shared {
+        roster,
+        access: access.clone(),
+        registry: registry.clone(),
+        tls: credentials.grpc,
+        connections: connections.clone(),
+        followers: followers.clone(),
+        stopping: stopping.clone(),
+    };
+    let mut fleet = Fleet::new(shared, workshop, config.registries.clone());
+    fleet.start(&config, prepared).await;
+
     let servers = TaskTracker::new();
-    for grpc in ports.grpc {
-        let serving = registry.clone();
-        servers.spawn(serving.serve(grpc, stopping.clone(), connections.clone()));
-    }
+    servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
     servers.spawn(ports.http.serve(
-        catalogd::router(catalogs.clone(), credentials.access, config.origins.clone()),
+        catalogd::router(catalogs.clone(), access, config.origins.clone()),
         limits.clone(),
         stopping.clone(),
         connections.clone(),
@@ -71,41 +94,44 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     for files in credentials.certificates {
         servers.spawn(files.follow(stopping.clone()));
     }
-    for files in credentials.tokens {
-        servers.spawn(files.follow(stopping.clone()));
-    }
+    let (status, configuration) = watch::channel(Configuration {
+        file: written.file().map(|path| path.display().to_string()),
+        taken: SystemTime::now(),
+        refused: None,
+        error: None,
+        needs_restart: Vec::new(),
+    });
     // Probes and metrics are answered to the end.
     let admin = CancellationToken::new();
     let admin_connections = TaskTracker::new();
     servers.spawn(ports.admin.serve(
-        serve::admin::router(catalogs.clone(), metrics),
+        serve::admin::router(catalogs.clone(), configuration, metrics),
         limits,
         admin.clone(),
         admin_connections,
     ));
-    let followers = TaskTracker::new();
-    for (followed, publisher) in followed {
-        followers.spawn(ingest::follow(
-            workshop.clone(),
-            followed,
-            publisher,
-            stopping.clone(),
-        ));
-    }
-    tracing::info!(
-        catalogs = catalogs.iter().count(),
-        loaded = catalogs.iter().filter(|c| c.snapshot().is_some()).count(),
-        elapsed = ?started.elapsed(),
-        "started"
-    );
+    let (count, loaded) = fleet::count(&catalogs);
+    tracing::info!(catalogs = count, loaded, elapsed = ?started.elapsed(), "started");
+    let (longest, drain_time) = watch::channel(config.drain);
+    let reload = Reload {
+        written,
+        first: config,
+        fleet,
+        status,
+        drain: longest,
+    };
+    let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 
     stop.await;
-    tracing::info!(longest = ?config.drain, "stopping: open connections may finish");
+    let longest = *drain_time.borrow();
+    tracing::info!(?longest, "stopping: open connections may finish");
     drain.send_replace(true);
     stopping.cancel();
     connections.close();
     followers.close();
-    let finished = tokio::time::timeout(config.drain, async {
+    let finished = tokio::time::timeout(longest, async {
+        // A panic of it has been shown.
+        let _ = reloading.await;
         followers.wait().await;
         connections.wait().await;
     });
@@ -130,6 +156,7 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
         .context("cannot set up metrics")?;
     serve::describe_metrics();
     ingest::describe_metrics();
+    reload::describe_metrics();
     Ok(handle)
 }
 
@@ -138,9 +165,7 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
 struct Credentials {
     grpc: Option<Tls>,
     http: Option<Tls>,
-    access: Access,
     certificates: Vec<credential::Followed<ServerConfig>>,
-    tokens: Vec<credential::Followed<Tokens>>,
 }
 
 impl Credentials {
@@ -157,89 +182,36 @@ impl Credentials {
         };
         let grpc = open("grpc", &config.grpc_tls, &["h2"])?;
         let http = open("http", &config.http_tls, &["h2", "http/1.1"])?;
-        let asked = config.catalogs.iter();
-        let asked = asked.map(|catalog| (catalog.name.clone(), catalog.access.clone()));
-        let (access, tokens) = Access::open(asked).context("bearer tokens")?;
-        if !tokens.is_empty() && http.is_none() {
-            tracing::warn!(
-                "bearer tokens are asked for without TLS: whoever listens can read them"
-            );
-        }
         Ok(Self {
             grpc,
             http,
-            access,
             certificates,
-            tokens,
         })
     }
 }
 
-/// The ports, all bound before anything is read: one that is taken is the
-/// most common mistake, and should show at once.
+/// The ports of all catalogs, bound before anything is read: one that is taken
+/// is the most common mistake, and should show at once.
 struct Ports {
-    /// That of all catalogs, then those of single ones.
-    grpc: Vec<Listener>,
+    grpc: Listener,
     http: Listener,
     admin: Listener,
 }
 
 impl Ports {
     async fn bind(config: &Config, credentials: &Credentials) -> anyhow::Result<Self> {
-        let shared = serve::bind("grpc", config.grpc).await?;
-        let mut grpc = vec![shared.secured(credentials.grpc.clone())];
-        for catalog in &config.catalogs {
-            if let Some(address) = catalog.grpc {
-                let own = serve::bind("grpc", address)
-                    .await
-                    .with_context(|| format!("port of the catalog {}", catalog.name))?;
-                let own = own.of_catalog(catalog.name.clone());
-                grpc.push(own.secured(credentials.grpc.clone()));
-            }
-        }
+        let grpc = serve::bind("grpc", config.grpc).await?;
         let http = serve::bind("http", config.http).await?;
         Ok(Self {
-            grpc,
+            grpc: grpc.secured(credentials.grpc.clone()),
             http: http.secured(credentials.http.clone()),
             admin: serve::bind("admin", config.admin).await?,
         })
     }
 
-    fn all(&self) -> impl Iterator<Item = &Listener> {
-        self.grpc.iter().chain([&self.http, &self.admin])
-    }
-
     fn log(&self) {
-        for listener in self.all() {
-            tracing::info!(
-                service = listener.service(),
-                address = %listener.address(),
-                catalog = listener.catalog().map(tracing::field::display),
-                tls = listener.has_tls(),
-                "listening"
-            );
+        for listener in [&self.grpc, &self.http, &self.admin] {
+            fleet::log(listener);
         }
-    }
-}
-
-fn catalogs(config: &Config) -> (Catalogs, Vec<(Followed, Publisher)>) {
-    let cells = config.catalogs.iter().map(|catalog| {
-        let routing = Routing {
-            authorities: catalog.authorities.clone(),
-        };
-        (catalog.name.clone(), routing)
-    });
-    let (catalogs, publishers) = Catalogs::new(cells, config.default_catalog.clone());
-    let followed = config.catalogs.iter().map(followed);
-    (catalogs, followed.zip(publishers).collect())
-}
-
-fn followed(catalog: &CatalogConfig) -> Followed {
-    Followed {
-        name: catalog.name.clone(),
-        source: catalog.source.clone(),
-        poll: catalog.poll,
-        platform: catalog.platform.clone(),
-        on_invalid: catalog.on_invalid,
     }
 }

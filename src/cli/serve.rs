@@ -10,13 +10,16 @@ use tokio::sync::oneshot;
 
 use super::{Failure, block_on, telemetry};
 use crate::app;
-use crate::config::{Config, Environment, Settings};
+use crate::config::{Environment, Settings, Written};
 
 /// Follow catalogs and serve them
 ///
 /// Catalogs are followed by digest and served over gRPC (the Operator Registry
 /// API) and HTTP (the API of OLM v1's catalogd). What was served
 /// last is served again at once after a start, before any registry is reached.
+///
+/// The configuration file is read again when it changes and on SIGHUP; one that
+/// cannot be used is refused, and the old one stays.
 ///
 /// Ends on SIGTERM or SIGINT once open streams have finished, and at once on a
 /// second one.
@@ -51,10 +54,14 @@ Exit codes:
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        let config = Config::load(self.settings, self.config.as_deref(), environment)
-            .map_err(Failure::usage)?;
+        let written = Written::new(self.settings, self.config, environment);
+        let config = written.load().map_err(Failure::usage)?;
         telemetry::start(&config.log, environment)?;
-        block_on(until_told(|stop| app::run(config, stop)))?.map_err(Failure::run)?;
+        let serving = async {
+            let hangup = signal(SignalKind::hangup()).context("cannot wait for signals")?;
+            until_told(|stop| app::run(written, config, hangup, stop)).await
+        };
+        block_on(serving)?.map_err(Failure::run)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -10,6 +10,7 @@ mod environment;
 mod error;
 mod names;
 mod ports;
+mod reload;
 mod settings;
 mod value;
 
@@ -23,6 +24,7 @@ use tracing_subscriber::EnvFilter;
 pub use environment::Environment;
 pub use error::{ConfigError, Place};
 pub use ports::{ConnectionSettings, TlsSettings};
+pub use reload::Written;
 pub use settings::{CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings};
 pub use value::{
     Address, Authority, ClientCertificates, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout,
@@ -80,7 +82,7 @@ pub struct Config {
 }
 
 /// A catalog to follow and serve.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogConfig {
     /// Its name.
     pub name: CatalogName,

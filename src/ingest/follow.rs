@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 use super::error::{Cause, PassError};
 use super::pass::{Followed, PassResult, Workshop, run_once};
 use crate::fbc::problem::{Problem, Severity};
+use crate::name::CatalogName;
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{Outcome, Pass};
 
@@ -17,6 +18,15 @@ use crate::store::{Outcome, Pass};
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// The longest wait after failures, unless polls are further apart.
 const LAST_RETRY: Duration = Duration::from_mins(10);
+/// What is counted of a catalog.
+const KINDS: [&str; 6] = [
+    "metas",
+    "packages",
+    "channels",
+    "entries",
+    "bundles",
+    "quarantined",
+];
 /// How many problems of a revision are logged one by one.
 const LOGGED: usize = 20;
 
@@ -96,9 +106,6 @@ pub async fn follow(
             status.failures = failures;
             status.next_pass = None;
         });
-        // Readers keep what they were given for as long as the writing ends
-        // are there; so these stay until almanac stops.
-        stop.cancelled().await;
     };
     following.instrument(span).await;
 }
@@ -191,18 +198,27 @@ async fn pass(
     result.map(drop).map_err(|error| error.retry_after())
 }
 
+/// Takes what is not followed any more out of the metrics that tell what is.
+pub fn forget(catalog: &CatalogName) {
+    for kind in KINDS {
+        gauge!("almanac_catalog_objects", "catalog" => catalog.to_string(), "kind" => kind)
+            .set(0.0);
+    }
+}
+
 fn describe(snapshot: &Snapshot, message: &str) {
     let revision = snapshot.revision();
     let counts = &revision.counts;
     let name = revision.catalog.to_string();
-    for (kind, count) in [
-        ("metas", counts.metas),
-        ("packages", counts.packages),
-        ("channels", counts.channels),
-        ("entries", counts.entries),
-        ("bundles", counts.bundles),
-        ("quarantined", counts.quarantined),
-    ] {
+    let numbers = [
+        counts.metas,
+        counts.packages,
+        counts.channels,
+        counts.entries,
+        counts.bundles,
+        counts.quarantined,
+    ];
+    for (kind, count) in KINDS.into_iter().zip(numbers) {
         gauge!("almanac_catalog_objects", "catalog" => name.clone(), "kind" => kind)
             .set(count as f64);
     }

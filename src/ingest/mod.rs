@@ -21,7 +21,7 @@ mod source;
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
 pub use folder::{digest_of_folder, store_folder};
-pub use follow::{follow, restore};
+pub use follow::{follow, forget, restore};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use pass::{Followed, PassResult, Workshop, run_once};
 pub use source::{Source, SourceError};

@@ -40,7 +40,7 @@ pub struct Workshop {
 }
 
 /// A catalog to follow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
     /// Its name.
     pub name: CatalogName,

@@ -31,7 +31,7 @@ const DIGEST_HEADER: &str = "docker-content-digest";
 const MAX_MEDIA_TYPE: usize = 255;
 
 /// How to speak to registries.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Registries (`host` or `host:port`) that are spoken to over plain http.
     /// Loopback hosts always are.

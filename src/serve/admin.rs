@@ -1,5 +1,7 @@
 //! Probes, metrics and status, on a port of their own.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use axum::extract::State;
@@ -10,6 +12,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
+use tokio::sync::watch;
 
 use crate::fbc::problem::Problem;
 use crate::snapshot::{Catalog, Catalogs};
@@ -18,27 +21,57 @@ use crate::store::{Counts, Pass, Revision, RevisionId};
 #[derive(Clone)]
 struct Admin {
     catalogs: Catalogs,
+    configuration: watch::Receiver<Configuration>,
     metrics: PrometheusHandle,
+    /// Whether all catalogs were looked for at any time.
+    ready: Arc<AtomicBool>,
+}
+
+/// What is known of the configuration.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// Its file, if there is one.
+    pub file: Option<String>,
+    /// When the one that counts was read.
+    pub taken: SystemTime,
+    /// When a later one was refused, if it was.
+    pub refused: Option<SystemTime>,
+    /// Why.
+    pub error: Option<String>,
+    /// Keys of the file whose values count only from the next start on.
+    pub needs_restart: Vec<&'static str>,
 }
 
 /// The routes of the admin port.
-pub fn router(catalogs: Catalogs, metrics: PrometheusHandle) -> Router {
+pub fn router(
+    catalogs: Catalogs,
+    configuration: watch::Receiver<Configuration>,
+    metrics: PrometheusHandle,
+) -> Router {
+    let admin = Admin {
+        catalogs,
+        configuration,
+        metrics,
+        ready: Arc::default(),
+    };
     Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
         .route("/metrics", get(render_metrics))
         .route("/status", get(status))
-        .with_state(Admin { catalogs, metrics })
+        .with_state(admin)
 }
 
 /// Ready as soon as each catalog came from the store or had its first pass,
-/// whatever became of that: one bad catalog must not hold back the others.
+/// whatever became of that: one bad catalog must not hold back the others. And
+/// from then on, whatever catalogs are added.
 async fn ready(State(admin): State<Admin>) -> Response {
-    if admin.catalogs.settled() {
+    if admin.ready.load(Ordering::Relaxed) || admin.catalogs.settled() {
+        admin.ready.store(true, Ordering::Relaxed);
         return "ok\n".into_response();
     }
-    let waiting: Vec<&str> = admin
-        .catalogs
+    let catalogs = admin.catalogs.all();
+    let waiting: Vec<&str> = catalogs
         .iter()
         .filter(|catalog| !catalog.status().settled)
         .map(|catalog| catalog.name.as_str())
@@ -60,9 +93,22 @@ async fn render_metrics(State(admin): State<Admin>) -> Response {
 }
 
 async fn status(State(admin): State<Admin>) -> Response {
-    let catalogs: Vec<CatalogStatus> = admin.catalogs.iter().map(CatalogStatus::of).collect();
+    let catalogs: Vec<CatalogStatus> = admin
+        .catalogs
+        .all()
+        .iter()
+        .map(|c| CatalogStatus::of(c))
+        .collect();
+    let configuration = admin.configuration.borrow().clone();
     Json(Status {
         version: env!("CARGO_PKG_VERSION"),
+        configuration: ConfigurationStatus {
+            file: configuration.file,
+            taken: rfc3339(configuration.taken),
+            refused: configuration.refused.map(rfc3339),
+            error: configuration.error,
+            needs_restart: configuration.needs_restart,
+        },
         catalogs,
     })
     .into_response()
@@ -71,7 +117,21 @@ async fn status(State(admin): State<Admin>) -> Response {
 #[derive(Serialize)]
 struct Status {
     version: &'static str,
+    configuration: ConfigurationStatus,
     catalogs: Vec<CatalogStatus>,
+}
+
+/// What `/status` says of the configuration. Times are RFC 3339.
+#[derive(Serialize)]
+struct ConfigurationStatus {
+    file: Option<String>,
+    /// When the one that counts was read.
+    taken: String,
+    /// When a later one was refused, and why.
+    refused: Option<String>,
+    error: Option<String>,
+    /// Keys whose new values count only from the next start on.
+    needs_restart: Vec<&'static str>,
 }
 
 /// What `/status` says of a catalog. Times are RFC 3339.

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 pub use metas::{Encoded, Query, Selection};
-pub use publish::{Catalog, Catalogs, Publisher, Routing, Status};
+pub use publish::{Catalog, Catalogs, Publisher, Roster, Routing, Status};
 pub use queries::Provided;
 pub use registry::{ChannelEntry, Message, NotFound, Stream};
 

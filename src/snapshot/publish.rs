@@ -3,6 +3,7 @@
 //! Each catalog has a cell that holds its latest snapshot and one that holds
 //! what is known of following it. Ingest has the writing ends ([`Publisher`]),
 //! serve the reading ends ([`Catalog`]); a reader keeps the snapshot it took.
+//! Which catalogs there are may change too, all at once ([`Roster`]).
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,12 +15,24 @@ use crate::fbc::problem::Problem;
 use crate::name::CatalogName;
 use crate::store::Pass;
 
-/// All catalogs, sorted by name. Cheap to clone.
+/// All catalogs, as they are now. Cheap to clone.
 #[derive(Clone)]
 pub struct Catalogs {
-    all: Arc<[Catalog]>,
-    default: Option<CatalogName>,
+    table: watch::Receiver<Arc<Table>>,
     publications: watch::Receiver<u64>,
+}
+
+/// Decides which catalogs there are.
+pub struct Roster {
+    table: watch::Sender<Arc<Table>>,
+    publications: watch::Sender<u64>,
+}
+
+/// The catalogs, sorted by name.
+#[derive(Default)]
+struct Table {
+    all: Vec<Arc<Catalog>>,
+    default: Option<CatalogName>,
 }
 
 /// The reading ends of one catalog.
@@ -39,7 +52,9 @@ pub struct Routing {
     pub authorities: Vec<String>,
 }
 
-/// The writing ends of one catalog.
+/// The writing ends of one catalog. Cheap to clone; what it published stays
+/// readable when all clones are gone.
+#[derive(Clone)]
 pub struct Publisher {
     /// Its name.
     pub name: CatalogName,
@@ -70,76 +85,119 @@ pub struct Status {
     pub refused: Arc<[Problem]>,
 }
 
+impl Roster {
+    /// A roster without catalogs, and where readers see what is in it.
+    pub fn new() -> (Self, Catalogs) {
+        let (table, tables) = watch::channel(Arc::default());
+        let (publications, published) = watch::channel(0);
+        let roster = Self {
+            table,
+            publications,
+        };
+        let catalogs = Catalogs {
+            table: tables,
+            publications: published,
+        };
+        (roster, catalogs)
+    }
+
+    /// Cells for a catalog, which nobody sees before [`Roster::set`].
+    pub fn cells(&self, name: CatalogName, routing: Routing) -> (Catalog, Publisher) {
+        let (snapshot_sender, snapshot) = watch::channel(None);
+        let (status_sender, status) = watch::channel(Status::default());
+        let publisher = Publisher {
+            name: name.clone(),
+            snapshot: snapshot_sender,
+            status: status_sender,
+            publications: self.publications.clone(),
+        };
+        let catalog = Catalog {
+            name,
+            routing,
+            snapshot,
+            status,
+        };
+        (catalog, publisher)
+    }
+
+    /// These are the catalogs from now on, all at once. Who holds one that is
+    /// not among them keeps what it has; connections that see it are asked to
+    /// come again.
+    pub fn set(
+        &self,
+        catalogs: impl IntoIterator<Item = Arc<Catalog>>,
+        default: Option<CatalogName>,
+    ) {
+        let mut all: Vec<_> = catalogs.into_iter().collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        self.table.send_replace(Arc::new(Table { all, default }));
+        self.publications.send_modify(|count| *count += 1);
+    }
+}
+
 impl Catalogs {
-    /// Cells for the given catalogs, and their writing ends in the same order.
+    /// Cells for catalogs that stay the same, and their writing ends in the
+    /// same order.
     pub fn new(
         catalogs: impl IntoIterator<Item = (CatalogName, Routing)>,
         default: Option<CatalogName>,
     ) -> (Self, Vec<Publisher>) {
-        let (publications, published) = watch::channel(0);
-        let mut readers = Vec::new();
-        let mut writers = Vec::new();
-        for (name, routing) in catalogs {
-            let (snapshot_sender, snapshot) = watch::channel(None);
-            let (status_sender, status) = watch::channel(Status::default());
-            writers.push(Publisher {
-                name: name.clone(),
-                snapshot: snapshot_sender,
-                status: status_sender,
-                publications: publications.clone(),
-            });
-            readers.push(Catalog {
-                name,
-                routing,
-                snapshot,
-                status,
-            });
-        }
-        readers.sort_by(|a, b| a.name.cmp(&b.name));
-        let catalogs = Self {
-            all: readers.into(),
-            default,
-            publications: published,
-        };
-        (catalogs, writers)
+        let (roster, reader) = Roster::new();
+        let cells = catalogs.into_iter();
+        let cells = cells.map(|(name, routing)| roster.cells(name, routing));
+        let (catalogs, publishers): (Vec<_>, Vec<_>) = cells.unzip();
+        roster.set(catalogs.into_iter().map(Arc::new), default);
+        (reader, publishers)
     }
 
     /// The catalogs, sorted by name.
-    pub fn iter(&self) -> impl Iterator<Item = &Catalog> {
-        self.all.iter()
+    pub fn all(&self) -> Vec<Arc<Catalog>> {
+        self.table.borrow().all.clone()
     }
 
     /// The catalog of that name.
-    pub fn get(&self, name: &str) -> Option<&Catalog> {
-        let at = self
-            .all
-            .binary_search_by(|catalog| catalog.name.as_str().cmp(name));
-        Some(&self.all[at.ok()?])
+    pub fn get(&self, name: &str) -> Option<Arc<Catalog>> {
+        self.table.borrow().get(name).cloned()
     }
 
     /// The catalog that a call to this authority (`host[:port]`) means: the one
     /// it stands for, else the one its first label names, else the default or
     /// the only one.
-    pub fn route(&self, authority: &str) -> Option<&Catalog> {
+    pub fn route(&self, authority: &str) -> Option<Arc<Catalog>> {
         let host = host(authority).to_ascii_lowercase();
-        self.iter()
+        let table = self.table.borrow();
+        let named = table
+            .all
+            .iter()
             .find(|catalog| catalog.routing.authorities.contains(&host))
-            .or_else(|| self.get(host.split('.').next()?))
-            .or_else(|| match (&self.default, &*self.all) {
-                (Some(default), _) => self.get(default.as_str()),
-                (None, [only]) => Some(only),
-                _ => None,
-            })
+            .or_else(|| table.get(host.split('.').next()?));
+        let found = named.or_else(|| match (&table.default, &*table.all) {
+            (Some(default), _) => table.get(default.as_str()),
+            (None, [only]) => Some(only),
+            _ => None,
+        });
+        found.cloned()
     }
 
-    /// Changes whenever any catalog gets another snapshot.
+    /// Changes whenever any catalog gets another snapshot, and when other
+    /// catalogs are there.
     pub fn publications(&self) -> watch::Receiver<u64> {
         self.publications.clone()
     }
 
     /// Whether every catalog has been looked for, or came from the store.
     pub fn settled(&self) -> bool {
-        self.iter().all(|catalog| catalog.status.borrow().settled)
+        let table = self.table.borrow();
+        table.all.iter().all(|c| c.status.borrow().settled)
+    }
+}
+
+impl Table {
+    fn get(&self, name: &str) -> Option<&Arc<Catalog>> {
+        let at = self
+            .all
+            .binary_search_by(|catalog| catalog.name.as_str().cmp(name));
+        Some(&self.all[at.ok()?])
     }
 }
 
@@ -154,6 +212,17 @@ fn host(authority: &str) -> &str {
 }
 
 impl Catalog {
+    /// The same catalog, found in another way.
+    #[must_use]
+    pub fn routed(&self, routing: Routing) -> Self {
+        Self {
+            name: self.name.clone(),
+            routing,
+            snapshot: self.snapshot.clone(),
+            status: self.status.clone(),
+        }
+    }
+
     /// What is served now; `None` when nothing was ever loaded.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.borrow().clone()

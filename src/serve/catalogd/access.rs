@@ -35,12 +35,16 @@ pub struct AccessSettings {
     pub client_certificate: bool,
 }
 
-/// Who may read which catalog. Cheap to clone.
+/// Who may read which catalog. Cheap to clone; all clones are one.
 #[derive(Clone, Default)]
-pub struct Access(Arc<BTreeMap<CatalogName, Rule>>);
+pub struct Access(Arc<watch::Sender<Arc<Rules>>>);
 
-/// What a catalog asks for: one of these is enough.
-struct Rule {
+type Rules = BTreeMap<CatalogName, Rule>;
+
+/// What a catalog asks for: one of these is enough, and when there is none,
+/// everybody may read it.
+#[derive(Clone, Default)]
+pub struct Rule {
     tokens: Option<watch::Receiver<Arc<Tokens>>>,
     certificate: bool,
 }
@@ -49,69 +53,79 @@ struct Rule {
 #[derive(Default)]
 pub struct Tokens(Vec<[u8; 32]>);
 
-impl Access {
-    /// Reads the tokens of the catalogs. What is returned beside has to be
+impl Rule {
+    /// Reads the tokens of a catalog. What is returned beside has to be
     /// followed for new files to count.
     ///
     /// # Errors
     /// When a file cannot be used.
     pub fn open(
-        catalogs: impl IntoIterator<Item = (CatalogName, AccessSettings)>,
-    ) -> Result<(Self, Vec<Followed<Tokens>>), CredentialError> {
-        let mut rules = BTreeMap::new();
-        let mut followed = Vec::new();
-        for (name, settings) in catalogs {
-            if settings == AccessSettings::default() {
-                continue;
-            }
-            let mut tokens = None;
-            if !settings.token_files.is_empty() {
-                let paths = settings.token_files;
-                let build = {
-                    let paths = paths.clone();
-                    move |contents: &[Vec<u8>]| Tokens::read(&paths, contents)
-                };
-                let (files, receiver) =
-                    Followed::open("tokens", name.as_str(), paths, Box::new(build))?;
-                followed.push(files);
-                tokens = Some(receiver);
-            }
-            let certificate = settings.client_certificate;
-            rules.insert(
-                name,
-                Rule {
-                    tokens,
-                    certificate,
-                },
-            );
+        catalog: &CatalogName,
+        settings: &AccessSettings,
+    ) -> Result<(Self, Option<Followed<Tokens>>), CredentialError> {
+        let mut rule = Self {
+            tokens: None,
+            certificate: settings.client_certificate,
+        };
+        if settings.token_files.is_empty() {
+            return Ok((rule, None));
         }
-        Ok((Self(Arc::new(rules)), followed))
+        let paths = settings.token_files.clone();
+        let build = {
+            let paths = paths.clone();
+            move |contents: &[Vec<u8>]| Tokens::read(&paths, contents)
+        };
+        let (files, receiver) = Followed::open("tokens", catalog.as_str(), paths, Box::new(build))?;
+        rule.tokens = Some(receiver);
+        Ok((rule, Some(files)))
     }
 
-    /// Whether a request that comes with these headers from this peer may read
-    /// a catalog; else the answer to it.
-    pub fn check(
-        &self,
-        catalog: &str,
-        headers: &HeaderMap,
-        peer: Option<&Peer>,
-    ) -> Result<(), Box<Response>> {
-        let found = self.0.iter().find(|(name, _)| name.as_str() == catalog);
-        let Some((_, rule)) = found else {
-            return Ok(());
-        };
-        if rule.certificate && peer.is_some_and(|peer| peer.certified) {
-            return Ok(());
-        }
-        let given = bearer(headers);
-        if let (Some(tokens), Some(given)) = (&rule.tokens, given)
-            && tokens.borrow().contain(given)
-        {
-            return Ok(());
-        }
-        counter!("almanac_http_denied_total", "catalog" => catalog.to_owned()).increment(1);
-        Err(Box::new(refusal(rule, given.is_some())))
+    /// Whether it asks for a token.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.is_some()
     }
+
+    fn is_open(&self) -> bool {
+        self.tokens.is_none() && !self.certificate
+    }
+}
+
+impl Access {
+    /// These rules hold from now on; a catalog without one may be read by
+    /// everybody.
+    pub fn set(&self, rules: impl IntoIterator<Item = (CatalogName, Rule)>) {
+        let rules = rules.into_iter().filter(|(_, rule)| !rule.is_open());
+        self.0.send_replace(Arc::new(rules.collect()));
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.0.borrow())
+    }
+}
+
+/// Whether a request that comes with these headers from this peer may read a
+/// catalog; else the answer to it.
+fn check(
+    rules: &Rules,
+    catalog: &str,
+    headers: &HeaderMap,
+    peer: Option<&Peer>,
+) -> Result<(), Box<Response>> {
+    let found = rules.iter().find(|(name, _)| name.as_str() == catalog);
+    let Some((_, rule)) = found else {
+        return Ok(());
+    };
+    if rule.certificate && peer.is_some_and(|peer| peer.certified) {
+        return Ok(());
+    }
+    let given = bearer(headers);
+    if let (Some(tokens), Some(given)) = (&rule.tokens, given)
+        && tokens.borrow().contain(given)
+    {
+        return Ok(());
+    }
+    counter!("almanac_http_denied_total", "catalog" => catalog.to_owned()).increment(1);
+    Err(Box::new(refusal(rule, given.is_some())))
 }
 
 /// Lets requests for a catalog through to its routes when they may read it.
@@ -121,10 +135,22 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
         // What no route takes has nothing to protect.
         Place::Elsewhere => {}
         Place::Catalog(name) => {
-            let peer = parts.extensions.get();
-            if let Err(refusal) = access.check(&name, &parts.headers, peer) {
+            let peer: Option<Peer> = parts.extensions.get().copied();
+            let rules = access.rules();
+            if let Err(refusal) = check(&rules, &name, &parts.headers, peer.as_ref()) {
                 return *refusal;
             }
+            let headers = parts.headers.clone();
+            let response = next.run(Request::from_parts(parts, body)).await;
+            // The catalog may have come while this was on its way, and its
+            // rule with it.
+            let now = access.rules();
+            if !Arc::ptr_eq(&rules, &now)
+                && let Err(refusal) = check(&now, &name, &headers, peer.as_ref())
+            {
+                return *refusal;
+            }
+            return response;
         }
         Place::NoName => {
             let response = next.run(Request::from_parts(parts, body)).await;

@@ -37,7 +37,7 @@ use crate::name::{CatalogName, NameError};
 use crate::snapshot::{Catalogs, Encoded, Query, Selection, Snapshot};
 use conditional::{Precondition, Validators};
 
-pub use access::{Access, AccessSettings, Tokens};
+pub use access::{Access, AccessSettings, Rule, Tokens};
 pub use cors::Origins;
 
 /// Below this many bytes an answer is not compressed, as with the peer.

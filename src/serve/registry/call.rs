@@ -39,6 +39,7 @@ pub(super) async fn call(
         None => registry.catalogs.route(authority(&request)),
     };
     let snapshot = catalog
+        .as_deref()
         .ok_or_else(|| no_catalog(&registry, &request))
         .and_then(|catalog| pinned(&pins, catalog));
     let answered = if experimental {
@@ -46,7 +47,7 @@ pub(super) async fn call(
     } else {
         answer(&call.method, snapshot, request).await
     };
-    call.observe(catalog.map(|catalog| &catalog.name), &answered);
+    call.observe(catalog.as_deref().map(|catalog| &catalog.name), &answered);
     answered.unwrap_or_else(|status| wire::refuse(&status))
 }
 
@@ -230,8 +231,8 @@ fn authority(request: &Request) -> &str {
 }
 
 fn no_catalog(registry: &Registry, request: &Request) -> Status {
-    let names: Vec<&str> = registry
-        .catalogs
+    let catalogs = registry.catalogs.all();
+    let names: Vec<&str> = catalogs
         .iter()
         .map(|catalog| catalog.name.as_str())
         .collect();

@@ -47,8 +47,9 @@ impl Pins {
     pub(super) fn outdated(&self, catalogs: &Catalogs) -> bool {
         let mut outdated = false;
         for (name, pin) in self.lock().iter_mut() {
-            let latest = catalogs.get(name.as_str()).and_then(Catalog::snapshot);
-            if latest.is_some_and(|latest| !Arc::ptr_eq(&latest, &pin.snapshot)) {
+            let latest = catalogs.get(name.as_str()).and_then(|c| c.snapshot());
+            // A catalog that is gone, or nothing of it any more, is no latest.
+            if !latest.is_some_and(|latest| Arc::ptr_eq(&latest, &pin.snapshot)) {
                 outdated = true;
                 pin.counted.become_generation(OLD);
             }

@@ -95,6 +95,7 @@ impl Problem {
 
     /// A catalog that is not configured.
     pub(super) fn unknown_catalog(name: &CatalogName, catalogs: &Catalogs) -> Self {
+        let catalogs = catalogs.all();
         let names = catalogs.iter().map(|catalog| catalog.name.as_str());
         Self::unknown("catalog", name.as_str(), names)
     }

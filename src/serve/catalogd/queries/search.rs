@@ -8,7 +8,6 @@ use super::answer::{Answer, Sending};
 use super::packages::SUMMARY;
 use super::problem::Problem;
 use super::{Asked, Question, blocking};
-use crate::snapshot::Catalog;
 use crate::store::Searcher;
 
 /// How long a search may take.
@@ -69,7 +68,7 @@ async fn search(question: Question) -> Result<(Asked, Sending, Vec<u32>), Proble
         }
         // The revision was replaced after its snapshot was taken.
         let newer = catalogs.get(super::value(&name, "name"));
-        if let Some(newer) = newer.and_then(Catalog::snapshot) {
+        if let Some(newer) = newer.and_then(|catalog| catalog.snapshot()) {
             asked.snapshot = newer;
         }
     }

@@ -1,0 +1,144 @@
+//! Taking a changed configuration while almanac runs: when the file changes,
+//! and when somebody asks (SIGHUP). What cannot be used is refused, and what
+//! was taken before it stays.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use metrics::{counter, gauge};
+use sha2::{Digest as _, Sha256};
+use tokio::signal::unix::Signal;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::fleet::Fleet;
+use crate::config::{Config, Written};
+use crate::serve::admin::Configuration;
+
+/// The time between two looks at the file.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long a file that has changed must stay the same before it is read.
+const SETTLE: Duration = Duration::from_millis(200);
+/// How often that is waited for: who writes for longer gets what is there.
+const SETTLINGS: usize = 10;
+/// How much of the file is looked at, in bytes; more is refused anyway.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Takes changed configurations until it is stopped.
+pub(super) struct Reload {
+    /// What configurations are made of.
+    pub(super) written: Written,
+    /// The one that almanac was started with.
+    pub(super) first: Config,
+    /// The catalogs.
+    pub(super) fleet: Fleet,
+    /// What readers of the status see.
+    pub(super) status: watch::Sender<Configuration>,
+    /// How long connections may take at the end.
+    pub(super) drain: watch::Sender<Duration>,
+}
+
+impl Reload {
+    /// Looks at the file, and listens for `hangup`.
+    pub(super) async fn follow(mut self, mut hangup: Signal, stop: CancellationToken) {
+        let path = self.written.file().map(Path::to_owned);
+        let mut seen = look(path.clone()).await;
+        loop {
+            let asked = tokio::select! {
+                Some(()) = hangup.recv() => true,
+                () = tokio::time::sleep(LOOK) => false,
+                () = stop.cancelled() => return,
+            };
+            if path.is_none() {
+                if asked {
+                    tracing::warn!("there is no configuration file that could be read again");
+                }
+                continue;
+            }
+            let mut now = look(path.clone()).await;
+            if !asked && now == seen {
+                continue;
+            }
+            // Who writes it may not be done.
+            for _ in 0..SETTLINGS {
+                tokio::time::sleep(SETTLE).await;
+                let again = look(path.clone()).await;
+                if again == now {
+                    break;
+                }
+                now = again;
+            }
+            seen = now;
+            // To its end, even when almanac is stopped meanwhile.
+            self.take().await;
+        }
+    }
+
+    async fn take(&mut self) {
+        let taken = match self.written.load() {
+            Ok(config) => self.fleet.take(&config).await.map(|()| config),
+            Err(error) => Err(error.into()),
+        };
+        let outcome = match taken {
+            Ok(config) => {
+                let keys = self.first.needs_restart(&config);
+                tracing::info!(
+                    catalogs = config.catalogs.len(),
+                    "the configuration was read again"
+                );
+                if !keys.is_empty() {
+                    tracing::warn!(
+                        keys = keys.join(", "),
+                        "what these keys say counts only from the next start on"
+                    );
+                }
+                self.drain.send_replace(config.drain);
+                self.status.send_modify(|status| {
+                    status.taken = SystemTime::now();
+                    status.refused = None;
+                    status.error = None;
+                    status.needs_restart = keys;
+                });
+                "taken"
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(%error, "the new configuration is refused, the old one stays");
+                self.status.send_modify(|status| {
+                    status.refused = Some(SystemTime::now());
+                    status.error = Some(error);
+                });
+                "refused"
+            }
+        };
+        counter!("almanac_config_reloads_total", "outcome" => outcome).increment(1);
+        let good = if outcome == "taken" { 1.0 } else { 0.0 };
+        gauge!("almanac_config_last_reload_successful").set(good);
+    }
+}
+
+/// Says what the metrics of this module mean.
+pub(super) fn describe_metrics() {
+    metrics::describe_counter!(
+        "almanac_config_reloads_total",
+        "Configurations that were read while running, by outcome"
+    );
+    metrics::describe_gauge!(
+        "almanac_config_last_reload_successful",
+        "Whether the configuration that was read last could be taken"
+    );
+}
+
+/// A digest of what the file holds; nothing when it cannot be read.
+async fn look(path: Option<PathBuf>) -> Option<[u8; 32]> {
+    let path = path?;
+    let read = move || {
+        let mut content = Vec::new();
+        let file = File::open(path)?;
+        file.take(MAX_FILE + 1).read_to_end(&mut content)?;
+        std::io::Result::Ok(Sha256::digest(&content).into())
+    };
+    tokio::task::spawn_blocking(read).await.ok()?.ok()
+}

@@ -1,0 +1,117 @@
+//! Reading the configuration again, and what of it can count without a restart.
+
+use std::path::{Path, PathBuf};
+
+use super::{Config, ConfigError, Environment, Settings};
+
+/// Everything that a configuration is made of. Flags and the environment stay
+/// what they were at the start; the file may change.
+#[derive(Clone)]
+pub struct Written {
+    flags: Settings,
+    file: Option<PathBuf>,
+    environment: Environment,
+}
+
+impl Written {
+    /// Flags, the file they name, and the environment, which may name one too.
+    pub fn new(flags: Settings, file: Option<PathBuf>, environment: &Environment) -> Self {
+        Self {
+            flags,
+            file: file.or_else(|| environment.config_file().map(Path::to_owned)),
+            environment: environment.clone(),
+        }
+    }
+
+    /// The file, if there is one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// What comes of all of it now.
+    pub fn load(&self) -> Result<Config, ConfigError> {
+        Config::load(self.flags.clone(), self.file(), &self.environment)
+    }
+}
+
+impl Config {
+    /// The keys whose new values count only from the next start on.
+    pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
+        // Taken apart, so that a new setting cannot be forgotten.
+        let Self {
+            data_dir,
+            grpc,
+            http,
+            admin,
+            connections,
+            grpc_tls,
+            http_tls,
+            origins,
+            log,
+            // These are taken at once.
+            drain: _,
+            catalogs: _,
+            default_catalog: _,
+            registries: _,
+            unpack: _,
+        } = self;
+        let most = connections.connections != new.connections.connections;
+        let others = {
+            let mut others = new.connections.clone();
+            others.connections = connections.connections;
+            others != *connections
+        };
+        [
+            ("data_dir", *data_dir != new.data_dir),
+            ("grpc", *grpc != new.grpc),
+            ("http", *http != new.http),
+            ("admin", *admin != new.admin),
+            ("max_connections", most),
+            ("connections", others),
+            ("grpc_tls", *grpc_tls != new.grpc_tls),
+            ("http_tls", *http_tls != new.http_tls),
+            ("cors_origins", *origins != new.origins),
+            ("log", *log != new.log),
+        ]
+        .into_iter()
+        .filter_map(|(key, differs)| differs.then_some(key))
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("almanac.toml");
+        let text = text.replace("HERE", folder.path().to_str().unwrap());
+        std::fs::write(&file, text).unwrap();
+        let environment = Environment::default();
+        let written = Written::new(Settings::default(), Some(file), &environment);
+        written.load().unwrap()
+    }
+
+    #[test]
+    fn what_is_bound_or_opened_at_the_start_is_named_by_its_key() {
+        let old = config("data_dir = '/a'\n[[catalog]]\nsource = 'file:/a'\n");
+        let new = config(
+            "data_dir = '/b'\ngrpc = '127.0.0.1:1'\nmax_connections = 7\ndrain = '1s'\n\
+             cors_origins = ['*']\n[connections]\ncalls = 3\n[log]\nformat = 'json'\n\
+             [registries]\ninsecure = ['a:1']\n[[catalog]]\nsource = 'file:/b'\n",
+        );
+        assert_eq!(
+            old.needs_restart(&new),
+            [
+                "data_dir",
+                "grpc",
+                "max_connections",
+                "connections",
+                "cors_origins",
+                "log"
+            ]
+        );
+        assert!(old.needs_restart(&old).is_empty());
+    }
+}

@@ -191,6 +191,12 @@ impl Fleet {
         let mut joined = Vec::new();
         for catalog in &config.catalogs {
             let followed = followed(catalog);
+            if let Some(reason) = &catalog.fallback {
+                tracing::warn!(
+                    catalog = %catalog.name, source = %catalog.source, reason,
+                    "the image template gives no image, so the plain one is taken"
+                );
+            }
             let mut plan = match old.remove(&catalog.name) {
                 Some(member) => {
                     let same = self::followed(&member.config) == followed && !other_workshop;

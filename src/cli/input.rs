@@ -9,7 +9,9 @@ use anyhow::{Context as _, anyhow};
 
 use super::output::{self, Shown};
 use super::{Failure, block_on, telemetry};
-use crate::config::{Environment, LogSettings, RegistrySettings, Settings};
+use crate::config::{
+    Environment, ImageTemplate, KubeVersion, LogSettings, RegistrySettings, Settings, WrittenSource,
+};
 use crate::fbc::problem::{Place, Problem, Severity};
 use crate::fbc::read::Meta;
 use crate::fetch::{self, CatalogUrl, CatalogUrlError};
@@ -48,12 +50,18 @@ pub(super) enum InputError {
 /// The arguments of every command that looks at a catalog.
 #[derive(Debug, clap::Args)]
 pub(super) struct InputArguments {
-    /// An image reference, `oci:FOLDER[:TAG]`, `file:PATH` (or a path that
-    /// begins with `/` or `.`), the URL of a catalog that an almanac serves
+    /// An image reference, `oci:FOLDER`, `oci-archive:FILE` or
+    /// `docker-archive:FILE` (with `:TAG` or `@DIGEST` where there are several
+    /// images), `file:PATH` (or a path that begins with `/` or `.`), the URL of a catalog that an almanac serves
     /// (`http://HOST:PORT/catalogs/NAME`), or `-` for standard input
     // Read later: what clap refuses it repeats, and a URL may hold a password.
     #[arg(value_name = "SOURCE")]
     input: String,
+
+    /// The version of Kubernetes, for an image that is written with
+    /// `{kube_major_version}`, `{kube_minor_version}` or `{kube_patch_version}`
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<KubeVersion>,
 
     /// Which image of a list is taken [default: linux/amd64]
     #[arg(long, value_name = "OS/ARCH")]
@@ -75,14 +83,26 @@ pub(super) struct Catalog {
 impl InputArguments {
     /// Starts the log and gets the files of the catalog.
     pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
-        let input: Input = self.input.parse().map_err(Failure::usage)?;
+        let template: Option<ImageTemplate> = match self.input.parse() {
+            Ok(WrittenSource::Template(template)) => Some(template),
+            _ => None,
+        };
         let flags = Settings {
+            kube_version: self.kube_version,
             platform: self.platform,
             registries: self.registries,
             log: self.log,
             ..Settings::default()
         };
         let settings = flags.over(environment.settings().map_err(Failure::usage)?);
+        let input: Input = match template {
+            None => self.input.parse().map_err(Failure::usage)?,
+            Some(template) => {
+                let source = template.resolve(settings.kube_version.as_ref());
+                let source = source.map_err(|problem| anyhow!("{template}: {problem}"));
+                Input::Source(source.map_err(Failure::usage)?)
+            }
+        };
         let log = settings.log.resolve(LOG_FILTER).map_err(Failure::usage)?;
         telemetry::start(&log, environment)?;
         let options = LoadOptions {

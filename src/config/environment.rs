@@ -38,6 +38,7 @@ const VARIABLES: &[(&str, Setter)] = &[
         put(&mut s.max_connections, v)
     }),
     ("ALMANAC_POLL", |s, v| put(&mut s.poll, v)),
+    ("ALMANAC_KUBE_VERSION", |s, v| put(&mut s.kube_version, v)),
     ("ALMANAC_PLATFORM", |s, v| put(&mut s.platform, v)),
     ("ALMANAC_ON_INVALID", |s, v| put(&mut s.on_invalid, v)),
     ("ALMANAC_DEFAULT_CATALOG", |s, v| {

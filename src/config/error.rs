@@ -51,6 +51,12 @@ pub enum ConfigError {
         /// The source.
         source_text: String,
     },
+    /// An image template that gives no image, and no plain image beside it.
+    #[error("no image can be made from the template {problem}")]
+    Template {
+        /// The template, and why not.
+        problem: String,
+    },
     /// Two catalogs with one name.
     #[error(
         "two catalogs are named {name}: {first} and {second}; \

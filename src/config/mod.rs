@@ -12,6 +12,7 @@ mod names;
 mod ports;
 mod reload;
 mod settings;
+mod template;
 mod value;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use error::{ConfigError, Place};
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use reload::Written;
 pub use settings::{CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings};
+pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use value::{
     Address, Authority, ClientCertificates, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout,
     TlsVersion, ValueError,
@@ -88,6 +90,8 @@ pub struct CatalogConfig {
     pub name: CatalogName,
     /// Where it comes from.
     pub source: Source,
+    /// Why this is the plain image, where a template was given as well.
+    pub fallback: Option<String>,
     /// The time between two looks at the source; `None` is never.
     pub poll: Option<Duration>,
     /// Which image of a list is taken.
@@ -301,8 +305,12 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
     let mut sources = BTreeMap::new();
     let mut catalogs = Vec::with_capacity(settings.catalogs.len());
     for written in &settings.catalogs {
-        let source = &written.source;
-        let name = written.name.clone().or_else(|| names::suggest(source));
+        let version = settings.kube_version.as_ref();
+        let (source, fallback) = written
+            .source
+            .resolve(written.image_template.as_ref(), version)
+            .map_err(|problem| ConfigError::Template { problem })?;
+        let name = written.name.clone().or_else(|| names::suggest(&source));
         let name = name.ok_or_else(|| ConfigError::NoName {
             source_text: source.to_string(),
         })?;
@@ -317,7 +325,8 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
         let on_invalid = written.on_invalid.or(settings.on_invalid);
         catalogs.push(CatalogConfig {
             name,
-            source: source.clone(),
+            source,
+            fallback,
             poll: written
                 .poll
                 .or(settings.poll)

@@ -2,19 +2,18 @@
 
 use std::path::Path;
 
-use crate::ingest::Source;
+use crate::ingest::{LayoutSource, Source};
 use crate::name::CatalogName;
 
 /// Endings of catalog files, which say nothing about the catalog.
-const ENDINGS: [&str; 3] = [".yaml", ".yml", ".json"];
+const ENDINGS: [&str; 5] = [".yaml", ".yml", ".json", ".tar", ".db"];
 
 /// A name made from the last part of where the catalog comes from, or nothing
 /// when that has no letter or digit.
 pub(super) fn suggest(source: &Source) -> Option<CatalogName> {
     match source {
         Source::Image(reference) => valid(reference.repository().rsplit('/').next()?),
-        Source::Layout { folder, .. } => valid(last_part(folder)?),
-        Source::File(path) => {
+        Source::Layout(LayoutSource { path, .. }) | Source::File(path) => {
             let name = last_part(path)?;
             let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
             valid(stem.unwrap_or(name))
@@ -47,6 +46,7 @@ mod tests {
             ("quay.io/org/catalog:v4.20", Some("catalog")),
             ("localhost:5000/redhat_index", Some("redhat-index")),
             ("oci:a/Layout.v1:tag", Some("layout.v1")),
+            ("oci-archive:a/catalog.tar:v1", Some("catalog")),
             ("file:deploy/catalog", Some("catalog")),
             ("file:deploy/catalog/", Some("catalog")),
             ("file:a/lantern.yaml", Some("lantern")),

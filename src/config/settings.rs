@@ -11,8 +11,9 @@ use serde::Deserialize;
 
 use super::error::ConfigError;
 use super::ports::{ConnectionSettings, TlsSettings};
+use super::template::{ImageTemplate, KubeVersion, WrittenSource};
 use super::value::{Address, Authority, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout};
-use crate::ingest::{Source, SourceError};
+use crate::ingest::{LayoutSource, Source, SourceError};
 use crate::name::{CatalogName, NameError};
 use crate::oci::Platform;
 use crate::unpack::Limits;
@@ -24,8 +25,10 @@ const MAX_FILE: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The catalogs to serve: each an image reference, `oci:FOLDER[:TAG]` or
-    /// `file:PATH`. They replace all catalogs of the file
+    /// The catalogs to serve: each an image reference, `oci:FOLDER`,
+    /// `oci-archive:FILE` or `docker-archive:FILE` (with `:TAG` or `@DIGEST`
+    /// where there are several images), or `file:PATH`. They replace all
+    /// catalogs of the file
     #[arg(value_name = "[NAME=]SOURCE")]
     #[serde(rename = "catalog")]
     pub catalogs: Vec<CatalogSettings>,
@@ -57,6 +60,11 @@ pub struct Settings {
     /// How often sources are looked at, or "never" [default: 10m]
     #[arg(long, value_name = "TIME")]
     pub poll: Option<Poll>,
+
+    /// The version of Kubernetes, for images that are written with
+    /// `{kube_major_version}`, `{kube_minor_version}` or `{kube_patch_version}`
+    #[arg(long, value_name = "VERSION")]
+    pub kube_version: Option<KubeVersion>,
 
     /// Which image of a list is taken [default: linux/amd64]
     #[arg(long, value_name = "OS/ARCH")]
@@ -108,7 +116,10 @@ pub struct CatalogSettings {
     #[serde(default)]
     pub name: Option<CatalogName>,
     /// Where it comes from.
-    pub source: Source,
+    pub source: WrittenSource,
+    /// The image to take instead, with parts of the version of Kubernetes.
+    #[serde(default)]
+    pub image_template: Option<ImageTemplate>,
     /// How often the source is looked at.
     #[serde(default)]
     pub poll: Option<Poll>,
@@ -231,6 +242,7 @@ impl Settings {
             drain,
             max_connections,
             poll,
+            kube_version,
             platform,
             on_invalid,
             default_catalog,
@@ -255,6 +267,7 @@ impl Settings {
             drain: drain.or(lower.drain),
             max_connections: max_connections.or(lower.max_connections),
             poll: poll.or(lower.poll),
+            kube_version: kube_version.or(lower.kube_version),
             platform: platform.or(lower.platform),
             on_invalid: on_invalid.or(lower.on_invalid),
             default_catalog: default_catalog.or(lower.default_catalog),
@@ -277,8 +290,10 @@ impl Settings {
         let files = files.into_iter().flatten().flatten();
         let sources = self.catalogs.iter_mut();
         let sources = sources.filter_map(|catalog| match &mut catalog.source {
-            Source::File(path) | Source::Layout { folder: path, .. } => Some(path),
-            Source::Image(_) => None,
+            WrittenSource::Plain(
+                Source::File(path) | Source::Layout(LayoutSource { path, .. }),
+            ) => Some(path),
+            WrittenSource::Plain(Source::Image(_)) | WrittenSource::Template(_) => None,
         });
         for path in self.data_dir.iter_mut().chain(files).chain(sources) {
             *path = folder.join(&path);
@@ -331,6 +346,7 @@ impl FromStr for CatalogSettings {
         Ok(Self {
             name,
             source: source.parse()?,
+            image_template: None,
             poll: None,
             platform: None,
             on_invalid: None,

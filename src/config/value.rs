@@ -88,7 +88,7 @@ pub struct ValueError {
 }
 
 impl ValueError {
-    fn new(text: &str, kind: &'static str, problem: impl fmt::Display) -> Self {
+    pub(super) fn new(text: &str, kind: &'static str, problem: impl fmt::Display) -> Self {
         Self {
             text: text.chars().take(MAX_SHOWN).collect(),
             kind,

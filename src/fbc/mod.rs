@@ -17,6 +17,7 @@ pub mod graph;
 pub mod graphql;
 pub mod indexignore;
 pub mod json;
+pub mod legacy;
 pub mod members;
 pub mod message;
 mod object;

@@ -14,15 +14,19 @@ use std::thread;
 
 use bytes::Bytes;
 
+use super::settle::{Look, real, settle};
 use crate::digest::{Digest, Hasher};
 use crate::fbc::indexignore::{self, IndexIgnore, IndexIgnoreError};
 use crate::map;
 use crate::oci::verify::VerifiedReader;
 use crate::oci::{CONFIGS_LABEL, Descriptor};
+use crate::store::LegacyError;
 use crate::unpack::{self, Layer, Limits, UnpackError, walk_order};
 
 /// How much of a file is read at once, in bytes.
 const BUFFER: usize = 256 << 10;
+/// How often a folder is read until it stays the same meanwhile.
+const MAX_TRIES: usize = 3;
 /// How many files are read side by side at most.
 const MAX_WORKERS: usize = 4;
 
@@ -78,6 +82,12 @@ pub enum FilesError {
         /// The limit.
         limit: u64,
     },
+    /// A SQLite database that is no catalog, or cannot be read.
+    #[error(transparent)]
+    Legacy(#[from] LegacyError),
+    /// A defect of almanac.
+    #[error("almanac failed on the database: {0}")]
+    Panicked(String),
     /// There is no file at all.
     #[error("there is no file in the catalog folder {0:?}")]
     Empty(String),
@@ -93,6 +103,9 @@ impl FilesError {
             Self::Read { .. } | Self::Spool { .. } => "io",
             Self::Limit { .. } => "limit",
             Self::Empty(_) => "empty",
+            Self::Legacy(LegacyError::Limit { .. } | LegacyError::Timeout) => "limit",
+            Self::Legacy(_) => "database",
+            Self::Panicked(_) => "panic",
         }
     }
 }
@@ -180,10 +193,20 @@ pub(super) fn of_folder(
     limits: &Limits,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let mut spool = spool(temporary)?;
-    let (digest, ranges) = read_folder(root, limits, |bytes| {
-        spool.write_all(bytes).map_err(spooling(temporary))
-    })?;
+    let mut tries = 0;
+    let (digest, ranges, spool) = loop {
+        let before = Look::at(root, limits);
+        let read = copy_folder(root, limits, temporary);
+        tries += 1;
+        // What was read while somebody wrote or swapped may be of no version
+        // that ever was.
+        if tries == MAX_TRIES
+            || matches!((&before, Look::at(root, limits)), (Ok(a), Ok(b)) if *a == b)
+        {
+            break read?;
+        }
+        settle(root, limits)?;
+    };
     let content = map_spool(&spool, temporary)?;
     let files = ranges
         .into_iter()
@@ -191,6 +214,18 @@ pub(super) fn of_folder(
         .collect();
     let files = without_ignored(files, &root.display().to_string())?;
     Ok((digest, files))
+}
+
+fn copy_folder(
+    root: &Path,
+    limits: &Limits,
+    temporary: &Path,
+) -> Result<(Digest, Ranges, File), FilesError> {
+    let mut spool = spool(temporary)?;
+    let (digest, ranges) = read_folder(root, limits, |bytes| {
+        spool.write_all(bytes).map_err(spooling(temporary))
+    })?;
+    Ok((digest, ranges, spool))
 }
 
 type Ranges = Vec<(String, Range<usize>)>;
@@ -256,13 +291,16 @@ fn check_size(total: u64, path: &str, limits: &Limits) -> Result<(), FilesError>
 
 /// The files of a folder in catalog order, or the one file: their paths below
 /// it, and where they lie.
-fn list(root: &Path, limits: &Limits) -> Result<Vec<(String, PathBuf)>, FilesError> {
+pub(super) fn list(root: &Path, limits: &Limits) -> Result<Vec<(String, PathBuf)>, FilesError> {
     let mut paths = Vec::new();
+    let named = root;
+    // What links lead to may be swapped meanwhile.
+    let root = &real(root);
     if fs::metadata(root).map_err(reading(root))?.is_dir() {
         walk(root, "", limits, &mut paths)?;
         paths.sort_by(|(a, _), (b, _)| walk_order(a, b));
     } else {
-        let name = root.file_name().and_then(|name| name.to_str());
+        let name = named.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| FilesError::Path(root.to_owned()))?;
         paths.push((name.to_owned(), root.to_owned()));
     }
@@ -338,11 +376,11 @@ fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogF
 }
 
 /// A file without a name: gone when the last who has it open is.
-fn spool(folder: &Path) -> Result<File, FilesError> {
+pub(super) fn spool(folder: &Path) -> Result<File, FilesError> {
     tempfile::tempfile_in(folder).map_err(spooling(folder))
 }
 
-fn map_spool(spool: &File, folder: &Path) -> Result<Bytes, FilesError> {
+pub(super) fn map_spool(spool: &File, folder: &Path) -> Result<Bytes, FilesError> {
     map::map_file(spool).map_err(spooling(folder))
 }
 
@@ -351,7 +389,7 @@ fn reading(path: &Path) -> impl FnOnce(io::Error) -> FilesError {
     move |source| FilesError::Read { path, source }
 }
 
-fn spooling(folder: &Path) -> impl Fn(io::Error) -> FilesError {
+pub(super) fn spooling(folder: &Path) -> impl Fn(io::Error) -> FilesError {
     let path = folder.to_owned();
     move |source| FilesError::Spool {
         path: path.clone(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::error::{PassError, Stage};
 use super::pass::{Followed, blocking, make};
-use super::{OnInvalid, Source, files};
+use super::{OnInvalid, Source, files, legacy};
 use crate::digest::Digest;
 use crate::fbc::problem::Problem;
 use crate::name::CatalogName;
@@ -33,11 +33,14 @@ pub async fn store_folder(
     limits: &Limits,
     on_invalid: OnInvalid,
 ) -> Result<(Revision, Vec<Problem>), PassError> {
-    let (root, limits, temporary) = (path.to_owned(), limits.clone(), store.temporary());
+    let (root, bounds, temporary) = (path.to_owned(), limits.clone(), store.temporary());
     let (digest, files) = blocking(Stage::Unpack, move || {
-        files::of_folder(&root, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
+        files::of_folder(&root, &bounds, &temporary).map_err(PassError::at(Stage::Unpack))
     })
     .await?;
+    let temporary = store.temporary();
+    let migrated = legacy::migrated(files, &temporary, limits);
+    let files = migrated.await.map_err(PassError::at(Stage::Unpack))?;
     let followed = Followed {
         name: name.clone(),
         source: Source::File(path.to_owned()),

@@ -9,6 +9,7 @@ use tracing::Instrument as _;
 
 use super::error::{Cause, PassError};
 use super::pass::{Followed, PassResult, Workshop, run_once};
+use super::watch::Watch;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
 use crate::snapshot::{Publisher, Snapshot};
@@ -74,6 +75,12 @@ pub async fn follow(
     let span = tracing::info_span!("follow", catalog = %followed.name);
     let following = async {
         let mut failures = 0;
+        let path = followed.source.path().filter(|_| followed.poll.is_some());
+        let mut watch = path.map(Watch::new);
+        let mut changed = async || match &mut watch {
+            Some(watch) => watch.changed().await,
+            None => std::future::pending().await,
+        };
         loop {
             let stored = publisher.snapshot().map(|s| s.revision().source.clone());
             if followed.source.is_fixed() && stored == Some(followed.origin()) {
@@ -99,6 +106,7 @@ pub async fn follow(
             });
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
+                () = changed() => tracing::debug!("something has changed on disk"),
                 () = stop.cancelled() => break,
             }
         }

@@ -6,18 +6,19 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::Source;
 use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
+use super::pass::open_layout;
 use super::pull::Origin;
 use super::read::{self, Base};
+use super::{Source, legacy};
 use crate::digest::{Digest, Hasher};
 use crate::fbc::blob::Blobs;
 use crate::fbc::graph::Graph;
 use crate::fbc::problem::{Place, Problem};
 use crate::fbc::read::Meta;
 use crate::map;
-use crate::oci::{self, Client, Layout, Platform};
+use crate::oci::{self, Choice, Client, Platform};
 use crate::store::{Counts, Store};
 use crate::unpack::Limits;
 
@@ -59,13 +60,9 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
     let (digest, files) = match source {
         Source::File(path) => files::of_folder(path, &options.limits, folder.path())
             .map_err(PassError::at(Stage::Unpack))?,
-        Source::Layout {
-            folder: layout,
-            tag,
-        } => {
-            let layout = Layout::open(layout).map_err(PassError::at(Stage::Resolve))?;
-            let origin = Origin::Layout(layout);
-            image(&origin, tag.as_deref(), options, folder.path()).await?
+        Source::Layout(layout) => {
+            let origin = open_layout(layout).await?;
+            image(&origin, layout.choice.as_ref(), options, folder.path()).await?
         }
         Source::Image(reference) => {
             let client = Client::new(&options.registries).map_err(PassError::at(Stage::Resolve))?;
@@ -76,19 +73,21 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             image(&origin, None, options, folder.path()).await?
         }
     };
+    let migrated = legacy::migrated(files, folder.path(), &options.limits);
+    let files = migrated.await.map_err(PassError::at(Stage::Unpack))?;
     Ok(Loaded { digest, files })
 }
 
 async fn image(
     origin: &Origin<'_>,
-    tag: Option<&str>,
+    choice: Option<&Choice>,
     options: &LoadOptions,
     folder: &Path,
 ) -> Result<(Digest, CatalogFiles), PassError> {
     let store = Store::open(folder)
         .await
         .map_err(PassError::at(Stage::Pull))?;
-    let digest = origin.resolve(tag).await?;
+    let digest = origin.resolve(choice).await?;
     let pulled = origin
         .pull(&store, &digest, &options.platform, &options.limits)
         .await?;

@@ -9,14 +9,17 @@ mod error;
 mod files;
 mod folder;
 mod follow;
+mod legacy;
 mod load;
 mod ordered;
 mod pass;
 mod pull;
 mod queries;
 mod read;
+mod settle;
 mod size;
 mod source;
+mod watch;
 
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
@@ -24,7 +27,7 @@ pub use folder::{digest_of_folder, store_folder};
 pub use follow::{follow, forget, restore};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use pass::{Followed, PassResult, Workshop, run_once};
-pub use source::{Source, SourceError};
+pub use source::{LayoutSource, Source, SourceError};
 
 /// Says what the metrics of this module mean.
 pub fn describe_metrics() {

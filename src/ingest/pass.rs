@@ -13,7 +13,9 @@ use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
 use super::pull::Origin;
 use super::read::{self, Base, Catalog};
-use super::{OnInvalid, Source, build, queries};
+use super::settle::settle;
+use super::source::LayoutSource;
+use super::{OnInvalid, Source, build, legacy, queries};
 use crate::digest::Digest;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
@@ -72,7 +74,7 @@ impl Followed {
     pub fn origin(&self) -> String {
         match self.source {
             Source::File(_) => self.source.to_string(),
-            Source::Image(_) | Source::Layout { .. } => {
+            Source::Image(_) | Source::Layout(_) => {
                 format!("{} {}", self.source, self.platform)
             }
         }
@@ -133,10 +135,7 @@ async fn image_pass(
     found: &mut Option<Digest>,
 ) -> Result<Made, PassError> {
     let (origin, tag) = match &followed.source {
-        Source::Layout { folder, tag } => {
-            let layout = Layout::open(folder).map_err(PassError::at(Stage::Resolve))?;
-            (Origin::Layout(layout), tag.as_deref())
-        }
+        Source::Layout(layout) => (open_layout(layout).await?, layout.choice.as_ref()),
         Source::Image(reference) => {
             let client = &workshop.client;
             (Origin::Registry { client, reference }, None)
@@ -177,10 +176,21 @@ async fn image_pass(
         files.map_err(PassError::at(Stage::Unpack))
     });
     let files = stage(Stage::Unpack, unpacking).await?;
+    let files = migrated(workshop, files).await?;
     let blobs: Vec<Digest> = pulled.blobs.iter().map(BlobPin::digest).collect();
     make(&workshop.store, followed, digest, files, &blobs)
         .await
         .map(Some)
+}
+
+/// Opens a layout, which may be an archive of many files.
+pub(super) async fn open_layout(source: &LayoutSource) -> Result<Origin<'static>, PassError> {
+    let (format, path) = (source.format, source.path.clone());
+    blocking(Stage::Resolve, move || {
+        let layout = Layout::open(format, &path).map_err(PassError::at(Stage::Resolve))?;
+        Ok(Origin::Layout(layout))
+    })
+    .await
 }
 
 async fn folder_pass(
@@ -197,21 +207,34 @@ async fn folder_pass(
     });
     let digest = stage(Stage::Resolve, resolving).await?;
     *found = Some(digest);
+    let serving = current.is_some();
     if current.is_some_and(|current| current.digest == digest) {
         return Ok(None);
     }
     let (root, limits) = (path.to_owned(), workshop.limits.clone());
     let temporary = workshop.store.temporary();
     let unpacking = blocking(Stage::Unpack, move || {
+        // What is served is better than half of what is being written.
+        if serving {
+            settle(&root, &limits).map_err(PassError::at(Stage::Unpack))?;
+        }
         files::of_folder(&root, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
     });
     // Whoever writes to the folder may have gone on meanwhile: what counts is
     // what was copied.
     let (digest, files) = stage(Stage::Unpack, unpacking).await?;
     *found = Some(digest);
+    let files = migrated(workshop, files).await?;
     make(&workshop.store, followed, digest, files, &[])
         .await
         .map(Some)
+}
+
+/// The files, also of a catalog that is a database.
+async fn migrated(workshop: &Workshop, files: CatalogFiles) -> Result<CatalogFiles, PassError> {
+    let temporary = workshop.store.temporary();
+    let migrated = legacy::migrated(files, &temporary, &workshop.limits);
+    migrated.await.map_err(PassError::at(Stage::Unpack))
 }
 
 /// The stages `read`, `build` and `commit`.

@@ -11,7 +11,8 @@ use super::files::FilesError;
 use crate::digest::Digest;
 use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
 use crate::oci::{
-    self, Client, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform, Reference,
+    self, Choice, Client, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform,
+    Reference,
 };
 use crate::store::{BlobPin, Store};
 use crate::unpack::Limits;
@@ -27,7 +28,7 @@ pub(super) enum Origin<'a> {
 
 /// An image whose blobs are in the store.
 pub(super) struct Pulled {
-    /// The catalog folder that the image names.
+    /// The catalog folder that the image names, or else the database.
     pub(super) folder: Option<String>,
     /// The layers, the lowest first, and where they lie.
     pub(super) layers: Vec<(Descriptor, PathBuf)>,
@@ -37,7 +38,7 @@ pub(super) struct Pulled {
 
 impl Origin<'_> {
     /// The digest of the image's top-level document.
-    pub(super) async fn resolve(&self, tag: Option<&str>) -> Result<Digest, PassError> {
+    pub(super) async fn resolve(&self, choice: Option<&Choice>) -> Result<Digest, PassError> {
         match self {
             Self::Registry { client, reference } => {
                 let resolved = client
@@ -47,7 +48,9 @@ impl Origin<'_> {
                 Ok(resolved.digest)
             }
             Self::Layout(layout) => {
-                let descriptor = layout.resolve(tag).map_err(PassError::at(Stage::Resolve))?;
+                let descriptor = layout
+                    .resolve(choice)
+                    .map_err(PassError::at(Stage::Resolve))?;
                 Ok(descriptor.digest)
             }
         }
@@ -96,7 +99,10 @@ impl Origin<'_> {
             layers.push((layer, path));
         }
         Ok(Pulled {
-            folder: config.configs_label().map(str::to_owned),
+            folder: config
+                .configs_label()
+                .or(config.database_label())
+                .map(str::to_owned),
             layers,
             blobs,
         })

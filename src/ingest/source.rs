@@ -1,12 +1,14 @@
 //! Where a catalog comes from.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
+use crate::digest::DigestError;
 use crate::oci::reference::{Reference, ReferenceError};
+use crate::oci::{Choice, Format};
 
 /// A source of a catalog, as people write it.
 ///
@@ -22,31 +24,53 @@ use crate::oci::reference::{Reference, ReferenceError};
 pub enum Source {
     /// An image in a registry.
     Image(Reference),
-    /// An image in an OCI layout folder; without a tag, its only image.
-    Layout {
-        /// The folder with `oci-layout` and `index.json`.
-        folder: PathBuf,
-        /// The tag in the layout's index.
-        tag: Option<String>,
-    },
+    /// An image in an OCI layout, in a folder or an archive.
+    Layout(LayoutSource),
     /// A catalog folder or file on disk.
     File(PathBuf),
 }
+
+/// An image in an OCI layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutSource {
+    /// How it lies on disk.
+    pub format: Format,
+    /// The folder or archive.
+    pub path: PathBuf,
+    /// Which image of it; without a choice, its only one.
+    pub choice: Option<Choice>,
+}
+
+/// What a source may be, for messages.
+const KINDS: &str = "an image reference, oci:FOLDER, oci-archive:FILE or docker-archive:FILE \
+    (each with :TAG or @DIGEST behind it where there are several images), or file:PATH";
+
+/// The prefixes of layouts.
+const LAYOUTS: [(&str, Format); 3] = [
+    ("oci", Format::Folder),
+    ("oci-archive", Format::Archive),
+    ("docker-archive", Format::DockerArchive),
+];
 
 /// Why a text is no source.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A prefix without a path.
-    #[error("{0:?} names no path; write file:PATH or oci:FOLDER[:TAG]")]
+    #[error("{0:?} names no path, tag or digest; a source is {KINDS}")]
     Empty(String),
     /// A prefix that means something elsewhere.
-    #[error("{0:?} is not supported; write an image reference, oci:FOLDER[:TAG] or file:PATH")]
+    #[error("{0:?} is not supported; a source is {KINDS}")]
     Scheme(String),
+    /// A digest that is none.
+    #[error("{text:?} is no source: {error}")]
+    Digest {
+        /// What was written.
+        text: String,
+        /// Why it is no digest.
+        error: DigestError,
+    },
     /// No image reference either.
-    #[error(
-        "{text:?} is no source: {error}; \
-         a source is an image reference, oci:FOLDER[:TAG] or file:PATH"
-    )]
+    #[error("{text:?} is no source: {error}; a source is {KINDS}")]
     Reference {
         /// What was written.
         text: String,
@@ -58,7 +82,11 @@ pub enum SourceError {
 impl Source {
     /// Whether its content can never change, so that it is never polled.
     pub fn is_fixed(&self) -> bool {
-        matches!(self, Self::Image(reference) if reference.digest().is_some())
+        match self {
+            Self::Image(reference) => reference.digest().is_some(),
+            Self::Layout(layout) => matches!(layout.choice, Some(Choice::Digest(_))),
+            Self::File(_) => false,
+        }
     }
 
     /// Where it points, without what moves from version to version: what was
@@ -69,9 +97,55 @@ impl Source {
             Self::Image(reference) => {
                 format!("{}/{}", reference.registry(), reference.repository())
             }
-            Self::Layout { folder, .. } => format!("oci:{}", folder.display()),
+            Self::Layout(layout) => format!("{}:{}", layout.prefix(), layout.path.display()),
             Self::File(path) => format!("file:{}", path.display()),
         }
+    }
+
+    /// Where it lies on disk, if it does.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Image(_) => None,
+            Self::Layout(layout) => Some(&layout.path),
+            Self::File(path) => Some(path),
+        }
+    }
+}
+
+impl LayoutSource {
+    fn prefix(&self) -> &'static str {
+        let found = LAYOUTS.iter().find(|(_, format)| *format == self.format);
+        found.map_or("oci", |(prefix, _)| prefix)
+    }
+
+    /// Reads what stands behind the prefix.
+    fn parse(format: Format, text: &str) -> Result<Self, SourceError> {
+        let source = |path: &str, choice| Self {
+            format,
+            path: path.into(),
+            choice,
+        };
+        if let Some((path, digest)) = text.rsplit_once("@sha256:") {
+            let digest = format!("sha256:{digest}").parse();
+            let digest = digest.map_err(|error| SourceError::Digest {
+                text: text.to_owned(),
+                error,
+            })?;
+            return Ok(source(path, Some(Choice::Digest(digest))));
+        }
+        let name = |name: &str| Some(Choice::Name(name.to_owned()));
+        // A whole reference, as archives have them and other tools take them.
+        if let Some((path, reference)) = text.split_once(':')
+            && reference.contains('/')
+            && reference.parse::<Reference>().is_ok()
+        {
+            return Ok(source(path, name(reference)));
+        }
+        // A tag holds no '/', so a ':' before one belongs to the path.
+        Ok(match text.rsplit_once(':') {
+            Some((path, tag)) if !tag.contains('/') => source(path, name(tag)),
+            _ => source(text, None),
+        })
     }
 }
 
@@ -85,27 +159,19 @@ impl FromStr for Source {
             }
             return Ok(Self::File(path.into()));
         }
-        if let Some(rest) = text.strip_prefix("oci:") {
-            // A tag holds no '/', so a ':' before one belongs to the path.
-            let (folder, tag) = match rest.rsplit_once(':') {
-                Some((folder, tag)) if !tag.contains('/') => (folder, Some(tag.to_owned())),
-                _ => (rest, None),
+        for (prefix, format) in LAYOUTS {
+            let rest = text.strip_prefix(prefix);
+            let Some(rest) = rest.and_then(|rest| rest.strip_prefix(':')) else {
+                continue;
             };
-            if folder.is_empty() || tag.as_deref() == Some("") {
+            let layout = LayoutSource::parse(format, rest)?;
+            let unnamed = matches!(&layout.choice, Some(Choice::Name(name)) if name.is_empty());
+            if layout.path.as_os_str().is_empty() || unnamed {
                 return Err(SourceError::Empty(text.to_owned()));
             }
-            return Ok(Self::Layout {
-                folder: folder.into(),
-                tag,
-            });
+            return Ok(Self::Layout(layout));
         }
-        for scheme in [
-            "oci-archive:",
-            "docker-archive:",
-            "docker:",
-            "https:",
-            "http:",
-        ] {
+        for scheme in ["docker:", "https:", "http:", "dir:", "containers-storage:"] {
             if text.starts_with(scheme) {
                 return Err(SourceError::Scheme(text.to_owned()));
             }
@@ -123,11 +189,13 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Image(reference) => reference.fmt(f),
-            Self::Layout { folder, tag: None } => write!(f, "oci:{}", folder.display()),
-            Self::Layout {
-                folder,
-                tag: Some(tag),
-            } => write!(f, "oci:{}:{tag}", folder.display()),
+            Self::Layout(layout) => {
+                write!(f, "{}:{}", layout.prefix(), layout.path.display())?;
+                layout
+                    .choice
+                    .as_ref()
+                    .map_or(Ok(()), |choice| choice.fmt(f))
+            }
             Self::File(path) => write!(f, "file:{}", path.display()),
         }
     }
@@ -153,6 +221,12 @@ mod tests {
             "oci:a/b",
             "oci:/a:b/c",
             "oci:a:tag",
+            "oci:a:quay.io/b/c:v1",
+            "oci:a@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+            "oci-archive:/a/b.tar",
+            "oci-archive:b.tar:v1",
+            "docker-archive:b.tar:quay.io/b/c:v1",
+            "docker-archive:b.tar:localhost:5000/b/c:v1",
             "file:/a:b",
         ] {
             assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
@@ -163,6 +237,10 @@ mod tests {
             "oci:",
             "oci:a:",
             "oci::tag",
+            "oci:a@sha256:0",
+            "oci-archive:",
+            "docker-archive::v1",
+            "dir:a",
             "catalog",
             "docker://quay.io/a/b",
         ] {
@@ -176,5 +254,8 @@ mod tests {
         assert!(digest.parse::<Source>().unwrap().is_fixed());
         assert!(!"quay.io/a/b:v1".parse::<Source>().unwrap().is_fixed());
         assert!(!"file:a".parse::<Source>().unwrap().is_fixed());
+        assert!(!"oci:a:v1".parse::<Source>().unwrap().is_fixed());
+        let digest = format!("oci-archive:a@sha256:{}", "0".repeat(64));
+        assert!(digest.parse::<Source>().unwrap().is_fixed());
     }
 }

@@ -9,6 +9,10 @@ use crate::oci::manifest::{MAX_DOCUMENT, ManifestError, object};
 /// The label that names the folder (or file) of the catalog inside the image.
 pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 
+/// The label that names the SQLite database of the catalog inside the image, as
+/// catalogs had it before they were files.
+pub const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
+
 /// What almanac needs of an image configuration (OCI or Docker, which are the
 /// same here).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +54,11 @@ impl ImageConfig {
     /// Where the catalog lies inside the image, when the image says so.
     pub fn configs_label(&self) -> Option<&str> {
         self.labels.get(CONFIGS_LABEL).map(String::as_str)
+    }
+
+    /// Where the catalog lies as a database, when the image says so.
+    pub fn database_label(&self) -> Option<&str> {
+        self.labels.get(DATABASE_LABEL).map(String::as_str)
     }
 }
 

@@ -1,13 +1,17 @@
-//! OCI layout folders (OCI image specification, image-layout): the same
-//! manifests and blobs, without a registry.
+//! OCI layouts (OCI image specification, image-layout): the same manifests and
+//! blobs, without a registry, in a folder or in a tar archive. What
+//! `docker save` writes is read as if it were one too.
 
+use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Take};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::Deserialize;
 
+use super::archive::{Archive, ArchiveError};
+use super::docker_archive::{DockerError, DockerImages};
 use crate::digest::Digest;
 use crate::oci::manifest::{Descriptor, Index, IndexEntry, MAX_DOCUMENT, Manifest, ManifestError};
 use crate::oci::verify::VerifiedReader;
@@ -18,17 +22,60 @@ const CONTAINERD_NAME: &str = "io.containerd.image.name";
 const MAX_LISTED: usize = 50;
 const MAX_SHOWN: usize = 200;
 
-/// An OCI layout folder. Blobs are found by digest alone, so nothing in the
-/// folder's documents can lead out of it.
+/// How a layout lies on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A folder.
+    Folder,
+    /// A tar archive of such a folder.
+    Archive,
+    /// A tar archive that `docker save` wrote.
+    DockerArchive,
+}
+
+/// Which image of a layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The one with a tag, or a reference that ends in it.
+    Name(String),
+    /// The one with a digest.
+    Digest(Digest),
+}
+
+/// Written as behind the path in a source: `:TAG` or `@DIGEST`.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, ":{name}"),
+            Self::Digest(digest) => write!(f, "@{digest}"),
+        }
+    }
+}
+
+/// An OCI layout. Blobs are found by digest alone, or by a name in the
+/// archive, so nothing in the layout's documents can lead out of it.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    folder: PathBuf,
+    place: Place,
     index: Index,
 }
 
-/// Why something could not be had from a layout folder.
+#[derive(Clone, Debug)]
+enum Place {
+    Folder(PathBuf),
+    Archive(Archive),
+    Docker(Archive, DockerImages),
+}
+
+/// Why something could not be had from a layout.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
+    /// The archive that it lies in.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// An archive that is none of `docker save`.
+    #[error(transparent)]
+    Docker(#[from] DockerError),
     /// A file that is missing or cannot be read.
     #[error("{path} cannot be read")]
     Read {
@@ -65,32 +112,41 @@ pub enum LayoutError {
         /// Why.
         source: ManifestError,
     },
-    /// No manifest with this tag.
-    #[error("{folder} has no manifest with the tag {tag:?}; there are: {available}")]
+    /// No manifest with this tag or digest.
+    #[error("{} has no image {choice:?}; there are: {available}", folder.display())]
     NoTag {
-        /// The layout folder.
+        /// The layout.
         folder: PathBuf,
-        /// The tag that was asked for.
-        tag: String,
-        /// The tags there are, separated by commas.
+        /// What was asked for.
+        choice: String,
+        /// What there is, separated by commas.
         available: String,
     },
     /// Several manifests with this tag.
-    #[error("{folder} has several manifests with the tag {tag:?}")]
+    #[error(
+        "{} has several images with the tag {tag:?}: name one as a whole, or by its digest; \
+         there are: {available}",
+        folder.display()
+    )]
     SeveralWithTag {
-        /// The layout folder.
+        /// The layout.
         folder: PathBuf,
         /// The tag that was asked for.
         tag: String,
+        /// What there is, separated by commas.
+        available: String,
     },
     /// No tag was asked for, and there is not exactly one manifest.
-    #[error("{folder} has {count} manifests, so a tag has to be named; there are: {available}")]
+    #[error(
+        "{} has {count} images, so a tag or digest has to be named; there are: {available}",
+        folder.display()
+    )]
     NotOne {
-        /// The layout folder.
+        /// The layout.
         folder: PathBuf,
         /// How many manifests there are.
         count: usize,
-        /// The tags there are, separated by commas.
+        /// What there is, separated by commas.
         available: String,
     },
     /// A blob of another size than its descriptor says.
@@ -114,75 +170,85 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Opens a layout folder: reads `oci-layout` and `index.json`.
-    pub fn open(folder: &Path) -> Result<Self, LayoutError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Marker {
-            image_layout_version: String,
-        }
-        let path = folder.join("oci-layout");
-        let marker: Option<Marker> = serde_json::from_slice(&read_document(&path)?).ok();
-        if !marker.is_some_and(|marker| marker.image_layout_version.starts_with("1.")) {
-            return Err(LayoutError::Version { path });
-        }
-        let path = folder.join("index.json");
-        let index = match Manifest::parse(&read_document(&path)?, None) {
-            Ok(Manifest::Index(index)) => index,
-            Ok(Manifest::Image(_)) => {
-                let source = ManifestError::Shape;
-                return Err(LayoutError::Index { path, source });
+    /// Opens a layout: reads `oci-layout` and `index.json`, or `manifest.json`
+    /// of an archive that `docker save` wrote.
+    pub fn open(format: Format, path: &Path) -> Result<Self, LayoutError> {
+        let place = match format {
+            Format::Folder => Place::Folder(path.into()),
+            Format::Archive => Place::Archive(Archive::open(path)?),
+            Format::DockerArchive => {
+                let archive = Archive::open(path)?;
+                let (images, index) = DockerImages::read(&archive, REFERENCE_NAME)?;
+                let place = Place::Docker(archive, images);
+                return Ok(Self { place, index });
             }
-            Err(source) => return Err(LayoutError::Index { path, source }),
         };
-        Ok(Self {
-            folder: folder.into(),
-            index,
-        })
+        let index = place.index()?;
+        Ok(Self { place, index })
     }
 
-    /// The manifest (or index) with a tag: by the annotation
-    /// `org.opencontainers.image.ref.name`, which is the tag or a reference
-    /// that ends in it, or by `io.containerd.image.name`. Without a tag the
-    /// only manifest there is.
-    pub fn resolve(&self, tag: Option<&str>) -> Result<Descriptor, LayoutError> {
-        let found = self
-            .images()
-            .filter(|entry| tag.is_none_or(|tag| has_tag(entry, tag)))
-            .map(|entry| &entry.descriptor)
-            .collect::<Vec<_>>();
-        let folder = self.folder.clone();
-        match (found.as_slice(), tag) {
+    /// The manifest (or index) that is chosen: by its digest, or by the
+    /// annotation `org.opencontainers.image.ref.name`, which is the tag or a
+    /// reference that ends in it, or by `io.containerd.image.name`. Without a
+    /// choice the only manifest there is.
+    pub fn resolve(&self, choice: Option<&Choice>) -> Result<Descriptor, LayoutError> {
+        let chosen = |entry: &&IndexEntry| match choice {
+            None => true,
+            Some(Choice::Digest(digest)) => entry.descriptor.digest == *digest,
+            Some(Choice::Name(tag)) => has_tag(entry, tag),
+        };
+        let mut found: Vec<_> = self.images().filter(chosen).collect();
+        // What is called so as a whole is meant before what only ends so.
+        if let Some(Choice::Name(tag)) = choice
+            && found
+                .iter()
+                .any(|entry| names(entry).any(|name| name == tag))
+        {
+            found.retain(|entry| names(entry).any(|name| name == tag));
+        }
+        let folder = self.place.path().to_owned();
+        let available = self.available();
+        match (found.as_slice(), choice) {
             // The same manifest may be listed under several names.
-            ([first, others @ ..], _) if others.iter().all(|d| d.digest == first.digest) => {
-                Ok((*first).clone())
+            ([first, others @ ..], _)
+                if others
+                    .iter()
+                    .all(|other| other.descriptor.digest == first.descriptor.digest) =>
+            {
+                Ok(first.descriptor.clone())
             }
             (_, None) => Err(LayoutError::NotOne {
                 folder,
                 count: found.len(),
-                available: self.tags(),
+                available,
             }),
-            ([], Some(tag)) => Err(LayoutError::NoTag {
+            ([], Some(Choice::Digest(digest))) => Err(LayoutError::NoTag {
                 folder,
-                tag: cut(tag),
-                available: self.tags(),
+                choice: digest.to_string(),
+                available,
             }),
-            (_, Some(tag)) => Err(LayoutError::SeveralWithTag {
+            ([], Some(Choice::Name(tag))) => Err(LayoutError::NoTag {
                 folder,
-                tag: cut(tag),
+                choice: cut(tag),
+                available,
+            }),
+            (_, Some(choice)) => Err(LayoutError::SeveralWithTag {
+                folder,
+                tag: cut(choice.to_string().trim_start_matches([':', '@'])),
+                available,
             }),
         }
     }
 
-    /// Where the blob with this digest lies, if it is there.
-    pub fn blob_path(&self, digest: &Digest) -> PathBuf {
-        self.folder.join("blobs").join("sha256").join(digest.hex())
-    }
-
     /// A manifest, verified, of at most 4 MiB.
     pub fn manifest(&self, digest: &Digest) -> Result<Bytes, LayoutError> {
-        let path = self.blob_path(digest);
-        let bytes = read_document(&path)?;
+        if let Place::Docker(_, images) = &self.place
+            && let Some(bytes) = images.manifests.get(digest)
+        {
+            return Ok(bytes.clone());
+        }
+        let (path, file, size) = self.place.blob(digest)?;
+        let bytes = read_document(path.clone(), file, size)?;
         let actual = Digest::of(&bytes);
         if actual != *digest {
             return Err(LayoutError::Digest { path, actual });
@@ -192,9 +258,8 @@ impl Layout {
 
     /// A blob of the size that the descriptor says. What is in it is not
     /// verified; [`Layout::read_blob`] does that.
-    pub fn open_blob(&self, descriptor: &Descriptor) -> Result<File, LayoutError> {
-        let path = self.blob_path(&descriptor.digest);
-        let (file, actual) = open_file(&path)?;
+    fn open_blob(&self, descriptor: &Descriptor) -> Result<Take<File>, LayoutError> {
+        let (path, file, actual) = self.place.blob(&descriptor.digest)?;
         if actual != descriptor.size {
             return Err(LayoutError::Size {
                 path,
@@ -206,7 +271,10 @@ impl Layout {
     }
 
     /// A reader of a blob that reports the end only when size and digest hold.
-    pub fn read_blob(&self, descriptor: &Descriptor) -> Result<VerifiedReader<File>, LayoutError> {
+    pub fn read_blob(
+        &self,
+        descriptor: &Descriptor,
+    ) -> Result<VerifiedReader<Take<File>>, LayoutError> {
         let file = self.open_blob(descriptor)?;
         Ok(VerifiedReader::new(file, descriptor))
     }
@@ -218,18 +286,79 @@ impl Layout {
             .filter(|entry| !entry.is_attestation())
     }
 
-    fn tags(&self) -> String {
-        let tags = self
-            .images()
-            .flat_map(names)
-            .take(MAX_LISTED)
-            .map(cut)
-            .collect::<Vec<_>>();
-        if tags.is_empty() {
+    /// What there is to choose from.
+    fn available(&self) -> String {
+        let shown = |entry: &IndexEntry| {
+            let digest = entry.descriptor.digest;
+            match names(entry).next() {
+                Some(name) => format!("{} ({digest})", cut(name)),
+                None => digest.to_string(),
+            }
+        };
+        let images: Vec<_> = self.images().take(MAX_LISTED).map(shown).collect();
+        if images.is_empty() {
             "none".into()
         } else {
-            tags.join(", ")
+            images.join(", ")
         }
+    }
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Folder(path) => path,
+            Self::Archive(archive) | Self::Docker(archive, _) => archive.path(),
+        }
+    }
+
+    fn index(&self) -> Result<Index, LayoutError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Marker {
+            image_layout_version: String,
+        }
+        let (path, file, size) = self.file("oci-layout")?;
+        let marker = read_document(path.clone(), file, size)?;
+        let marker: Option<Marker> = serde_json::from_slice(&marker).ok();
+        if !marker.is_some_and(|marker| marker.image_layout_version.starts_with("1.")) {
+            return Err(LayoutError::Version { path });
+        }
+        let (path, file, size) = self.file("index.json")?;
+        let index = read_document(path.clone(), file, size)?;
+        match Manifest::parse(&index, None) {
+            Ok(Manifest::Index(index)) => Ok(index),
+            Ok(Manifest::Image(_)) => {
+                let source = ManifestError::Shape;
+                Err(LayoutError::Index { path, source })
+            }
+            Err(source) => Err(LayoutError::Index { path, source }),
+        }
+    }
+
+    /// The file with a blob, what to call it, and its size.
+    fn blob(&self, digest: &Digest) -> Result<(PathBuf, Take<File>, u64), LayoutError> {
+        if let Self::Docker(archive, images) = self {
+            let unknown = || ArchiveError::Missing {
+                path: archive.path().into(),
+                name: digest.to_string(),
+            };
+            let name = images.blobs.get(digest).ok_or_else(unknown)?;
+            return self.file(name);
+        }
+        self.file(&format!("blobs/sha256/{}", digest.hex()))
+    }
+
+    fn file(&self, name: &str) -> Result<(PathBuf, Take<File>, u64), LayoutError> {
+        let path = self.path().join(name);
+        let (file, size) = match self {
+            Self::Folder(_) => {
+                let (file, size) = open_file(&path)?;
+                (file.take(size), size)
+            }
+            Self::Archive(archive) | Self::Docker(archive, _) => archive.file(name)?,
+        };
+        Ok((path, file, size))
     }
 }
 
@@ -265,25 +394,13 @@ fn open_file(path: &Path) -> Result<(File, u64), LayoutError> {
     Ok((file, size))
 }
 
-fn read_document(path: &Path) -> Result<Vec<u8>, LayoutError> {
-    let (file, size) = open_file(path)?;
-    let too_large = |size| LayoutError::TooLarge {
-        path: path.into(),
-        size,
-    };
+fn read_document(path: PathBuf, file: impl Read, size: u64) -> Result<Vec<u8>, LayoutError> {
     if size > MAX_DOCUMENT as u64 {
-        return Err(too_large(size));
+        return Err(LayoutError::TooLarge { path, size });
     }
     let mut bytes = Vec::new();
-    let limit = MAX_DOCUMENT as u64 + 1;
-    file.take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(|source| LayoutError::Read {
-            path: path.into(),
-            source,
-        })?;
-    if bytes.len() > MAX_DOCUMENT {
-        return Err(too_large(bytes.len() as u64));
+    if let Err(source) = file.take(MAX_DOCUMENT as u64).read_to_end(&mut bytes) {
+        return Err(LayoutError::Read { path, source });
     }
     Ok(bytes)
 }
@@ -306,6 +423,10 @@ mod tests {
         folder
     }
 
+    fn blob_path(folder: &tempfile::TempDir, digest: &Digest) -> PathBuf {
+        folder.path().join("blobs/sha256").join(digest.hex())
+    }
+
     fn entry(content: &str, annotations: &[(&str, &str)]) -> Value {
         let annotations: Value = annotations
             .iter()
@@ -321,8 +442,9 @@ mod tests {
 
     fn resolve(entries: &[Value], tag: Option<&str>) -> Result<Digest, String> {
         let folder = folder(&json!({"schemaVersion": 2, "manifests": entries}));
-        let layout = Layout::open(folder.path()).unwrap();
-        let resolved = layout.resolve(tag);
+        let layout = Layout::open(Format::Folder, folder.path()).unwrap();
+        let choice = tag.map(|tag| Choice::Name(tag.to_owned()));
+        let resolved = layout.resolve(choice.as_ref());
         resolved
             .map(|d| d.digest)
             .map_err(|error| error.to_string())
@@ -345,13 +467,38 @@ mod tests {
         for missing in ["2", "", "b:v2x"] {
             let error = resolve(&entries, Some(missing)).unwrap_err();
             assert!(
-                error.contains("v1, quay.io/a/b:v2, quay.io/a/b:v3"),
+                ["v1 (sha256:", "quay.io/a/b:v2 (", "b:v3 ("]
+                    .iter()
+                    .all(|t| error.contains(t)),
                 "{error}"
             );
         }
         let error = resolve(&entries, None).unwrap_err();
-        assert!(error.contains("3 manifests"), "{error}");
+        assert!(error.contains("3 images"), "{error}");
         assert!(error.contains("v1"), "{error}");
+    }
+
+    #[test]
+    fn an_image_is_chosen_by_its_digest_or_its_whole_name() {
+        let entries = [
+            entry("one", &[(REFERENCE_NAME, "quay.io/a/b:v1")]),
+            entry("two", &[(REFERENCE_NAME, "quay.io/c/d:v1")]),
+            entry("three", &[]),
+        ];
+        let error = resolve(&entries, Some("v1")).unwrap_err();
+        assert!(error.contains("several"), "{error}");
+        let whole = resolve(&entries, Some("quay.io/c/d:v1"));
+        assert_eq!(whole, Ok(Digest::of(b"two")));
+        let folder = folder(&json!({"schemaVersion": 2, "manifests": entries}));
+        let layout = Layout::open(Format::Folder, folder.path()).unwrap();
+        let digest = |content: &[u8]| Choice::Digest(Digest::of(content));
+        let found = layout.resolve(Some(&digest(b"three"))).unwrap();
+        assert_eq!(found.digest, Digest::of(b"three"));
+        let error = layout
+            .resolve(Some(&digest(b"four")))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(&Digest::of(b"three").to_string()), "{error}");
     }
 
     #[test]
@@ -379,14 +526,14 @@ mod tests {
     #[test]
     fn blobs_are_verified() {
         let folder = folder(&json!({"manifests": []}));
-        let layout = Layout::open(folder.path()).unwrap();
+        let layout = Layout::open(Format::Folder, folder.path()).unwrap();
         let descriptor = |content: &[u8], size| Descriptor {
             media_type: String::new(),
             digest: Digest::of(content),
             size,
         };
         let good = descriptor(b"good", 4);
-        std::fs::write(layout.blob_path(&good.digest), "good").unwrap();
+        std::fs::write(blob_path(&folder, &good.digest), "good").unwrap();
         assert_eq!(layout.manifest(&good.digest).unwrap(), "good");
         let mut text = String::new();
         layout
@@ -399,7 +546,7 @@ mod tests {
         assert!(matches!(longer, Err(LayoutError::Size { actual: 4, .. })));
 
         let bad = descriptor(b"bad?", 4);
-        std::fs::write(layout.blob_path(&bad.digest), "evil").unwrap();
+        std::fs::write(blob_path(&folder, &bad.digest), "evil").unwrap();
         assert!(matches!(
             layout.manifest(&bad.digest),
             Err(LayoutError::Digest { .. })
@@ -417,7 +564,7 @@ mod tests {
             layout.open_blob(&missing),
             Err(LayoutError::Read { .. })
         ));
-        std::fs::create_dir(layout.blob_path(&missing.digest)).unwrap();
+        std::fs::create_dir(blob_path(&folder, &missing.digest)).unwrap();
         assert!(matches!(
             layout.open_blob(&missing),
             Err(LayoutError::NoFile { .. })
@@ -427,7 +574,9 @@ mod tests {
     #[test]
     fn a_folder_that_is_no_layout_is_refused() {
         let empty = tempfile::tempdir().unwrap();
-        let error = Layout::open(empty.path()).unwrap_err().to_string();
+        let error = Layout::open(Format::Folder, empty.path())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("oci-layout"), "{error}");
         let folder = folder(&json!({"manifests": []}));
         for (name, text) in [
@@ -441,7 +590,7 @@ mod tests {
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, text).unwrap();
-            let error = Layout::open(folder.path()).unwrap_err();
+            let error = Layout::open(Format::Folder, folder.path()).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
         }
     }
@@ -452,7 +601,7 @@ mod tests {
         let file = File::create(folder.path().join("index.json")).unwrap();
         file.set_len(MAX_DOCUMENT as u64 + 1).unwrap();
         assert!(matches!(
-            Layout::open(folder.path()),
+            Layout::open(Format::Folder, folder.path()),
             Err(LayoutError::TooLarge { .. })
         ));
     }

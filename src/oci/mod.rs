@@ -1,6 +1,6 @@
 //! Speaking to registries: what an image reference is, how it is resolved to
 //! a digest, how manifests and blobs are pulled and verified, and how the same
-//! is read from an OCI layout folder.
+//! is read from OCI layouts and archives.
 //!
 //! Nothing in here writes to disk, unpacks a layer or knows what a catalog is;
 //! it hands on bytes whose size and digest hold, or an [`Error`] that names
@@ -18,10 +18,12 @@
 //! In reading order: [`mod@reference`], [`manifest`], [`image`], [`client`],
 //! [`blob`], [`layout`], [`error`].
 
+mod archive;
 pub mod auth;
 pub mod blob;
 mod challenge;
 pub mod client;
+mod docker_archive;
 pub mod error;
 pub mod image;
 pub mod layout;
@@ -32,11 +34,13 @@ mod token;
 mod transport;
 pub mod verify;
 
+pub use archive::ArchiveError;
 pub use blob::BlobStream;
 pub use client::{Client, Resolved, Settings};
+pub use docker_archive::DockerError;
 pub use error::Error;
-pub use image::{CONFIGS_LABEL, ImageConfig};
-pub use layout::{Layout, LayoutError};
+pub use image::{CONFIGS_LABEL, DATABASE_LABEL, ImageConfig};
+pub use layout::{Choice, Format, Layout, LayoutError};
 pub use manifest::{Descriptor, ImageManifest, Index, Manifest, ManifestError};
 pub use platform::Platform;
 pub use reference::{Reference, ReferenceError};

@@ -20,6 +20,7 @@
 mod blobs;
 mod error;
 mod index;
+mod legacy;
 mod passes;
 mod read_only;
 mod revisions;
@@ -40,6 +41,7 @@ pub use index::{
     BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageAnswers, PackageIndex,
     Provider, QuarantinedApi, QueryIndex, Region,
 };
+pub use legacy::{LegacyError, read_legacy};
 pub use passes::{Outcome, Pass};
 pub use revisions::{Counts, Files, NewRevision, Revision, RevisionId};
 pub use search::{SearchRow, Searcher};

@@ -534,6 +534,8 @@ fn the_sample_shows_the_defaults() {
     let examples = [
         "#data_dir",
         "#default_catalog",
+        "#kube_version",
+        "#image_template",
         "#grpc = \"0.0.0.0:50052\"",
         "#certificate",
         "#key",

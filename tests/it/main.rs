@@ -30,6 +30,8 @@ mod properties;
 mod proto;
 mod queries;
 mod real_registry;
+mod reload;
 mod repository;
+mod sources;
 mod support;
 mod tls;

@@ -66,6 +66,75 @@ impl Almanac {
         self.program.restart();
     }
 
+    /// Replaces its configuration while it runs, in one step.
+    pub(crate) fn configure(&self, config: &str) {
+        let next = self.config.with_extension("next");
+        fs::write(&next, config).unwrap();
+        fs::rename(next, &self.config).unwrap();
+    }
+
+    /// Replaces its configuration and tells it so.
+    pub(crate) fn reconfigure(&mut self, config: &str) {
+        self.configure(config);
+        self.program.signal("HUP");
+    }
+
+    /// What the status says of the configuration.
+    pub(crate) fn configuration(&mut self) -> Value {
+        let address = self.program.address("admin");
+        let reply = get(address, "/status").unwrap();
+        let mut status: Value = serde_json::from_slice(&reply.body).unwrap();
+        status["configuration"].take()
+    }
+
+    /// Waits until that is as `good` wants it.
+    pub(crate) fn until_configuration(
+        &mut self,
+        what: &str,
+        good: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let begin = Instant::now();
+        loop {
+            let found = self.configuration();
+            if good(&found) {
+                return found;
+            }
+            let late = begin.elapsed() >= PATIENCE;
+            assert!(!late, "waiting for {what}, the status has {found:#}");
+            std::thread::sleep(STEP);
+        }
+    }
+
+    /// The names of the catalogs in the status.
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        let address = self.program.address("admin");
+        let reply = get(address, "/status").unwrap();
+        let status: Value = serde_json::from_slice(&reply.body).unwrap();
+        let catalogs = status["catalogs"].as_array().unwrap().iter();
+        let name = |catalog: &Value| catalog["name"].as_str().unwrap().to_owned();
+        catalogs.map(name).collect()
+    }
+
+    /// Waits until these are the catalogs.
+    pub(crate) fn until_names(&mut self, wanted: &[&str]) {
+        let begin = Instant::now();
+        loop {
+            let names = self.names();
+            if names == wanted {
+                return;
+            }
+            let late = begin.elapsed() >= PATIENCE;
+            assert!(!late, "waiting for {wanted:?}, there are {names:?}");
+            std::thread::sleep(STEP);
+        }
+    }
+
+    /// All metrics, as text.
+    pub(crate) fn metrics(&mut self) -> String {
+        let address = self.program.address("admin");
+        get(address, "/metrics").unwrap().text()
+    }
+
     /// Ends it as an operator does, and waits for that.
     pub(crate) fn stop(&mut self) {
         self.program.terminate();

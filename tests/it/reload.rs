@@ -1,0 +1,243 @@
+//! A changed configuration counts without a restart, as far as it can, and
+//! what cannot be used changes nothing.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use almanac::proto::{ListPackageRequest, PackageName};
+use tempfile::TempDir;
+use tonic::Status;
+
+use crate::support::almanac::{Almanac, catalog};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::grpc::Client;
+use crate::support::http::ask;
+
+/// Folders of catalogs, each with one package of its own name.
+fn folders(names: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        let path = folder.path().join(name);
+        fs::create_dir(&path).unwrap();
+        Catalog::one(name).write_to(&path, Format::JsonLines);
+    }
+    folder
+}
+
+/// A configuration with catalogs of these folders, by name.
+fn config(root: &TempDir, catalogs: &[(&str, &str)]) -> String {
+    let mut text = "poll = \"100ms\"\n".to_owned();
+    for (name, folder) in catalogs {
+        text += &catalog(name, &source(root.path(), folder));
+    }
+    text
+}
+
+fn source(root: &Path, folder: &str) -> String {
+    format!("file:{}", root.join(folder).display())
+}
+
+fn serving(almanac: &mut Almanac, name: &str) {
+    almanac.until(name, "the catalog", |status| status["state"] == "serving");
+}
+
+async fn packages(client: &Client) -> Result<Vec<String>, Status> {
+    let path = "/api.Registry/ListPackages";
+    let names = client.stream::<_, PackageName>(path, ListPackageRequest {});
+    Ok(names
+        .await?
+        .into_iter()
+        .map(|package| package.name)
+        .collect())
+}
+
+fn free_port() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn catalogs_come_and_go_and_the_others_are_not_disturbed() {
+    let root = folders(&["one", "two", "three"]);
+    let mut almanac = Almanac::start(&config(&root, &[("one", "one"), ("two", "two")]));
+    serving(&mut almanac, "one");
+    serving(&mut almanac, "two");
+    let before = almanac.status("one");
+    let grpc = almanac.program.address("grpc");
+    let one = Client::called(grpc, "one");
+    let two = Client::called(grpc, "two");
+    assert_eq!(packages(&one).await.unwrap(), ["one"]);
+    assert_eq!(packages(&two).await.unwrap(), ["two"]);
+
+    almanac.reconfigure(&config(&root, &[("one", "one"), ("three", "three")]));
+    almanac.until_names(&["one", "three"]);
+    serving(&mut almanac, "three");
+    assert_eq!(almanac.packages("three").unwrap(), ["three"]);
+    assert_eq!(almanac.all("two").status, 404);
+    let gone = packages(&two).await.unwrap_err();
+    assert_eq!(gone.code(), tonic::Code::NotFound, "{gone}");
+    assert!(gone.message().contains("one, three"), "{gone}");
+
+    assert_eq!(packages(&one).await.unwrap(), ["one"]);
+    let after = almanac.status("one");
+    assert_eq!(after["revision"], before["revision"]);
+    // Only the connection that saw what is gone was asked to come again.
+    let metrics = almanac.metrics();
+    assert!(
+        metrics.contains("almanac_grpc_goaways_total 1"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("almanac_config_reloads_total{outcome=\"taken\"} 1"));
+    assert_eq!(almanac.ready().status, 200);
+    almanac.stop();
+}
+
+#[test]
+fn a_changed_file_is_seen_without_a_signal() {
+    let root = folders(&["one", "two"]);
+    let mut almanac = Almanac::start(&config(&root, &[("a", "one")]));
+    serving(&mut almanac, "a");
+    almanac.configure(&config(&root, &[("a", "one"), ("b", "two")]));
+    almanac.until_names(&["a", "b"]);
+    serving(&mut almanac, "b");
+}
+
+#[test]
+fn another_source_of_a_catalog_is_served_in_its_place() {
+    let root = folders(&["one", "two"]);
+    let mut almanac = Almanac::start(&config(&root, &[("a", "one")]));
+    serving(&mut almanac, "a");
+    assert_eq!(almanac.packages("a").unwrap(), ["one"]);
+    almanac.reconfigure(&config(&root, &[("a", "two")]));
+    let two = source(root.path(), "two");
+    almanac.until("a", "the other source", |status| {
+        status["source"] == two.as_str() && status["state"] == "serving"
+    });
+    assert_eq!(almanac.packages("a").unwrap(), ["two"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_changes_nothing() {
+    let root = folders(&["one"]);
+    let good = config(&root, &[("a", "one")]);
+    let mut almanac = Almanac::start(&good);
+    serving(&mut almanac, "a");
+    let taken_port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own_port = format!("{good}grpc = \"{}\"\n", taken_port.local_addr().unwrap());
+    for (bad, said) in [
+        ("no = TOML =", "almanac.toml"),
+        ("pol = \"1s\"\n", "unknown key"),
+        ("", "no catalog"),
+        (own_port.as_str(), "port of the catalog a"),
+        (&format!("{good}token_files = [\"/missing\"]\n"), "/missing"),
+    ] {
+        almanac.reconfigure(bad);
+        let status = almanac.until_configuration("a refusal", |status| {
+            status["error"]
+                .as_str()
+                .is_some_and(|error| error.contains(said))
+        });
+        assert!(!status["refused"].is_null(), "{status}");
+        assert_eq!(almanac.packages("a").unwrap(), ["one"], "{bad}");
+        assert_eq!(almanac.all("a").status, 200, "{bad}");
+    }
+    let metrics = almanac.metrics();
+    assert!(metrics.contains("almanac_config_reloads_total{outcome=\"refused\"}"));
+    assert!(metrics.contains("almanac_config_last_reload_successful 0"));
+    almanac.program.wait_for_log("the refusal", |log| {
+        log.contains("the new configuration is refused, the old one stays")
+    });
+    almanac.reconfigure(&good);
+    almanac.until_configuration("a good one", |status| status["error"].is_null());
+}
+
+#[test]
+fn keys_that_count_only_after_a_restart_are_named() {
+    let root = folders(&["one"]);
+    let good = config(&root, &[("a", "one")]);
+    let mut almanac = Almanac::start(&good);
+    serving(&mut almanac, "a");
+    assert_eq!(
+        almanac.configuration()["needs_restart"],
+        serde_json::json!([])
+    );
+    almanac.reconfigure(&format!(
+        "max_connections = 7\n{good}[log]\nformat = \"json\"\n"
+    ));
+    let status = almanac.until_configuration("the keys", |status| {
+        status["needs_restart"] == serde_json::json!(["max_connections", "log"])
+    });
+    assert!(status["error"].is_null(), "{status}");
+    almanac
+        .program
+        .wait_for_log("a warning", |log| log.contains("max_connections, log"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_of_catalogs_come_and_go_and_move() {
+    let root = folders(&["one", "two"]);
+    let port = free_port();
+    let with = |own: &str| {
+        let mut text = "poll = \"100ms\"\n".to_owned();
+        for name in ["one", "two"] {
+            text += &catalog(name, &source(root.path(), name));
+            if name == own {
+                text += &format!("grpc = \"{port}\"\n");
+            }
+        }
+        text
+    };
+    let mut almanac = Almanac::start(&with(""));
+    serving(&mut almanac, "one");
+    serving(&mut almanac, "two");
+    for name in ["one", "two", "one"] {
+        almanac.reconfigure(&with(name));
+        let mut seen = Vec::new();
+        for _ in 0..500 {
+            let client = Client::called(port, "anything");
+            if let Ok(packages) = packages(&client).await {
+                seen = packages;
+                if seen == [name] {
+                    break;
+                }
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(seen, [name]);
+    }
+    almanac.reconfigure(&with(""));
+    for _ in 0..500 {
+        if TcpListener::bind(port).is_ok() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(TcpListener::bind(port).is_ok(), "the port is still taken");
+    almanac.stop();
+}
+
+#[test]
+fn who_may_read_a_catalog_changes_at_once() {
+    let root = folders(&["one"]);
+    let good = config(&root, &[("a", "one")]);
+    let tokens = root.path().join("tokens");
+    fs::write(&tokens, "s3cret\n").unwrap();
+    let mut almanac = Almanac::start(&good);
+    serving(&mut almanac, "a");
+    assert_eq!(almanac.all("a").status, 200);
+    almanac.reconfigure(&format!("{good}token_files = [{tokens:?}]\n"));
+    let begin = std::time::Instant::now();
+    while almanac.all("a").status != 401 {
+        assert!(
+            begin.elapsed().as_secs() < 30,
+            "everybody may still read it"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let http = almanac.program.address("http");
+    let path = "/catalogs/a/api/v1/all";
+    let headers = [("Authorization", "Bearer s3cret")];
+    assert_eq!(ask(http, "GET", path, &headers, b"").unwrap().status, 200);
+    assert!(!almanac.program.log().contains("s3cret"));
+}

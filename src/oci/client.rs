@@ -41,8 +41,11 @@ pub struct Settings {
     /// credentials; one that is missing then is an error.
     pub auth_files: Vec<PathBuf>,
     /// PEM files of certificate authorities that are trusted besides the
-    /// system's. They are read once, by [`Client::new`].
+    /// system's. They are read by [`Client::new`], and again when they change.
     pub ca_files: Vec<PathBuf>,
+    /// Folders as `certs.d`: in each one folder a registry, `HOST` or
+    /// `HOST:PORT`, of which the first there is counts.
+    pub certificate_folders: Vec<PathBuf>,
     /// The longest time to connect, TLS included.
     pub connect_timeout: Duration,
     /// The longest time without a single byte.
@@ -60,6 +63,7 @@ impl Default for Settings {
             insecure: Vec::new(),
             auth_files: Vec::new(),
             ca_files: Vec::new(),
+            certificate_folders: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_mins(1),
             manifest_timeout: Duration::from_mins(2),

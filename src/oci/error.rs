@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::oci::auth::AuthError;
+use crate::oci::files::FileError;
 use crate::oci::manifest::ManifestError;
 use crate::oci::reference::Reference;
 use crate::oci::verify::VerifyError;
@@ -119,6 +120,14 @@ pub enum Error {
         /// Why not.
         source: AuthError,
     },
+    /// A file about registries that cannot be used.
+    #[error("{reference}: nothing is pulled: {source}")]
+    File {
+        /// The image.
+        reference: Reference,
+        /// Which, and why not.
+        source: FileError,
+    },
     /// A document larger than its limit.
     #[error("{reference}: the answer of {url} is larger than {limit} bytes")]
     TooLarge {
@@ -185,6 +194,7 @@ impl Error {
             Self::Redirect { .. } => "bad_redirect",
             Self::Token { .. } => "no_token",
             Self::Credentials { .. } => "credentials",
+            Self::File { source, .. } => source.reason(),
             Self::TooLarge { .. } => "too_large",
             Self::BlobMismatch { .. } if self.cut_short() => "cut_short",
             Self::ManifestMismatch { .. } | Self::BlobMismatch { .. } => "digest_mismatch",

@@ -20,12 +20,15 @@
 
 pub mod auth;
 pub mod blob;
+mod certificates;
 mod challenge;
 pub mod client;
 pub mod error;
+pub mod files;
 pub mod image;
 pub mod layout;
 pub mod manifest;
+mod mirrors;
 pub mod platform;
 pub mod reference;
 mod token;
@@ -35,8 +38,10 @@ pub mod verify;
 pub use blob::BlobStream;
 pub use client::{Client, Resolved, Settings};
 pub use error::Error;
+pub use files::{FileError, FileKind};
 pub use image::{CONFIGS_LABEL, ImageConfig};
 pub use layout::{Layout, LayoutError};
+pub use mirrors::MirrorFiles;
 pub use manifest::{Descriptor, ImageManifest, Index, Manifest, ManifestError};
 pub use platform::Platform;
 pub use reference::{Reference, ReferenceError};

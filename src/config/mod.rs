@@ -250,6 +250,8 @@ impl RegistrySettings {
             auth_files: self.auth_files.unwrap_or_else(|| environment.auth_files()),
             ca_files: self.ca_files.unwrap_or_default(),
             certificate_folders: Vec::new(),
+            mirrors: oci::MirrorFiles::default(),
+            policy: oci::PolicyFiles::default(),
             connect_timeout: time(self.connect_timeout, default.connect_timeout),
             idle_timeout: time(self.idle_timeout, default.idle_timeout),
             manifest_timeout: time(self.manifest_timeout, default.manifest_timeout),

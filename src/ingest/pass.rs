@@ -17,7 +17,7 @@ use super::{OnInvalid, Source, build, queries};
 use crate::digest::Digest;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
-use crate::oci::{Client, Layout, Platform};
+use crate::oci::{Layout, Platform, Registries};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{
     BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store,
@@ -31,7 +31,7 @@ pub struct Workshop {
     /// Where revisions are kept.
     pub store: Store,
     /// Speaks to registries.
-    pub client: Client,
+    pub registries: Registries,
     /// What an image may hold.
     pub limits: Limits,
     /// One permit lets one catalog be read: reading takes all cores and some
@@ -132,14 +132,16 @@ async fn image_pass(
     current: Option<Revision>,
     found: &mut Option<Digest>,
 ) -> Result<Made, PassError> {
+    let route;
     let (origin, tag) = match &followed.source {
         Source::Layout { folder, tag } => {
             let layout = Layout::open(folder).map_err(PassError::at(Stage::Resolve))?;
             (Origin::Layout(layout), tag.as_deref())
         }
         Source::Image(reference) => {
-            let client = &workshop.client;
-            (Origin::Registry { client, reference }, None)
+            let found = workshop.registries.route(reference).await;
+            route = found.map_err(PassError::at(Stage::Resolve))?;
+            (Origin::Registry(&route), None)
         }
         Source::File(_) => return Ok(None),
     };

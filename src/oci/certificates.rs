@@ -89,18 +89,12 @@ impl Certificates {
 }
 
 impl Chosen {
-    /// Whether there is no file at all.
-    pub(super) fn is_empty(&self) -> bool {
-        self.authorities.is_empty() && self.identity.is_none()
-    }
-
     /// Reads the files.
     pub(super) fn load(&self) -> Result<Loaded, FileError> {
         let mut authorities = Vec::new();
         for Stamp { path, .. } in &self.authorities {
             let pem = files::read(FileKind::Certificates, path, MAX_CERTIFICATES)?;
-            let refused =
-                |problem: &str| FileError::content(FileKind::Certificates, path, problem);
+            let refused = |problem: &str| FileError::content(FileKind::Certificates, path, problem);
             let found = Certificate::from_pem_bundle(&pem)
                 .map_err(|_| refused("it is no PEM of certificates"))?;
             if found.is_empty() {
@@ -158,7 +152,10 @@ fn pair(folder: &Path) -> Result<Option<(Stamp, Stamp)>, FileError> {
             return Err(FileError::content(FileKind::Certificates, path, problem));
         }
     }
-    match found.iter().find(|path| path.extension().is_some_and(|e| e == "cert")) {
+    match found
+        .iter()
+        .find(|path| path.extension().is_some_and(|e| e == "cert"))
+    {
         None => Ok(None),
         Some(certificate) => {
             let key = certificate.with_extension("key");
@@ -190,10 +187,8 @@ mod tests {
         put(first.path(), "a.example:5000", "client.key", &key);
         put(second.path(), "a.example:5000", "other.crt", &pem);
         put(second.path(), "b.example", "ca.crt", &pem);
-        let certificates = Certificates::new(
-            &[],
-            &[first.path().to_owned(), second.path().to_owned()],
-        );
+        let certificates =
+            Certificates::new(&[], &[first.path().to_owned(), second.path().to_owned()]);
 
         let chosen = certificates.choose(&["a.example:5000"], "a.example:5000");
         let loaded = chosen.unwrap().load().unwrap();
@@ -206,7 +201,7 @@ mod tests {
         assert!(loaded.identity.is_none());
         for host in ["a.example", "c.example", "", "..", "a/b"] {
             let chosen = certificates.choose(&[host], host).unwrap();
-            assert!(chosen.is_empty(), "{host}");
+            assert_eq!(chosen, Chosen::default(), "{host}");
         }
     }
 

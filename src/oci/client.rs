@@ -15,9 +15,11 @@ use crate::oci::blob::BlobStream;
 use crate::oci::challenge;
 use crate::oci::error::{Error, redacted};
 use crate::oci::manifest::{Descriptor, MAX_DOCUMENT, Manifest};
+use crate::oci::mirrors::MirrorFiles;
+use crate::oci::policy::PolicyFiles;
 use crate::oci::reference::Reference;
 use crate::oci::token::{Authorization, Authorizer};
-use crate::oci::transport::{Request, Transport, body, is_ok, refusal, same_origin};
+use crate::oci::transport::{Request, Security, Transport, body, is_ok, refusal, same_origin};
 use crate::oci::verify::VerifyError;
 
 /// The manifests that are taken: OCI's first, then Docker's.
@@ -46,6 +48,10 @@ pub struct Settings {
     /// Folders as `certs.d`: in each one folder a registry, `HOST` or
     /// `HOST:PORT`, of which the first there is counts.
     pub certificate_folders: Vec<PathBuf>,
+    /// The files that name mirrors; they are read for each pass.
+    pub mirrors: MirrorFiles,
+    /// The files that say which images are let in; they are read for each pass.
+    pub policy: PolicyFiles,
     /// The longest time to connect, TLS included.
     pub connect_timeout: Duration,
     /// The longest time without a single byte.
@@ -64,6 +70,8 @@ impl Default for Settings {
             auth_files: Vec::new(),
             ca_files: Vec::new(),
             certificate_folders: Vec::new(),
+            mirrors: MirrorFiles::default(),
+            policy: PolicyFiles::default(),
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_mins(1),
             manifest_timeout: Duration::from_mins(2),
@@ -105,6 +113,39 @@ impl Client {
             manifest_timeout: settings.manifest_timeout,
             blob_timeout: settings.blob_timeout,
         })
+    }
+
+    /// The same client, as sure of whom it speaks to as it is told to be. It
+    /// shares connections, but no tokens.
+    pub(super) fn secured(&self, security: Security) -> Self {
+        let transport = self.transport.secured(security);
+        Self {
+            authorizer: self.authorizer.over(transport.clone()),
+            transport,
+            ..self.clone()
+        }
+    }
+
+    /// Whether a registry is spoken to over plain http.
+    pub(super) fn is_plain(&self, reference: &Reference) -> bool {
+        let url = self.transport.url(reference, "");
+        url.is_ok_and(|url| url.scheme() == "http")
+    }
+
+    /// A document of at most 4 MiB at some path below the repository, which
+    /// nothing verifies.
+    pub(super) async fn document(
+        &self,
+        reference: &Reference,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<Bytes, Error> {
+        let url = self.transport.url(reference, path)?;
+        self.in_time(reference, &url, async {
+            let response = self.get(reference, &url, accept).await?;
+            body(reference, response, MAX_DOCUMENT).await
+        })
+        .await
     }
 
     /// The digest that a reference stands for: one HEAD request when all is

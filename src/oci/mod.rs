@@ -16,7 +16,8 @@
 //! and every refusal has to have a name.
 //!
 //! In reading order: [`mod@reference`], [`manifest`], [`image`], [`client`],
-//! [`blob`], [`layout`], [`error`].
+//! [`blob`], [`layout`], [`error`]. [`Registries`] is what goes to mirrors and asks the
+//! policy; [`Client`] is what speaks to one registry.
 
 pub mod auth;
 pub mod blob;
@@ -30,7 +31,10 @@ pub mod layout;
 pub mod manifest;
 mod mirrors;
 pub mod platform;
+mod policy;
 pub mod reference;
+mod registries;
+mod signatures;
 mod token;
 mod transport;
 pub mod verify;
@@ -41,7 +45,9 @@ pub use error::Error;
 pub use files::{FileError, FileKind};
 pub use image::{CONFIGS_LABEL, ImageConfig};
 pub use layout::{Layout, LayoutError};
-pub use mirrors::MirrorFiles;
 pub use manifest::{Descriptor, ImageManifest, Index, Manifest, ManifestError};
+pub use mirrors::MirrorFiles;
 pub use platform::Platform;
+pub use policy::{PolicyFiles, Refusal};
 pub use reference::{Reference, ReferenceError};
+pub use registries::{PlaceNumber, Registries, Route};

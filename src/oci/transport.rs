@@ -84,8 +84,7 @@ impl Transport {
     pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
         // Fails when the program has chosen a provider already: then that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let certificates =
-            Certificates::new(&settings.ca_files, &settings.certificate_folders);
+        let certificates = Certificates::new(&settings.ca_files, &settings.certificate_folders);
         let insecure = settings.insecure.iter();
         let insecure = insecure.map(|name| name.to_ascii_lowercase()).collect();
         let shared = Shared {
@@ -142,9 +141,8 @@ impl Transport {
             Security::Plain => true,
             Security::Verified => {
                 // Who keeps certificates for a host has it speak TLS.
-                let local = || {
-                    is_loopback(&secure) && self.shared.certificates.folder(host).is_none()
-                };
+                let local =
+                    || is_loopback(&secure) && self.shared.certificates.folder(host).is_none();
                 self.is_insecure(host) || local()
             }
         };
@@ -250,7 +248,11 @@ impl Transport {
         let shared = Arc::clone(&self.shared);
         let choosing = tokio::task::spawn_blocking(move || {
             let both = [trusted.as_str(), own.as_str()];
-            let hosts = if trusted == own { &both[..1] } else { &both[..] };
+            let hosts = if trusted == own {
+                &both[..1]
+            } else {
+                &both[..]
+            };
             let certificates = if secure {
                 shared.certificates.choose(hosts, &own)?
             } else {
@@ -272,9 +274,9 @@ impl Transport {
             clients.insert(kind, client.clone());
             Ok(client)
         });
-        let chosen = choosing.await.unwrap_or_else(|error| {
-            Err(BuildError::Client(format!("almanac failed: {error}")))
-        });
+        let chosen = choosing
+            .await
+            .unwrap_or_else(|error| Err(BuildError::Client(format!("almanac failed: {error}"))));
         chosen.map_err(|error| match error {
             BuildError::File(source) => Error::File {
                 reference: reference.clone(),
@@ -329,7 +331,9 @@ impl Shared {
             // A machine without any trusted certificate can still speak
             // plain http, and https to whom its authorities vouch for.
             tracing::warn!(error = %causes(&error), "no system certificates are trusted");
-            builder().tls_certs_only(authorities.iter().cloned()).build()
+            builder()
+                .tls_certs_only(authorities.iter().cloned())
+                .build()
         });
         built.map_err(|error| BuildError::Client(causes(&error)))
     }

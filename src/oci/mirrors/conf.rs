@@ -189,11 +189,20 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_refused() {
         for (text, problem) in [
-            ("[[registry]]\nblocked = true", "neither prefix nor location"),
+            (
+                "[[registry]]\nblocked = true",
+                "neither prefix nor location",
+            ),
             ("[[registry]]\nprefix = \"a.example\"", "has no location"),
-            ("[[registry]]\nlocation = \"https://a.example\"", "without a scheme"),
+            (
+                "[[registry]]\nlocation = \"https://a.example\"",
+                "without a scheme",
+            ),
             ("[[registry]]\nlocation = 7", "line 2: "),
-            ("[[registry]]\nprefix = \"a.*.b\"\nlocation = \"c.d\"", "a.*.b"),
+            (
+                "[[registry]]\nprefix = \"a.*.b\"\nlocation = \"c.d\"",
+                "a.*.b",
+            ),
             (
                 "[[registry]]\nlocation = \"a.b\"\n[[registry]]\nlocation = \"a.b\"\nblocked = true",
                 "twice",

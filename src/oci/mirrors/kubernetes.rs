@@ -172,7 +172,10 @@ spec: {image: 'mirror.example:5000/catalogs/a:v1'}
                 let mirrors = rule.mirrors.iter();
                 let mirrors = mirrors.map(|m| format!("{} {:?}", m.location, m.pull));
                 let mirrors = mirrors.collect::<Vec<_>>().join(", ");
-                format!("{} {} {}: {mirrors}", rule.prefix, rule.location, rule.blocked)
+                format!(
+                    "{} {} {}: {mirrors}",
+                    rule.prefix, rule.location, rule.blocked
+                )
             })
             .collect();
         assert_eq!(
@@ -192,9 +195,21 @@ spec: {image: 'mirror.example:5000/catalogs/a:v1'}
     fn a_set_that_cannot_be_read_is_named() {
         let with = |find: &str, put: &str| parse(&SETS.replace(find, put)).unwrap_err();
         for (find, put, problem) in [
-            ("NeverContactSource", "Sometimes", "\"idms-operator-0\": unknown variant `Sometimes`"),
-            ("mirror.example:5000/older", "https://m.example", "\"icsp\": "),
-            ("source: quay.io/older", "sauce: x", "missing field `source`"),
+            (
+                "NeverContactSource",
+                "Sometimes",
+                "\"idms-operator-0\": unknown variant `Sometimes`",
+            ),
+            (
+                "mirror.example:5000/older",
+                "https://m.example",
+                "\"icsp\": ",
+            ),
+            (
+                "source: quay.io/older",
+                "sauce: x",
+                "missing field `source`",
+            ),
             ("config.openshift.io/v1", "example.com/v1", "apiVersion"),
         ] {
             let error = with(find, put);

@@ -126,12 +126,20 @@ impl Mirrors {
         for path in &files.kubernetes {
             mirrors.add(kubernetes_rules(path)?);
         }
-        if let Some(path) = files.kubernetes.last().or(files.named.last()).or(files.usual.last())
+        if let Some(path) = files
+            .kubernetes
+            .last()
+            .or(files.named.last())
+            .or(files.usual.last())
             && (mirrors.rules.len() > MAX_RULES
-                || mirrors.rules.iter().any(|rule| rule.mirrors.len() > MAX_MIRRORS))
+                || mirrors
+                    .rules
+                    .iter()
+                    .any(|rule| rule.mirrors.len() > MAX_MIRRORS))
         {
-            let problem =
-                format!("there are more than {MAX_RULES} prefixes, or {MAX_MIRRORS} mirrors of one");
+            let problem = format!(
+                "there are more than {MAX_RULES} prefixes, or {MAX_MIRRORS} mirrors of one"
+            );
             return Err(FileError::content(FileKind::Mirrors, path, problem));
         }
         Ok(mirrors)
@@ -139,10 +147,7 @@ impl Mirrors {
 
     /// The places to pull an image from, in the order in which they are to be
     /// asked: its mirrors, then its own.
-    pub(super) fn endpoints(
-        &self,
-        reference: &Reference,
-    ) -> Vec<Result<Endpoint, BadLocation>> {
+    pub(super) fn endpoints(&self, reference: &Reference) -> Vec<Result<Endpoint, BadLocation>> {
         let name = reference.to_string();
         let Some((rule, length)) = self.find(&name) else {
             return vec![Ok(Endpoint {
@@ -196,8 +201,7 @@ impl Mirrors {
     /// that is.
     fn find(&self, name: &str) -> Option<(&Rule, usize)> {
         let matching = self.rules.iter();
-        let matching =
-            matching.filter_map(|rule| Some((rule, matched(name, &rule.prefix)?)));
+        let matching = matching.filter_map(|rule| Some((rule, matched(name, &rule.prefix)?)));
         matching.max_by_key(|(rule, _)| rule.prefix.len())
     }
 
@@ -397,20 +401,35 @@ mod tests {
         );
         assert_eq!(
             asked(&mirrors, "quay.io/a/b:v1"),
-            ["m.example:5000/long/b:v1 insecure", "elsewhere.example/x/a/b:v1"]
+            [
+                "m.example:5000/long/b:v1 insecure",
+                "elsewhere.example/x/a/b:v1"
+            ]
         );
         assert_eq!(
             asked(&mirrors, "quay.io/a:v1"),
-            ["m.example:5000/long:v1 insecure", "elsewhere.example/x/a:v1"]
+            [
+                "m.example:5000/long:v1 insecure",
+                "elsewhere.example/x/a:v1"
+            ]
         );
-        assert_eq!(asked(&mirrors, "quay.io/ab:v1"), ["short.example/ab:v1", "quay.io/ab:v1"]);
-        assert_eq!(asked(&mirrors, "quay.io:443/a:v1")[0], "short.example:443/a:v1");
+        assert_eq!(
+            asked(&mirrors, "quay.io/ab:v1"),
+            ["short.example/ab:v1", "quay.io/ab:v1"]
+        );
+        assert_eq!(
+            asked(&mirrors, "quay.io:443/a:v1")[0],
+            "short.example:443/a:v1"
+        );
         assert_eq!(
             asked(&mirrors, "a.b.example.com/c/d:v1"),
             ["m.example/sub/c/d:v1", "a.b.example.com/c/d:v1"]
         );
         assert_eq!(asked(&mirrors, "example.com/c:v1"), ["example.com/c:v1"]);
-        assert_eq!(asked(&mirrors, "x.org/a.example.com:v1"), ["x.org/a.example.com:v1"]);
+        assert_eq!(
+            asked(&mirrors, "x.org/a.example.com:v1"),
+            ["x.org/a.example.com:v1"]
+        );
     }
 
     #[test]
@@ -490,7 +509,10 @@ mod tests {
         let rule = |prefix: &str, location: &str| {
             format!("[[registry]]\nprefix = {prefix:?}\nlocation = {location:?}\n")
         };
-        let main = put("main.conf", &(rule("a.b", "main.example") + &rule("c.d", "main.example")));
+        let main = put(
+            "main.conf",
+            &(rule("a.b", "main.example") + &rule("c.d", "main.example")),
+        );
         put("d/1.conf", &rule("a.b", "one.example"));
         put("d/2.conf", &rule("a.b", "two.example"));
         put("d/3.txt", &rule("a.b", "three.example"));
@@ -508,7 +530,10 @@ mod tests {
         };
         let read = Mirrors::read(&files).unwrap();
         assert_eq!(asked(&read, "a.b/x:v1"), ["two.example/x:v1"]);
-        assert_eq!(asked(&read, &by_digest("a.b/x")), ["set.example/x@D", "two.example/x@D"]);
+        assert_eq!(
+            asked(&read, &by_digest("a.b/x")),
+            ["set.example/x@D", "two.example/x@D"]
+        );
         assert_eq!(asked(&read, "c.d/x:v1"), ["main.example/x:v1"]);
 
         // What somebody named has to be there, and to be what it should be.

@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn objects_and_lists_of_texts_are_read() {
-        let text = "# Mirrors\na: yes\r\nb: [x, \"y\", 'null', ~]\nc:\n- d: 010\n---\n---\n{\"e\": {}}";
+        let text =
+            "# Mirrors\na: yes\r\nb: [x, \"y\", 'null', ~]\nc:\n- d: 010\n---\n---\n{\"e\": {}}";
         let expected = [
             json!({"a": "yes", "b": ["x", "y", "null", null], "c": [{"d": "010"}]}),
             json!({"e": {}}),

@@ -17,7 +17,7 @@ use super::{OnInvalid, Source, build, queries};
 use crate::digest::Digest;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
-use crate::oci::{Layout, Platform, Registries};
+use crate::oci::{Layout, Platform, Registries, Route};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{
     BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store,
@@ -108,7 +108,7 @@ pub async fn run_once(
     let pass = async {
         match &followed.source {
             Source::File(path) => folder_pass(workshop, followed, current, path, digest).await,
-            _ => image_pass(workshop, followed, current, digest).await,
+            _ => image_pass(workshop, followed, publisher, current, digest).await,
         }
     };
     let made = tokio::time::timeout(LONGEST, pass)
@@ -129,10 +129,11 @@ type Made = Option<(Revision, Vec<Problem>)>;
 async fn image_pass(
     workshop: &Workshop,
     followed: &Followed,
+    publisher: &Publisher,
     current: Option<Revision>,
     found: &mut Option<Digest>,
 ) -> Result<Made, PassError> {
-    let route;
+    let route: Route;
     let (origin, tag) = match &followed.source {
         Source::Layout { folder, tag } => {
             let layout = Layout::open(folder).map_err(PassError::at(Stage::Resolve))?;
@@ -147,6 +148,16 @@ async fn image_pass(
     };
     let digest = stage(Stage::Resolve, origin.resolve(tag)).await?;
     *found = Some(digest);
+    let served_by = || match &origin {
+        Origin::Registry(route) => route.served_by(),
+        Origin::Layout(_) => None,
+    };
+    let tell = |served_by: Option<String>| {
+        if served_by.is_some() {
+            publisher.update(|status| status.served_by = served_by);
+        }
+    };
+    tell(served_by());
     if current.is_some_and(|current| current.digest == digest) {
         return Ok(None);
     }
@@ -160,6 +171,16 @@ async fn image_pass(
         ),
     )
     .await?;
+    if let Some(served_by) = served_by() {
+        tracing::info!(
+            catalog = %followed.name,
+            source = %followed.source,
+            %digest,
+            served_by,
+            "pulled"
+        );
+        tell(Some(served_by));
+    }
     let folder = pulled
         .folder
         .ok_or(FilesError::NoLabel)

@@ -42,6 +42,8 @@ pub struct Settings {
     /// Docker), asked in this order. They are read when a registry asks for
     /// credentials; one that is missing then is an error.
     pub auth_files: Vec<PathBuf>,
+    /// Further such files, asked after those, which may be missing.
+    pub usual_auth_files: Vec<PathBuf>,
     /// PEM files of certificate authorities that are trusted besides the
     /// system's. They are read by [`Client::new`], and again when they change.
     pub ca_files: Vec<PathBuf>,
@@ -68,6 +70,7 @@ impl Default for Settings {
         Self {
             insecure: Vec::new(),
             auth_files: Vec::new(),
+            usual_auth_files: Vec::new(),
             ca_files: Vec::new(),
             certificate_folders: Vec::new(),
             mirrors: MirrorFiles::default(),
@@ -106,7 +109,10 @@ impl Client {
     /// A client with these settings. Fails when certificates cannot be read.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let transport = Transport::new(settings)?;
-        let files = AuthFiles::new(settings.auth_files.clone());
+        let files = AuthFiles::new(
+            settings.auth_files.clone(),
+            settings.usual_auth_files.clone(),
+        );
         Ok(Self {
             authorizer: Authorizer::new(transport.clone(), files),
             transport,

@@ -26,6 +26,7 @@ mod challenge;
 pub mod client;
 pub mod error;
 pub mod files;
+mod helper;
 pub mod image;
 pub mod layout;
 pub mod manifest;

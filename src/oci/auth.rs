@@ -5,7 +5,6 @@
 //! (`credHelpers`, `credsStore`), `helper` runs it.
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -176,7 +175,7 @@ impl AuthFiles {
         }
         for path in &self.usual {
             match read(path).await {
-                Err(AuthError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+                Err(AuthError::Read { .. }) if !path.is_file() => {}
                 document => documents.push((path, document?)),
             }
         }

@@ -37,6 +37,15 @@ pub enum FileError {
         /// Why not.
         source: io::Error,
     },
+    /// In a folder that may not be entered, so that nobody knows whether it is
+    /// there.
+    #[error("{kind} {} cannot be looked for: its folder is closed", path.display())]
+    Hidden {
+        /// What it is for.
+        kind: FileKind,
+        /// The file.
+        path: PathBuf,
+    },
     /// Larger than it may be.
     #[error("{kind} {} is larger than {limit} bytes", path.display())]
     TooLarge {
@@ -62,8 +71,10 @@ pub enum FileError {
 impl FileError {
     /// A short label for metrics, of a small fixed set.
     pub fn reason(&self) -> &'static str {
-        let (Self::Read { kind, .. } | Self::TooLarge { kind, .. } | Self::Content { kind, .. }) =
-            self;
+        let (Self::Read { kind, .. }
+        | Self::Hidden { kind, .. }
+        | Self::TooLarge { kind, .. }
+        | Self::Content { kind, .. }) = self;
         match kind {
             FileKind::Certificates => "certificates",
             FileKind::Mirrors => "mirrors",
@@ -97,6 +108,24 @@ impl fmt::Display for FileKind {
     }
 }
 
+/// The first of the files that is there. One of which nobody knows whether it
+/// is there is passed over, but for the last: that is the system's, and whoever
+/// has one counts on it.
+pub(super) fn first(
+    kind: FileKind,
+    paths: &[PathBuf],
+    limit: u64,
+) -> Result<Option<(&Path, Vec<u8>)>, FileError> {
+    for (index, path) in paths.iter().enumerate() {
+        match read(kind, path, limit) {
+            Err(error) if error.is_missing() => {}
+            Err(FileError::Hidden { .. }) if index + 1 < paths.len() => {}
+            bytes => return Ok(Some((path, bytes?))),
+        }
+    }
+    Ok(None)
+}
+
 /// A whole file of at most `limit` bytes. It blocks, so callers that must not
 /// are on a thread for that.
 pub(super) fn read(kind: FileKind, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
@@ -106,7 +135,7 @@ pub(super) fn read(kind: FileKind, path: &Path, limit: u64) -> Result<Vec<u8>, F
         source,
     };
     // Opening a pipe that nobody writes to would wait for ever.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
+    if !look(kind, path)?.is_file() {
         return Err(failed(io::Error::other("it is no file")));
     }
     let mut bytes = Vec::new();
@@ -137,6 +166,7 @@ pub(super) fn list(
         path: folder.to_owned(),
         source,
     };
+    look(kind, folder)?;
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -153,6 +183,14 @@ pub(super) fn list(
     }
     files.sort();
     Ok(files)
+}
+
+fn look(kind: FileKind, path: &Path) -> Result<fs::Metadata, FileError> {
+    let path = path.to_owned();
+    fs::metadata(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => FileError::Hidden { kind, path },
+        _ => FileError::Read { kind, path, source },
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! secret.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -134,11 +135,21 @@ async fn run(
         let shown = name.chars().take(MAX_NAME).collect();
         return Err(HelperError::Name(shown));
     }
+    let program = format!("docker-credential-{name}");
+    run_program(program.as_ref(), name, server, longest).await
+}
+
+async fn run_program(
+    program: &OsStr,
+    name: &str,
+    server: &str,
+    longest: Duration,
+) -> Result<Option<Credentials>, HelperError> {
     let failed = |source| HelperError::Run {
         name: name.to_owned(),
         source,
     };
-    let mut child = Command::new(format!("docker-credential-{name}"))
+    let mut child = Command::new(program)
         .arg("get")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -216,6 +227,63 @@ mod tests {
             let error = run(name, "quay.io", LONGEST).await.unwrap_err();
             assert!(matches!(error, HelperError::Name(_)), "{name}");
         }
+    }
+
+    /// What a helper that is this shell script answers.
+    async fn answer(script: &str) -> Result<Option<Credentials>, HelperError> {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("helper");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let limit = Duration::from_secs(2);
+        loop {
+            let answer = run_program(path.as_os_str(), "test", "quay.io", limit).await;
+            // Another test may have begun a program while this one was written.
+            match answer {
+                Err(HelperError::Run { source, .. })
+                    if source.kind() == io::ErrorKind::ExecutableFileBusy => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_helper_is_given_the_server_and_believed() {
+        let script = r#"[ "$1" = get ] && printf '{"ServerURL":"x","Username":"%s","Secret":"p"}' "$(cat)""#;
+        let credentials = answer(script).await.unwrap().unwrap();
+        let Credentials::Password { user, password } = credentials else {
+            panic!("a password was given");
+        };
+        assert_eq!((user.as_str(), password.expose()), ("quay.io", "p"));
+        let script = r#"echo '{"Username":"<token>","Secret":"refresh"}'"#;
+        let credentials = answer(script).await.unwrap().unwrap();
+        assert_eq!(
+            credentials,
+            Credentials::IdentityToken(Secret::from("refresh".to_owned()))
+        );
+        let script = "echo credentials not found in native keychain; exit 1";
+        assert_eq!(answer(script).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_helper_is_bounded_and_not_repeated() {
+        let failed = |error: HelperError| {
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains("hunter2"), "{text}");
+            error
+        };
+        let error = failed(answer("echo hunter2; exit 3").await.unwrap_err());
+        assert!(matches!(error, HelperError::Failed { .. }));
+        let error = failed(answer("echo hunter2").await.unwrap_err());
+        assert!(matches!(error, HelperError::Answer(_)));
+        let error = failed(answer("yes hunter2").await.unwrap_err());
+        assert!(matches!(error, HelperError::Answer(_)));
+        let started = Instant::now();
+        let error = failed(answer("sleep 60 & sleep 60").await.unwrap_err());
+        assert!(matches!(error, HelperError::Timeout(_)));
+        assert!(started.elapsed() < Duration::from_secs(30));
     }
 
     #[tokio::test]

@@ -101,18 +101,14 @@ impl Mirrors {
     /// Reads the files as they are now. It blocks.
     pub(super) fn read(files: &MirrorFiles) -> Result<Self, FileError> {
         let mut mirrors = Self::default();
-        for path in &files.usual {
-            match conf_file(path) {
-                Err(error) if error.is_missing() => {}
-                rules => {
-                    mirrors.replace(rules?);
-                    break;
-                }
-            }
+        if let Some((path, bytes)) = files::first(FileKind::Mirrors, &files.usual, MAX_FILE)? {
+            mirrors.replace(conf_rules(path, bytes)?);
         }
-        for folder in &files.usual_folders {
+        for (index, folder) in files.usual_folders.iter().enumerate() {
             match conf_folder(folder) {
-                Err(error) if error.is_missing() => {}
+                Err(error) if error.is_missing() && !folder.exists() => {}
+                // The first is the system's, and whoever has it counts on it.
+                Err(FileError::Hidden { .. }) if index > 0 => {}
                 rules => mirrors.replace(rules?),
             }
         }
@@ -259,7 +255,11 @@ pub(super) fn matched(name: &str, prefix: &str) -> Option<usize> {
 }
 
 fn conf_file(path: &Path) -> Result<Vec<Rule>, FileError> {
-    let text = read(path)?;
+    conf_rules(path, files::read(FileKind::Mirrors, path, MAX_FILE)?)
+}
+
+fn conf_rules(path: &Path, bytes: Vec<u8>) -> Result<Vec<Rule>, FileError> {
+    let text = text(path, bytes)?;
     conf::parse(&text).map_err(|problem| FileError::content(FileKind::Mirrors, path, problem))
 }
 
@@ -282,7 +282,8 @@ fn kubernetes_rules(path: &Path) -> Result<Vec<Rule>, FileError> {
     let mut all = Vec::new();
     for path in files {
         let refused = |problem: String| FileError::content(FileKind::Mirrors, &path, problem);
-        let (rules, found) = kubernetes::parse(&read(&path)?).map_err(refused)?;
+        let bytes = files::read(FileKind::Mirrors, &path, MAX_FILE)?;
+        let (rules, found) = kubernetes::parse(&text(&path, bytes)?).map_err(refused)?;
         if !found && !is_folder {
             return Err(refused(
                 "there is no ImageDigestMirrorSet, ImageTagMirrorSet or \
@@ -295,8 +296,7 @@ fn kubernetes_rules(path: &Path) -> Result<Vec<Rule>, FileError> {
     Ok(all)
 }
 
-fn read(path: &Path) -> Result<String, FileError> {
-    let bytes = files::read(FileKind::Mirrors, path, MAX_FILE)?;
+fn text(path: &Path, bytes: Vec<u8>) -> Result<String, FileError> {
     let problem = "it is not UTF-8";
     String::from_utf8(bytes).map_err(|_| FileError::content(FileKind::Mirrors, path, problem))
 }

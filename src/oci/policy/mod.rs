@@ -108,19 +108,20 @@ impl Admission {
         files: &PolicyFiles,
         reference: &Reference,
     ) -> Result<Result<Self, Refusal>, FileError> {
-        let candidates = files.named.as_slice().iter().chain(&files.usual);
-        for path in candidates {
-            let bytes = match files::read(FileKind::Policy, path, MAX_POLICY) {
-                Err(error) if files.named.is_none() && error.is_missing() => continue,
-                bytes => bytes?,
-            };
-            let refused =
-                |error: serde_json::Error| FileError::content(FileKind::Policy, path, error);
-            let policy: Policy = serde_json::from_slice(&bytes).map_err(refused)?;
-            let (scope, requirements) = policy.of(reference);
-            return admission(path, scope, requirements);
-        }
-        Ok(Ok(Self::default()))
+        let found = match &files.named {
+            Some(path) => Some((
+                path.as_path(),
+                files::read(FileKind::Policy, path, MAX_POLICY)?,
+            )),
+            None => files::first(FileKind::Policy, &files.usual, MAX_POLICY)?,
+        };
+        let Some((path, bytes)) = found else {
+            return Ok(Ok(Self::default()));
+        };
+        let policy: Policy = serde_json::from_slice(&bytes)
+            .map_err(|error| FileError::content(FileKind::Policy, path, error))?;
+        let (scope, requirements) = policy.of(reference);
+        admission(path, scope, requirements)
     }
 
     /// The signatures that are asked for; none when any image will do.
@@ -549,6 +550,16 @@ mod tests {
             usual: Vec::new(),
         };
         assert!(Admission::read(&named, &reference).is_err());
+        // Nor does a key that is missing make a policy that is.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.json");
+        let requirement = json!({"type": "sigstoreSigned", "keyPath": "/missing.pub"});
+        std::fs::write(&path, json!({"default": [requirement]}).to_string()).unwrap();
+        let usual = PolicyFiles {
+            named: None,
+            usual: vec![path],
+        };
+        assert!(Admission::read(&usual, &reference).is_err());
         // A folder in its place is there, and is no policy.
         let folder = tempfile::tempdir().unwrap();
         let odd = PolicyFiles {

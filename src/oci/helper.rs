@@ -251,7 +251,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_helper_is_given_the_server_and_believed() {
-        let script = r#"[ "$1" = get ] && printf '{"ServerURL":"x","Username":"%s","Secret":"p"}' "$(cat)""#;
+        let script =
+            r#"[ "$1" = get ] && printf '{"ServerURL":"x","Username":"%s","Secret":"p"}' "$(cat)""#;
         let credentials = answer(script).await.unwrap().unwrap();
         let Credentials::Password { user, password } = credentials else {
             panic!("a password was given");

@@ -478,7 +478,11 @@ fn files_are_looked_for_where_other_tools_keep_them() {
     assert_eq!(flagged.mirrors.kubernetes, paths(&["/sets"]));
     assert_eq!(flagged.policy.named, Some("/policy".into()));
     let docker = registries(&[("HOME", "/home/me"), ("DOCKER_CONFIG", "/docker")], &[]);
-    assert!(docker.usual_auth_files.contains(&"/docker/config.json".into()));
+    assert!(
+        docker
+            .usual_auth_files
+            .contains(&"/docker/config.json".into())
+    );
 }
 
 #[test]

@@ -161,8 +161,9 @@ pub struct RegistrySettings {
     #[arg(long, value_name = "PATH")]
     pub registries_conf: Option<Vec<PathBuf>>,
 
-    /// A file with an ImageDigestMirrorSet, ImageTagMirrorSet or
-    /// ImageContentSourcePolicy, or a folder of such files; may be given again
+    /// A file with an `ImageDigestMirrorSet`, `ImageTagMirrorSet` or
+    /// `ImageContentSourcePolicy`, or a folder of such files; may be given
+    /// again
     #[arg(long = "mirror-file", value_name = "PATH")]
     pub mirror_files: Option<Vec<PathBuf>>,
 

@@ -477,7 +477,7 @@ mod tests {
         assert!(error.to_string().contains("missing.json"), "{error}");
         for content in ["\"hunter2\"", "{\"auths\": \"hunter2\"}", "{hunter2", ""] {
             let file = file(content);
-            let files = AuthFiles::new(vec![file.path(, Vec::new()).to_owned()]);
+            let files = AuthFiles::new(vec![file.path().to_owned()], Vec::new());
             let error = files.find("quay.io", "a").await.unwrap_err();
             assert!(
                 !format!("{error} {error:?}").contains("hunter2"),
@@ -485,7 +485,7 @@ mod tests {
             );
         }
         let large = file(&" ".repeat(MAX_FILE as usize + 1));
-        let error = AuthFiles::new(vec![large.path(, Vec::new()).to_owned()])
+        let error = AuthFiles::new(vec![large.path().to_owned()], Vec::new())
             .find("quay.io", "a")
             .await;
         assert!(matches!(error, Err(AuthError::TooLarge { .. })));
@@ -507,7 +507,7 @@ mod tests {
     #[tokio::test]
     async fn a_changed_file_counts_at_once() {
         let file = file(r#"{"auths":{"quay.io":{"username":"old"}}}"#);
-        let files = AuthFiles::new(vec![file.path(, Vec::new()).to_owned()]);
+        let files = AuthFiles::new(vec![file.path().to_owned()], Vec::new());
         let old = files.find("quay.io", "a").await.unwrap();
         std::fs::write(file.path(), r#"{"auths":{"quay.io":{"username":"new"}}}"#).unwrap();
         assert_ne!(files.find("quay.io", "a").await.unwrap(), old);

@@ -231,7 +231,7 @@ mod tests {
 
     /// What a helper that is this shell script answers.
     async fn answer(script: &str) -> Result<Option<Credentials>, HelperError> {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::PermissionsExt;
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("helper");

@@ -115,21 +115,21 @@ impl<'a> Search<'a> {
     /// The manifests of signatures that refer to the image.
     async fn referrers(&self) -> Result<Vec<Digest>, Error> {
         let path = format!("referrers/{}", self.digest);
-        let index = match found(self.client.document(self.reference, &path, OCI_INDEX).await)? {
-            Some(index) => index,
+        let answer = self.client.document(self.reference, &path, OCI_INDEX).await;
+        let index = if let Some(index) = found(answer)? {
+            index
+        } else {
             // A registry without that API has them under a tag.
-            None => {
-                let tag = self
-                    .reference
-                    .with_tag(&format!("sha256-{}", self.digest.hex()));
-                let Some(tag) = tag else {
-                    return Ok(Vec::new());
-                };
-                let Some(resolved) = found(self.client.resolve(&tag).await)? else {
-                    return Ok(Vec::new());
-                };
-                self.client.manifest(&tag, &resolved.digest).await?
-            }
+            let tag = self
+                .reference
+                .with_tag(&format!("sha256-{}", self.digest.hex()));
+            let Some(tag) = tag else {
+                return Ok(Vec::new());
+            };
+            let Some(resolved) = found(self.client.resolve(&tag).await)? else {
+                return Ok(Vec::new());
+            };
+            self.client.manifest(&tag, &resolved.digest).await?
         };
         let Ok(index) = object::<Referrers>(&index) else {
             return Ok(Vec::new());

@@ -187,12 +187,14 @@ fn a_private_registry_is_pulled_from_with_what_the_cluster_has() {
     );
     fs::write(&conf, mirrored).unwrap();
 
+    let shown = [&auth, &certificates, &policy, &conf].map(|path| path.to_str().unwrap());
+    let [auth_text, certificates_text, policy_text, conf_text] = shown;
     let name = format!("{}/catalogs/a", site.host());
     let config = following(&format!("{name}:latest"))
         + "[[catalog]]\nname = \"mirrored\"\nsource = \"source.invalid/operators/a:latest\"\n"
         + &format!(
-            "[registries]\nauth_files = [{auth:?}]\ncerts_dirs = [{certificates:?}]\n\
-             policy_file = {policy:?}\nregistries_conf = [{conf:?}]\n"
+            "[registries]\nauth_files = [{auth_text:?}]\ncerts_dirs = [{certificates_text:?}]\n\
+             policy_file = {policy_text:?}\nregistries_conf = [{conf_text:?}]\n"
         );
     let mut almanac = Almanac::start(&config);
     let status = almanac.until_failed("a");

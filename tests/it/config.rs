@@ -574,6 +574,9 @@ fn the_sample_shows_the_defaults() {
         "#client_ca",
         "#client_certificates",
         "#min_version",
+        "#certs_dirs",
+        "#registries_conf",
+        "#policy_file",
     ];
     let shown: Vec<_> = text
         .lines()

@@ -106,16 +106,16 @@ fn a_signature_lets_an_image_in_wherever_cosign_puts_it() {
     let signer = Signer::new();
     let put: [fn(&Setup, &Signer); 3] = [
         |setup, signer| {
-            let signed = signer.sign(&setup.digest(), &setup.name());
-            signed.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+            let made = signer.sign(&setup.digest(), &setup.name());
+            made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
         },
         |setup, signer| {
-            let signed = signer.sign(&setup.digest(), &setup.name());
-            signed.put_referrer(&setup.upstream, REPOSITORY, &setup.digest());
+            let made = signer.sign(&setup.digest(), &setup.name());
+            made.put_referrer(&setup.upstream, REPOSITORY, &setup.digest());
         },
         |setup, signer| {
-            let signed = signer.sign(&setup.digest(), &setup.name());
-            signed.put_referrer_tag(&setup.upstream, REPOSITORY, &setup.digest());
+            let made = signer.sign(&setup.digest(), &setup.name());
+            made.put_referrer_tag(&setup.upstream, REPOSITORY, &setup.digest());
         },
     ];
     for put in put {
@@ -155,17 +155,17 @@ fn a_signature_that_does_not_fit_is_refused_with_the_reason() {
         ),
         (
             Box::new(|setup: &Setup| {
-                let mut signed = signer.sign(&setup.digest(), &setup.name());
-                signed.manifest["layers"][0]["annotations"] = json!({});
-                signed
+                let mut made = signer.sign(&setup.digest(), &setup.name());
+                made.manifest["layers"][0]["annotations"] = json!({});
+                made
             }),
             "is no signature",
         ),
         (
             Box::new(|setup: &Setup| {
-                let mut signed = signer.sign(&setup.digest(), &setup.name());
-                signed.manifest["layers"][0]["size"] = json!(1 << 30);
-                signed
+                let mut made = signer.sign(&setup.digest(), &setup.name());
+                made.manifest["layers"][0]["size"] = json!(1 << 30);
+                made
             }),
             "is no signature",
         ),
@@ -208,13 +208,13 @@ fn a_name_with_a_tag_is_asked_for_unless_told_otherwise() {
     let key = setup.folder.path().join("cosign.pub");
     fs::write(&key, signer.public_key()).unwrap();
     setup.requiring(&json!([{"type": "sigstoreSigned", "keyPath": key}]));
-    let signed = signer.sign(&setup.digest(), &setup.name());
-    signed.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+    let made = signer.sign(&setup.digest(), &setup.name());
+    made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
     let (_, text) = refused(setup.by_tag());
     assert!(text.contains("matchRepository takes that"), "{text}");
     setup.by_digest().unwrap();
-    let signed = signer.sign(&setup.digest(), &format!("{}:latest", setup.name()));
-    signed.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+    let made = signer.sign(&setup.digest(), &format!("{}:latest", setup.name()));
+    made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
     setup.by_tag().unwrap();
 }
 
@@ -229,8 +229,8 @@ fn a_list_of_images_may_be_signed_as_a_whole_or_in_its_parts() {
     let instance = setup.digest();
     assert!(setup.admitted(&list, Some(&instance)).is_err());
     for digest in [instance, index.digest()] {
-        let signed = signer.sign(&digest, &setup.name());
-        signed.put_tag(&setup.upstream, REPOSITORY, &digest);
+        let made = signer.sign(&digest, &setup.name());
+        made.put_tag(&setup.upstream, REPOSITORY, &digest);
         setup.admitted(&list, Some(&instance)).unwrap();
     }
 }
@@ -282,7 +282,11 @@ fn a_broken_policy_stops_pulls_and_nothing_that_is_served() {
     let setup = Setup::new();
     setup.requiring(&json!([{"type": "insecureAcceptAnything"}]));
     let source = setup.upstream.reference(REPOSITORY, "latest");
-    let config = following(&source) + &format!("[registries]\npolicy_file = {:?}\n", setup.path());
+    let config = following(&source)
+        + &format!(
+            "[registries]\npolicy_file = {:?}\n",
+            setup.path().to_str().unwrap()
+        );
     let mut almanac = Almanac::start(&config);
     almanac.until_at("a", &setup.digest());
     let second = Image::of_catalog(&Catalog::one("second")).build();
@@ -322,8 +326,8 @@ fn a_broken_policy_stops_pulls_and_nothing_that_is_served() {
     });
     // Once it asks for a signature that is there, the pass goes on by itself.
     let signer = Signer::new();
-    let signed = signer.sign(&second.digest(), &setup.name());
-    signed.put_tag(&setup.upstream, REPOSITORY, &second.digest());
+    let made = signer.sign(&second.digest(), &setup.name());
+    made.put_tag(&setup.upstream, REPOSITORY, &second.digest());
     setup.requiring(&json!([signed_by(&signer)]));
     almanac.until_at("a", &second.digest());
 }
@@ -342,7 +346,7 @@ fn commands_hold_to_the_policy_as_well() {
     let finished = check();
     assert_eq!(finished.status.code(), Some(3), "{finished:?}");
     assert!(finished.stderr.contains("is not let in"), "{finished:?}");
-    let signed = signer.sign(&setup.digest(), &setup.name());
-    signed.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+    let made = signer.sign(&setup.digest(), &setup.name());
+    made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
     assert_ne!(check().status.code(), Some(3));
 }

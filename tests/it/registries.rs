@@ -20,7 +20,7 @@ use crate::support::http;
 use crate::support::image::{Built, Image};
 use crate::support::program::Start;
 use crate::support::proxy::Proxy;
-use crate::support::registry::Access;
+use crate::support::registry::{Access, DigestHeader};
 use crate::support::tls::{Authority, Pair};
 use crate::support::upstream::Upstream;
 
@@ -73,6 +73,7 @@ impl Conf {
 
     fn key(&self) -> String {
         let path = self.folder.path().join("registries.conf");
+        let path = path.to_str().unwrap();
         format!("[registries]\nregistries_conf = [{path:?}]\n")
     }
 
@@ -151,8 +152,7 @@ fn a_mirror_that_fails_is_followed_by_the_next() {
     let conf = Conf::new(&registry(
         &(mirror(&bad.host(), "") + &mirror(&good.host(), "")),
     ));
-    type Fault = fn(&Upstream);
-    let faults: [Fault; 5] = [
+    let faults: [fn(&Upstream); 5] = [
         |_| {},
         |bad| bad.misbehave(|behaviour| behaviour.status = Some(500)),
         |bad| bad.misbehave(|behaviour| behaviour.access = Access::Basic("me", "secret")),
@@ -160,7 +160,12 @@ fn a_mirror_that_fails_is_followed_by_the_next() {
             bad.push(REPOSITORY, "latest", &image_of("first"));
             bad.misbehave(|behaviour| behaviour.altered = true);
         },
-        |bad| bad.misbehave(|behaviour| behaviour.not_a_manifest = true),
+        |bad| {
+            bad.misbehave(|behaviour| {
+                behaviour.not_a_manifest = true;
+                behaviour.digest_header = DigestHeader::Absent;
+            });
+        },
     ];
     for fault in faults {
         bad.behave();
@@ -633,8 +638,9 @@ fn no_secret_is_ever_shown() {
     ] {
         text += &catalog(name, &source);
     }
-    text += &format!(
-        "[registries]\nauth_files = [{auth:?}]\npolicy_file = {policy:?}\n\
+    let (auth_text, policy_text) = (auth.to_str().unwrap(), policy.to_str().unwrap());
+    text = format!(
+        "{text}[registries]\nauth_files = [{auth_text:?}]\npolicy_file = {policy_text:?}\n\
          [log]\nfilter = \"trace\"\nformat = \"json\"\n"
     );
     let mut almanac = Almanac::start_with(

@@ -24,19 +24,18 @@ pub(super) fn parse(text: &str) -> Result<(Vec<Rule>, bool), String> {
 
 /// A set of mirrors, whichever of the three it is.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Spec {
-    #[serde(default)]
-    image_digest_mirrors: Option<Vec<Source>>,
-    #[serde(default)]
-    image_tag_mirrors: Option<Vec<Source>>,
-    #[serde(default)]
-    repository_digest_mirrors: Option<Vec<Source>>,
+    #[serde(default, rename = "imageDigestMirrors")]
+    by_digest: Option<Vec<Entry>>,
+    #[serde(default, rename = "imageTagMirrors")]
+    by_tag: Option<Vec<Entry>>,
+    #[serde(default, rename = "repositoryDigestMirrors")]
+    of_repositories: Option<Vec<Entry>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Source {
+struct Entry {
     source: String,
     #[serde(default)]
     mirrors: Option<Vec<String>>,
@@ -88,20 +87,20 @@ fn object(
         return Ok(());
     }
     let spec = Spec::deserialize(spec).map_err(|error| named(error.to_string()))?;
-    let sources = match kind.as_str() {
-        "ImageDigestMirrorSet" => spec.image_digest_mirrors,
-        "ImageTagMirrorSet" => spec.image_tag_mirrors,
-        _ => spec.repository_digest_mirrors,
+    let entries = match kind.as_str() {
+        "ImageDigestMirrorSet" => spec.by_digest,
+        "ImageTagMirrorSet" => spec.by_tag,
+        _ => spec.of_repositories,
     };
-    for source in sources.unwrap_or_default() {
-        rules.push(rule(source, pull).map_err(named)?);
+    for entry in entries.unwrap_or_default() {
+        rules.push(rule(entry, pull).map_err(named)?);
     }
     Ok(())
 }
 
-fn rule(source: Source, pull: PullFrom) -> Result<Rule, String> {
-    let prefix = checked_prefix(&source.source)?;
-    let mirrors = source.mirrors.unwrap_or_default();
+fn rule(entry: Entry, pull: PullFrom) -> Result<Rule, String> {
+    let prefix = checked_prefix(&entry.source)?;
+    let mirrors = entry.mirrors.unwrap_or_default();
     let mirrors = mirrors.iter().map(|location| {
         Ok(Mirror {
             location: checked_location(location)?,
@@ -117,7 +116,7 @@ fn rule(source: Source, pull: PullFrom) -> Result<Rule, String> {
         },
         prefix,
         insecure: false,
-        blocked: source.mirror_source_policy == Some(SourcePolicy::NeverContactSource),
+        blocked: entry.mirror_source_policy == Some(SourcePolicy::NeverContactSource),
         mirrors: mirrors.collect::<Result<_, String>>()?,
     })
 }

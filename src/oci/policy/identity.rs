@@ -83,9 +83,8 @@ impl SignedIdentity {
             Err(format!("it is one of {claimed}, not of {name}{note}"))
         };
         match self {
-            Self::MatchExact {} => same(&asked),
             Self::MatchRepoDigestOrExact {} if image.tag().is_none() => same_repository(&asked),
-            Self::MatchRepoDigestOrExact {} => same(&asked),
+            Self::MatchExact {} | Self::MatchRepoDigestOrExact {} => same(&asked),
             Self::MatchRepository {} => same_repository(&asked),
             Self::ExactReference { docker_reference } => same(&Name::parse(docker_reference)?),
             Self::ExactRepository { docker_repository } => {

@@ -462,10 +462,8 @@ fn refuse_stranger(
         .get("host")
         .and_then(|host| host.to_str().ok())
         .unwrap_or_default();
-    let scheme = match state.lock().unwrap().has_tls {
-        true => "https",
-        false => "http",
-    };
+    let secure = state.lock().unwrap().has_tls;
+    let scheme = if secure { "https" } else { "http" };
     let own_realm = format!("{scheme}://{host}/token");
     let challenge = match &behaviour.access {
         Access::Open => return None,

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, Followed, Workshop};
 use crate::name::CatalogName;
-use crate::oci::{self, Client};
+use crate::oci::{self, Registries};
 use crate::serve::catalogd::{Access, Rule, Tokens};
 use crate::serve::tls::Tls;
 use crate::serve::{self, Listener, credential, registry};
@@ -155,14 +155,14 @@ impl Fleet {
     /// When something that it needs cannot be had. Then nothing has changed.
     pub(super) async fn take(&mut self, config: &Config) -> anyhow::Result<()> {
         let prepared = Prepared::new(config, &self.members).await?;
-        let client = if config.registries == self.registries {
+        let registries = if config.registries == self.registries {
             None
         } else {
-            let client = Client::new(&config.registries);
-            Some(client.context("cannot set up the registry client")?)
+            let registries = Registries::new(&config.registries);
+            Some(registries.context("cannot set up the registry client")?)
         };
         let limits = &config.unpack;
-        self.apply(config, prepared, client, limits).await;
+        self.apply(config, prepared, registries, limits).await;
         Ok(())
     }
 
@@ -175,12 +175,12 @@ impl Fleet {
         &mut self,
         config: &Config,
         mut prepared: Prepared,
-        client: Option<Client>,
+        registries: Option<Registries>,
         limits: &unpack::Limits,
     ) {
-        let other_workshop = client.is_some() || self.workshop.limits != *limits;
-        if let Some(client) = client {
-            self.workshop.client = client;
+        let other_workshop = registries.is_some() || self.workshop.limits != *limits;
+        if let Some(registries) = registries {
+            self.workshop.registries = registries;
             self.registries = config.registries.clone();
         }
         self.workshop.limits = limits.clone();

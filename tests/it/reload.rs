@@ -73,7 +73,8 @@ async fn catalogs_come_and_go_and_the_others_are_not_disturbed() {
     almanac.reconfigure(&config(&root, &[("one", "one"), ("three", "three")]));
     almanac.until_names(&["one", "three"]);
     serving(&mut almanac, "three");
-    assert_eq!(almanac.packages("three").unwrap(), ["three"]);
+    let three = Client::called(grpc, "three");
+    assert_eq!(packages(&three).await.unwrap(), ["three"]);
     assert_eq!(almanac.all("two").status, 404);
     let gone = packages(&two).await.unwrap_err();
     assert_eq!(gone.code(), tonic::Code::NotFound, "{gone}");
@@ -125,12 +126,13 @@ fn a_file_that_cannot_be_used_changes_nothing() {
     serving(&mut almanac, "a");
     let taken_port = TcpListener::bind("127.0.0.1:0").unwrap();
     let own_port = format!("{good}grpc = \"{}\"\n", taken_port.local_addr().unwrap());
+    let no_tokens = format!("{good}token_files = [\"/missing\"]\n");
     for (bad, said) in [
         ("no = TOML =", "almanac.toml"),
         ("pol = \"1s\"\n", "unknown key"),
         ("", "no catalog"),
         (own_port.as_str(), "port of the catalog a"),
-        (&format!("{good}token_files = [\"/missing\"]\n"), "/missing"),
+        (no_tokens.as_str(), "/missing"),
     ] {
         almanac.reconfigure(bad);
         let status = almanac.until_configuration("a refusal", |status| {

@@ -326,7 +326,7 @@ mod legacy {
         INSERT INTO operatorbundle VALUES ('etcd.v1.0.0', NULL, NULL, 'quay.io/a/etcd:1.0.0', '',
             '1.0.0', '', '', NULL);
         INSERT INTO operatorbundle VALUES ('etcd.v1.1.0', '{}',
-            '{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"etcd.v1.1.0"},"spec":{"icon":[{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}],"relatedImages":[{"name":"db","image":"quay.io/a/db:1"}]}}',
+            '{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"etcd.v1.1.0"},"spec":{"icon":[{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}],"install":{"strategy":"deployment"},"relatedImages":[{"name":"db","image":"quay.io/a/db:1"}]}}',
             'quay.io/a/etcd:1.1.0', '>=1.0.0 <1.1.0', '1.1.0', 'etcd.v1.0.0', 'etcd.v1.0.1,etcd.v1.0.2',
             NULL);
         INSERT INTO operatorbundle (name) VALUES ('etcd.v0.9.0');
@@ -376,7 +376,7 @@ mod legacy {
         let csv = "{\"apiVersion\":\"operators.coreos.com/v1alpha1\",\
             \"kind\":\"ClusterServiceVersion\",\"metadata\":{\"name\":\"etcd.v1.1.0\"},\"spec\":\
             {\"icon\":[{\"base64data\":\"PHN2Zy8+\",\"mediatype\":\"image/svg+xml\"}],\
-            \"relatedImages\":[{\"image\":\"quay.io/a/db:1\",\"name\":\"db\"}]}}\n";
+            \"install\":{\"strategy\":\"deployment\"},\"relatedImages\":[{\"image\":\"quay.io/a/db:1\",\"name\":\"db\"}]}}\n";
         let csv = base64::engine::general_purpose::STANDARD.encode(csv);
         vec![
             json!({"schema": "olm.package", "name": "etcd", "defaultChannel": "stable",

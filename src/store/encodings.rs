@@ -170,7 +170,9 @@ fn write(
             encoder.finish()?
         }
     };
-    let file = written.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let file = written
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)?;
     file.sync_data()?;
     Ok(true)
 }
@@ -217,7 +219,9 @@ mod tests {
                 crc: crc32fast::hash(&lines),
             };
             for encoding in Encoding::ALL {
-                let path = folder.path().join(format!("{}{}", encoding.file(), lines.len()));
+                let path = folder
+                    .path()
+                    .join(format!("{}{}", encoding.file(), lines.len()));
                 assert!(write(encoding, &lines, &path, || true).unwrap());
                 let file = fs::read(&path).unwrap();
                 assert!(decode(encoding, &file) == lines);

@@ -2,9 +2,7 @@
 
 use std::time::SystemTime;
 
-use http::header::{
-    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-};
+use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::digest::Digest;
@@ -66,7 +64,9 @@ impl Validators {
             return Precondition::Failed;
         }
         if headers.contains_key(IF_NONE_MATCH) {
-            if any(headers, &IF_NONE_MATCH, |tag| tag == "*" || strong(tag) == self.etag) {
+            if any(headers, &IF_NONE_MATCH, |tag| {
+                tag == "*" || strong(tag) == self.etag
+            }) {
                 return Precondition::NotModified;
             }
         } else if let Some(date) = date(headers, IF_MODIFIED_SINCE)

@@ -59,8 +59,11 @@ pub(super) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
     let Some(weight) = weight else {
         return 1000;
     };
-    match weight.parse::<f32>() {
-        Ok(weight) if (0.0..=1.0).contains(&weight) => (weight * 1000.0).round() as u16,
+    let (whole, fraction) = weight.split_once('.').unwrap_or((weight, ""));
+    let digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    match whole {
+        "1" if fraction.bytes().all(|byte| byte == b'0') => 1000,
+        "0" | "" if digits => format!("{fraction:0<3.3}").parse().unwrap_or(0),
         _ => 0,
     }
 }
@@ -89,6 +92,10 @@ mod tests {
             ("gzip;q=what", false),
             ("gzip;q=-1", false),
             ("gzip;q=7", false),
+            ("gzip;q=1.000", true),
+            ("gzip;q=1.1", false),
+            ("gzip;q=.5", true),
+            ("gzip;q=", false),
             ("gzip; Q=0.5", true),
         ] {
             let value = HeaderValue::from_static(header);

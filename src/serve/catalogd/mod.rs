@@ -6,7 +6,8 @@
 //! `form` chooses between them, `conditional` and `range` decide what of it a
 //! client needs. `queries` has the routes
 //! that the peer does not have. Around all routes stand `access` (who may read
-//! a catalog), `refusal` (what is said instead of an answer), `cors` (pages of
+//! a catalog), `path` (paths that
+//! could be shorter), `refusal` (what is said instead of an answer), `cors` (pages of
 //! other origins) and `observe` (metrics and log).
 
 mod access;
@@ -16,6 +17,7 @@ mod encoding;
 mod form;
 mod graphql;
 mod observe;
+mod path;
 mod queries;
 mod range;
 mod refusal;
@@ -62,6 +64,7 @@ pub fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
         .route("/catalogs/{name}/api/v1/graphql", graphql::route())
         .fallback(async || Refusal::UnknownPath)
         .layer(middleware::from_fn_with_state(access, access::guard))
+        .layer(middleware::from_fn(path::clean))
         .layer(middleware::from_fn(refusal::describe));
     let routes = match cors::layer(origins) {
         Some(layer) => routes.layer(layer),

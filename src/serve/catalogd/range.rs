@@ -130,7 +130,10 @@ mod tests {
             ("bytes=-0", Asked::Nothing),
             ("bytes=1000-,2000-3000,-0", Asked::Nothing),
             ("bytes=0-1, 5-6,,", Asked::Several(vec![0..2, 5..7])),
-            ("bytes=5-6,0-1,-1", Asked::Several(vec![5..7, 0..2, 999..1000])),
+            (
+                "bytes=5-6,0-1,-1",
+                Asked::Several(vec![5..7, 0..2, 999..1000]),
+            ),
             ("bytes=0-1,5000-", one(0..2)),
             ("bytes=0-600,300-999", Asked::Whole),
             ("bytes=5-2", Asked::Whole),

@@ -111,7 +111,7 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
         let refusal = response.extensions_mut().remove::<Refusal>();
         let problem = match refusal {
             Some(refusal) => refusal.problem(),
-            None => Problem::plain(status, String::new()),
+            None => Problem::plain(status, detail(status).into()),
         };
         let (mut parts, _) = response.into_parts();
         let problem = problem.into_response();
@@ -124,6 +124,15 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
         .headers_mut()
         .append(VARY, HeaderValue::from_static("Accept"));
     response
+}
+
+/// What is said of an answer without a text.
+fn detail(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::PRECONDITION_FAILED => "the answer is not the one that the request asks for",
+        StatusCode::RANGE_NOT_SATISFIABLE => "there is nothing in the range that is asked for",
+        _ => "the request cannot be answered",
+    }
 }
 
 /// Whether `Accept` names problems. A client that takes anything gets the

@@ -27,7 +27,6 @@ pub(in super::super) struct Problem {
     title: &'static str,
     status: u16,
     /// What is wrong and what to do.
-    #[serde(skip_serializing_if = "String::is_empty")]
     detail: String,
     /// The parameter that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -247,6 +247,12 @@ fn no_catalog(registry: &Registry, request: &Request) -> Status {
 }
 
 fn pinned(pins: &Pins, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
+    if catalog.routing.withheld {
+        let name = &catalog.name;
+        return Err(Status::not_found(format!(
+            "catalog {name:?} is set unavailable"
+        )));
+    }
     pins.snapshot(catalog)
         .ok_or_else(|| Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name)))
 }

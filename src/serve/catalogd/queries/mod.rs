@@ -10,7 +10,7 @@ mod answer;
 mod bundles;
 mod packages;
 mod parameters;
-mod problem;
+pub(super) mod problem;
 mod providers;
 mod search;
 mod updates;
@@ -125,6 +125,9 @@ impl Question {
             .catalogs
             .get(name.as_str())
             .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs))?;
+        if catalog.routing.withheld {
+            return Err(Problem::withheld(&name));
+        }
         let snapshot = catalog
             .snapshot()
             .ok_or_else(|| Problem::not_loaded(&name))?;

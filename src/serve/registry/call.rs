@@ -21,6 +21,21 @@ use crate::snapshot::{Catalog, ChannelEntry, Message, NotFound, Snapshot};
 const REGISTRY: &str = "api.Registry";
 const EXPERIMENTAL: &str = "api.ExperimentalRegistry";
 
+/// What they can be asked.
+pub(super) const METHODS: [&str; 11] = [
+    "ListPackages",
+    "ListBundles",
+    "GetPackage",
+    "GetBundle",
+    "GetBundleForChannel",
+    "GetBundleThatReplaces",
+    "GetChannelEntriesThatReplace",
+    "GetChannelEntriesThatProvide",
+    "GetLatestChannelEntriesThatProvide",
+    "GetDefaultBundleThatProvides",
+    "ExperimentalListPackageCustomSchemas",
+];
+
 /// A call of `api.Registry` or `api.ExperimentalRegistry`.
 pub(super) async fn call(
     State(registry): State<Registry>,

@@ -39,13 +39,14 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     let store = Store::open(&config.data_dir)
         .await
         .with_context(|| format!("data folder {}", config.data_dir.display()))?;
+    let (catalogs, followed) = catalogs(&config);
     let workshop = Workshop {
         store: store.clone(),
         client: Client::new(&config.registries).context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
+        catalogs: catalogs.clone(),
     };
-    let (catalogs, followed) = catalogs(&config);
     for (followed, publisher) in &followed {
         ingest::restore(&workshop, followed, publisher).await;
     }

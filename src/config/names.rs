@@ -19,6 +19,7 @@ pub(super) fn suggest(source: &Source) -> Option<CatalogName> {
             let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
             valid(stem.unwrap_or(name))
         }
+        Source::Curated(_) => None,
     }
 }
 

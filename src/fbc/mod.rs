@@ -25,6 +25,7 @@ pub mod problem;
 pub mod pullspec;
 pub mod read;
 pub mod records;
+pub mod select;
 pub mod semver;
 mod shape;
 mod text;

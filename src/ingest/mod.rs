@@ -1,10 +1,12 @@
 //! Following sources: what makes revisions of catalogs and publishes them.
 //!
-//! `pass` is one pass, `follow` the loop around it, `folder` a revision of a
-//! folder that is not followed, `load` a reading without a revision. Answering clients is left to `serve`; the two meet in
-//! `snapshot`.
+//! `pass` is one pass, `follow` the loop around it, `curate` what a pass over a
+//! selection of other catalogs is, `folder` a revision of a folder that is not
+//! followed, `load` a reading without a revision. Answering clients is left to
+//! `serve`; the two meet in `snapshot`.
 
 mod build;
+mod curate;
 mod error;
 mod files;
 mod folder;
@@ -18,6 +20,7 @@ mod read;
 mod size;
 mod source;
 
+pub use curate::{CurateError, Curation, select_from};
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
 pub use folder::{digest_of_folder, store_folder};

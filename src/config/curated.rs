@@ -191,6 +191,7 @@ fn curation(
     let request = Request {
         selections,
         dependencies: written.dependencies,
+        any_default: false,
     };
     request.check()?;
     Ok(Curation { from, request })

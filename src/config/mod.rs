@@ -26,6 +26,7 @@ pub use curated::{
 };
 pub use environment::Environment;
 pub use error::{ConfigError, Place};
+pub use names::suggest as suggest_name;
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use settings::{CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings};
 pub use value::{

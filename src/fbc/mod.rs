@@ -15,6 +15,7 @@ pub mod drawing;
 pub mod fields;
 pub mod graph;
 pub mod graphql;
+pub mod images;
 pub mod indexignore;
 pub mod json;
 pub mod members;

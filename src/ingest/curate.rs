@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::OnInvalid;
 use super::error::{PassError, Stage};
 use super::files::{self, CatalogFiles};
-use super::load::Loaded;
 use super::pass::{Followed, Made, Workshop, blocking, make, stage};
 use crate::digest::{Digest, Hasher};
 use crate::fbc::select::{self, Catalog, Request, SelectError, Selected};
@@ -124,20 +123,6 @@ pub(super) async fn pass(
     make(&workshop.store, &making, digest, files, &[])
         .await
         .map(Some)
-}
-
-/// Selects from catalogs whose files are there, each with the name that
-/// messages have for it.
-pub fn select_from(
-    catalogs: &[(String, Loaded)],
-    request: &Request,
-) -> Result<Selected, PassError> {
-    let materials: Vec<Catalog> = (catalogs.iter())
-        .map(|(name, loaded)| loaded.material(name))
-        .collect::<Result<_, _>>()?;
-    select::select(&materials, request)
-        .map_err(CurateError::Select)
-        .map_err(PassError::at(Stage::Unpack))
 }
 
 /// A file for each package, and one for what is about none.

@@ -20,7 +20,7 @@ mod read;
 mod size;
 mod source;
 
-pub use curate::{CurateError, Curation, select_from};
+pub use curate::{CurateError, Curation};
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
 pub use folder::{digest_of_folder, store_folder};

@@ -22,6 +22,7 @@ impl<'a> Choice<'a> {
         package: Rc<Package<'a>>,
         wanted: &PackageSelection,
         full: bool,
+        any_default: bool,
         notes: &mut Vec<String>,
     ) -> Result<Self, SelectError> {
         let mut choice = Self::empty(package);
@@ -34,7 +35,7 @@ impl<'a> Choice<'a> {
                 choice.channels.insert(number, kept);
             }
         }
-        choice.set_default(&wanted.default_channel, &emptied)?;
+        choice.set_default(&wanted.default_channel, any_default, &emptied)?;
         for (number, range) in emptied {
             notes.push(format!(
                 "the channel {:?} of the package {:?} has no version in the range {range} and is \
@@ -129,6 +130,7 @@ impl<'a> Choice<'a> {
     fn set_default(
         &mut self,
         wanted: &str,
+        any: bool,
         emptied: &BTreeMap<usize, &VersionRange>,
     ) -> Result<(), SelectError> {
         let package = self.package.name.to_owned();
@@ -160,6 +162,12 @@ impl<'a> Choice<'a> {
                 });
             }
             wanted.clone_into(&mut self.default_channel);
+        } else if let (true, false, Some(last)) = (
+            any,
+            self.keeps(&self.default_channel),
+            self.channels.keys().last(),
+        ) {
+            self.default_channel = self.package.channels[*last].name.to_owned();
         } else if !self.keeps(&self.default_channel) {
             let channel = self.default_channel.clone();
             return Err(match emptied_by_name(&channel) {

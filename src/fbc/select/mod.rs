@@ -105,12 +105,19 @@ pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, Selec
             .filter(|number| *number < shelves.len())
             .collect();
         if selection.packages.is_empty() {
-            choose_all(&shelves, &from, selection.full, &mut chosen)?;
+            choose_all(
+                &shelves,
+                &from,
+                selection.full,
+                request.any_default,
+                &mut chosen,
+            )?;
         } else {
             for wanted in &selection.packages {
                 let package = find(&shelves, &from, &wanted.name)?;
                 let name = package.name;
-                let choice = Choice::of(package, wanted, selection.full, &mut notes)?;
+                let any_default = request.any_default;
+                let choice = Choice::of(package, wanted, selection.full, any_default, &mut notes)?;
                 if chosen.insert(name, choice).is_some() {
                     return Err(RequestError::PackageTwice(name.to_owned()).into());
                 }
@@ -135,6 +142,7 @@ fn choose_all<'a>(
     shelves: &[Shelf<'a>],
     from: &[usize],
     full: bool,
+    any_default: bool,
     chosen: &mut BTreeMap<&'a str, Choice<'a>>,
 ) -> Result<(), SelectError> {
     for shelf in from.iter().map(|number| &shelves[*number]) {
@@ -144,7 +152,7 @@ fn choose_all<'a>(
             }
             if let Some(package) = shelf.package(name) {
                 let wanted = PackageSelection::named(name);
-                let choice = Choice::of(package, &wanted, full, &mut Vec::new())?;
+                let choice = Choice::of(package, &wanted, full, any_default, &mut Vec::new())?;
                 chosen.insert(name, choice);
             }
         }

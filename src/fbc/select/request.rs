@@ -12,6 +12,9 @@ pub struct Request {
     pub selections: Vec<Selection>,
     /// Whether what the selected bundles need is added.
     pub dependencies: bool,
+    /// Whether a package may lose its default channel, and then gets the last
+    /// of its others: for lists, which nobody installs from.
+    pub any_default: bool,
 }
 
 /// A selection from one or more catalogs.
@@ -112,6 +115,18 @@ pub enum RequestError {
 }
 
 impl Request {
+    /// All of one catalog.
+    pub fn whole() -> Self {
+        Self {
+            selections: vec![Selection {
+                from: vec![0],
+                full: true,
+                packages: Vec::new(),
+            }],
+            ..Self::default()
+        }
+    }
+
     /// Whether it contradicts itself, whatever the catalogs have.
     pub fn check(&self) -> Result<(), RequestError> {
         let mut packages = BTreeSet::new();
@@ -283,7 +298,7 @@ mod tests {
             };
             let request = Request {
                 selections: vec![selection],
-                dependencies: false,
+                ..Request::default()
             };
             request.check().map_err(|error| error.to_string())
         };

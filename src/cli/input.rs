@@ -150,8 +150,7 @@ impl Input {
         let catalog = loaded.material(&self.to_string());
         let catalog = catalog.map_err(|error| unreadable(error.into()))?;
         let whole = Request::whole();
-        select::select(&[catalog], request.unwrap_or(&whole))
-            .map_err(Failure::run)
+        select::select(&[catalog], request.unwrap_or(&whole)).map_err(Failure::run)
     }
 
     async fn load(&self, options: &LoadOptions) -> anyhow::Result<Loaded> {

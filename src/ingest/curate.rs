@@ -108,7 +108,7 @@ pub(super) async fn pass(
         }
         let selected = select::select(&catalogs, &curation.request)
             .map_err(CurateError::Select)
-            .map_err(PassError::at(Stage::Unpack))?;
+            .map_err(PassError::at(Stage::Build))?;
         for note in &selected.notes {
             tracing::warn!("{note}");
         }

@@ -36,7 +36,10 @@ impl<'a> Choice<'a> {
             }
         }
         choice.set_default(&wanted.default_channel, any_default, &emptied)?;
-        for (number, range) in emptied {
+        // A range of the package is meant to leave channels out; one of a
+        // channel is not.
+        let named = !wanted.channels.is_empty();
+        for (number, range) in emptied.into_iter().filter(|_| named) {
             notes.push(format!(
                 "the channel {:?} of the package {:?} has no version in the range {range} and is \
                  left out",

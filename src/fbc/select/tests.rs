@@ -167,16 +167,28 @@ fn a_range_makes_a_new_head_and_a_new_tail() {
         shown(&channels(&selected)),
         "stable: etcd.v1.0.0 etcd.v1.1.0"
     );
+    assert!(selected.notes.is_empty(), "{:?}", selected.notes);
+    // The deprecation of the channel went with it.
+    let deprecations = &blobs(&selected, "olm.deprecations")[0]["entries"];
+    assert_eq!(deprecations[0]["message"], "old");
+}
+
+#[test]
+fn a_channel_that_was_named_and_is_empty_is_told() {
+    let mut wanted = in_channels("etcd", &["stable", "edge"], "");
+    wanted.range = VersionRange::new("1.0.0", "1.9.0").unwrap();
+    let selected = take(&[etcd()], vec![wanted]).unwrap();
+    assert_eq!(
+        shown(&channels(&selected)),
+        "stable: etcd.v1.0.0 etcd.v1.1.0"
+    );
     let [note] = &selected.notes[..] else {
-        panic!()
+        panic!("{:?}", selected.notes)
     };
     assert!(
         note.contains("\"edge\"") && note.contains("left out"),
         "{note}"
     );
-    // The deprecation of the channel went with it.
-    let deprecations = &blobs(&selected, "olm.deprecations")[0]["entries"];
-    assert_eq!(deprecations[0]["message"], "old");
 }
 
 #[test]

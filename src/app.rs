@@ -45,14 +45,15 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         }
         error
     })?;
+    let (catalogs, followed) = catalogs(&config);
     let workshop = Workshop {
         store: store.clone(),
         registries: Registries::new(&config.registries)
             .context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
+        catalogs: catalogs.clone(),
     };
-    let (catalogs, followed) = catalogs(&config);
     for (followed, publisher) in &followed {
         ingest::restore(&workshop, followed, publisher).await;
     }

@@ -1,11 +1,13 @@
 //! Following sources: what makes revisions of catalogs and publishes them.
 //!
-//! `pass` is one pass, `follow` the loop around it, `folder` a revision of a
-//! folder that is not followed, `load` a reading without a revision, `encode`
-//! what is made of a revision once it is served. Answering clients is left to
-//! `serve`; the two meet in `snapshot`.
+//! `pass` is one pass, `follow` the loop around it, `curate` what a pass over a
+//! selection of other catalogs is, `folder` a revision of a folder that is not
+//! followed, `load` a reading without a revision, `encode` what is made of a
+//! revision once it is served. Answering clients is left to `serve`; the two
+//! meet in `snapshot`.
 
 mod build;
+mod curate;
 mod encode;
 mod error;
 mod files;
@@ -20,6 +22,7 @@ mod read;
 mod size;
 mod source;
 
+pub use curate::{CurateError, Curation};
 pub use encode::encode;
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;

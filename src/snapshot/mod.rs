@@ -8,6 +8,7 @@
 
 pub mod graphql;
 mod lookup;
+mod material;
 mod metas;
 mod publish;
 mod queries;

@@ -161,6 +161,19 @@ fn host(authority: &str) -> &str {
 }
 
 impl Catalog {
+    /// What is served now, or as soon as the catalog was looked for; `None`
+    /// when that came to nothing.
+    pub async fn looked_for(&self) -> Option<Arc<Snapshot>> {
+        let snapshot = self.snapshot();
+        if snapshot.is_some() {
+            return snapshot;
+        }
+        let mut status = self.status.clone();
+        // Without writers nothing will come any more.
+        let _ = status.wait_for(|status| status.settled).await;
+        self.snapshot()
+    }
+
     /// What is served now; `None` when nothing was ever loaded.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.borrow().clone()

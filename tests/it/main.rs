@@ -15,6 +15,7 @@ mod commands;
 mod config;
 mod conformance;
 mod crash;
+mod curated;
 mod decoders;
 mod docs;
 mod draining;

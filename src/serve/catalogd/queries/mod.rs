@@ -1,13 +1,14 @@
 //! Queries over a catalog: answers that save a client from getting all of it.
 //!
-//! Beside `all` and `metas` there are `packages`, `bundles`, `providers`,
-//! `updates` and `search`, all JSON, described by `/openapi.json`. What can be
+//! Beside `all` and `metas` there are `packages`, `bundles`, `images`,
+//! `providers`, `updates` and `search`, JSON unless asked for otherwise, described by `/openapi.json`. What can be
 //! made when a catalog is read lies ready in the revision; here it is found,
 //! cut to what was asked, and sent. `parameters` reads questions, `answer`
 //! writes answers, `problem` says what is wrong with a question.
 
 mod answer;
 mod bundles;
+mod images;
 mod packages;
 mod parameters;
 pub(super) mod problem;
@@ -64,6 +65,7 @@ pub(super) fn routes() -> Router<Catalogs> {
             "/catalogs/{name}/api/v1/bundles/{bundle}",
             any(bundles::named),
         )
+        .route("/catalogs/{name}/api/v1/images", any(images::list))
         .route("/catalogs/{name}/api/v1/providers", any(providers::list))
         .route("/catalogs/{name}/api/v1/updates", any(updates::one))
         .route("/catalogs/{name}/api/v1/search", any(search::list))

@@ -60,19 +60,20 @@ pub async fn run(
         }
         error
     })?;
+    let (roster, catalogs) = Roster::new();
     let workshop = Workshop {
         store: store.clone(),
         registries: Registries::new(&config.registries)
             .context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
+        catalogs: catalogs.clone(),
     };
 
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
     let followers = TaskTracker::new();
     let (drain, draining) = watch::channel(false);
-    let (roster, catalogs) = Roster::new();
     let access = Access::default();
     let limits = config.connections.clone();
     let registry = registry::Service::new(catalogs.clone(), limits.clone(), draining)
@@ -116,6 +117,11 @@ pub async fn run(
         limits,
         admin.clone(),
         admin_connections,
+    ));
+    followers.spawn(ingest::encode(
+        store.clone(),
+        catalogs.clone(),
+        stopping.clone(),
     ));
     let (count, loaded) = fleet::count(&catalogs);
     tracing::info!(catalogs = count, loaded, elapsed = ?started.elapsed(), "started");

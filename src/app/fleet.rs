@@ -416,6 +416,7 @@ pub(super) fn count(catalogs: &Catalogs) -> (usize, usize) {
 fn routing(catalog: &CatalogConfig) -> Routing {
     Routing {
         authorities: catalog.authorities.clone(),
+        withheld: !catalog.available,
     }
 }
 

@@ -6,6 +6,7 @@
 //! handed down to. Nothing is opened or bound here, and nobody else reads the
 //! environment.
 
+mod curated;
 mod environment;
 mod error;
 mod names;
@@ -22,8 +23,12 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
+pub use curated::{
+    ChannelSettings, CuratedError, PackageSettings, image_set_source, read_image_set,
+};
 pub use environment::Environment;
 pub use error::{ConfigError, Place};
+pub use names::suggest as suggest_name;
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use reload::Written;
 pub use settings::{CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings};
@@ -100,6 +105,8 @@ pub struct CatalogConfig {
     pub on_invalid: OnInvalid,
     /// The hosts under which clients ask for it: lower case, without a port.
     pub authorities: Vec<String>,
+    /// Whether clients may have it. It is followed either way.
+    pub available: bool,
     /// Where it has a gRPC port of its own.
     pub grpc: Option<SocketAddr>,
     /// What it asks of those who read it over HTTP.
@@ -329,10 +336,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
     let mut catalogs = Vec::with_capacity(settings.catalogs.len());
     for written in &settings.catalogs {
         let version = settings.kube_version.as_ref();
-        let (source, fallback) = written
-            .source
-            .resolve(written.image_template.as_ref(), version)
-            .map_err(|problem| ConfigError::Template { problem })?;
+        let (source, fallback) = curated::source(written, version)?;
         let name = written.name.clone().or_else(|| names::suggest(&source));
         let name = name.ok_or_else(|| ConfigError::NoName {
             source_text: source.to_string(),
@@ -361,6 +365,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 .iter()
                 .map(|Authority(host)| host.clone())
                 .collect(),
+            available: written.available.unwrap_or(true),
             grpc: written.grpc.map(|Address(address)| address),
             access: AccessSettings {
                 token_files: written.token_files.clone(),
@@ -368,5 +373,6 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
             },
         });
     }
+    curated::resolve(settings, &mut catalogs)?;
     Ok(catalogs)
 }

@@ -10,7 +10,7 @@ const ENDINGS: [&str; 5] = [".yaml", ".yml", ".json", ".tar", ".db"];
 
 /// A name made from the last part of where the catalog comes from, or nothing
 /// when that has no letter or digit.
-pub(super) fn suggest(source: &Source) -> Option<CatalogName> {
+pub fn suggest(source: &Source) -> Option<CatalogName> {
     match source {
         Source::Image(reference) => valid(reference.repository().rsplit('/').next()?),
         Source::Layout(LayoutSource { path, .. }) | Source::File(path) => {
@@ -18,6 +18,7 @@ pub(super) fn suggest(source: &Source) -> Option<CatalogName> {
             let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
             valid(stem.unwrap_or(name))
         }
+        Source::Curated(_) => None,
     }
 }
 

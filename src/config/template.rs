@@ -88,14 +88,22 @@ impl WrittenSource {
                 Err(problem) => reason = Some(format!("{template}: {problem}")),
             }
         }
-        match self {
-            Self::Plain(source) => Ok((source.clone(), reason)),
-            Self::Template(own) => {
+        match (self, reason) {
+            // There is no plain one.
+            (Self::Plain(Source::Curated(_)), Some(reason)) => Err(reason),
+            (Self::Plain(source), reason) => Ok((source.clone(), reason)),
+            (Self::Template(own), reason) => {
                 let problem = |problem| format!("{own}: {problem}");
                 let source = own.resolve(version).map_err(problem)?;
                 Ok((source, reason))
             }
         }
+    }
+}
+
+impl Default for WrittenSource {
+    fn default() -> Self {
+        Self::Plain(Source::default())
     }
 }
 

@@ -7,6 +7,7 @@ use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::Source;
 use super::error::{Cause, PassError};
 use super::pass::{Followed, PassResult, Workshop, run_once};
 use super::watch::Watch;
@@ -73,6 +74,8 @@ pub async fn follow(
     stop: CancellationToken,
 ) {
     let span = tracing::info_span!("follow", catalog = %followed.name);
+    let curated = matches!(followed.source, Source::Curated(_));
+    let mut publications = workshop.catalogs.publications();
     let following = async {
         let mut failures = 0;
         let path = followed.source.path().filter(|_| followed.poll.is_some());
@@ -82,6 +85,7 @@ pub async fn follow(
             None => std::future::pending().await,
         };
         loop {
+            publications.mark_unchanged();
             let stored = publisher.snapshot().map(|s| s.revision().source.clone());
             if followed.source.is_fixed() && stored == Some(followed.origin()) {
                 break;
@@ -96,6 +100,8 @@ pub async fn follow(
                 Ok(()) if followed.source.is_fixed() => break,
                 Ok(()) => match followed.poll {
                     Some(poll) => jitter(poll),
+                    // Its sources may change all the same.
+                    None if curated => LAST_RETRY,
                     None => break,
                 },
                 Err(retry_after) => retry(failures, followed.poll, retry_after),
@@ -107,6 +113,7 @@ pub async fn follow(
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = changed() => tracing::debug!("something has changed on disk"),
+                Ok(()) = publications.changed(), if curated => {}
                 () = stop.cancelled() => break,
             }
         }

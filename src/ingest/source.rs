@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
+use super::curate::Curation;
 use crate::digest::DigestError;
 use crate::oci::reference::{Reference, ReferenceError};
 use crate::oci::{Choice, Format};
@@ -28,6 +29,9 @@ pub enum Source {
     Layout(LayoutSource),
     /// A catalog folder or file on disk.
     File(PathBuf),
+    /// A selection of other catalogs that almanac serves. No text stands for
+    /// it: it is put together from several keys of the configuration.
+    Curated(Curation),
 }
 
 /// An image in an OCI layout.
@@ -85,7 +89,7 @@ impl Source {
         match self {
             Self::Image(reference) => reference.digest().is_some(),
             Self::Layout(layout) => matches!(layout.choice, Some(Choice::Digest(_))),
-            Self::File(_) => false,
+            Self::File(_) | Self::Curated(_) => false,
         }
     }
 
@@ -99,13 +103,14 @@ impl Source {
             }
             Self::Layout(layout) => format!("{}:{}", layout.prefix(), layout.path.display()),
             Self::File(path) => format!("file:{}", path.display()),
+            Self::Curated(_) => self.to_string(),
         }
     }
 
     /// Where it lies on disk, if it does.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::Image(_) => None,
+            Self::Image(_) | Self::Curated(_) => None,
             Self::Layout(layout) => Some(&layout.path),
             Self::File(path) => Some(path),
         }
@@ -146,6 +151,14 @@ impl LayoutSource {
             Some((path, tag)) if !tag.contains('/') => source(path, name(tag)),
             _ => source(text, None),
         })
+    }
+}
+
+/// Curated from nothing: what stands for a source until the keys are put
+/// together.
+impl Default for Source {
+    fn default() -> Self {
+        Self::Curated(Curation::default())
     }
 }
 
@@ -197,6 +210,7 @@ impl fmt::Display for Source {
                     .map_or(Ok(()), |choice| choice.fmt(f))
             }
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Curated(curation) => curation.fmt(f),
         }
     }
 }

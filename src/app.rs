@@ -92,6 +92,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         admin_connections,
     ));
     let followers = TaskTracker::new();
+    followers.spawn(ingest::encode(
+        store.clone(),
+        catalogs.clone(),
+        stopping.clone(),
+    ));
     for (followed, publisher) in followed {
         followers.spawn(ingest::follow(
             workshop.clone(),
@@ -234,6 +239,7 @@ fn catalogs(config: &Config) -> (Catalogs, Vec<(Followed, Publisher)>) {
     let cells = config.catalogs.iter().map(|catalog| {
         let routing = Routing {
             authorities: catalog.authorities.clone(),
+            withheld: !catalog.available,
         };
         (catalog.name.clone(), routing)
     });

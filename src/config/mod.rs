@@ -99,6 +99,8 @@ pub struct CatalogConfig {
     pub on_invalid: OnInvalid,
     /// The hosts under which clients ask for it: lower case, without a port.
     pub authorities: Vec<String>,
+    /// Whether clients may have it. It is followed either way.
+    pub available: bool,
     /// Where it has a gRPC port of its own.
     pub grpc: Option<SocketAddr>,
     /// What it asks of those who read it over HTTP.
@@ -355,6 +357,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 .iter()
                 .map(|Authority(host)| host.clone())
                 .collect(),
+            available: written.available.unwrap_or(true),
             grpc: written.grpc.map(|Address(address)| address),
             access: AccessSettings {
                 token_files: written.token_files.clone(),

@@ -138,6 +138,9 @@ pub struct CatalogSettings {
     /// The hosts under which clients ask for it.
     #[serde(default)]
     pub authorities: Vec<Authority>,
+    /// Whether clients may have it.
+    #[serde(default)]
+    pub available: Option<bool>,
     /// A gRPC port of its own.
     #[serde(default)]
     pub grpc: Option<Address>,
@@ -394,6 +397,7 @@ impl FromStr for CatalogSettings {
             platform: None,
             on_invalid: None,
             authorities: Vec::new(),
+            available: None,
             grpc: None,
             token_files: Vec::new(),
             client_certificate: false,

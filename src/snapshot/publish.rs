@@ -22,21 +22,25 @@ pub struct Catalogs {
     publications: watch::Receiver<u64>,
 }
 
-/// The reading ends of one catalog.
+/// The reading ends of one catalog. Cheap to clone.
+#[derive(Clone)]
 pub struct Catalog {
     /// Its name.
     pub name: CatalogName,
-    /// How gRPC calls find it.
+    /// Whether and how clients find it.
     pub routing: Routing,
     snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
     status: watch::Receiver<Status>,
 }
 
-/// How gRPC calls find a catalog.
+/// Whether and how clients find a catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
     /// Authorities (hosts without port, lower case) that stand for it.
     pub authorities: Vec<String>,
+    /// Whether clients are told that it is not there, while it is followed all
+    /// the same.
+    pub withheld: bool,
 }
 
 /// The writing ends of one catalog.
@@ -216,7 +220,11 @@ mod tests {
                 "b" => vec!["catalogs.example.com".to_owned()],
                 _ => Vec::new(),
             };
-            (name.parse().unwrap(), Routing { authorities })
+            let routing = Routing {
+                authorities,
+                ..Routing::default()
+            };
+            (name.parse().unwrap(), routing)
         });
         let default = default.map(|name| name.parse().unwrap());
         let (catalogs, _writers) = Catalogs::new(catalogs, default);

@@ -11,7 +11,7 @@ mod bundles;
 mod images;
 mod packages;
 mod parameters;
-mod problem;
+pub(super) mod problem;
 mod providers;
 mod search;
 mod updates;
@@ -127,6 +127,9 @@ impl Question {
             .catalogs
             .get(name.as_str())
             .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs))?;
+        if catalog.routing.withheld {
+            return Err(Problem::withheld(&name));
+        }
         let snapshot = catalog
             .snapshot()
             .ok_or_else(|| Problem::not_loaded(&name))?;

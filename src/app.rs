@@ -20,9 +20,10 @@ use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, Followed, Workshop};
 use crate::oci::Client;
 use crate::serve::catalogd::{self, Access, Tokens};
+use crate::serve::distribution::{self, Gate, Users};
 use crate::serve::tls::{self, Tls};
 use crate::serve::{self, Listener, credential, registry};
-use crate::snapshot::{Catalogs, Publisher, Routing};
+use crate::snapshot::{Catalogs, Images, Publisher, Routing};
 use crate::store::Store;
 
 /// Runs almanac until `stop` comes, then lets open connections finish.
@@ -49,6 +50,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     for (followed, publisher) in &followed {
         ingest::restore(&workshop, followed, publisher).await;
     }
+    let names = followed.iter().map(|(followed, _)| followed.name.clone());
+    let (images, makers) = Images::new(names);
+    for ((followed, _), maker) in followed.iter().zip(&makers) {
+        ingest::restore_image(&workshop, &catalogs, followed, maker).await;
+    }
 
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
@@ -62,13 +68,21 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         let serving = registry.clone();
         servers.spawn(serving.serve(grpc, stopping.clone(), connections.clone()));
     }
-    servers.spawn(ports.http.serve(
-        catalogd::router(catalogs.clone(), credentials.access, config.origins.clone()),
-        limits.clone(),
-        stopping.clone(),
-        connections.clone(),
-    ));
+    let secure = ports.http.has_tls();
+    let pulling = distribution::router(images, credentials.gate, secure);
+    servers.spawn(
+        ports.http.serve(
+            catalogd::router(catalogs.clone(), credentials.access, config.origins.clone())
+                .merge(pulling),
+            limits.clone(),
+            stopping.clone(),
+            connections.clone(),
+        ),
+    );
     for files in credentials.certificates {
+        servers.spawn(files.follow(stopping.clone()));
+    }
+    if let Some(files) = credentials.users {
         servers.spawn(files.follow(stopping.clone()));
     }
     for files in credentials.tokens {
@@ -84,7 +98,17 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         admin_connections,
     ));
     let followers = TaskTracker::new();
-    for (followed, publisher) in followed {
+    // In the order of the configuration, as the followed catalogs are.
+    let mirrors = config.catalogs.iter().map(|catalog| catalog.mirror);
+    for (((followed, publisher), maker), mirror) in followed.into_iter().zip(makers).zip(mirrors) {
+        followers.spawn(ingest::keep_image(
+            workshop.clone(),
+            followed.clone(),
+            mirror,
+            catalogs.clone(),
+            maker,
+            stopping.clone(),
+        ));
         followers.spawn(ingest::follow(
             workshop.clone(),
             followed,
@@ -141,6 +165,8 @@ struct Credentials {
     access: Access,
     certificates: Vec<credential::Followed<ServerConfig>>,
     tokens: Vec<credential::Followed<Tokens>>,
+    gate: Gate,
+    users: Option<credential::Followed<Users>>,
 }
 
 impl Credentials {
@@ -165,12 +191,19 @@ impl Credentials {
                 "bearer tokens are asked for without TLS: whoever listens can read them"
             );
         }
+        let gate = Gate::open(&config.distribution, access.clone());
+        let (gate, users) = gate.context("who may pull images")?;
+        if users.is_some() && http.is_none() {
+            tracing::warn!("passwords are asked for without TLS: whoever listens can read them");
+        }
         Ok(Self {
             grpc,
             http,
             access,
             certificates,
             tokens,
+            gate,
+            users,
         })
     }
 }

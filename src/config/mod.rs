@@ -23,16 +23,19 @@ use tracing_subscriber::EnvFilter;
 pub use environment::Environment;
 pub use error::{ConfigError, Place};
 pub use ports::{ConnectionSettings, TlsSettings};
-pub use settings::{CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings};
+pub use settings::{
+    CatalogError, CatalogSettings, DistributionSettings, LogSettings, RegistrySettings, Settings,
+};
 pub use value::{
     Address, Authority, ClientCertificates, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout,
     TlsVersion, ValueError,
 };
 
-use crate::ingest::{OnInvalid, Source};
+use crate::ingest::{Mirror, OnInvalid, Source};
 use crate::name::CatalogName;
 use crate::oci::{self, Platform};
 use crate::serve::catalogd::{AccessSettings, Origins};
+use crate::serve::distribution::GateSettings;
 use crate::serve::{Limits, tls};
 use crate::unpack;
 
@@ -65,6 +68,8 @@ pub struct Config {
     pub grpc_tls: Option<tls::Settings>,
     /// TLS of the HTTP port, if it has it.
     pub http_tls: Option<tls::Settings>,
+    /// What whoever pulls images is asked for.
+    pub distribution: GateSettings,
     /// The pages that may ask over HTTP.
     pub origins: Origins,
     /// The catalogs, at least one, no two with one name or authority.
@@ -98,6 +103,8 @@ pub struct CatalogConfig {
     pub grpc: Option<SocketAddr>,
     /// What it asks of those who read it over HTTP.
     pub access: AccessSettings,
+    /// What can be pulled of it.
+    pub mirror: Mirror,
 }
 
 /// What is logged, and how.
@@ -128,6 +135,7 @@ impl Config {
             connections: settings.connections.resolve(settings.max_connections),
             grpc_tls: settings.grpc_tls.resolve("grpc_tls")?,
             http_tls: settings.http_tls.resolve("http_tls")?,
+            distribution: settings.distribution.resolve(),
             origins: origins(settings.cors_origins),
             registries: settings.registries.resolve(environment),
             log: settings.log.resolve(LOG_FILTER)?,
@@ -140,6 +148,7 @@ impl Config {
         config.check_default()?;
         config.check_addresses()?;
         config.check_access()?;
+        config.check_mirrors()?;
         Ok(config)
     }
 
@@ -201,6 +210,17 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    fn check_mirrors(&self) -> Result<(), ConfigError> {
+        let is_file = |catalog: &&CatalogConfig| matches!(catalog.source, Source::File(_));
+        let mut full = self.catalogs.iter().filter(|c| c.mirror == Mirror::Full);
+        match full.find(is_file) {
+            Some(catalog) => Err(ConfigError::NoImage {
+                catalog: catalog.name.clone(),
+            }),
+            None => Ok(()),
+        }
     }
 
     fn check_access(&self) -> Result<(), ConfigError> {
@@ -332,6 +352,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 token_files: written.token_files.clone(),
                 client_certificate: written.client_certificate,
             },
+            mirror: written.mirror,
         });
     }
     Ok(catalogs)

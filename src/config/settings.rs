@@ -12,9 +12,10 @@ use serde::Deserialize;
 use super::error::ConfigError;
 use super::ports::{ConnectionSettings, TlsSettings};
 use super::value::{Address, Authority, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout};
-use crate::ingest::{Source, SourceError};
+use crate::ingest::{Mirror, Source, SourceError};
 use crate::name::{CatalogName, NameError};
 use crate::oci::Platform;
+use crate::serve::distribution::{Flow, GateSettings};
 use crate::unpack::Limits;
 
 /// The largest file that is read, in bytes.
@@ -87,6 +88,10 @@ pub struct Settings {
     #[arg(skip)]
     pub http_tls: TlsSettings,
 
+    /// Who may pull images; in a file only.
+    #[arg(skip)]
+    pub distribution: DistributionSettings,
+
     /// How to speak to registries.
     #[command(flatten)]
     pub registries: RegistrySettings,
@@ -130,6 +135,19 @@ pub struct CatalogSettings {
     /// Whether a client's certificate lets it read it over HTTP.
     #[serde(default)]
     pub client_certificate: bool,
+    /// What can be pulled of it.
+    #[serde(default)]
+    pub mirror: Mirror,
+}
+
+/// Who may pull images.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DistributionSettings {
+    /// Files with users, as `htpasswd -B` writes them.
+    pub user_files: Option<Vec<PathBuf>>,
+    /// How clients show who they are.
+    pub flow: Option<Flow>,
 }
 
 /// How to speak to registries.
@@ -238,6 +256,7 @@ impl Settings {
             connections,
             grpc_tls,
             http_tls,
+            distribution,
             registries,
             limits,
             log,
@@ -262,6 +281,7 @@ impl Settings {
             connections: connections.over(lower.connections),
             grpc_tls: grpc_tls.over(lower.grpc_tls),
             http_tls: http_tls.over(lower.http_tls),
+            distribution: distribution.over(lower.distribution),
             registries: registries.over(lower.registries),
             limits: limits.or(lower.limits),
             log: LogSettings {
@@ -287,7 +307,8 @@ impl Settings {
         let tls = tls.flat_map(TlsSettings::files_mut);
         let tokens = self.catalogs.iter_mut();
         let tokens = tokens.flat_map(|catalog| &mut catalog.token_files);
-        for path in tls.chain(tokens) {
+        let users = self.distribution.user_files.iter_mut().flatten();
+        for path in tls.chain(tokens).chain(users) {
             *path = folder.join(&path);
         }
     }
@@ -316,6 +337,24 @@ impl RegistrySettings {
     }
 }
 
+impl DistributionSettings {
+    fn over(self, lower: Self) -> Self {
+        let Self { user_files, flow } = self;
+        Self {
+            user_files: user_files.or(lower.user_files),
+            flow: flow.or(lower.flow),
+        }
+    }
+
+    /// What the gate needs.
+    pub(super) fn resolve(self) -> GateSettings {
+        GateSettings {
+            user_files: self.user_files.unwrap_or_default(),
+            flow: self.flow.unwrap_or_default(),
+        }
+    }
+}
+
 impl FromStr for CatalogSettings {
     type Err = CatalogError;
 
@@ -338,6 +377,7 @@ impl FromStr for CatalogSettings {
             grpc: None,
             token_files: Vec::new(),
             client_certificate: false,
+            mirror: Mirror::default(),
         })
     }
 }

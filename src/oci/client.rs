@@ -213,7 +213,7 @@ impl Client {
         })
     }
 
-    async fn get(
+    pub(super) async fn get(
         &self,
         reference: &Reference,
         url: &Url,
@@ -260,7 +260,11 @@ impl Client {
         Ok((response, second))
     }
 
-    async fn in_time<T>(
+    pub(super) fn url(&self, reference: &Reference, path: &str) -> Result<Url, Error> {
+        self.transport.url(reference, path)
+    }
+
+    pub(super) async fn in_time<T>(
         &self,
         reference: &Reference,
         url: &Url,

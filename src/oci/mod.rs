@@ -28,6 +28,7 @@ pub mod layout;
 pub mod manifest;
 pub mod platform;
 pub mod reference;
+pub mod referrers;
 mod token;
 mod transport;
 pub mod verify;

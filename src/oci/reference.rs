@@ -141,6 +141,23 @@ impl Reference {
     }
 }
 
+impl Reference {
+    /// The same repository, by a tag, which has to be one.
+    #[must_use]
+    pub(super) fn with_tag(&self, tag: &str) -> Self {
+        Self(Arc::new(Parts {
+            registry: self.0.registry.clone(),
+            repository: self.0.repository.clone(),
+            version: Version::Tag(tag.to_owned()),
+        }))
+    }
+
+    /// The same repository, by another tag, if it is one.
+    pub fn at_tag(&self, tag: &str) -> Option<Self> {
+        is_tag(tag).then(|| self.with_tag(tag))
+    }
+}
+
 impl FromStr for Reference {
     type Err = ReferenceError;
 
@@ -265,7 +282,8 @@ fn is_registry(text: &str) -> bool {
 }
 
 /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/...)*` (distribution specification).
-fn is_repository(text: &str) -> bool {
+/// Whether the text is a repository, as the distribution specification has it.
+pub fn is_repository(text: &str) -> bool {
     text.len() <= MAX_REPOSITORY && text.split('/').all(is_path_component)
 }
 
@@ -292,7 +310,8 @@ fn is_path_component(text: &str) -> bool {
 }
 
 /// `[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}` (distribution specification).
-fn is_tag(text: &str) -> bool {
+/// Whether the text is a tag, as the distribution specification has it.
+pub fn is_tag(text: &str) -> bool {
     text.len() <= MAX_TAG
         && text.bytes().enumerate().all(|(at, b)| {
             b.is_ascii_alphanumeric() || b == b'_' || (at > 0 && (b == b'.' || b == b'-'))

@@ -139,11 +139,11 @@ impl Store {
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn blobs_folder(&self) -> PathBuf {
+    pub(super) fn blobs_folder(&self) -> PathBuf {
         self.folder.join("blobs/sha256")
     }
 
-    fn blob_path(&self, digest: &Digest) -> PathBuf {
+    pub(super) fn blob_path(&self, digest: &Digest) -> PathBuf {
         self.blobs_folder().join(digest.hex())
     }
 }

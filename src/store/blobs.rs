@@ -87,7 +87,7 @@ impl Store {
 
     /// Removes blobs that no revision was made from and no pass needs: those
     /// of old revisions, and those that failed passes brought.
-    pub(super) async fn sweep_blobs(&self) -> Result<(), StoreError> {
+    pub async fn sweep_blobs(&self) -> Result<(), StoreError> {
         // Asked for before the rows: whoever lets go of a blob in between has
         // a row by then, or needs it no more.
         let needed: HashSet<Digest> = self.lock_pins().keys().copied().collect();

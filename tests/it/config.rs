@@ -540,6 +540,7 @@ fn the_sample_shows_the_defaults() {
         "#client_ca",
         "#client_certificates",
         "#min_version",
+        "#user_files",
     ];
     let shown: Vec<_> = text
         .lines()

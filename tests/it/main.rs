@@ -14,6 +14,7 @@ mod commands;
 mod config;
 mod conformance;
 mod crash;
+mod distribution;
 mod docs;
 mod draining;
 mod failures;

@@ -190,6 +190,11 @@ impl Keeper<'_> {
         let known = store.record_image(id, &record).await;
         if !known.map_err(|error| failed(error.into()))? {
             // There is a newer revision already, and its turn comes.
+            drop(pins);
+            store
+                .sweep_blobs()
+                .await
+                .map_err(|error| failed(error.into()))?;
             return Ok(false);
         }
         drop(pins);

@@ -173,6 +173,31 @@ impl Almanac {
         self.files("blobs/sha256").into_keys().collect()
     }
 
+    /// The blobs that it keeps and has not made itself, for the image of a
+    /// catalog.
+    pub(crate) fn pulled_blobs(&mut self, catalog: &str) -> Vec<String> {
+        let image = self.http(&format!("/v2/{catalog}/manifests/latest"));
+        let made = String::from_utf8(image.body.clone()).unwrap();
+        let own = almanac::digest::Digest::of(&image.body).hex();
+        let mut blobs = self.blobs();
+        blobs.retain(|blob| !made.contains(blob.as_str()) && *blob != own);
+        blobs
+    }
+
+    /// Waits until the image of a catalog can be pulled.
+    pub(crate) fn until_pullable(&mut self, catalog: &str) -> Reply {
+        let path = format!("/v2/{catalog}/manifests/latest");
+        let begin = Instant::now();
+        loop {
+            let reply = self.http(&path);
+            if reply.status == 200 {
+                return reply;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{}", reply.text());
+            std::thread::sleep(STEP);
+        }
+    }
+
     /// The names in the folder of revisions.
     pub(crate) fn revisions(&self) -> Vec<String> {
         let folder = self.program.data().join("revisions");

@@ -202,7 +202,11 @@ fn write_layout(folder: &Path) -> Digest {
     let mut large = vec![0; SIZE - 3 * 512];
     // What compresses well would be no less to send.
     for (number, piece) in large.chunks_exact_mut(8).enumerate() {
-        piece.copy_from_slice(&(number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        piece.copy_from_slice(
+            &(number as u64)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .to_le_bytes(),
+        );
     }
     let mut large = archive("large", &large);
     large.resize(SIZE, 0);
@@ -214,11 +218,9 @@ fn write_layout(folder: &Path) -> Digest {
  "properties":[{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}}]}"#;
     let catalog = put(&archive("configs/catalog.json", catalog.as_bytes()));
     let label = "operators.operatorframework.io.index.configs.v1";
-    let config = put(
-        json!({"config": {"Labels": {label: "/configs"}}})
-            .to_string()
-            .as_bytes(),
-    );
+    let config = put(json!({"config": {"Labels": {label: "/configs"}}})
+        .to_string()
+        .as_bytes());
     let kind = |mut descriptor: serde_json::Value, kind: &str| {
         descriptor["mediaType"] = format!("application/vnd.oci.image.{kind}").into();
         descriptor
@@ -232,6 +234,10 @@ fn write_layout(folder: &Path) -> Digest {
     let manifest = kind(put(manifest.to_string().as_bytes()), "manifest.v1+json");
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
     fs::write(folder.join("index.json"), index.to_string()).unwrap();
-    fs::write(folder.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+    fs::write(
+        folder.join("oci-layout"),
+        r#"{"imageLayoutVersion":"1.0.0"}"#,
+    )
+    .unwrap();
     digest
 }

@@ -98,9 +98,22 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         admin_connections,
     ));
     let followers = TaskTracker::new();
+    // Readers keep what they were given while the writing ends are there.
+    let mut held = Vec::new();
     // In the order of the configuration, as the followed catalogs are.
     let mirrors = config.catalogs.iter().map(|catalog| catalog.mirror);
     for (((followed, publisher), maker), mirror) in followed.into_iter().zip(makers).zip(mirrors) {
+        if config.offline {
+            if publisher.snapshot().is_none() {
+                tracing::warn!(
+                    catalog = %followed.name,
+                    "nothing is stored of the catalog, and no source is looked at: import it"
+                );
+            }
+            publisher.update(|status| status.settled = true);
+            held.push((publisher, maker));
+            continue;
+        }
         followers.spawn(ingest::keep_image(
             workshop.clone(),
             followed.clone(),
@@ -137,6 +150,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         tracing::warn!(left = connections.len(), "connections were cut");
     }
     admin.cancel();
+    drop(held);
     store.close().await;
     tracing::info!("stopped");
     Ok(())

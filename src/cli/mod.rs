@@ -4,15 +4,18 @@
 //! it into lines and an exit code. What it does is not decided here.
 
 mod check;
+mod export;
 mod failure;
 mod graph;
 mod health;
+mod import;
 mod input;
 mod invoked;
 mod list;
 mod opm;
 mod output;
 mod probe;
+mod progress;
 mod render;
 mod serve;
 mod telemetry;
@@ -47,6 +50,8 @@ enum Command {
     Render(Box<render::Arguments>),
     List(Box<list::Arguments>),
     Graph(Box<graph::Arguments>),
+    Export(Box<export::Arguments>),
+    Import(Box<import::Arguments>),
     Health(health::Arguments),
     Opm(opm::Arguments),
     GrpcHealthProbe(probe::Arguments),
@@ -61,6 +66,8 @@ impl Arguments {
             Command::Render(arguments) => arguments.run(environment),
             Command::List(arguments) => arguments.run(environment),
             Command::Graph(arguments) => arguments.run(environment),
+            Command::Export(arguments) => arguments.run(environment),
+            Command::Import(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
             Command::Opm(arguments) => arguments.run(environment),
             Command::GrpcHealthProbe(arguments) => Ok(arguments.run()),

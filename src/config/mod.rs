@@ -74,6 +74,8 @@ pub struct Config {
     pub origins: Origins,
     /// The catalogs, at least one, no two with one name or authority.
     pub catalogs: Vec<CatalogConfig>,
+    /// Whether what is stored is served and no source is looked at.
+    pub offline: bool,
     /// The one of them for clients whose address names none.
     pub default_catalog: Option<CatalogName>,
     /// How to speak to registries.
@@ -127,6 +129,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let settings = Settings::gather(flags, file, environment)?;
         let catalogs = catalogs(&settings)?;
+        let data_dir = settings.data_folder();
         let config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
             http: settings.http.map_or(HTTP, |Address(address)| address),
@@ -139,8 +142,9 @@ impl Config {
             origins: origins(settings.cors_origins),
             registries: settings.registries.resolve(environment),
             log: settings.log.resolve(LOG_FILTER)?,
-            data_dir: settings.data_dir.unwrap_or_else(|| DATA_DIR.into()),
+            data_dir,
             unpack: settings.limits.unwrap_or_default(),
+            offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,
         };
@@ -250,6 +254,11 @@ impl Settings {
             Some(file) => settings.over(Self::read(file)?),
             None => settings,
         })
+    }
+
+    /// The data folder.
+    pub fn data_folder(&self) -> PathBuf {
+        self.data_dir.clone().unwrap_or_else(|| DATA_DIR.into())
     }
 
     /// Where status, health and metrics listen.

@@ -68,6 +68,10 @@ pub struct Settings {
     #[arg(long, value_name = "WAY")]
     pub on_invalid: Option<Refusal>,
 
+    /// Serve what is stored, and look at no source
+    #[arg(long)]
+    pub offline: bool,
+
     /// The catalog for clients whose address names none
     #[arg(long, value_name = "NAME")]
     pub default_catalog: Option<CatalogName>,
@@ -251,6 +255,7 @@ impl Settings {
             poll,
             platform,
             on_invalid,
+            offline,
             default_catalog,
             cors_origins,
             connections,
@@ -276,6 +281,7 @@ impl Settings {
             poll: poll.or(lower.poll),
             platform: platform.or(lower.platform),
             on_invalid: on_invalid.or(lower.on_invalid),
+            offline: offline || lower.offline,
             default_catalog: default_catalog.or(lower.default_catalog),
             cors_origins: cors_origins.or(lower.cors_origins),
             connections: connections.over(lower.connections),

@@ -1,10 +1,12 @@
 //! Following sources: what makes revisions of catalogs and publishes them.
 //!
 //! `pass` is one pass, `follow` the loop around it, `folder` a revision of a
-//! folder that is not followed, `images` what can be pulled of a catalog, `load` a
+//! folder that is not followed, `images` what can be pulled of a catalog,
+//! `archive` carries catalogs in a file, `load` a
 //! reading without a revision. Answering clients is left to `serve`; the two meet in
 //! `snapshot`.
 
+pub mod archive;
 mod build;
 mod error;
 mod files;

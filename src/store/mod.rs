@@ -20,6 +20,7 @@
 mod blobs;
 mod error;
 mod images;
+mod import;
 mod index;
 mod passes;
 mod read_only;
@@ -38,6 +39,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 pub use blobs::{BlobPin, BlobWriter};
 pub use error::StoreError;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, NewBlob, Referrer};
+pub use import::Import;
 pub use index::{
     BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageAnswers, PackageIndex,
     Provider, QuarantinedApi, QueryIndex, Region,

@@ -453,9 +453,15 @@ fn a_mirror_has_every_platform_and_signature_under_both_names() {
         assert_eq!(reply.body, image.top.bytes);
         assert_eq!(reply.header("content-type"), Some(OCI_INDEX));
         let mut parts = BTreeSet::new();
-        image.for_each_manifest(|part| drop(parts.insert((part.digest, "manifests"))));
-        image.for_each_blob(|part| drop(parts.insert((part.digest, "blobs"))));
-        signature.for_each_blob(|part| drop(parts.insert((part.digest, "blobs"))));
+        image.for_each_manifest(|part| {
+            parts.insert((part.digest, "manifests"));
+        });
+        image.for_each_blob(|part| {
+            parts.insert((part.digest, "blobs"));
+        });
+        signature.for_each_blob(|part| {
+            parts.insert((part.digest, "blobs"));
+        });
         for (digest, kind) in parts {
             let reply = almanac.http(&format!("/v2/{name}/{kind}/{digest}"));
             assert_eq!(Digest::of(&reply.body), digest, "{kind}");
@@ -531,7 +537,9 @@ fn a_mirror_that_fails_is_tried_again_and_the_catalog_is_served() {
     let upstream = Upstream::start();
     let image = index();
     // One platform is missing at first.
-    image.for_each_blob(|blob| drop(upstream.put_blob(blob.bytes.clone())));
+    image.for_each_blob(|blob| {
+        upstream.put_blob(blob.bytes.clone());
+    });
     let mut manifests = Vec::new();
     image.for_each_manifest(|manifest| manifests.push(manifest.clone()));
     let put = |manifest: &crate::support::image::Blob| {

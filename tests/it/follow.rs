@@ -629,7 +629,7 @@ fn blobs_of(image: &Built) -> Vec<String> {
     blobs
 }
 
-fn eventually(what: &str, good: impl Fn() -> bool) {
+fn eventually(what: &str, mut good: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !good() {
         assert!(

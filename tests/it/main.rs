@@ -19,6 +19,7 @@ mod docs;
 mod draining;
 mod failures;
 mod follow;
+mod gap;
 mod graphql;
 mod grpc;
 mod http;

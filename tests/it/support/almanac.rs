@@ -45,6 +45,15 @@ impl Almanac {
     /// Starts it with the text of a configuration, which names no ports and no
     /// data folder.
     pub(crate) fn start(config: &str) -> Self {
+        Self::start_with(config, |start| start)
+    }
+
+    /// Starts it on a data folder that is there.
+    pub(crate) fn start_in(data: &Path, config: &str) -> Self {
+        Self::start_with(config, |start| start.data(data))
+    }
+
+    fn start_with(config: &str, more: impl FnOnce(Start) -> Start) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("almanac.toml");
         fs::write(&path, config).unwrap();
@@ -54,7 +63,7 @@ impl Almanac {
             .argument("--http=127.0.0.1:0")
             .argument("--admin=127.0.0.1:0");
         Self {
-            program: start.start(),
+            program: more(start).start(),
             config: path,
             _folder: folder,
         }

@@ -130,6 +130,17 @@ impl Reference {
         }
     }
 
+    /// The same repository, by tag; none when that cannot be one.
+    #[must_use]
+    pub fn with_tag(&self, tag: &str) -> Option<Self> {
+        let parts = || Parts {
+            registry: self.0.registry.clone(),
+            repository: self.0.repository.clone(),
+            version: Version::Tag(tag.into()),
+        };
+        is_tag(tag).then(|| Self(Arc::new(parts())))
+    }
+
     /// The same repository, by digest: `HOST/REPOSITORY@sha256:...`.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {
@@ -138,23 +149,6 @@ impl Reference {
             repository: self.0.repository.clone(),
             version: Version::Digest(digest),
         }))
-    }
-}
-
-impl Reference {
-    /// The same repository, by a tag, which has to be one.
-    #[must_use]
-    pub(super) fn with_tag(&self, tag: &str) -> Self {
-        Self(Arc::new(Parts {
-            registry: self.0.registry.clone(),
-            repository: self.0.repository.clone(),
-            version: Version::Tag(tag.to_owned()),
-        }))
-    }
-
-    /// The same repository, by another tag, if it is one.
-    pub fn at_tag(&self, tag: &str) -> Option<Self> {
-        is_tag(tag).then(|| self.with_tag(tag))
     }
 }
 

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use crate::digest::Digest;
 use crate::oci::client::Client;
 use crate::oci::error::Error;
-use crate::oci::manifest::{MAX_DOCUMENT, MAX_ENTRIES, Manifest, OCI_INDEX};
+use crate::oci::manifest::{Manifest, OCI_INDEX};
 use crate::oci::reference::Reference;
-use crate::oci::transport::body;
+use crate::oci::registries::{Question, Route};
 
 /// What cosign puts behind the digest of an image in a tag.
 const COSIGN: [&str; 3] = ["sig", "att", "sbom"];
@@ -68,53 +68,91 @@ pub fn cosign_tags(digest: &Digest) -> impl Iterator<Item = String> {
         .map(move |kind| format!("sha256-{hex}.{kind}"))
 }
 
-impl Client {
-    /// The digests of the manifests that refer to this one; at most those of
-    /// one page. A registry without that API is asked for the tag that stands
-    /// in for it (distribution specification, "unavailable referrers API").
-    pub async fn referrers(
+impl Route {
+    /// The digests of the manifests that refer to this one, at all places
+    /// together; at most those of one page of each. A registry without that API
+    /// is asked for the tag that stands in for it (distribution specification,
+    /// "unavailable referrers API").
+    pub async fn referrers(&self, digest: &Digest) -> Result<Vec<Digest>, Error> {
+        self.everywhere(&mut AskReferrers(digest)).await
+    }
+
+    /// The digests that a tag beside the image's own stands for, at all places
+    /// together: usually one, or none.
+    pub async fn tagged(&self, tag: &str) -> Result<Vec<Digest>, Error> {
+        self.everywhere(&mut AskTag(tag)).await
+    }
+
+    async fn everywhere<Q: Question<Answer = Vec<Digest>>>(
         &self,
-        reference: &Reference,
-        digest: &Digest,
+        question: &mut Q,
     ) -> Result<Vec<Digest>, Error> {
-        let url = self.url(reference, &format!("referrers/{digest}"))?;
-        let answer = self
-            .in_time(reference, &url, async {
-                let response = self.get(reference, &url, OCI_INDEX).await?;
-                body(reference, response, MAX_DOCUMENT).await
-            })
-            .await;
-        match answer {
+        let mut found = Vec::new();
+        let (mut answered, mut failure) = (false, None);
+        for answer in self.all(question).await {
+            match answer {
+                Ok(digests) => {
+                    answered = true;
+                    found.extend(digests);
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        match failure {
+            Some(error) if !answered => Err(error),
+            _ => Ok(found),
+        }
+    }
+}
+
+struct AskReferrers<'a>(&'a Digest);
+
+impl Question for AskReferrers<'_> {
+    type Answer = Vec<Digest>;
+
+    async fn ask(&mut self, client: &Client, reference: &Reference) -> Result<Vec<Digest>, Error> {
+        let digests = |bytes: &[u8]| match Manifest::parse(bytes, Some(OCI_INDEX)) {
+            Ok(Manifest::Index(index)) => {
+                let entries = index.entries.into_iter();
+                Some(entries.map(|entry| entry.descriptor.digest).collect())
+            }
+            // What is no index says that there is no such API.
+            _ => None,
+        };
+        let path = format!("referrers/{}", self.0);
+        match client.document(reference, &path, OCI_INDEX).await {
             Ok(bytes) => {
-                // What is no index says that there is no such API.
-                if let Ok(Manifest::Index(index)) = Manifest::parse(&bytes, Some(OCI_INDEX)) {
-                    let found = index.entries.into_iter().take(MAX_ENTRIES);
-                    return Ok(found.map(|entry| entry.descriptor.digest).collect());
+                if let Some(found) = digests(&bytes) {
+                    return Ok(found);
                 }
             }
             Err(error) if is_absent(&error) => {}
             Err(error) => return Err(error),
         }
-        let tag = reference.with_tag(&format!("sha256-{}", digest.hex()));
-        let Some(resolved) = self.resolve_if_there(&tag).await? else {
+        let tag = format!("sha256-{}", self.0.hex());
+        let mut found = AskTag(&tag).ask(client, reference).await?;
+        let Some(digest) = found.pop() else {
+            return Ok(found);
+        };
+        let bytes = client.manifest(reference, &digest).await?;
+        Ok(digests(&bytes).unwrap_or_default())
+    }
+}
+
+struct AskTag<'a>(&'a str);
+
+impl Question for AskTag<'_> {
+    type Answer = Vec<Digest>;
+
+    async fn ask(&mut self, client: &Client, reference: &Reference) -> Result<Vec<Digest>, Error> {
+        let Some(reference) = reference.with_tag(self.0) else {
             return Ok(Vec::new());
         };
-        let bytes = self.manifest(&tag, &resolved).await?;
-        Ok(match Manifest::parse(&bytes, None) {
-            Ok(Manifest::Index(index)) => {
-                let found = index.entries.into_iter();
-                found.map(|entry| entry.descriptor.digest).collect()
-            }
-            _ => Vec::new(),
-        })
-    }
-
-    /// The digest that a reference stands for, or nothing when there is no such
-    /// thing.
-    pub async fn resolve_if_there(&self, reference: &Reference) -> Result<Option<Digest>, Error> {
-        match self.resolve(reference).await {
-            Ok(resolved) => Ok(Some(resolved.digest)),
-            Err(error) if is_absent(&error) => Ok(None),
+        match client.resolve(&reference).await {
+            Ok(resolved) => Ok(vec![resolved.digest]),
+            Err(error) if is_absent(&error) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }

@@ -10,7 +10,7 @@ use crate::ingest::pull::Origin;
 use crate::ingest::source::Source;
 use crate::oci::manifest::{DOCKER_LIST, DOCKER_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
 use crate::oci::referrers::{Attachment, cosign_tags};
-use crate::oci::{Descriptor, Layout, LayoutError, ManifestError};
+use crate::oci::{Descriptor, Layout, LayoutError, ManifestError, Route};
 use crate::snapshot::Snapshot;
 use crate::store::{
     BlobPin, Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer, Store,
@@ -31,10 +31,12 @@ pub(super) async fn pull(
     snapshot: &Snapshot,
 ) -> Result<(Image, Vec<BlobPin>), PassError> {
     let failed = PassError::at::<Cause>(Stage::Pull);
+    let route: Route;
     let (origin, tag) = match &followed.source {
         Source::Image(reference) => {
-            let client = &workshop.client;
-            (Origin::Registry { client, reference }, reference.tag())
+            let found = workshop.registries.route(reference).await;
+            route = found.map_err(|error| failed(error.into()))?;
+            (Origin::Registry(&route), reference.tag())
         }
         Source::Layout { folder, tag } => {
             let layout = Layout::open(folder).map_err(|error| failed(error.into()))?;
@@ -197,17 +199,14 @@ impl Walk<'_> {
         let failed = PassError::at::<Cause>(Stage::Pull);
         let mut found = Vec::new();
         match self.origin {
-            Origin::Registry { client, reference } => {
-                let referrers = client.referrers(reference, subject).await;
+            Origin::Registry(route) => {
+                let referrers = route.referrers(subject).await;
                 let referrers = referrers.map_err(|error| failed(error.into()))?;
                 found.extend(referrers.into_iter().map(|digest| (None, digest)));
                 for tag in cosign_tags(subject) {
-                    let Some(at) = reference.at_tag(&tag) else {
-                        continue;
-                    };
-                    let digest = client.resolve_if_there(&at).await;
-                    if let Some(digest) = digest.map_err(|error| failed(error.into()))? {
-                        found.push((Some(tag), digest));
+                    let digests = route.tagged(&tag).await;
+                    for digest in digests.map_err(|error| failed(error.into()))? {
+                        found.push((Some(tag.clone()), digest));
                     }
                 }
             }

@@ -45,15 +45,24 @@ impl Almanac {
     /// Starts it with the text of a configuration, which names no ports and no
     /// data folder.
     pub(crate) fn start(config: &str) -> Self {
-        Self::start_with(config, |start| start)
+        Self::start_as(config, |start| start)
     }
 
     /// Starts it on a data folder that is there.
     pub(crate) fn start_in(data: &Path, config: &str) -> Self {
-        Self::start_with(config, |start| start.data(data))
+        Self::start_as(config, |start| start.data(data))
     }
 
-    fn start_with(config: &str, more: impl FnOnce(Start) -> Start) -> Self {
+    /// Starts it with variables of the environment as well.
+    pub(crate) fn start_with(config: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start_as(config, |start| {
+            variables
+                .iter()
+                .fold(start, |start, (name, value)| start.variable(name, value))
+        })
+    }
+
+    fn start_as(config: &str, more: impl FnOnce(Start) -> Start) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("almanac.toml");
         fs::write(&path, config).unwrap();

@@ -46,19 +46,21 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         }
         error
     })?;
+    let (catalogs, followed) = catalogs(&config);
     let workshop = Workshop {
         store: store.clone(),
         registries: Registries::new(&config.registries)
             .context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
+        catalogs: catalogs.clone(),
     };
-    let (catalogs, followed) = catalogs(&config);
     for (followed, publisher) in &followed {
         ingest::restore(&workshop, followed, publisher).await;
     }
-    let names = followed.iter().map(|(followed, _)| followed.name.clone());
-    let (images, makers) = Images::new(names);
+    let pulled = config.catalogs.iter();
+    let pulled = pulled.map(|catalog| (catalog.name.clone(), !catalog.available));
+    let (images, makers) = Images::new(pulled);
     for ((followed, _), maker) in followed.iter().zip(&makers) {
         ingest::restore_image(&workshop, &catalogs, followed, maker).await;
     }
@@ -105,6 +107,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         admin_connections,
     ));
     let followers = TaskTracker::new();
+    followers.spawn(ingest::encode(
+        store.clone(),
+        catalogs.clone(),
+        stopping.clone(),
+    ));
     // Readers keep what they were given while the writing ends are there.
     let mut held = Vec::new();
     // In the order of the configuration, as the followed catalogs are.
@@ -280,6 +287,7 @@ fn catalogs(config: &Config) -> (Catalogs, Vec<(Followed, Publisher)>) {
     let cells = config.catalogs.iter().map(|catalog| {
         let routing = Routing {
             authorities: catalog.authorities.clone(),
+            withheld: !catalog.available,
         };
         (catalog.name.clone(), routing)
     });

@@ -8,10 +8,12 @@ mod export;
 mod failure;
 mod graph;
 mod health;
+mod images;
 mod import;
 mod input;
 mod invoked;
 mod list;
+mod manifests;
 mod opm;
 mod output;
 mod probe;
@@ -52,6 +54,8 @@ enum Command {
     Graph(Box<graph::Arguments>),
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
+    Images(Box<images::Arguments>),
+    Manifests(Box<manifests::Arguments>),
     Health(health::Arguments),
     Opm(opm::Arguments),
     GrpcHealthProbe(probe::Arguments),
@@ -68,6 +72,8 @@ impl Arguments {
             Command::Graph(arguments) => arguments.run(environment),
             Command::Export(arguments) => arguments.run(environment),
             Command::Import(arguments) => arguments.run(environment),
+            Command::Images(arguments) => arguments.run(environment),
+            Command::Manifests(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
             Command::Opm(arguments) => arguments.run(environment),
             Command::GrpcHealthProbe(arguments) => Ok(arguments.run()),

@@ -1,13 +1,16 @@
 //! Following sources: what makes revisions of catalogs and publishes them.
 //!
-//! `pass` is one pass, `follow` the loop around it, `folder` a revision of a
-//! folder that is not followed, `images` what can be pulled of a catalog,
-//! `archive` carries catalogs in a file, `load` a
-//! reading without a revision. Answering clients is left to `serve`; the two meet in
-//! `snapshot`.
+//! `pass` is one pass, `follow` the loop around it, `curate` what a pass over a
+//! selection of other catalogs is, `folder` a revision of a folder that is not
+//! followed, `load` a reading without a revision, `encode` what is made of a
+//! revision once it is served, `images` what can be pulled of a catalog,
+//! `archive` carries catalogs in a file. Answering clients is left to `serve`;
+//! the two meet in `snapshot`.
 
 pub mod archive;
 mod build;
+mod curate;
+mod encode;
 mod error;
 mod files;
 mod folder;
@@ -22,6 +25,8 @@ mod read;
 mod size;
 mod source;
 
+pub use curate::{CurateError, Curation};
+pub use encode::encode;
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
 pub use folder::{digest_of_folder, store_folder};
@@ -67,6 +72,11 @@ pub fn describe_metrics() {
     describe_gauge!(
         "almanac_catalog_modified_timestamp_seconds",
         "When the content of a catalog last changed"
+    );
+    describe_gauge!(
+        "almanac_catalog_encoded_bytes",
+        Unit::Bytes,
+        "Size of the whole catalog in an encoding that is ready, by catalog and encoding"
     );
 }
 

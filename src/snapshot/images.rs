@@ -114,13 +114,18 @@ pub struct ImagePublisher(watch::Sender<Shown>);
 
 impl Images {
     /// Cells for the given catalogs, and their writing ends in the same order.
-    pub fn new(names: impl IntoIterator<Item = CatalogName>) -> (Self, Vec<ImagePublisher>) {
+    /// Of those with `true` nobody can pull anything.
+    pub fn new(
+        catalogs: impl IntoIterator<Item = (CatalogName, bool)>,
+    ) -> (Self, Vec<ImagePublisher>) {
         let mut readers = BTreeMap::new();
         let mut writers = Vec::new();
-        for name in names {
+        for (name, withheld) in catalogs {
             let (sender, receiver) = watch::channel(Shown::default());
             writers.push(ImagePublisher(sender));
-            readers.insert(name, receiver);
+            if !withheld {
+                readers.insert(name, receiver);
+            }
         }
         (Self(Arc::new(readers)), writers)
     }

@@ -10,6 +10,8 @@
 //!   revisions/<id>/messages.pb    encoded parts of registry messages
 //!   revisions/<id>/queries.jsonl  answers to queries over HTTP
 //!   revisions/<id>/index.bin      what serving needs to find its way
+//!   revisions/<id>/all.gz         the whole of metas.jsonl, made later
+//!   revisions/<id>/all.zst        the same
 //! ```
 //!
 //! Files are written under a temporary name in the same file system, synced
@@ -18,6 +20,7 @@
 //! away at the next start.
 
 mod blobs;
+mod encodings;
 mod error;
 mod images;
 mod import;
@@ -32,11 +35,12 @@ mod writer;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 pub use blobs::{BlobPin, BlobWriter};
+pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, NewBlob, Referrer};
 pub use import::Import;
@@ -61,6 +65,8 @@ pub struct Store {
     folder: Arc<Path>,
     pool: sqlx::SqlitePool,
     pins: blobs::Pins,
+    /// Held while a folder of a revision is removed or gets another file.
+    folders: Arc<Mutex<()>>,
     /// Held as long as the store is open.
     _lock: Arc<File>,
 }
@@ -105,6 +111,7 @@ impl Store {
             folder: folder.into(),
             pool,
             pins: blobs::Pins::default(),
+            folders: Arc::default(),
             _lock: Arc::new(lock),
         };
         store.remove_unfinished_blobs()?;

@@ -44,6 +44,7 @@ impl Store {
             folder: folder.into(),
             pool,
             pins: blobs::Pins::default(),
+            folders: Arc::default(),
             _lock: Arc::new(lock),
         }))
     }
@@ -73,6 +74,7 @@ impl Store {
             folder: folder.into(),
             pool,
             pins: blobs::Pins::default(),
+            folders: Arc::default(),
             _lock: Arc::new(lock),
         }))
     }

@@ -344,6 +344,7 @@ impl Store {
                 .await
                 .map_err(sql("remove a revision"))?;
             let folder = self.revision_folder(id);
+            let _alone = self.keep_folders();
             fs::remove_dir_all(&folder).map_err(StoreError::io("remove", &folder))?;
         }
         self.sweep_blobs().await

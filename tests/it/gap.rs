@@ -110,6 +110,10 @@ fn answers(almanac: &mut Almanac) -> BTreeMap<String, String> {
             format!("/v2/{name}/manifests/latest"),
         ] {
             for encoding in ["identity", "gzip"] {
+                // The whole has a smaller form a moment later.
+                if encoding == "gzip" && path.ends_with("/all") {
+                    continue;
+                }
                 let headers = [("Accept-Encoding", encoding)];
                 let reply = http::ask(address, "GET", &path, &headers, b"").unwrap();
                 assert_eq!(reply.status, 200, "{path}");

@@ -42,8 +42,8 @@ pub(super) async fn pull(
             let layout = Layout::open(folder).map_err(|error| failed(error.into()))?;
             (Origin::Layout(layout), tag.as_deref())
         }
-        Source::File(_) => {
-            let problem = "a folder is no image, and cannot be mirrored whole";
+        Source::File(_) | Source::Curated(_) => {
+            let problem = "only an image can be mirrored whole";
             return Err(failed(std::io::Error::other(problem).into()));
         }
     };

@@ -251,6 +251,6 @@ fn followed_tag(source: &Source) -> Option<&str> {
         Source::Layout { tag, .. } => tag
             .as_deref()
             .filter(|tag| crate::oci::reference::is_tag(tag)),
-        Source::File(_) => None,
+        Source::File(_) | Source::Curated(_) => None,
     }
 }

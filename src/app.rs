@@ -25,9 +25,10 @@ use crate::ingest::{self, Workshop};
 use crate::oci::Registries;
 use crate::serve::admin::Configuration;
 use crate::serve::catalogd::{self, Access};
+use crate::serve::distribution::{self, Gate, Users};
 use crate::serve::tls::{self, Tls};
 use crate::serve::{self, Listener, credential, registry};
-use crate::snapshot::Roster;
+use crate::snapshot::{Images, Roster};
 use crate::store::{Store, StoreError};
 use fleet::{Fleet, Prepared, Shared};
 use reload::Reload;
@@ -47,7 +48,8 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let started = Instant::now();
     let metrics = metrics()?;
-    let credentials = Credentials::open(&config)?;
+    let access = Access::default();
+    let credentials = Credentials::open(&config, &access)?;
     let ports = Ports::bind(&config, &credentials).await?;
     let prepared = Prepared::first(&config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
@@ -61,6 +63,7 @@ pub async fn run(
         error
     })?;
     let (roster, catalogs) = Roster::new();
+    let images = Images::default();
     let workshop = Workshop {
         store: store.clone(),
         registries: Registries::new(&config.registries)
@@ -74,13 +77,14 @@ pub async fn run(
     let connections = TaskTracker::new();
     let followers = TaskTracker::new();
     let (drain, draining) = watch::channel(false);
-    let access = Access::default();
     let limits = config.connections.clone();
     let registry = registry::Service::new(catalogs.clone(), limits.clone(), draining)
         .context("cannot set up gRPC reflection")?;
     ports.log();
     let shared = Shared {
         roster,
+        images: images.clone(),
+        offline: config.offline,
         access: access.clone(),
         registry: registry.clone(),
         tls: credentials.grpc,
@@ -93,12 +97,17 @@ pub async fn run(
 
     let servers = TaskTracker::new();
     servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
+    let secure = ports.http.has_tls();
+    let pulling = distribution::router(images, credentials.gate, secure);
     servers.spawn(ports.http.serve(
-        catalogd::router(catalogs.clone(), access, config.origins.clone()),
+        catalogd::router(catalogs.clone(), access, config.origins.clone()).merge(pulling),
         limits.clone(),
         stopping.clone(),
         connections.clone(),
     ));
+    if let Some(files) = credentials.users {
+        servers.spawn(files.follow(stopping.clone()));
+    }
     for files in credentials.certificates {
         servers.spawn(files.follow(stopping.clone()));
     }
@@ -152,6 +161,7 @@ pub async fn run(
         tracing::warn!(left = connections.len(), "connections were cut");
     }
     admin.cancel();
+    drop(held);
     store.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -179,10 +189,12 @@ struct Credentials {
     grpc: Option<Tls>,
     http: Option<Tls>,
     certificates: Vec<credential::Followed<ServerConfig>>,
+    gate: Gate,
+    users: Option<credential::Followed<Users>>,
 }
 
 impl Credentials {
-    fn open(config: &Config) -> anyhow::Result<Self> {
+    fn open(config: &Config, access: &Access) -> anyhow::Result<Self> {
         let mut certificates = Vec::new();
         let mut open = |service, settings: &Option<tls::Settings>, protocols| {
             let Some(settings) = settings else {
@@ -195,10 +207,17 @@ impl Credentials {
         };
         let grpc = open("grpc", &config.grpc_tls, &["h2"])?;
         let http = open("http", &config.http_tls, &["h2", "http/1.1"])?;
+        let gate = Gate::open(&config.distribution, access.clone());
+        let (gate, users) = gate.context("who may pull images")?;
+        if users.is_some() && http.is_none() {
+            tracing::warn!("passwords are asked for without TLS: whoever listens can read them");
+        }
         Ok(Self {
             grpc,
             http,
             certificates,
+            gate,
+            users,
         })
     }
 }

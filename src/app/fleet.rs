@@ -19,7 +19,9 @@ use crate::oci::{self, Registries};
 use crate::serve::catalogd::{Access, Rule, Tokens};
 use crate::serve::tls::Tls;
 use crate::serve::{self, Listener, credential, registry};
-use crate::snapshot::{Catalog, Catalogs, Publisher, Roster, Routing};
+use crate::snapshot::{
+    Catalog, Catalogs, ImageCell, ImagePublisher, Images, Publisher, Roster, Routing,
+};
 use crate::unpack;
 
 /// How long a port that another catalog gives up may take to become free.
@@ -29,6 +31,10 @@ const FREE_PORT: Duration = Duration::from_secs(5);
 pub(super) struct Shared {
     /// Decides which catalogs clients see.
     pub(super) roster: Roster,
+    /// What can be pulled of them.
+    pub(super) images: Images,
+    /// Whether no source is looked at.
+    pub(super) offline: bool,
     /// Who may read them.
     pub(super) access: Access,
     /// Answers on their own ports.
@@ -56,7 +62,11 @@ struct Member {
     config: CatalogConfig,
     catalog: Arc<Catalog>,
     publisher: Publisher,
-    follower: Task,
+    image: ImageCell,
+    maker: ImagePublisher,
+    /// What follows the catalog, and what keeps its image; none when no source
+    /// is looked at.
+    work: Vec<Task>,
     rule: Rule,
     tokens: Option<Task>,
     port: Option<Task>,
@@ -199,7 +209,9 @@ impl Fleet {
             }
             let mut plan = match old.remove(&catalog.name) {
                 Some(member) => {
-                    let same = self::followed(&member.config) == followed && !other_workshop;
+                    let same = self::followed(&member.config) == followed
+                        && member.config.mirror == catalog.mirror
+                        && !other_workshop;
                     self.kept(member, catalog, &followed, same).await
                 }
                 None => self.added(catalog, &followed).await,
@@ -227,18 +239,23 @@ impl Fleet {
         let catalogs = joined.iter().map(|(_, plan)| Arc::clone(&plan.catalog));
         let default = config.default_catalog.clone();
         self.shared.roster.set(catalogs, default);
+        let images = joined.iter().filter(|(_, plan)| plan.config.available);
+        let images = images.map(|(_, plan)| (plan.config.name.clone(), plan.image.clone()));
+        self.shared.images.set(images);
         self.shared.access.set(rules.map(owned));
 
         for (followed, plan) in joined {
-            let follower = match plan.follower {
-                Some(follower) => follower,
-                None => self.follow(followed, plan.publisher.clone()),
+            let work = match plan.work {
+                Some(work) => work,
+                None => self.follow(followed, &plan),
             };
             let member = Member {
                 config: plan.config,
                 catalog: plan.catalog,
                 publisher: plan.publisher,
-                follower,
+                image: plan.image,
+                maker: plan.maker,
+                work,
                 rule: plan.rule,
                 tokens: plan.tokens,
                 port: plan.port,
@@ -247,7 +264,9 @@ impl Fleet {
         }
         for (name, member) in old {
             tracing::info!(catalog = %name, "the catalog is not followed or served any more");
-            member.follower.end().await;
+            for task in member.work {
+                task.end().await;
+            }
             ingest::forget(&name);
             ended.extend(member.tokens.into_iter().chain(member.port));
         }
@@ -271,7 +290,9 @@ impl Fleet {
         let Member {
             catalog,
             publisher,
-            follower,
+            image,
+            maker,
+            work,
             rule,
             tokens,
             port,
@@ -281,14 +302,16 @@ impl Fleet {
             config: config.clone(),
             catalog,
             publisher,
-            follower: Some(follower),
+            image,
+            maker,
+            work: Some(work),
             rule,
             tokens,
             port,
         };
         if !same {
-            if let Some(follower) = plan.follower.take() {
-                follower.end().await;
+            for task in plan.work.take().into_iter().flatten() {
+                task.end().await;
             }
             let snapshot = plan.publisher.snapshot();
             let fits = snapshot.is_none_or(|s| followed.may_serve(s.revision()));
@@ -304,6 +327,7 @@ impl Fleet {
             } else {
                 let added = self.added(config, followed).await;
                 (plan.catalog, plan.publisher) = (added.catalog, added.publisher);
+                (plan.image, plan.maker) = (added.image, added.maker);
             }
         }
         let routing = routing(config);
@@ -318,22 +342,52 @@ impl Fleet {
         let roster = &self.shared.roster;
         let (catalog, publisher) = roster.cells(config.name.clone(), routing(config));
         ingest::restore(&self.workshop, followed, &publisher).await;
+        let (image, maker) = ImageCell::new();
+        ingest::restore_image(&self.workshop, &publisher, followed, &maker).await;
         Plan {
             config: config.clone(),
             catalog: Arc::new(catalog),
             publisher,
-            follower: None,
+            image,
+            maker,
+            work: None,
             rule: Rule::default(),
             tokens: None,
             port: None,
         }
     }
 
-    fn follow(&self, followed: Followed, publisher: Publisher) -> Task {
+    /// Starts following a catalog and keeping its image.
+    fn follow(&self, followed: Followed, plan: &Plan) -> Vec<Task> {
+        let publisher = plan.publisher.clone();
+        if self.shared.offline {
+            if publisher.snapshot().is_none() {
+                tracing::warn!(
+                    catalog = %followed.name,
+                    "nothing is stored of the catalog, and no source is looked at: import it"
+                );
+            }
+            publisher.update(|status| status.settled = true);
+            return Vec::new();
+        }
+        let catalogs = self.workshop.catalogs.clone();
+        let (maker, mirror) = (plan.maker.clone(), plan.config.mirror);
+        let keep = {
+            let (workshop, followed) = (self.workshop.clone(), followed.clone());
+            |stop| ingest::keep_image(workshop, followed, mirror, catalogs, maker, stop)
+        };
         let workshop = self.workshop.clone();
+        let follow = |stop| ingest::follow(workshop, followed, publisher, stop);
+        vec![self.spawn_tracked(keep), self.spawn_tracked(follow)]
+    }
+
+    /// Spawns what is waited for at the end.
+    fn spawn_tracked<F>(&self, work: impl FnOnce(CancellationToken) -> F) -> Task
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let stop = self.shared.stopping.child_token();
-        let following = ingest::follow(workshop, followed, publisher, stop.clone());
-        let handle = self.shared.followers.spawn(following);
+        let handle = self.shared.followers.spawn(work(stop.clone()));
         Task { stop, handle }
     }
 
@@ -388,8 +442,10 @@ struct Plan {
     config: CatalogConfig,
     catalog: Arc<Catalog>,
     publisher: Publisher,
-    /// The one that goes on, if one does.
-    follower: Option<Task>,
+    image: ImageCell,
+    maker: ImagePublisher,
+    /// What goes on, if it does.
+    work: Option<Vec<Task>>,
     rule: Rule,
     tokens: Option<Task>,
     port: Option<Task>,

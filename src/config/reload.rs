@@ -46,6 +46,8 @@ impl Config {
             connections,
             grpc_tls,
             http_tls,
+            distribution,
+            offline,
             origins,
             log,
             // These are taken at once.
@@ -70,6 +72,8 @@ impl Config {
             ("connections", others),
             ("grpc_tls", *grpc_tls != new.grpc_tls),
             ("http_tls", *http_tls != new.http_tls),
+            ("distribution", *distribution != new.distribution),
+            ("offline", *offline != new.offline),
             ("cors_origins", *origins != new.origins),
             ("log", *log != new.log),
         ]

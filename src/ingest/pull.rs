@@ -107,7 +107,7 @@ impl Origin<'_> {
         })
     }
 
-    fn parse(&self, digest: &Digest, bytes: &[u8]) -> Result<Manifest, PassError> {
+    pub(super) fn parse(&self, digest: &Digest, bytes: &[u8]) -> Result<Manifest, PassError> {
         Manifest::parse(bytes, None)
             .map_err(|error| PassError::at(Stage::Pull)(self.document_error(digest, error)))
     }
@@ -127,7 +127,7 @@ impl Origin<'_> {
     }
 
     /// A manifest or index, from the store when it is there.
-    async fn manifest(
+    pub(super) async fn manifest(
         &self,
         store: &Store,
         digest: &Digest,
@@ -158,7 +158,7 @@ impl Origin<'_> {
 
     /// A config or layer: verified while it streams into the store, unless it
     /// is there already.
-    async fn blob(
+    pub(super) async fn blob(
         &self,
         store: &Store,
         descriptor: &Descriptor,

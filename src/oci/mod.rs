@@ -36,6 +36,7 @@ mod mirrors;
 pub mod platform;
 mod policy;
 pub mod reference;
+pub mod referrers;
 mod registries;
 mod signatures;
 mod token;

@@ -87,7 +87,7 @@ impl Store {
 
     /// Removes blobs that no revision was made from and no pass needs: those
     /// of old revisions, and those that failed passes brought.
-    pub(super) async fn sweep_blobs(&self) -> Result<(), StoreError> {
+    pub async fn sweep_blobs(&self) -> Result<(), StoreError> {
         // Asked for before the rows: whoever lets go of a blob in between has
         // a row by then, or needs it no more.
         let needed: HashSet<Digest> = self.lock_pins().keys().copied().collect();
@@ -139,11 +139,11 @@ impl Store {
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn blobs_folder(&self) -> PathBuf {
+    pub(super) fn blobs_folder(&self) -> PathBuf {
         self.folder.join("blobs/sha256")
     }
 
-    fn blob_path(&self, digest: &Digest) -> PathBuf {
+    pub(super) fn blob_path(&self, digest: &Digest) -> PathBuf {
         self.blobs_folder().join(digest.hex())
     }
 }

@@ -99,6 +99,48 @@ impl Access {
         self.0.send_replace(Arc::new(rules.collect()));
     }
 
+    /// Whether any catalog asks for something.
+    pub fn asks_any(&self) -> bool {
+        !self.0.borrow().is_empty()
+    }
+
+    /// Whether a catalog asks for something.
+    pub fn asks(&self, catalog: &CatalogName) -> bool {
+        self.0.borrow().contains_key(catalog)
+    }
+
+    /// Whether a catalog asks for a certificate, and nothing else would do.
+    pub fn asks_only_certificate(&self, catalog: &CatalogName) -> bool {
+        let rules = self.rules();
+        let rule = rules.get(catalog);
+        rule.is_some_and(|rule| rule.tokens.is_none())
+    }
+
+    /// Whether a catalog may be read by somebody with this secret, or with a
+    /// certificate that was verified.
+    pub fn admits(&self, catalog: &CatalogName, secret: Option<&[u8]>, certified: bool) -> bool {
+        let rules = self.rules();
+        let Some(rule) = rules.get(catalog) else {
+            return true;
+        };
+        if rule.certificate && certified {
+            return true;
+        }
+        match (&rule.tokens, secret) {
+            (Some(tokens), Some(secret)) => tokens.borrow().contain(secret),
+            _ => false,
+        }
+    }
+
+    /// Whether a secret is a token of any catalog.
+    pub fn knows(&self, secret: &[u8]) -> bool {
+        let rules = self.rules();
+        let tokens = rules.values().filter_map(|rule| rule.tokens.as_ref());
+        tokens.fold(false, |known, tokens| {
+            known | tokens.borrow().contain(secret)
+        })
+    }
+
     fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.0.borrow())
     }

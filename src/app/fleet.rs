@@ -244,8 +244,8 @@ impl Fleet {
         self.shared.images.set(images);
         self.shared.access.set(rules.map(owned));
 
-        for (followed, plan) in joined {
-            let work = match plan.work {
+        for (followed, mut plan) in joined {
+            let work = match plan.work.take() {
                 Some(work) => work,
                 None => self.follow(followed, &plan),
             };

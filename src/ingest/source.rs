@@ -118,6 +118,14 @@ impl Source {
 }
 
 impl LayoutSource {
+    /// The tag by which the image is chosen, also of a whole reference.
+    pub fn tag(&self) -> Option<&str> {
+        match self.choice.as_ref()? {
+            Choice::Name(name) => name.rsplit([':', '/']).next(),
+            Choice::Digest(_) => None,
+        }
+    }
+
     fn prefix(&self) -> &'static str {
         let found = LAYOUTS.iter().find(|(_, format)| *format == self.format);
         found.map_or("oci", |(prefix, _)| prefix)

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::digest::Digest;
 use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::pass::{Followed, Workshop};
+use crate::ingest::pass::{Followed, Workshop, open_layout};
 use crate::ingest::pull::Origin;
 use crate::ingest::source::Source;
 use crate::oci::manifest::{DOCKER_LIST, DOCKER_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
 use crate::oci::referrers::{Attachment, cosign_tags};
-use crate::oci::{Descriptor, Layout, LayoutError, ManifestError, Route};
+use crate::oci::{Choice, Descriptor, LayoutError, ManifestError, Route};
 use crate::snapshot::Snapshot;
 use crate::store::{
     BlobPin, Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer, Store,
@@ -38,10 +38,7 @@ pub(super) async fn pull(
             route = found.map_err(|error| failed(error.into()))?;
             (Origin::Registry(&route), reference.tag())
         }
-        Source::Layout { folder, tag } => {
-            let layout = Layout::open(folder).map_err(|error| failed(error.into()))?;
-            (Origin::Layout(layout), tag.as_deref())
-        }
+        Source::Layout(layout) => (open_layout(layout).await?, layout.tag()),
         Source::File(_) | Source::Curated(_) => {
             let problem = "only an image can be mirrored whole";
             return Err(failed(std::io::Error::other(problem).into()));
@@ -212,7 +209,7 @@ impl Walk<'_> {
             }
             Origin::Layout(layout) => {
                 for tag in cosign_tags(subject) {
-                    match layout.resolve(Some(&tag)) {
+                    match layout.resolve(Some(&Choice::Name(tag.clone()))) {
                         Ok(descriptor) => found.push((Some(tag), descriptor.digest)),
                         Err(LayoutError::NoTag { .. }) => {}
                         Err(error) => return Err(failed(error.into())),

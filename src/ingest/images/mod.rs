@@ -19,7 +19,7 @@ use super::error::{Cause, PassError};
 use super::follow::retry;
 use super::pass::{Followed, Workshop};
 use super::source::Source;
-use crate::snapshot::{Catalogs, Image, ImagePublisher, Snapshot};
+use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
 use crate::store::{self, ImageKind};
 
 /// What can be pulled of a catalog.
@@ -245,8 +245,8 @@ impl Keeper<'_> {
 fn followed_tag(source: &Source) -> Option<&str> {
     match source {
         Source::Image(reference) => reference.tag(),
-        Source::Layout { tag, .. } => tag
-            .as_deref()
+        Source::Layout(layout) => layout
+            .tag()
             .filter(|tag| crate::oci::reference::is_tag(tag)),
         Source::File(_) | Source::Curated(_) => None,
     }

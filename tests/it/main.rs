@@ -20,6 +20,7 @@ mod follow;
 mod grpc;
 mod http;
 mod oci;
+mod plain_yaml;
 mod properties;
 mod proto;
 mod real_registry;

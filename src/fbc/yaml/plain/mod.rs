@@ -17,7 +17,7 @@ mod folded;
 mod input;
 mod quoted;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod unquoted;
 
 use memchr::memchr;

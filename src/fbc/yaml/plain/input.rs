@@ -46,13 +46,14 @@ fn suspect(byte: u8) -> bool {
 fn are_ordinary(document: &[u8], start: usize, end: usize) -> bool {
     (start..end).all(|at| match document.get(at..).unwrap_or_default() {
         [b'\n' | b'\t', ..] | [b'\r', b'\n', ..] => true,
-        [0..0x20 | 0x7f, ..] => false,
-        // To U+009F, with U+0085, a line end.
-        [0xc2, 0x80..=0x9f, ..] => false,
+        [0..0x20 | 0x7f, ..]
+        // To U+009F, among them U+0085, a line end.
+        | [0xc2, 0x80..=0x9f, ..]
         // U+2028 and U+2029, line ends.
-        [0xe2, 0x80, 0xa8 | 0xa9, ..] => false,
+        | [0xe2, 0x80, 0xa8 | 0xa9, ..]
         // U+FEFF, U+FFFE and U+FFFF.
-        [0xef, 0xbb, 0xbf, ..] | [0xef, 0xbf, 0xbe | 0xbf, ..] => false,
+        | [0xef, 0xbb, 0xbf, ..]
+        | [0xef, 0xbf, 0xbe | 0xbf, ..] => false,
         _ => true,
     })
 }

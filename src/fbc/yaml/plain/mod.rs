@@ -12,20 +12,21 @@
 //! its keys or dashes, and a list may stand at the column of the key it
 //! belongs to.
 
+mod block;
+mod collections;
+mod cursor;
 mod flow;
-mod folded;
 mod input;
 mod quoted;
 #[cfg(test)]
 pub(super) mod tests;
 mod unquoted;
 
-use memchr::memchr;
-
 use super::Limits;
-use super::object::{Entry, are_sorted, rebuild};
+use super::object::Entry;
 use super::scalar::{Scalar, plain};
 use crate::fbc::text::write_string;
+use collections::{Frame, Kind};
 use unquoted::Stop;
 
 /// Implicit keys of up to 1024 bytes are legal; longer ones than this are left
@@ -33,9 +34,7 @@ use unquoted::Stop;
 const LONGEST_KEY: usize = 1000;
 
 /// Appends a document to `out` as canonical JSON, or appends nothing and
-/// returns `None`: then the parser has to read it. `Some` of no entries is for
-/// a document that holds nothing; otherwise they are those of the top-level
-/// object (none for a list), with offsets from where its JSON starts.
+/// returns `None`: then the parser has to read it.
 pub(super) fn convert(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Option<Found> {
     let text = input::acceptable(document)?;
     let base = out.len();
@@ -66,7 +65,8 @@ pub(super) fn convert(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Op
 pub(super) enum Found {
     /// Comments and blanks.
     Nothing,
-    /// A value, which was appended. The entries are those of an object.
+    /// A value, which was appended. The entries are those of the object, none
+    /// for a list; their offsets count from where its JSON starts.
     Value(Vec<Entry>),
 }
 
@@ -90,28 +90,12 @@ struct Reader<'t, 'o> {
     budget: usize,
 }
 
-/// A collection that is not complete.
-struct Frame {
-    kind: Kind,
-    /// The column of its keys or dashes.
-    column: usize,
-    /// Whether a dash or key came whose node did not.
-    awaiting: bool,
-    /// Where its bracket is in the output.
-    start: usize,
-    /// The first of its entries on the stack of entries.
-    first_entry: usize,
-    /// The key whose value is awaited starts here, the value there.
-    key: u32,
-    value: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    List,
-    /// A list at the column of the key it belongs to.
-    ListInMapping,
-    Mapping,
+/// A line of a document.
+enum Line {
+    /// Its text begins at this column.
+    At(usize),
+    /// There is no further one.
+    End,
 }
 
 /// In all of them `None` means that the parser has to read the document.
@@ -119,7 +103,7 @@ impl Reader<'_, '_> {
     /// Reads the document; whether there is anything in it.
     fn document(&mut self) -> Option<bool> {
         self.separator()?;
-        while let Some(column) = self.next_line()? {
+        while let Line::At(column) = self.next_line()? {
             self.leave(column)?;
             self.line(column)?;
         }
@@ -145,14 +129,13 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Goes to the text of the next line that has any and is no comment, and
-    /// tells its column. Nothing at the end.
-    fn next_line(&mut self) -> Option<Option<usize>> {
+    /// Goes to the text of the next line that has any and is no comment.
+    fn next_line(&mut self) -> Option<Line> {
         loop {
             let column = self.spaces(self.at);
             self.at += column;
             match self.byte(self.at) {
-                None => return Some(None),
+                None => return Some(Line::End),
                 Some(b'\n' | b'\r' | b'#') => self.at = self.line_end(self.at).1,
                 Some(b'\t') => return None,
                 Some(b'-' | b'.') if column == 0 => {
@@ -160,9 +143,9 @@ impl Reader<'_, '_> {
                     if rest.starts_with(b"---") || rest.starts_with(b"...") {
                         return None;
                     }
-                    return Some(Some(column));
+                    return Some(Line::At(column));
                 }
-                Some(_) => return Some(Some(column)),
+                Some(_) => return Some(Line::At(column)),
             }
         }
     }
@@ -197,15 +180,12 @@ impl Reader<'_, '_> {
             b'|' | b'>' | b'[' | b'{' => self.node(column),
             _ => {
                 let first = self.unquoted()?;
-                match first.stop {
-                    Stop::Colon(colon) => {
-                        let key = self.text.get(self.at..first.end)?;
-                        self.key(column, colon, key)
-                    }
-                    _ => {
-                        self.check_node(column)?;
-                        self.finish_unquoted(&first)
-                    }
+                if let Stop::Colon(colon) = first.stop {
+                    let key = self.text.get(self.at..first.end)?;
+                    self.key(column, colon, key)
+                } else {
+                    self.check_node(column)?;
+                    self.finish_unquoted(&first)
                 }
             }
         }
@@ -328,146 +308,6 @@ impl Reader<'_, '_> {
                 let first = self.unquoted()?;
                 self.finish_unquoted(&first)
             }
-        }
-    }
-
-    /// Begins a collection where a node is awaited.
-    fn start(&mut self, kind: Kind, column: usize) -> Option<()> {
-        if self.frames.last().is_some_and(|top| !top.awaiting) || self.frames.len() >= self.depth {
-            return None;
-        }
-        self.frames.push(Frame {
-            kind,
-            column,
-            awaiting: false,
-            start: self.out.len() - self.base,
-            first_entry: self.entries.len(),
-            key: 0,
-            value: 0,
-        });
-        let bracket = if kind == Kind::Mapping { b'{' } else { b'[' };
-        self.out.push(bracket);
-        Some(())
-    }
-
-    /// Puts null in the place of a node that is awaited and will not come.
-    fn fill(&mut self) -> Option<()> {
-        if self.frames.last()?.awaiting {
-            self.out.extend_from_slice(b"null");
-            self.finish_node()?;
-        }
-        Some(())
-    }
-
-    /// Completes the innermost collection.
-    fn close(&mut self) -> Option<()> {
-        self.fill()?;
-        let frame = self.frames.pop()?;
-        if frame.kind == Kind::Mapping {
-            self.end_object(&frame);
-        } else {
-            self.out.push(b']');
-        }
-        if self.frames.is_empty() {
-            return self.charge();
-        }
-        self.entries.truncate(frame.first_entry);
-        self.finish_node()
-    }
-
-    /// Completes the text of an object, with its keys in order.
-    fn end_object(&mut self, frame: &Frame) {
-        let json = self.out.get(self.base..).unwrap_or_default();
-        let own = self.entries.get(frame.first_entry..).unwrap_or_default();
-        if are_sorted(own, json, self.escaped_keys) {
-            self.out.push(b'}');
-            return;
-        }
-        rebuild(
-            &mut self.entries,
-            frame.first_entry,
-            json,
-            self.escaped_keys,
-            frame.start as u32,
-            &mut self.scratch,
-        );
-        self.out.truncate(self.base + frame.start);
-        self.out.extend_from_slice(&self.scratch);
-    }
-
-    /// Notes that the node that the innermost collection awaited is complete.
-    fn finish_node(&mut self) -> Option<()> {
-        let end = (self.out.len() - self.base) as u32;
-        let top = self.frames.last_mut()?;
-        top.awaiting = false;
-        if top.kind == Kind::Mapping {
-            self.entries.push(Entry {
-                key: top.key,
-                value: top.value,
-                end,
-            });
-        }
-        self.charge()
-    }
-
-    /// Gives a document back that becomes too large.
-    fn charge(&self) -> Option<()> {
-        (self.out.len() - self.base <= self.budget).then_some(())
-    }
-
-    /// Goes to the next line, where nothing but a comment is left on this one.
-    fn end_line(&mut self) -> Option<()> {
-        let blanks = self.blanks(self.at);
-        self.at += blanks;
-        match self.byte(self.at) {
-            Some(b'#') if blanks == 0 && !self.is_after_blank() => return None,
-            None | Some(b'\n' | b'\r' | b'#') => {}
-            Some(_) => return None,
-        }
-        self.at = self.line_end(self.at).1;
-        Some(())
-    }
-
-    /// Whether nothing more comes on this line but a comment. To be asked
-    /// behind a blank, or at the line's end.
-    fn is_line_over(&self) -> bool {
-        matches!(self.byte(self.at), None | Some(b'\n' | b'\r' | b'#'))
-    }
-
-    fn is_after_blank(&self) -> bool {
-        let before = self.at.checked_sub(1).and_then(|at| self.byte(at));
-        matches!(before, Some(b' ' | b'\t'))
-    }
-
-    fn byte(&self, at: usize) -> Option<u8> {
-        self.bytes.get(at).copied()
-    }
-
-    fn is_blank_or_end(&self, at: usize) -> bool {
-        matches!(self.byte(at), None | Some(b' ' | b'\t' | b'\n' | b'\r'))
-    }
-
-    /// How many spaces there are from `at` on.
-    fn spaces(&self, at: usize) -> usize {
-        let rest = self.bytes.get(at..).unwrap_or_default();
-        rest.iter().take_while(|byte| **byte == b' ').count()
-    }
-
-    /// How many spaces and tabs there are from `at` on.
-    fn blanks(&self, at: usize) -> usize {
-        let rest = self.bytes.get(at..).unwrap_or_default();
-        let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
-        rest.iter().take_while(blank).count()
-    }
-
-    /// Where the line that `at` is on ends, and where the next one starts.
-    fn line_end(&self, at: usize) -> (usize, usize) {
-        let rest = self.bytes.get(at..).unwrap_or_default();
-        match memchr(b'\n', rest) {
-            // What is accepted has no other carriage returns.
-            Some(length) if rest[..length].ends_with(b"\r") => (at + length - 1, at + length + 1),
-            Some(length) => (at + length, at + length + 1),
-            None => (self.bytes.len(), self.bytes.len()),
         }
     }
 

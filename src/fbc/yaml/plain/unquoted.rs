@@ -34,14 +34,9 @@ impl Reader<'_, '_> {
     pub(super) fn finish_unquoted(&mut self, first: &Unquoted) -> Option<()> {
         let text = self.text.get(self.at..first.end)?;
         self.at = first.next;
-        let goes_on = match first.stop {
-            Stop::Colon(_) => return None,
-            Stop::Comment => None,
-            Stop::LineEnd => self.continuation()?,
-        };
-        match goes_on {
-            None => plain(text).write_value(self.out).ok()?,
-            Some(breaks) => {
+        match self.continuation(first.stop)? {
+            0 => plain(text).write_value(self.out).ok()?,
+            breaks => {
                 // No type has a blank in its text, so it is a string.
                 self.out.push(b'"');
                 write_string_part(self.out, text);
@@ -55,33 +50,32 @@ impl Reader<'_, '_> {
     /// Writes the lines behind the first one, the next of which is here, behind
     /// so many line ends.
     fn unquoted_lines(&mut self, mut breaks: usize) -> Option<()> {
-        loop {
+        while breaks > 0 {
             self.write_folded(breaks);
             let line = self.unquoted_line();
             write_string_part(self.out, self.text.get(self.at..line.end)?);
             self.charge()?;
             self.at = line.next;
-            match line.stop {
-                Stop::Colon(_) => return None,
-                Stop::Comment => return Some(()),
-                Stop::LineEnd => match self.continuation()? {
-                    Some(more) => breaks = more,
-                    None => return Some(()),
-                },
-            }
+            breaks = self.continuation(line.stop)?;
         }
+        Some(())
     }
 
-    /// Whether a scalar without quotes goes on behind the line end that was just
-    /// passed: then goes to its text, and tells how many line ends there were.
-    fn continuation(&mut self) -> Option<Option<usize>> {
+    /// How many line ends there are up to where a scalar without quotes goes on
+    /// behind the line that was just read, and goes there; 0 when it does not.
+    fn continuation(&mut self, stop: Stop) -> Option<usize> {
+        match stop {
+            Stop::Colon(_) => return None,
+            Stop::Comment => return Some(0),
+            Stop::LineEnd => {}
+        }
         let least = self.frames.last()?.column + 1;
         let mut breaks = 1;
         let mut line = self.at;
         loop {
             let column = self.spaces(line);
             match self.byte(line + column) {
-                None | Some(b'#') => return Some(None),
+                None | Some(b'#') => return Some(0),
                 Some(b'\t') => return None,
                 Some(b'\n' | b'\r') => {
                     breaks += 1;
@@ -89,9 +83,9 @@ impl Reader<'_, '_> {
                 }
                 Some(_) if column >= least => {
                     self.at = line + column;
-                    return Some(Some(breaks));
+                    return Some(breaks);
                 }
-                Some(_) => return Some(None),
+                Some(_) => return Some(0),
             }
         }
     }

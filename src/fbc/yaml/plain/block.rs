@@ -25,16 +25,18 @@ impl<'t> Reader<'t, '_> {
         self.out.push(b'"');
         // Whether there was a line before, and whether it starts with a blank.
         let mut before = None;
-        while let Some(line) = self.block_line(column, &mut breaks)? {
+        loop {
+            let line = self.block_line(column, &mut breaks)?;
+            if line.is_empty() {
+                break;
+            }
             let blank = line.starts_with([' ', '\t']);
-            match before {
-                None => {}
-                Some(false) if folded && !blank => {
-                    if breaks == 0 {
-                        self.out.push(b' ');
-                    }
+            if before == Some(false) && folded && !blank {
+                if breaks == 0 {
+                    self.out.push(b' ');
                 }
-                Some(_) => self.write_breaks(1),
+            } else if before.is_some() {
+                self.write_breaks(1);
             }
             self.write_breaks(breaks);
             breaks = 0;
@@ -92,9 +94,9 @@ impl<'t> Reader<'t, '_> {
         Some(most)
     }
 
-    /// The text of the next line of a block scalar, if any is left. Passes over
-    /// the blank lines before it and counts them.
-    fn block_line(&mut self, column: usize, breaks: &mut usize) -> Option<Option<&'t str>> {
+    /// The text of the next line of a block scalar, nothing when none is left.
+    /// Passes over the blank lines before it and counts them.
+    fn block_line(&mut self, column: usize, breaks: &mut usize) -> Option<&'t str> {
         while self.at < self.bytes.len() {
             let rest = self.bytes.get(self.at..)?;
             let spaces = rest.iter().take(column).take_while(|byte| **byte == b' ');
@@ -110,10 +112,10 @@ impl<'t> Reader<'t, '_> {
                 Some(_) => {
                     let (end, next) = self.line_end(text);
                     self.at = next;
-                    return self.text.get(text..end).map(Some);
+                    return self.text.get(text..end);
                 }
             }
         }
-        Some(None)
+        Some("")
     }
 }

@@ -3,9 +3,14 @@
 # The image of almanac: one program and the C library, nothing else.
 #
 #     docker build --tag almanac .
+#     docker build --tag almanac-opm --target opm-image .
+#     docker build --tag almanac-olm-opm --target olm-opm-image .
 #     docker run --publish 50051:50051 --publish 8080:8080 \
 #         --volume ./almanac.toml:/etc/almanac/almanac.toml:ro \
 #         --volume almanac:/var/lib/almanac almanac
+
+# Where the target olm-opm-image takes the real opm from.
+ARG OPM_IMAGE=quay.io/operator-framework/opm:latest
 
 FROM rust:1-bookworm AS build
 WORKDIR /src
@@ -16,10 +21,31 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --release --locked --bin almanac \
     && install -D -m 0755 target/release/almanac /out/usr/bin/almanac \
-    && install -d -m 0750 /out/var/lib/almanac
+    && install -d -m 0750 /out/var/lib/almanac \
+    && install -D -m 0755 target/release/almanac /out/opm/bin/opm \
+    && ln -s opm /out/opm/bin/grpc_health_probe
 
+# almanac in the place of opm and of the probe that Operator Lifecycle Manager
+# runs: what the image of a catalog is made from (deploy/catalog.Dockerfile).
 # The same Debian as above, so that the C library fits.
-FROM gcr.io/distroless/cc-debian12:nonroot
+FROM gcr.io/distroless/cc-debian12:nonroot AS opm-image
+LABEL org.opencontainers.image.title="almanac in the place of opm" \
+      org.opencontainers.image.description="Serves the folder of a catalog over gRPC with the arguments of opm" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /out/opm/bin/ /bin/
+USER 65532:65532
+EXPOSE 50051
+ENTRYPOINT ["/bin/opm"]
+CMD ["serve", "/configs"]
+
+# The same, with the real opm for whatever is not serving: Operator Lifecycle
+# Manager has one image for serving extracted catalogs and for unpacking
+# bundles.
+FROM ${OPM_IMAGE} AS upstream
+FROM opm-image AS olm-opm-image
+COPY --from=upstream /bin/opm /bin/opm-upstream
+
+FROM gcr.io/distroless/cc-debian12:nonroot AS almanac
 LABEL org.opencontainers.image.title="almanac" \
       org.opencontainers.image.description="Follows Kubernetes operator catalogs by digest and serves them over gRPC and HTTP" \
       org.opencontainers.image.licenses="Apache-2.0"

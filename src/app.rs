@@ -1,5 +1,8 @@
 //! The only place that knows everything: opens the store, loads what it holds,
-//! binds the ports, starts the followers, serves, drains.
+//! binds the ports, starts the followers, serves, drains. `folder` does so for
+//! one folder that is not followed.
+
+mod folder;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,6 +12,8 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, Followed, Workshop};

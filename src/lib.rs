@@ -2,7 +2,8 @@
 //!
 //! The modules, in the order of the data:
 //!
-//! - [`digest`], [`name`], [`proto`], [`map`]: small things that all use.
+//! - [`digest`], [`name`], [`near`], [`proto`], [`map`]: small things that all
+//!   use.
 //! - [`oci`] speaks to registries and reads layouts, [`unpack`] turns layers
 //!   into files, [`fbc`] turns files into metas, a graph and problems,
 //!   [`fetch`] gets a catalog that is served over HTTP. None of them knows the
@@ -26,6 +27,7 @@ pub mod fetch;
 pub mod ingest;
 pub mod map;
 pub mod name;
+pub mod near;
 pub mod oci;
 pub mod proto;
 pub mod serve;

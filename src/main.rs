@@ -2,19 +2,10 @@
 
 use std::process::ExitCode;
 
-use almanac::cli::Arguments;
+use almanac::cli;
 use almanac::config::Environment;
-use clap::Parser as _;
 
 fn main() -> ExitCode {
     let environment = Environment::of_process();
-    // Ends the program with code 2 when what was typed cannot be read.
-    let arguments = Arguments::parse();
-    match arguments.run(&environment) {
-        Ok(code) => code,
-        Err(failure) => {
-            failure.print();
-            failure.code()
-        }
-    }
+    cli::run(std::env::args_os(), &environment)
 }

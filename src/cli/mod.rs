@@ -8,12 +8,15 @@ mod failure;
 mod graph;
 mod health;
 mod input;
+mod invoked;
 mod list;
-mod near;
+mod opm;
 mod output;
+mod probe;
 mod render;
 mod serve;
 mod telemetry;
+mod truth;
 
 use std::process::ExitCode;
 
@@ -22,8 +25,10 @@ use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 pub use failure::Failure;
+pub use invoked::run;
 
 use crate::config::Environment;
+use crate::near;
 
 /// Follows Kubernetes operator catalogs by digest and serves them over gRPC
 /// and HTTP.
@@ -43,6 +48,8 @@ enum Command {
     List(Box<list::Arguments>),
     Graph(Box<graph::Arguments>),
     Health(health::Arguments),
+    Opm(opm::Arguments),
+    GrpcHealthProbe(probe::Arguments),
 }
 
 impl Arguments {
@@ -55,6 +62,8 @@ impl Arguments {
             Command::List(arguments) => arguments.run(environment),
             Command::Graph(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
+            Command::Opm(arguments) => arguments.run(environment),
+            Command::GrpcHealthProbe(arguments) => Ok(arguments.run()),
         }
     }
 }

@@ -105,17 +105,17 @@ impl Arguments {
 
 impl Selection {
     fn takes(&mut self, meta: &Meta) -> bool {
-        let package = match meta.schema.as_str() {
-            "olm.package" => &meta.name,
-            _ => &meta.package,
+        let package = match meta.schema() {
+            "olm.package" => meta.name(),
+            _ => meta.package(),
         };
         if self.wanted.is_empty() {
             return true;
         }
         if !package.is_empty() && !self.found.contains(package) {
-            self.found.insert(package.clone());
+            self.found.insert(package.to_owned());
         }
-        self.wanted.contains(package)
+        self.wanted.iter().any(|wanted| wanted == package)
     }
 
     /// Fails when a wanted package is not there.

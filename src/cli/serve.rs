@@ -1,6 +1,7 @@
 //! `almanac serve`: runs until it is told to end.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -53,14 +54,20 @@ impl Arguments {
         let config = Config::load(self.settings, self.config.as_deref(), environment)
             .map_err(Failure::usage)?;
         telemetry::start(&config.log, environment)?;
-        block_on(until_told(config))?.map_err(Failure::run)?;
+        block_on(until_told(|stop| app::run(config, stop)))?.map_err(Failure::run)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
+/// Completes when the program is told to end.
+pub(super) type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Serves until a signal comes; the second one cuts off what the first one
 /// left to finish.
-async fn until_told(config: Config) -> anyhow::Result<()> {
+pub(super) async fn until_told<F>(serve: impl FnOnce(Stop) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
     let mut signals = Signals::new().context("cannot wait for signals")?;
     let (stop, stopped) = oneshot::channel();
     let told = async {
@@ -74,7 +81,7 @@ async fn until_told(config: Config) -> anyhow::Result<()> {
         let _ = stopped.await;
     };
     tokio::select! {
-        result = app::run(config, stopped) => result,
+        result = serve(Box::pin(stopped)) => result,
         () = told => anyhow::bail!("told to end a second time, what was open is cut off"),
     }
 }

@@ -36,8 +36,8 @@ pub(super) fn read(
     let related_images: Vec<RelatedImage<'_>> = blob.list("relatedImages", &mut defects);
     check_images(&image, &related_images, &mut defects);
 
-    let (properties, known) = match blob.get("properties") {
-        Some(properties) => read_properties(properties, &mut defects),
+    let (properties, known) = match blob.properties() {
+        Some(walk) => read_properties(walk, &mut defects),
         None => <_>::default(),
     };
     known.check_package(package, &mut defects);
@@ -131,12 +131,11 @@ impl<'a> Property<'a> {
 /// large ones are gone through only once: a property's keys are sorted, so its
 /// type is known when its value comes.
 fn read_properties<'a>(
-    json: &'a [u8],
+    mut walk: Walk<'a>,
     defects: &mut Vec<Defect>,
 ) -> (Vec<Property<'a>>, Known<'a>) {
     let mut properties: Vec<Property<'a>> = Vec::new();
     let mut known = Known::default();
-    let mut walk = Walk::new(json);
     let malformed = |message: &str| Defect {
         code: Code::BlobMalformed,
         message: format!("has malformed \"properties\": {message}"),
@@ -266,7 +265,7 @@ struct BundleObject<'a> {
 fields!(BundleObject<'a> { data = "data", reference = "ref" });
 
 /// A related image.
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 struct RelatedImage<'a> {
     image: Text<'a>,
 }

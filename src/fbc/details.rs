@@ -26,6 +26,12 @@ struct Property<'a> {
 
 fields!(Property<'a> { kind = "type", value = "value" });
 
+impl PartialEq for Property<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.value.map(RawValue::get) == other.value.map(RawValue::get)
+    }
+}
+
 #[derive(Default)]
 struct Metadata {
     display_name: String,
@@ -57,7 +63,7 @@ impl Details {
         if !matches!(canonicaliser.read(line, 0, &mut text), Ok(Some(_))) {
             return Self::default();
         }
-        let blob = Object::new(&text, canonicaliser.top_members());
+        let blob = Object::new(&text, &canonicaliser);
         let mut ignored = Vec::new();
         let image: Text<'_> = blob.field("image", &mut ignored);
         let properties: Vec<Property<'_>> = blob.list("properties", &mut ignored);

@@ -3,7 +3,9 @@
 //!
 //! `read` cuts files into pieces and turns each into canonical lines, blobs
 //! and encoded messages; `graph` puts the blobs of a catalog together;
-//! `drawing` draws a package of it.
+//! `drawing` draws a package of it. `presentation` reads what people want to
+//! know, `records` is how queries over HTTP have it, and `updates` says what may
+//! come after a version.
 
 pub mod blob;
 mod bundle;
@@ -15,12 +17,15 @@ pub mod indexignore;
 pub mod json;
 pub mod message;
 mod object;
+pub mod presentation;
 pub mod problem;
 pub mod pullspec;
 pub mod read;
+pub mod records;
 pub mod semver;
 mod shape;
 mod text;
 mod typed;
+pub mod updates;
 mod walk;
 pub mod yaml;

@@ -8,9 +8,10 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::blob::Defect;
-use super::json::unescape;
+use super::json::{Canonicaliser, StringEnds, unescape};
 use super::problem::Code;
 use super::typed::plain;
+use super::walk::Walk;
 
 /// How long a list of objects may be. What a catalog needs is far below; an
 /// item of three bytes becomes one of a hundred in memory.
@@ -21,17 +22,33 @@ pub(super) const MAX_LIST: usize = 20_000;
 pub(super) struct Object<'a> {
     text: &'a [u8],
     members: &'a [(Range<usize>, Range<usize>)],
+    properties_ends: StringEnds<'a>,
 }
 
 impl<'a> Object<'a> {
-    /// The object with the given members: ranges of keys (without quotes) and
-    /// values in `text`.
-    pub(super) fn new(text: &'a [u8], members: &'a [(Range<usize>, Range<usize>)]) -> Self {
-        Self { text, members }
+    /// The object that was read last, and written to `text`.
+    pub(super) fn new(text: &'a [u8], canonicaliser: &'a Canonicaliser) -> Self {
+        Self {
+            text,
+            members: canonicaliser.top_members(),
+            properties_ends: canonicaliser.properties_ends(),
+        }
+    }
+
+    /// A walk over the list of properties, if there is one.
+    pub(super) fn properties(&self) -> Option<Walk<'a>> {
+        let value = self.get("properties")?;
+        // They are known of the key in lower case, which need not be the one found.
+        let known = self.members().find(|(key, _)| *key == b"properties");
+        let ends = match known {
+            Some((_, recorded)) if recorded.as_ptr() == value.as_ptr() => self.properties_ends,
+            _ => StringEnds::default(),
+        };
+        Some(Walk::with_ends(value, ends))
     }
 
     /// Keys and values as they stand in the text.
-    pub(super) fn members(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+    pub(super) fn members(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         let text = self.text;
         self.members
             .iter()
@@ -41,7 +58,10 @@ impl<'a> Object<'a> {
     /// The value of a key, whatever its case, as the peers find it.
     pub(super) fn get(&self, wanted: &str) -> Option<&'a [u8]> {
         self.members()
-            .find(|(key, _)| unescape(key).eq_ignore_ascii_case(wanted))
+            .find(|(key, _)| {
+                key.eq_ignore_ascii_case(wanted.as_bytes())
+                    || (key.contains(&b'\\') && unescape(key).eq_ignore_ascii_case(wanted))
+            })
             .map(|(_, value)| value)
     }
 
@@ -67,11 +87,12 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The value of a key read as a list of objects. What comes behind the
-    /// first [`MAX_LIST`] is a defect and left out.
+    /// The value of a key read as a list of objects. Of items that say nothing
+    /// the first stands for all: three bytes of text are not worth more memory.
+    /// What comes behind the first [`MAX_LIST`] is a defect and left out.
     pub(super) fn list<T>(&self, key: &str, defects: &mut Vec<Defect>) -> Vec<T>
     where
-        T: Deserialize<'a>,
+        T: Deserialize<'a> + Default + PartialEq,
     {
         let list: List<T> = self.field(key, defects);
         if list.goes_on {
@@ -80,9 +101,17 @@ impl<'a> Object<'a> {
                 message: format!("has more than {MAX_LIST} items in {key:?}"),
             });
         }
-        list.items
+        let mut items = list.items;
+        // A list that grew is up to twice as long as what is in it.
+        if size_of_val(&items[..]) > LARGE {
+            items.shrink_to_fit();
+        }
+        items
     }
 }
+
+/// From here on, in bytes, a list's memory is given back.
+const LARGE: usize = 1 << 12;
 
 /// The first items of a list.
 struct List<T> {
@@ -100,19 +129,25 @@ impl<T> Default for List<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+impl<'de, T: Deserialize<'de> + Default + PartialEq> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ListVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+        impl<'de, T: Deserialize<'de> + Default + PartialEq> Visitor<'de> for ListVisitor<T> {
             type Value = List<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a sequence")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
                 let mut list = List::default();
-                while list.items.len() < MAX_LIST {
+                let nothing = T::default();
+                let mut said_nothing = false;
+                for _ in 0..MAX_LIST {
                     match seq.next_element()? {
-                        Some(item) => list.items.push(item),
+                        Some(item) if item == nothing && said_nothing => {}
+                        Some(item) => {
+                            said_nothing |= item == nothing;
+                            list.items.push(item);
+                        }
                         None => return Ok(list),
                     }
                 }

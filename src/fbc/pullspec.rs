@@ -97,14 +97,8 @@ pub fn check(spec: &str) -> Result<(), PullSpecError> {
         return Err(PullSpecError::OnlyDigits(spec.to_owned()));
     }
     let (registry, rest) = split_registry(spec);
-    let (rest, digest) = match rest.split_once('@') {
-        Some((rest, digest)) => (rest, Some(digest)),
-        None => (rest, None),
-    };
-    let (repository, tag) = match rest.split_once(':') {
-        Some((repository, tag)) => (repository, Some(tag)),
-        None => (rest, None),
-    };
+    let (rest, digest) = cut(rest, b'@');
+    let (repository, tag) = cut(rest, b':');
     check_repository(spec, registry, repository)?;
     if let Some(tag) = tag
         && !is_tag(tag)
@@ -125,14 +119,30 @@ pub fn check(spec: &str) -> Result<(), PullSpecError> {
     Ok(())
 }
 
+/// What stands before and behind the first such (ASCII) byte.
+fn cut(text: &str, byte: u8) -> (&str, Option<&str>) {
+    match memchr::memchr(byte, text.as_bytes()) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    }
+}
+
+fn has_upper_case(text: &str) -> bool {
+    if text.is_ascii() {
+        text.bytes().any(|byte| byte.is_ascii_uppercase())
+    } else {
+        text.chars().any(char::is_uppercase)
+    }
+}
+
 /// What stands before the first slash is a registry when it cannot be part of
 /// a repository: `localhost`, or with a dot, a colon or an upper-case letter.
 fn split_registry(spec: &str) -> (Option<&str>, &str) {
-    match spec.split_once('/') {
-        Some((first, rest))
+    match cut(spec, b'/') {
+        (first, Some(rest))
             if first == "localhost"
-                || first.contains(['.', ':'])
-                || first.chars().any(char::is_uppercase) =>
+                || memchr::memchr2(b'.', b':', first.as_bytes()).is_some()
+                || has_upper_case(first) =>
         {
             (Some(first), rest)
         }
@@ -145,7 +155,7 @@ fn check_repository(
     registry: Option<&str>,
     repository: &str,
 ) -> Result<(), PullSpecError> {
-    if repository.chars().any(char::is_uppercase) {
+    if has_upper_case(repository) {
         return Err(PullSpecError::UpperCase {
             spec: spec.to_owned(),
             repository: repository.to_owned(),

@@ -1,14 +1,17 @@
 //! Semantic versions and ranges as the operator tools read them: with the
 //! rules of Go's blang/semver v4, which are stricter than semver.org's where
 //! versions are read (nothing is trimmed or filled up), and where ranges are
-//! read differ from every other ecosystem's.
+//! read differ from every other ecosystem's. Constraints are what users of OLM
+//! v1 write, and that reads them with yet another library.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+mod constraint;
 mod range;
 
+pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT};
 pub use range::{MAX_RANGE, Range, RangeError};
 
 /// The longest version that is read, in bytes.

@@ -1,19 +1,26 @@
 //! A cursor over canonical JSON, which the reader wrote: no white space, and no
 //! errors to look for.
 
-use super::json::plain_run;
+use super::json::{StringEnds, quote_run};
 
 /// A place in canonical JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk<'a> {
     json: &'a [u8],
     at: usize,
+    /// Of the strings that come, when that is known.
+    ends: StringEnds<'a>,
 }
 
 impl<'a> Walk<'a> {
     /// At the start of a value.
     pub(super) fn new(json: &'a [u8]) -> Self {
-        Self { json, at: 0 }
+        Self::with_ends(json, StringEnds::default())
+    }
+
+    /// At the start of a value of which it is known where its strings end.
+    pub(super) fn with_ends(json: &'a [u8], ends: StringEnds<'a>) -> Self {
+        Self { json, at: 0, ends }
     }
 
     /// The byte at this place.
@@ -99,16 +106,19 @@ impl<'a> Walk<'a> {
 
     /// Goes on behind the string whose first quote was just passed.
     fn skip_string(&mut self) {
+        if let [end, rest @ ..] = self.ends.ends {
+            self.at = (end - self.ends.start) as usize;
+            self.ends.ends = rest;
+            return;
+        }
         while let Some(rest) = self.json.get(self.at..) {
-            self.at += plain_run(rest);
+            self.at += quote_run(rest);
             match self.peek() {
-                Some(b'\\') => self.at += 2,
                 Some(b'"') => {
                     self.at += 1;
                     return;
                 }
-                // A byte that only the reader of foreign text stops at.
-                Some(_) => self.at += 1,
+                Some(_) => self.at += 2,
                 None => return,
             }
         }
@@ -163,5 +173,74 @@ mod tests {
         let mut empty = Walk::new(b"[]");
         empty.step();
         assert!(!empty.next_element());
+    }
+
+    /// All that a walk finds, every level of it.
+    fn everything<'a>(walk: &mut Walk<'a>, found: &mut Vec<&'a [u8]>) {
+        let start = *walk;
+        found.push(walk.skip());
+        let end = walk.position();
+        *walk = start;
+        match walk.peek() {
+            Some(b'{') => {
+                walk.step();
+                while let Some(key) = walk.next_key() {
+                    found.push(key);
+                    everything(walk, found);
+                }
+            }
+            Some(b'[') => {
+                walk.step();
+                while walk.next_element() {
+                    everything(walk, found);
+                }
+            }
+            _ => {
+                walk.skip();
+            }
+        }
+        assert_eq!(walk.position(), end);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn recorded_ends_of_strings_are_where_they_are_found(
+            strings in proptest::collection::vec("[a-c\"\\\\\u{2028}é /]{0,40}", 1..8),
+            pretty: bool,
+            slashes: bool,
+            order: u8,
+        ) {
+            use super::super::json::Canonicaliser;
+            use super::super::object::Object;
+
+            let items: Vec<_> = strings.iter().map(|text| {
+                let value = serde_json::json!({"k": text, "l": [text, {}, {"m": 1.5}, "x"], "é\u{2029}": {"n": text}});
+                serde_json::json!({"type": "t", "value": value})
+            }).collect();
+            let document = serde_json::json!({"name": "a\"", "properties": items, "z": [strings]});
+            let mut text = if pretty {
+                serde_json::to_string_pretty(&document)
+            } else {
+                serde_json::to_string(&document)
+            }.unwrap();
+            if slashes {
+                text = text.replace('/', "\\/");
+            }
+            // In some, the keys of one value come in another order.
+            if order == 0 {
+                text = text.replacen("\"type\":", "\"yype\":", 1);
+            }
+            let mut out = b"before".to_vec();
+            let mut canonicaliser = Canonicaliser::default();
+            canonicaliser.read(text.as_bytes(), 0, &mut out).unwrap();
+            let object = Object::new(&out, &canonicaliser);
+            let mut walk = object.properties().unwrap();
+            proptest::prop_assert!(order == 0 || !walk.ends.ends.is_empty());
+            let (mut recorded, mut searched) = (Vec::new(), Vec::new());
+            everything(&mut walk, &mut recorded);
+            proptest::prop_assert!(walk.ends.ends.is_empty());
+            everything(&mut Walk::new(object.get("properties").unwrap()), &mut searched);
+            proptest::prop_assert_eq!(recorded, searched);
+        }
     }
 }

@@ -6,8 +6,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 
 use bytes::Bytes;
 
@@ -17,6 +20,11 @@ use crate::map;
 use crate::oci::verify::VerifiedReader;
 use crate::oci::{CONFIGS_LABEL, Descriptor};
 use crate::unpack::{self, Layer, Limits, UnpackError, walk_order};
+
+/// How much of a file is read at once, in bytes.
+const BUFFER: usize = 256 << 10;
+/// How many files are read side by side at most.
+const MAX_WORKERS: usize = 4;
 
 /// The files of a catalog in catalog order, without those to ignore.
 pub(super) struct CatalogFiles {
@@ -117,10 +125,52 @@ pub(super) fn of_image(
 }
 
 /// The digest of what a folder on disk (or the one file) holds: of its files'
-/// paths and contents.
+/// paths and contents. The files are read side by side, since this is what a
+/// start with a stored catalog waits for.
 pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, FilesError> {
-    let (digest, _) = read_folder(root, limits, |_| Ok(()))?;
-    Ok(digest)
+    let files = list(root, limits)?;
+    let next = AtomicUsize::new(0);
+    let total = AtomicU64::new(0);
+    let work = || {
+        let mut buffer = vec![0; BUFFER];
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((path, location)) = files.get(number) else {
+                return Ok::<_, FilesError>(done);
+            };
+            let digest = read_file(location, &mut buffer, |bytes| {
+                let length = bytes.len() as u64;
+                let total = total.fetch_add(length, Ordering::Relaxed) + length;
+                check_size(total, path, limits)
+            })?;
+            done.push((number, digest));
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    let workers = workers.min(MAX_WORKERS).min(files.len()).max(1);
+    let mut digests = vec![None; files.len()];
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+        let mut all = vec![work()];
+        // A panic of a worker goes on here.
+        all.extend(others.into_iter().map(|worker| {
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        }));
+        for done in all {
+            for (number, digest) in done? {
+                digests[number] = Some(digest);
+            }
+        }
+        Ok::<_, FilesError>(())
+    })?;
+    let mut all = Hasher::default();
+    for ((path, _), digest) in files.iter().zip(digests.iter().flatten()) {
+        add(&mut all, path, digest);
+    }
+    Ok(all.finish())
 }
 
 /// The files under a folder on disk, or the one file, and the digest of what
@@ -152,6 +202,61 @@ fn read_folder(
     limits: &Limits,
     mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
 ) -> Result<(Digest, Ranges), FilesError> {
+    let mut buffer = vec![0; BUFFER];
+    let mut all = Hasher::default();
+    let mut ranges = Vec::new();
+    let mut total = 0;
+    for (path, location) in list(root, limits)? {
+        let start = total;
+        let digest = read_file(&location, &mut buffer, |bytes| {
+            total += bytes.len();
+            check_size(total as u64, &path, limits)?;
+            take(bytes)
+        })?;
+        add(&mut all, &path, &digest);
+        ranges.push((path, start..total));
+    }
+    Ok((all.finish(), ranges))
+}
+
+/// A file's part in the digest of a folder.
+fn add(all: &mut Hasher, path: &str, digest: &Digest) {
+    all.update(&(path.len() as u64).to_le_bytes());
+    all.update(path.as_bytes());
+    all.update(digest.as_bytes());
+}
+
+fn read_file(
+    location: &Path,
+    buffer: &mut [u8],
+    mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
+) -> Result<Digest, FilesError> {
+    let mut file = File::open(location).map_err(reading(location))?;
+    let mut hasher = Hasher::default();
+    loop {
+        let length = file.read(buffer).map_err(reading(location))?;
+        if length == 0 {
+            return Ok(hasher.finish());
+        }
+        take(&buffer[..length])?;
+        hasher.update(&buffer[..length]);
+    }
+}
+
+fn check_size(total: u64, path: &str, limits: &Limits) -> Result<(), FilesError> {
+    if total > limits.catalog_bytes {
+        return Err(FilesError::Limit {
+            what: "the size of the files, in bytes,",
+            path: path.to_owned(),
+            limit: limits.catalog_bytes,
+        });
+    }
+    Ok(())
+}
+
+/// The files of a folder in catalog order, or the one file: their paths below
+/// it, and where they lie.
+fn list(root: &Path, limits: &Limits) -> Result<Vec<(String, PathBuf)>, FilesError> {
     let mut paths = Vec::new();
     if fs::metadata(root).map_err(reading(root))?.is_dir() {
         walk(root, "", limits, &mut paths)?;
@@ -161,36 +266,7 @@ fn read_folder(
         let name = name.ok_or_else(|| FilesError::Path(root.to_owned()))?;
         paths.push((name.to_owned(), root.to_owned()));
     }
-    let mut buffer = vec![0; 256 << 10];
-    let mut all = Hasher::default();
-    let mut ranges = Vec::new();
-    let mut total = 0;
-    for (path, location) in paths {
-        let start = total;
-        let mut file = File::open(&location).map_err(reading(&location))?;
-        let mut hasher = Hasher::default();
-        loop {
-            let length = file.read(&mut buffer).map_err(reading(&location))?;
-            if length == 0 {
-                break;
-            }
-            total += length;
-            if total as u64 > limits.catalog_bytes {
-                return Err(FilesError::Limit {
-                    what: "the size of the files, in bytes,",
-                    path,
-                    limit: limits.catalog_bytes,
-                });
-            }
-            hasher.update(&buffer[..length]);
-            take(&buffer[..length])?;
-        }
-        all.update(&(path.len() as u64).to_le_bytes());
-        all.update(path.as_bytes());
-        all.update(hasher.finish().as_bytes());
-        ranges.push((path, start..total));
-    }
-    Ok((all.finish(), ranges))
+    Ok(paths)
 }
 
 /// Lists the files below a folder. Links to files are followed, links to
@@ -280,5 +356,50 @@ fn spooling(folder: &Path) -> impl Fn(io::Error) -> FilesError {
     move |source| FilesError::Spool {
         path: path.clone(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_of_a_folder_is_that_of_its_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..20 {
+            let package = folder.path().join(format!("package-{number}"));
+            fs::create_dir(&package).unwrap();
+            fs::write(package.join("catalog.json"), "x".repeat(number * 50_000)).unwrap();
+        }
+        let limits = Limits::default();
+        let digest = || digest_of_folder(folder.path(), &limits).unwrap();
+        let first = digest();
+        assert_eq!(first, digest());
+        let temporary = tempfile::tempdir().unwrap();
+        let (copied, files) = of_folder(folder.path(), &limits, temporary.path()).unwrap();
+        assert_eq!((copied, files.paths.len()), (first, 20));
+
+        let (old, new) = ("package-3/catalog.json", "package-3/other.json");
+        fs::rename(folder.path().join(old), folder.path().join(new)).unwrap();
+        let renamed = digest();
+        assert_ne!(renamed, first);
+        fs::write(folder.path().join(new), "x".repeat(149_999) + "y").unwrap();
+        assert_ne!(digest(), renamed);
+    }
+
+    #[test]
+    fn a_folder_that_is_too_large_is_refused_however_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits::for_testing();
+        let half = usize::try_from(limits.catalog_bytes / 2 + 1).unwrap();
+        for name in ["a", "b"] {
+            fs::write(folder.path().join(name), "x".repeat(half)).unwrap();
+        }
+        let digest = digest_of_folder(folder.path(), &limits);
+        let copy = of_folder(folder.path(), &limits, folder.path());
+        for result in [digest.map(drop), copy.map(drop)] {
+            let limit = matches!(result, Err(FilesError::Limit { limit, .. }) if limit == limits.catalog_bytes);
+            assert!(limit, "{result:?}");
+        }
     }
 }

@@ -262,7 +262,7 @@ mod tests {
         let reading = loaded
             .read(|number, meta, line| {
                 let line = String::from_utf8(line.to_vec()).unwrap();
-                seen.push((number, meta.schema.clone(), line));
+                seen.push((number, meta.schema().to_owned(), line));
                 Ok::<_, Infallible>(())
             })
             .unwrap();

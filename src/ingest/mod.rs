@@ -1,23 +1,26 @@
 //! Following sources: what makes revisions of catalogs and publishes them.
 //!
-//! `pass` is one pass, `follow` the loop around it, `load` a reading without a
-//! revision. Answering clients is left to `serve`; the two meet in
+//! `pass` is one pass, `follow` the loop around it, `folder` a revision of a
+//! folder that is not followed, `load` a reading without a revision. Answering clients is left to `serve`; the two meet in
 //! `snapshot`.
 
 mod build;
 mod error;
 mod files;
+mod folder;
 mod follow;
 mod load;
 mod ordered;
 mod pass;
 mod pull;
+mod queries;
 mod read;
 mod size;
 mod source;
 
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
+pub use folder::{digest_of_folder, store_folder};
 pub use follow::{follow, restore};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use pass::{Followed, PassResult, Workshop, run_once};

@@ -13,13 +13,16 @@ use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
 use super::pull::Origin;
 use super::read::{self, Base, Catalog};
-use super::{OnInvalid, Source, build};
+use super::{OnInvalid, Source, build, queries};
 use crate::digest::Digest;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
 use crate::oci::{Client, Layout, Platform};
 use crate::snapshot::{Publisher, Snapshot};
-use crate::store::{BlobPin, Counts, Finished, NewRevision, Revision, Store, StoreError};
+use crate::store::{
+    BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store,
+    StoreError,
+};
 use crate::unpack::{Limits, UnpackError};
 
 /// What all passes share. Cheap to clone.
@@ -175,7 +178,7 @@ async fn image_pass(
     });
     let files = stage(Stage::Unpack, unpacking).await?;
     let blobs: Vec<Digest> = pulled.blobs.iter().map(BlobPin::digest).collect();
-    make(workshop, followed, digest, files, &blobs)
+    make(&workshop.store, followed, digest, files, &blobs)
         .await
         .map(Some)
 }
@@ -206,20 +209,27 @@ async fn folder_pass(
     // what was copied.
     let (digest, files) = stage(Stage::Unpack, unpacking).await?;
     *found = Some(digest);
-    make(workshop, followed, digest, files, &[]).await.map(Some)
+    make(&workshop.store, followed, digest, files, &[])
+        .await
+        .map(Some)
 }
 
 /// The stages `read`, `build` and `commit`.
-async fn make(
-    workshop: &Workshop,
+pub(super) async fn make(
+    store: &Store,
     followed: &Followed,
     digest: Digest,
     files: CatalogFiles,
     blobs: &[Digest],
 ) -> Result<(Revision, Vec<Problem>), PassError> {
-    let (store, on_invalid) = (workshop.store.clone(), followed.on_invalid);
-    let (finished, counts, problems) = blocking(Stage::Read, move || {
-        write_revision(&store, files, on_invalid)
+    let (writing, name, on_invalid) = (store.clone(), followed.name.clone(), followed.on_invalid);
+    let Written {
+        finished,
+        counts,
+        problems,
+        search,
+    } = blocking(Stage::Read, move || {
+        write_revision(&writing, &name, files, on_invalid)
     })
     .await?;
     let new = NewRevision {
@@ -229,10 +239,10 @@ async fn make(
         counts,
         blobs,
         problems: &problems,
+        search: &search,
     };
     let committing = async {
-        workshop
-            .store
+        store
             .commit(finished, new)
             .await
             .map_err(PassError::at(Stage::Commit))
@@ -241,11 +251,20 @@ async fn make(
     Ok((revision, problems))
 }
 
+/// A revision that is written, and what is still to be said of it.
+struct Written {
+    finished: Finished,
+    counts: Counts,
+    problems: Vec<Problem>,
+    search: Vec<SearchRow>,
+}
+
 fn write_revision(
     store: &Store,
+    name: &CatalogName,
     files: CatalogFiles,
     on_invalid: OnInvalid,
-) -> Result<(Finished, Counts, Vec<Problem>), PassError> {
+) -> Result<Written, PassError> {
     let started = Instant::now();
     let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
     let mut catalog = read::read(&files, true, |done| {
@@ -263,13 +282,47 @@ fn write_revision(
 
     let started = Instant::now();
     refuse(&catalog, on_invalid)?;
-    let index = build::build(&catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
+    let (index, search) =
+        build_answers(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
     let finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
     observe(Stage::Build, started);
     let (counts, problems) = (catalog.counts, std::mem::take(&mut catalog.problems));
     // Giving back the spool's pages takes a while, and nobody waits for that.
     std::thread::spawn(move || drop((catalog, files)));
-    Ok((finished, counts, problems))
+    Ok(Written {
+        finished,
+        counts,
+        problems,
+        search,
+    })
+}
+
+/// Writes the answers of both APIs, each on a thread of its own.
+fn build_answers(
+    name: &CatalogName,
+    catalog: &Catalog,
+    writer: &mut RevisionWriter,
+) -> Result<(Index, Vec<SearchRow>), StoreError> {
+    let (lines, messages) = (writer.lines()?, writer.messages()?);
+    let source = queries::Source {
+        name,
+        catalog,
+        lines: &lines,
+        messages: &messages,
+    };
+    let answers = writer.queries();
+    std::thread::scope(|scope| {
+        let queries = scope.spawn(|| queries::build(&source, answers));
+        let index = build::build(catalog, writer);
+        let queries = queries
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let index = Index {
+            queries: queries.index,
+            ..index?
+        };
+        Ok((index, queries.search))
+    })
 }
 
 /// Decides whether a catalog with these problems can be served.
@@ -332,7 +385,7 @@ fn observe(stage: Stage, started: Instant) {
 
 /// Runs work that takes the processor on a thread of its own. A panic is an
 /// error of the pass, not the end of almanac.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     stage: Stage,
     work: impl FnOnce() -> Result<T, PassError> + Send + 'static,
 ) -> Result<T, PassError> {

@@ -57,11 +57,10 @@ pub(super) fn read<E>(
     compress: bool,
     mut sink: impl FnMut(&Done) -> Result<Base, E>,
 ) -> Result<Catalog, E> {
-    let work = cut(files);
     let mut collected = Collected::new(&files.paths);
     let recycled = Recycled::default();
     ordered(
-        &work,
+        pieces_of(files),
         thread::available_parallelism()
             .map_or(2, usize::from)
             .min(4),
@@ -69,8 +68,8 @@ pub(super) fn read<E>(
         || (Reader::default(), Segmenter::default()),
         |(reader, segmenter), (file, piece, bytes)| {
             let mut done = recycled.take();
-            done.file = *file;
-            reader.read(piece, bytes, *file, &mut done.output);
+            done.file = file;
+            reader.read(&piece, &bytes, file, &mut done.output);
             store(&mut done, compress.then_some(segmenter));
             done
         },
@@ -84,15 +83,11 @@ pub(super) fn read<E>(
     Ok(collected.finish())
 }
 
-fn cut(files: &CatalogFiles) -> Vec<(u32, Piece, Bytes)> {
-    let mut work = Vec::new();
-    for (file, content) in (0_u32..).zip(&files.contents) {
-        for piece in pieces(content, PIECE) {
-            let bytes = content.slice(piece.range.clone());
-            work.push((file, piece, bytes));
-        }
-    }
-    work
+fn pieces_of(files: &CatalogFiles) -> impl Iterator<Item = (u32, Piece, Bytes)> + Send {
+    let files = (0_u32..).zip(&files.contents);
+    files.flat_map(|(file, content)| {
+        pieces(content, PIECE).map(move |piece| (file, piece.clone(), content.slice(piece.range)))
+    })
 }
 
 /// Computes what is stored beside each line.
@@ -150,8 +145,10 @@ struct Collected<'a> {
     problems: Vec<Problem>,
     omitted: usize,
     metas: u32,
-    /// The file of the last piece, and its documents so far.
-    documents: (u32, u32),
+    /// The file of the last piece, and its documents and line ends so far.
+    file: u32,
+    documents: u32,
+    line_ends: u32,
 }
 
 impl<'a> Collected<'a> {
@@ -163,23 +160,29 @@ impl<'a> Collected<'a> {
             problems: Vec::new(),
             omitted: 0,
             metas: 0,
-            documents: (0, 0),
+            file: 0,
+            documents: 0,
+            line_ends: 0,
         }
     }
 
     fn take(&mut self, done: &mut Done, base: Base) {
-        if self.documents.0 != done.file {
-            self.documents = (done.file, 0);
+        if self.file != done.file {
+            (self.file, self.documents, self.line_ends) = (done.file, 0, 0);
         }
-        let (metas, documents) = (self.metas, self.documents.1);
+        let before = Before {
+            metas: self.metas,
+            documents: self.documents,
+            line_ends: self.line_ends,
+        };
         let output = &mut done.output;
         let from = std::mem::take(&mut output.blobs);
         let into = &mut self.blobs;
-        append(&mut into.packages, from.packages, metas, documents);
-        append(&mut into.channels, from.channels, metas, documents);
-        append(&mut into.deprecations, from.deprecations, metas, documents);
+        append(&mut into.packages, from.packages, before);
+        append(&mut into.channels, from.channels, before);
+        append(&mut into.deprecations, from.deprecations, before);
         let first = into.bundles.len();
-        append(&mut into.bundles, from.bundles, metas, documents);
+        append(&mut into.bundles, from.bundles, before);
         for bundle in &mut into.bundles[first..] {
             bundle.blob.message.shift(base.messages, base.lines);
         }
@@ -194,13 +197,14 @@ impl<'a> Collected<'a> {
             }
             problem.place = self.paths.get(done.file as usize).map(|file| Place {
                 file: file.clone(),
-                document: documents + document + 1,
-                line,
+                document: before.documents + document + 1,
+                line: before.line_ends + line,
             });
             self.problems.push(problem);
         }
         self.metas += output.metas.len() as u32;
-        self.documents.1 += output.documents;
+        self.documents += output.documents;
+        self.line_ends += output.line_ends;
     }
 
     fn finish(self) -> Catalog {
@@ -240,10 +244,19 @@ impl<'a> Collected<'a> {
     }
 }
 
-fn append<T>(into: &mut Vec<Located<T>>, from: Vec<Located<T>>, metas: u32, documents: u32) {
+/// What came before a piece: metas in the catalog, the others in its file.
+#[derive(Clone, Copy)]
+struct Before {
+    metas: u32,
+    documents: u32,
+    line_ends: u32,
+}
+
+fn append<T>(into: &mut Vec<Located<T>>, from: Vec<Located<T>>, before: Before) {
     into.extend(from.into_iter().map(|mut located| {
-        located.meta += metas;
-        located.document += documents;
+        located.meta += before.metas;
+        located.document += before.documents;
+        located.line += before.line_ends;
         located
     }));
 }

@@ -1,13 +1,15 @@
 //! What is served: a revision opened for reading. It never changes.
 //!
 //! In memory lie the index and the look-up tables made from it, on disk
-//! (mapped) the bytes. `metas` selects canonical metas for HTTP, `registry`
-//! answers the questions of the gRPC API, `publish` hands snapshots from those
-//! who make them to those who serve them.
+//! (mapped) the bytes. `metas` selects canonical metas for HTTP, `queries` finds
+//! the stored answers about packages, `registry` answers the questions of the
+//! gRPC API, `publish` hands snapshots from those who make them to those who
+//! serve them.
 
 mod lookup;
 mod metas;
 mod publish;
+mod queries;
 mod registry;
 
 use std::time::SystemTime;
@@ -16,10 +18,11 @@ use bytes::Bytes;
 
 pub use metas::{Encoded, Query, Selection};
 pub use publish::{Catalog, Catalogs, Publisher, Routing, Status};
+pub use queries::Provided;
 pub use registry::{ChannelEntry, Message, NotFound, Stream};
 
 use crate::fbc::message::Span;
-use crate::store::{Files, Index, Revision, Store, StoreError};
+use crate::store::{Files, Index, Revision, Searcher, Store, StoreError};
 use lookup::{MetaLookup, RegistryLookup};
 
 /// A revision, open.
@@ -29,6 +32,8 @@ pub struct Snapshot {
     metas: Bytes,
     segments: Bytes,
     messages: Bytes,
+    queries: Bytes,
+    searcher: Searcher,
     meta_lookup: MetaLookup,
     registry_lookup: RegistryLookup,
 }
@@ -41,15 +46,18 @@ impl Snapshot {
             metas,
             segments,
             messages,
+            queries,
         } = store.open_revision(&revision)?;
         Ok(Self {
             meta_lookup: MetaLookup::new(&index),
             registry_lookup: RegistryLookup::new(&index),
-            revision,
             index,
             metas,
             segments,
             messages,
+            queries,
+            searcher: store.searcher(revision.id),
+            revision,
         })
     }
 

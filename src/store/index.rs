@@ -13,12 +13,12 @@ use crate::fbc::message::{BundleMessage, Ends, Span};
 
 /// The layout of a revision's files. A revision of another format is not
 /// opened; its catalog is read again.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"almanac\n";
 
 /// What serving needs to find its way in a revision's files. Spans are in
-/// `messages.pb`.
+/// `messages.pb` where nothing else is said.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
     /// Schemas and package names of the metas, each once.
@@ -35,6 +35,47 @@ pub struct Index {
     pub package_names: Region,
     /// The answer to `ListBundles`.
     pub bundle_list: Region,
+    /// What queries over HTTP find their answers by.
+    pub queries: QueryIndex,
+}
+
+/// Where the answers to queries lie. Spans are in `queries.jsonl`.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueryIndex {
+    /// All packages, also those that are left out of the registry API for
+    /// their errors, sorted by name.
+    pub packages: Vec<PackageAnswers>,
+    /// The APIs of bundles of the latter, sorted; those of the others are in
+    /// the index's `providers`.
+    pub quarantined_apis: Vec<QuarantinedApi>,
+}
+
+/// Where the answers about a package lie.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackageAnswers {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its meta.
+    pub meta: u32,
+    /// Whether it is left out of the registry API for its errors.
+    pub quarantined: bool,
+    /// What lists have of it.
+    pub summary: Span,
+    /// The whole of it.
+    pub details: Span,
+    /// Its channels, each with its name, sorted.
+    pub channels: Vec<(Box<str>, Span)>,
+}
+
+/// An API that a bundle of a quarantined package provides.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct QuarantinedApi {
+    /// The API.
+    pub api: Gvk,
+    /// Its package, in the index's `queries`.
+    pub package: u32,
+    /// The bundle's name.
+    pub bundle: Box<str>,
 }
 
 /// A meta: lines and segments follow each other without gaps, so lengths are

@@ -3,11 +3,12 @@
 //! ```text
 //! data/
 //!   lock                          held by the almanac that runs
-//!   almanac.db                    catalogs, revisions, problems, passes
+//!   almanac.db                    catalogs, revisions, problems, passes, search
 //!   blobs/sha256/<hex>            OCI blobs as they were pulled
 //!   revisions/<id>/metas.jsonl    canonical metas in catalog order
 //!   revisions/<id>/metas.deflate  each of them as a deflate segment
 //!   revisions/<id>/messages.pb    encoded parts of registry messages
+//!   revisions/<id>/queries.jsonl  answers to queries over HTTP
 //!   revisions/<id>/index.bin      what serving needs to find its way
 //! ```
 //!
@@ -20,7 +21,9 @@ mod blobs;
 mod error;
 mod index;
 mod passes;
+mod read_only;
 mod revisions;
+mod search;
 mod segment;
 mod writer;
 
@@ -34,12 +37,19 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 pub use blobs::{BlobPin, BlobWriter};
 pub use error::StoreError;
 pub use index::{
-    BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageIndex, Provider, Region,
+    BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageAnswers, PackageIndex,
+    Provider, QuarantinedApi, QueryIndex, Region,
 };
 pub use passes::{Outcome, Pass};
 pub use revisions::{Counts, Files, NewRevision, Revision, RevisionId};
+pub use search::{SearchRow, Searcher};
 pub use segment::{END as SEGMENTS_END, Segmenter};
-pub use writer::{Finished, RevisionWriter, Stored};
+pub use writer::{Finished, Lines, QueryWriter, RevisionWriter, Stored};
+
+/// Held by the almanac that runs.
+const LOCK: &str = "lock";
+/// The database's file.
+const DATABASE: &str = "almanac.db";
 
 /// The store in one data folder. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -63,8 +73,8 @@ impl Store {
             let path = folder.join(part);
             fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
         }
-        let lock = lock(&folder.join("lock"))?;
-        let database = folder.join("almanac.db");
+        let lock = lock(&folder.join(LOCK))?;
+        let database = folder.join(DATABASE);
         let options = SqliteConnectOptions::new()
             .filename(&database)
             .create_if_missing(true)

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
-use super::{Finished, Index, Store, StoreError, index, sync_folder};
+use super::{Finished, Index, SearchRow, Store, StoreError, index, search, sync_folder};
 use crate::digest::Digest;
 use crate::fbc::problem::Problem;
 use crate::map;
@@ -20,12 +20,13 @@ use crate::name::CatalogName;
 pub(super) const METAS: &str = "metas.jsonl";
 pub(super) const SEGMENTS: &str = "metas.deflate";
 pub(super) const MESSAGES: &str = "messages.pb";
+pub(super) const QUERIES: &str = "queries.jsonl";
 pub(super) const INDEX: &str = "index.bin";
 
 /// The number of a revision, growing from one to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(transparent)]
-pub struct RevisionId(i64);
+pub struct RevisionId(pub(super) i64);
 
 impl fmt::Display for RevisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,6 +93,8 @@ pub struct NewRevision<'a> {
     pub blobs: &'a [Digest],
     /// What is wrong with it.
     pub problems: &'a [Problem],
+    /// What its packages are found by.
+    pub search: &'a [SearchRow],
 }
 
 /// A revision's files, open for serving.
@@ -104,6 +107,8 @@ pub struct Files {
     pub segments: Bytes,
     /// `messages.pb`.
     pub messages: Bytes,
+    /// `queries.jsonl`.
+    pub queries: Bytes,
 }
 
 /// How many problems of a revision are kept.
@@ -173,6 +178,7 @@ impl Store {
                 .await
                 .map_err(sql("record a problem"))?;
         }
+        search::insert(&mut transaction, id, new.search).await?;
         sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
             .bind(id)
             .bind(new.catalog.as_str())
@@ -231,6 +237,7 @@ impl Store {
             metas: map(METAS)?,
             segments: map(SEGMENTS)?,
             messages: map(MESSAGES)?,
+            queries: map(QUERIES)?,
         };
         let sums = files.index.metas.iter().fold((0, 0), |sums, meta| {
             (
@@ -238,7 +245,14 @@ impl Store {
                 sums.1 + u64::from(meta.segment),
             )
         });
-        if sums != (files.metas.len() as u64, files.segments.len() as u64) {
+        // The answers to lists are what is written last.
+        let lists = [&files.index.package_names, &files.index.bundle_list];
+        let messages = lists.map(|list| list.start.saturating_add(list.length));
+        if sums != (files.metas.len() as u64, files.segments.len() as u64)
+            || messages
+                .iter()
+                .any(|end| *end > files.messages.len() as u64)
+        {
             return Err(StoreError::Damaged {
                 path: folder,
                 reason: "its files do not have the lengths that its index names".into(),

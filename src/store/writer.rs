@@ -23,13 +23,28 @@ pub struct RevisionWriter {
     metas: Output,
     segments: Output,
     messages: Output,
+    queries: Output,
     texts: Texts,
     index: Vec<MetaIndex>,
     content: Hasher,
     flusher: Flusher,
 }
 
+/// Writes the answers to queries of a revision, from the start of their file.
+pub struct QueryWriter {
+    output: Output,
+    flusher: Flusher,
+}
+
+impl QueryWriter {
+    /// Appends answers.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.output.append(bytes, &self.flusher)
+    }
+}
+
 /// A file that only grows.
+#[derive(Clone)]
 struct Output {
     path: PathBuf,
     file: Arc<File>,
@@ -43,6 +58,7 @@ const FLUSH: u64 = 16 << 20;
 
 /// Asks the disk to keep files while more is written to them, so that little
 /// is left to wait for at the end.
+#[derive(Clone)]
 struct Flusher(SyncSender<Arc<File>>);
 
 impl Flusher {
@@ -55,6 +71,26 @@ impl Flusher {
             }
         });
         Self(sender)
+    }
+}
+
+/// The canonical lines of a revision that is being written.
+#[derive(Debug, Default)]
+pub struct Lines {
+    bytes: Bytes,
+    /// Where each starts, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    /// The line of a meta, its end included; nothing when there is no such
+    /// meta.
+    pub fn get(&self, meta: u32) -> &[u8] {
+        let meta = meta as usize;
+        match self.starts.get(meta..meta + 2) {
+            Some([start, end]) => self.bytes.get(*start..*end).unwrap_or_default(),
+            _ => &[],
+        }
     }
 }
 
@@ -105,6 +141,7 @@ impl Store {
             metas: open(super::revisions::METAS)?,
             segments: open(super::revisions::SEGMENTS)?,
             messages: open(super::revisions::MESSAGES)?,
+            queries: open(super::revisions::QUERIES)?,
             texts: Texts::default(),
             index: Vec::new(),
             content: Hasher::default(),
@@ -130,9 +167,9 @@ impl RevisionWriter {
         for (meta, stored) in metas.iter().zip(stored) {
             self.content.update(stored.digest.as_bytes());
             self.index.push(MetaIndex {
-                schema: self.texts.number(&meta.schema),
-                package: self.texts.number(&meta.package),
-                name: meta.name.as_str().into(),
+                schema: self.texts.number(meta.schema()),
+                package: self.texts.number(meta.package()),
+                name: meta.name().into(),
                 length: meta.length,
                 segment: stored.segment,
                 crc: stored.crc,
@@ -158,6 +195,30 @@ impl RevisionWriter {
         map::map_file(&self.messages.file).map_err(StoreError::io("map", &self.messages.path))
     }
 
+    /// The lines of the metas so far.
+    pub fn lines(&self) -> Result<Lines, StoreError> {
+        let mut starts = Vec::with_capacity(self.index.len() + 1);
+        let mut start = 0;
+        starts.push(start);
+        for meta in &self.index {
+            start += meta.length as usize;
+            starts.push(start);
+        }
+        Ok(Lines {
+            bytes: map::map_file(&self.metas.file)
+                .map_err(StoreError::io("map", &self.metas.path))?,
+            starts,
+        })
+    }
+
+    /// Writes the answers to queries; may be used beside this writer.
+    pub fn queries(&self) -> QueryWriter {
+        QueryWriter {
+            output: self.queries.clone(),
+            flusher: self.flusher.clone(),
+        }
+    }
+
     /// Completes the files. `index` is taken as it is, but for its metas and
     /// texts, which are those that were appended.
     pub fn finish(self, mut index: Index) -> Result<Finished, StoreError> {
@@ -172,7 +233,7 @@ impl RevisionWriter {
         file.write_all(&bytes)
             .and_then(|()| file.sync_data())
             .map_err(StoreError::io("write", &path))?;
-        for output in [&self.metas, &self.segments, &self.messages] {
+        for output in [&self.metas, &self.segments, &self.messages, &self.queries] {
             output
                 .file
                 .sync_data()

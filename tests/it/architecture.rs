@@ -12,20 +12,23 @@ use crate::support::source::{self, Source};
 /// Modules of one level, and the modules of ours that each of them may use
 /// besides itself. Modules of one row do not use each other.
 const LEVELS: &[(&[&str], &[&str])] = &[
-    (&["digest", "map", "name", "proto"], &[]),
+    (&["digest", "map", "name", "near", "proto"], &[]),
     (
         &["oci", "unpack", "fbc", "fetch"],
-        &["digest", "map", "name", "proto"],
+        &["digest", "map", "name", "near", "proto"],
     ),
-    (&["store"], &["digest", "map", "name", "proto", "fbc"]),
+    (
+        &["store"],
+        &["digest", "map", "name", "near", "proto", "fbc"],
+    ),
     (
         &["snapshot"],
-        &["digest", "map", "name", "proto", "fbc", "store"],
+        &["digest", "map", "name", "near", "proto", "fbc", "store"],
     ),
     (
         &["ingest", "serve"],
         &[
-            "digest", "map", "name", "proto", "oci", "unpack", "fbc", "store", "snapshot",
+            "digest", "map", "name", "near", "proto", "oci", "unpack", "fbc", "store", "snapshot",
         ],
     ),
 ];

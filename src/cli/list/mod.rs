@@ -125,8 +125,8 @@ impl Arguments {
         let mut details = HashMap::new();
         let wants_details = matches!(self.what, What::Packages | What::Bundles);
         let reading = catalog.read(|number, meta, line| {
-            let wanted = self.package.as_ref().is_none_or(|it| *it == meta.package);
-            if wants_details && wanted && meta.schema == "olm.bundle" {
+            let wanted = self.package.as_ref().is_none_or(|it| *it == meta.package());
+            if wants_details && wanted && meta.schema() == "olm.bundle" {
                 details.insert(number, Details::of(line));
             }
             Ok(())

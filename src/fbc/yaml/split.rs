@@ -71,6 +71,13 @@ pub(super) fn malformed_separator(document: &[u8]) -> Option<usize> {
     Some(memchr_iter(b'\n', &document[..at]).count())
 }
 
+impl Documents<'_> {
+    /// How many lines have been passed.
+    pub fn lines(&self) -> usize {
+        self.line - 1
+    }
+}
+
 impl<'a> Iterator for Documents<'a> {
     type Item = Document<'a>;
 

@@ -8,6 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::digest::Digest;
 use crate::snapshot::Selection;
 
 /// What tells one state of an answer from another.
@@ -26,12 +27,21 @@ pub(super) enum Precondition {
 
 impl Validators {
     pub(super) fn new(selection: &Selection, gzip: bool) -> Self {
+        Self::of(&selection.tag(), selection.snapshot().modified(), gzip)
+    }
+
+    /// Of an answer whose bytes are at hand; `gzip` tells how it is sent.
+    pub(super) fn of_bytes(bytes: &[u8], modified: SystemTime, gzip: bool) -> Self {
+        Self::of(&Digest::of(bytes), modified, gzip)
+    }
+
+    fn of(tag: &Digest, modified: SystemTime, gzip: bool) -> Self {
         // Half of a digest is far beyond chance, and short enough for a log.
-        let tag = &selection.tag().hex()[..32];
+        let tag = &tag.hex()[..32];
         let suffix = if gzip { "-gzip" } else { "" };
         Self {
             etag: format!("\"{tag}{suffix}\""),
-            modified: selection.snapshot().modified(),
+            modified,
         }
     }
 

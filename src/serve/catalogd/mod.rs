@@ -2,10 +2,12 @@
 //!
 //! `/catalogs/{name}/api/v1/all` is the whole catalog, `…/metas` a selection
 //! of it, both as lines of JSON. What is sent are slices of stored files, plain
-//! or compressed; `conditional` decides what of it a client needs.
+//! or compressed; `conditional` decides what of it a client needs. `queries`
+//! has the routes that the peer does not have.
 
 mod conditional;
 mod encoding;
+mod queries;
 
 use std::convert::Infallible;
 use std::time::Instant;
@@ -40,6 +42,7 @@ pub fn router(catalogs: Catalogs) -> Router {
     Router::new()
         .route("/catalogs/{name}/api/v1/all", any(all))
         .route("/catalogs/{name}/api/v1/metas", any(metas))
+        .merge(queries::routes())
         .fallback(async || Refusal::UnknownPath)
         .layer(middleware::from_fn(observe))
         .with_state(catalogs)

@@ -8,7 +8,7 @@ use std::process::Command;
 use almanac::fbc::problem::Severity;
 
 use super::check;
-use crate::support::program::{shared, skip_without};
+use crate::support::program::{Start, shared, skip_without};
 use crate::support::served::Served;
 
 /// The name of the real catalog, of its archive and of its golden answers.
@@ -41,6 +41,29 @@ fn every_answer_on_a_real_catalog_is_that_of_the_peers() {
         let report = compare(&shared, folder.path(), "http", &http, &[]);
         assert_eq!(report, "0 differ of 333\n");
     });
+}
+
+/// In opm's own place: from a cache that was built before.
+#[test]
+fn opm_serve_answers_as_the_peer_does() {
+    if skip_without("shared")
+        || skip_without("python:grpc")
+        || skip_without("python:grpc_reflection")
+    {
+        return;
+    }
+    let shared = shared().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = path(&unpack(&shared, COMMUNITY, folder.path()));
+    let cache = format!("--cache-dir={}", folder.path().join("cache").display());
+    let start = Start::new(["serve", &catalog, &cache, "--port=0"]).called("opm");
+    let built = start.clone().argument("--cache-only").run();
+    assert!(built.status.success(), "{built:?}");
+
+    let mut program = start.start();
+    let server = [format!("127.0.0.1:{}", program.address("grpc").port())];
+    let report = compare(&shared, folder.path(), "grpc", &server, &["--full".into()]);
+    assert!(report.ends_with("0 differ of 2852\n"), "{report}");
 }
 
 #[tokio::test]

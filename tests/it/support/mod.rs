@@ -11,6 +11,7 @@ pub(crate) mod image;
 pub(crate) mod layer;
 pub(crate) mod program;
 pub(crate) mod registry;
+pub(crate) mod schema;
 pub(crate) mod served;
 pub(crate) mod source;
 pub(crate) mod upstream;

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -27,6 +28,9 @@ pub(crate) struct Start {
     variables: Vec<(String, String)>,
     data: Option<PathBuf>,
     stdin: Vec<u8>,
+    name: Option<String>,
+    program: Option<PathBuf>,
+    user: Option<u32>,
 }
 
 /// The program while it runs.
@@ -76,6 +80,24 @@ impl Start {
         self
     }
 
+    /// Calls the program by another name.
+    pub(crate) fn called(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Takes the program from another file.
+    pub(crate) fn program(mut self, path: &Path) -> Self {
+        self.program = Some(path.into());
+        self
+    }
+
+    /// Runs it as another user, which only the superuser can.
+    pub(crate) fn user(mut self, number: u32) -> Self {
+        self.user = Some(number);
+        self
+    }
+
     /// Gives it this to read on standard input; else there is nothing.
     pub(crate) fn stdin(mut self, content: impl Into<Vec<u8>>) -> Self {
         self.stdin = content.into();
@@ -109,7 +131,14 @@ impl Start {
 
     fn spawn(&self, data: &Path, output: &Path) -> Child {
         let data = data.to_str().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_almanac"));
+        let own = Path::new(env!("CARGO_BIN_EXE_almanac"));
+        let mut command = Command::new(self.program.as_deref().unwrap_or(own));
+        if let Some(name) = &self.name {
+            command.arg0(name);
+        }
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         for argument in &self.arguments {
             command.arg(argument.replace("{data}", data));
         }

@@ -1,4 +1,5 @@
-//! Names that somebody may have meant.
+//! Names that somebody may have meant: for messages about one that is not
+//! there.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ const LONGEST: usize = 100;
 
 /// A question to end a message with, such as `; did you mean "etcd"?`, or
 /// nothing when no name is near.
-pub(super) fn proposal<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn proposal<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let near = near(wanted, names);
     let Some((last, others)) = near.split_last() else {
         return String::new();
@@ -26,8 +27,8 @@ pub(super) fn proposal<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str
     text
 }
 
-/// The nearest names, the nearest first.
-fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+/// The nearest names, the nearest first: at most three.
+pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted: Vec<char> = wanted.to_lowercase().chars().take(LONGEST + 1).collect();
     if wanted.is_empty() || wanted.len() > LONGEST {
         return Vec::new();

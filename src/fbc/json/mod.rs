@@ -1,0 +1,755 @@
+//! JSON text ─► canonical JSON text, in one pass and without a tree.
+//!
+//! Canonical is what the ecosystem's Go programs write after reading: one
+//! line, keys sorted bytewise at every level, the last of equal keys kept,
+//! numbers as a float64 round trip prints them (an integer that no float64
+//! holds is kept exactly), escapes only where they are needed.
+//!
+//! Most of what is read is canonical already but for white space and the order
+//! of an object's keys. So nothing is copied while it is read: a value that
+//! needs no change is known by where it lies in the input. Only what changes is
+//! written to a buffer, and a document's members go to the output once, in
+//! their order.
+
+mod strings;
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::text::{write_number, write_string_part};
+pub(super) use strings::quote_run;
+use strings::{compare_keys, plain_run};
+pub use strings::{unescape, valid_utf8};
+
+/// How deep arrays and objects may nest. Go's reader allows 10,000; real
+/// catalogs stay below 40.
+pub const MAX_DEPTH: usize = 500;
+
+/// A place in the input that is no JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JsonError {
+    /// Bytes from the start of the input.
+    pub offset: usize,
+    /// What was expected or found there.
+    pub message: String,
+}
+
+/// Reads values and writes them canonically; keeps its scratch memory.
+#[derive(Default)]
+pub struct Canonicaliser {
+    changed: Vec<u8>,
+    members: Vec<Member>,
+    scratch: Vec<u8>,
+    top: Vec<(Range<usize>, Range<usize>)>,
+    ends: Vec<u32>,
+    ends_start: u32,
+}
+
+/// Where the strings of a value end, in their order, so that nobody has to look
+/// for that again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StringEnds<'a> {
+    /// Behind the closing quotes; empty when they are not known.
+    pub(super) ends: &'a [u32],
+    /// What the value's first byte counts as.
+    pub(super) start: u32,
+}
+
+impl Canonicaliser {
+    /// Reads the value at `input[start..]` (white space before it is passed
+    /// over), appends it to `out` and returns where it ended in the input;
+    /// `None` when nothing but white space is left. Nothing is appended on an
+    /// error. `input` must be UTF-8: see [`valid_utf8`].
+    pub fn read(
+        &mut self,
+        input: &[u8],
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<usize>, JsonError> {
+        self.changed.clear();
+        self.members.clear();
+        self.top.clear();
+        self.ends.clear();
+        if input.len() > MAX_LENGTH {
+            return Err(JsonError {
+                offset: start,
+                message: "a file of more than 1 GiB cannot be read".to_owned(),
+            });
+        }
+        let mut reader = Reader {
+            input,
+            start,
+            at: start,
+            growth: 0,
+            pending: start,
+            changed: &mut self.changed,
+            members: &mut self.members,
+            scratch: &mut self.scratch,
+            ends: &mut self.ends,
+            ends_start: 0,
+            recording: false,
+        };
+        reader.white_space();
+        match reader.peek() {
+            None => return Ok(None),
+            Some(b'{') => reader.document(out, &mut self.top)?,
+            Some(_) => {
+                reader.value(0)?;
+                reader.flush();
+                out.extend_from_slice(reader.changed);
+            }
+        }
+        let end = reader.at;
+        self.ends_start = reader.ends_start;
+        Ok(Some(end))
+    }
+
+    /// The members of the last value read, when it was an object: the ranges
+    /// of key (without quotes) and value in `out`.
+    pub fn top_members(&self) -> &[(Range<usize>, Range<usize>)] {
+        &self.top
+    }
+
+    /// Where the strings of the last value's `properties` end: they are large,
+    /// and are gone through once more.
+    pub(super) fn properties_ends(&self) -> StringEnds<'_> {
+        StringEnds {
+            ends: &self.ends,
+            start: self.ends_start,
+        }
+    }
+}
+
+struct Reader<'a> {
+    input: &'a [u8],
+    start: usize,
+    at: usize,
+    /// How much longer numbers became.
+    growth: usize,
+    /// What was passed from here on stays as it is, and is not in `changed`.
+    pending: usize,
+    /// Values that are not in the input as they have to be, in full.
+    changed: &'a mut Vec<u8>,
+    /// The members of all objects that are not complete.
+    members: &'a mut Vec<Member>,
+    scratch: &'a mut Vec<u8>,
+    /// Where strings end, counted as if all was copied to `changed`, while
+    /// that is recorded.
+    ends: &'a mut Vec<u32>,
+    ends_start: u32,
+    recording: bool,
+}
+
+/// A member of an object.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    /// With its quotes.
+    key: Slice,
+    value: Slice,
+    /// Whether the key has escapes.
+    escaped: bool,
+}
+
+/// Where something lies that was read. Kept small, for an object may have a
+/// member in every six bytes.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    start: u32,
+    length: u32,
+}
+
+/// Set in the start of slices of `changed`; others are of the input.
+const CHANGED: u32 = 1 << 31;
+/// The most bytes of a value, and of what is read at once.
+const MAX_LENGTH: usize = (CHANGED >> 1) as usize;
+/// How much longer than the input its canonical form may become, beside as
+/// much again: numbers such as `1e20` are written out.
+const MAX_GROWTH: usize = 1 << 20;
+
+/// The state at the start of a value.
+#[derive(Clone, Copy)]
+struct Mark {
+    at: usize,
+    pending: usize,
+    changed: usize,
+}
+
+impl Slice {
+    fn of<'a>(self, input: &'a [u8], changed: &'a [u8]) -> &'a [u8] {
+        let start = (self.start & !CHANGED) as usize;
+        let source = if self.start == start as u32 {
+            input
+        } else {
+            changed
+        };
+        &source[start..start + self.length as usize]
+    }
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.input.get(self.at).copied()
+    }
+
+    /// Copies what is pending.
+    fn flush(&mut self) {
+        self.changed
+            .extend_from_slice(&self.input[self.pending..self.at]);
+        self.pending = self.at;
+    }
+
+    /// Goes on behind `length` bytes that are not in the output.
+    fn leave_out(&mut self, length: usize) {
+        self.flush();
+        self.at += length;
+        self.pending = self.at;
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            at: self.at,
+            pending: self.pending,
+            changed: self.changed.len(),
+        }
+    }
+
+    /// Where that lies which was read since.
+    fn since(&mut self, mark: Mark) -> Slice {
+        if self.changed.len() == mark.changed {
+            return Slice {
+                start: mark.at as u32,
+                length: (self.at - mark.at) as u32,
+            };
+        }
+        self.flush();
+        let start = mark.changed + (mark.at - mark.pending);
+        Slice {
+            start: start as u32 | CHANGED,
+            length: (self.changed.len() - start) as u32,
+        }
+    }
+
+    fn bytes(&self, slice: Slice) -> &[u8] {
+        slice.of(self.input, self.changed)
+    }
+
+    fn white_space(&mut self) {
+        if self.peek().is_none_or(|byte| byte > b' ') {
+            return;
+        }
+        let rest = &self.input[self.at..];
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\t' | b'\r');
+        let length = rest.iter().position(|byte| !blank(byte));
+        self.leave_out(length.unwrap_or(rest.len()));
+    }
+
+    fn error<T>(&self, message: impl Into<String>) -> Result<T, JsonError> {
+        Err(JsonError {
+            offset: self.at.min(self.input.len()),
+            message: message.into(),
+        })
+    }
+
+    #[cold]
+    fn unexpected<T>(&self, wanted: &str) -> Result<T, JsonError> {
+        match self.peek() {
+            None => self.error(format!("the text ends where {wanted} should stand")),
+            Some(byte) => self.error(format!(
+                "{:?} stands where {wanted} should",
+                char::from(byte)
+            )),
+        }
+    }
+
+    /// Reads an object and appends it to `out`; `top` gets its members.
+    fn document(
+        &mut self,
+        out: &mut Vec<u8>,
+        top: &mut Vec<(Range<usize>, Range<usize>)>,
+    ) -> Result<(), JsonError> {
+        if !self.members(0)? {
+            self.sort(0);
+        }
+        let start = out.len();
+        let length = |member: &Member| (member.key.length + member.value.length) as usize + 2;
+        out.reserve(self.members.iter().map(length).sum::<usize>() + 2);
+        out.push(b'{');
+        for member in &*self.members {
+            if out.len() > start + 1 {
+                out.push(b',');
+            }
+            let key = out.len();
+            out.extend_from_slice(self.bytes(member.key));
+            out.push(b':');
+            let value = out.len();
+            out.extend_from_slice(self.bytes(member.value));
+            top.push((key + 1..value - 2, value..out.len()));
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), JsonError> {
+        match self.peek() {
+            Some(b'"') => self.string().map(|_| ()),
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word(b"true"),
+            Some(b'f') => self.word(b"false"),
+            Some(b'n') => self.word(b"null"),
+            _ => self.unexpected("a JSON value"),
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), JsonError> {
+        if !self.input[self.at..].starts_with(word) {
+            return self.unexpected("true, false or null");
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    /// Goes into an array or object.
+    fn enter(&mut self, depth: usize) -> Result<(), JsonError> {
+        if depth >= MAX_DEPTH {
+            return self.error(format!("values nest deeper than {MAX_DEPTH} levels"));
+        }
+        self.at += 1;
+        self.white_space();
+        Ok(())
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), JsonError> {
+        self.enter(depth)?;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.value(depth + 1)?;
+            self.white_space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return self.unexpected("',' or ']'"),
+            }
+            self.white_space();
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), JsonError> {
+        let mark = self.mark();
+        let first = self.members.len();
+        if !self.members(depth)? {
+            // What moves is not recorded.
+            self.recording = false;
+            self.ends.clear();
+            self.sort(first);
+            self.scratch.clear();
+            self.scratch.push(b'{');
+            for number in first..self.members.len() {
+                let Member { key, value, .. } = self.members[number];
+                if number > first {
+                    self.scratch.push(b',');
+                }
+                let (input, changed) = (self.input, &*self.changed);
+                self.scratch.extend_from_slice(key.of(input, changed));
+                self.scratch.push(b':');
+                self.scratch.extend_from_slice(value.of(input, changed));
+            }
+            self.scratch.push(b'}');
+            self.changed.truncate(mark.changed);
+            self.changed
+                .extend_from_slice(&self.input[mark.pending..mark.at]);
+            self.changed.extend_from_slice(self.scratch);
+            self.pending = self.at;
+        }
+        self.members.truncate(first);
+        Ok(())
+    }
+
+    /// Reads an object's members, and tells whether they are in order, each
+    /// key once.
+    fn members(&mut self, depth: usize) -> Result<bool, JsonError> {
+        self.enter(depth)?;
+        let first = self.members.len();
+        let mut sorted = true;
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(true);
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return self.unexpected("a key in quotes");
+            }
+            if depth == 0 {
+                // A document's members are taken one by one.
+                self.pending = self.at;
+            }
+            let mark = self.mark();
+            let escaped = self.string()?;
+            let key = self.since(mark);
+            self.white_space();
+            if self.peek() != Some(b':') {
+                return self.unexpected("':' behind a key");
+            }
+            self.at += 1;
+            self.white_space();
+            if depth == 0 {
+                self.pending = self.at;
+                if self.bytes(key) == b"\"properties\"" {
+                    self.recording = true;
+                    self.ends.clear();
+                    self.ends_start = self.changed.len() as u32;
+                }
+            }
+            let mark = self.mark();
+            self.value(depth + 1)?;
+            let value = self.since(mark);
+            if depth == 0 {
+                self.recording = false;
+            }
+            let member = Member {
+                key,
+                value,
+                escaped,
+            };
+            let last = self.members.get(first..).and_then(<[Member]>::last);
+            match last.map(|last| self.compare(last, &member)) {
+                // The last of equal keys counts.
+                Some(Ordering::Equal) => {
+                    sorted = false;
+                    self.members.pop();
+                }
+                Some(Ordering::Greater) => sorted = false,
+                Some(Ordering::Less) | None => {}
+            }
+            self.members.push(member);
+            if depth == 0 {
+                self.pending = self.at;
+            }
+            self.white_space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(sorted);
+                }
+                _ => return self.unexpected("',' or '}'"),
+            }
+            self.white_space();
+        }
+    }
+
+    /// Puts members in order and drops all but the last of equal keys.
+    fn sort(&mut self, first: usize) {
+        let mut members = std::mem::take(self.members);
+        let own = members.get_mut(first..).unwrap_or_default();
+        // A stable sort: of equal keys, the last read stays last.
+        own.sort_by(|a, b| self.compare(a, b));
+        let mut kept = first;
+        for number in first..members.len() {
+            let next = members.get(number + 1);
+            if next.is_none_or(|next| self.compare(&members[number], next).is_ne()) {
+                members[kept] = members[number];
+                kept += 1;
+            }
+        }
+        members.truncate(kept);
+        *self.members = members;
+    }
+
+    fn compare(&self, a: &Member, b: &Member) -> Ordering {
+        let (key, other) = (self.bytes(a.key), self.bytes(b.key));
+        let (key, other) = (&key[1..key.len() - 1], &other[1..other.len() - 1]);
+        if a.escaped || b.escaped {
+            return compare_keys(key, other);
+        }
+        // The first byte decides for most.
+        match (key.first(), other.first()) {
+            (Some(one), Some(other)) if one != other => one.cmp(other),
+            _ => key.cmp(other),
+        }
+    }
+
+    fn number(&mut self) -> Result<(), JsonError> {
+        let start = self.at;
+        let digits = |reader: &mut Self| {
+            let from = reader.at;
+            while let Some(b'0'..=b'9') = reader.peek() {
+                reader.at += 1;
+            }
+            reader.at - from
+        };
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        let leading = self.peek();
+        let whole = digits(self);
+        if whole == 0 {
+            return self.unexpected("a digit");
+        }
+        if leading == Some(b'0') && whole > 1 {
+            self.at = start;
+            return self.error("a number may not start with 0");
+        }
+        let mut integer = true;
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            integer = false;
+            if digits(self) == 0 {
+                return self.unexpected("a digit");
+            }
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            integer = false;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            if digits(self) == 0 {
+                return self.unexpected("a digit");
+            }
+        }
+        // Up to 15 digits every integer is a float64 and is printed as it is.
+        if integer && whole <= 15 {
+            return Ok(());
+        }
+        let end = std::mem::replace(&mut self.at, start);
+        self.leave_out(end - start);
+        let before = self.changed.len();
+        let written = std::str::from_utf8(&self.input[start..end])
+            .ok()
+            .and_then(|text| write_number(self.changed, text).ok());
+        if written.is_none() {
+            self.at = start;
+            return self.error("the number is out of the range of a float64");
+        }
+        self.growth += self.changed.len().saturating_sub(before + (end - start));
+        if self.growth > MAX_GROWTH + (self.at - self.start) {
+            return self.error("written out, the numbers make the document too long");
+        }
+        Ok(())
+    }
+
+    /// Reads a string, and tells whether it has escapes.
+    fn string(&mut self) -> Result<bool, JsonError> {
+        self.at += 1;
+        let mut escaped = false;
+        loop {
+            self.at += plain_run(&self.input[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    if self.recording {
+                        let end = self.changed.len() + (self.at - self.pending);
+                        self.ends.push(end as u32);
+                    }
+                    return Ok(escaped);
+                }
+                Some(b'\\') => {
+                    self.escape()?;
+                    escaped = true;
+                }
+                // U+2028 and U+2029 are E2 80 A8 and E2 80 A9.
+                Some(0xe2) => match self.input.get(self.at + 1..self.at + 3) {
+                    Some([0x80, last @ (0xa8 | 0xa9)]) => {
+                        let last: &[u8] = if *last == 0xa8 { b"8" } else { b"9" };
+                        self.leave_out(3);
+                        self.changed.extend_from_slice(b"\\u202");
+                        self.changed.extend_from_slice(last);
+                        escaped = true;
+                    }
+                    _ => self.at += 1,
+                },
+                Some(_) => {
+                    return self.error("a control character stands unescaped in a string");
+                }
+                None => return self.error("the text ends inside a string"),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), JsonError> {
+        let Some(kind) = self.input.get(self.at + 1) else {
+            return self.error("the text ends inside a string");
+        };
+        match kind {
+            b'"' | b'\\' | b'n' | b'r' | b't' | b'b' | b'f' => self.at += 2,
+            // Stands for itself.
+            b'/' => {
+                self.leave_out(1);
+                self.at += 1;
+            }
+            b'u' => {
+                let Some(unit) = self.hex(self.at + 2) else {
+                    return self.error("\\u takes four hexadecimal digits");
+                };
+                let mut length = 6;
+                let mut code = unit;
+                if (0xd800..0xdc00).contains(&unit) {
+                    // A high surrogate counts only together with a low one.
+                    let low = (self.input.get(self.at + 6..self.at + 8) == Some(b"\\u"))
+                        .then(|| self.hex(self.at + 8))
+                        .flatten()
+                        .filter(|low| (0xdc00..0xe000).contains(low));
+                    if let Some(low) = low {
+                        length = 12;
+                        code = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                    }
+                }
+                self.leave_out(length);
+                let character = char::from_u32(code).unwrap_or('\u{fffd}');
+                write_string_part(self.changed, character.encode_utf8(&mut [0; 4]));
+            }
+            _ => return self.error("no such escape in a string"),
+        }
+        Ok(())
+    }
+
+    fn hex(&self, at: usize) -> Option<u32> {
+        let digits = self.input.get(at..at + 4)?;
+        digits.iter().try_fold(0, |code, digit| {
+            Some(code << 4 | char::from(*digit).to_digit(16)?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(input: &str) -> Result<String, JsonError> {
+        let mut out = Vec::new();
+        let mut reader = Canonicaliser::default();
+        let input = valid_utf8(input.as_bytes());
+        let end = reader.read(&input, 0, &mut out)?;
+        assert_eq!(end, Some(input.len()), "{input:?}");
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn objects_come_out_sorted_at_every_level_and_the_last_of_equal_keys_wins() {
+        for (input, wanted) in [
+            ("{}", "{}"),
+            (r#"{"a":1,"b":2}"#, r#"{"a":1,"b":2}"#),
+            (r#"{ "b" : 2 , "a" : [ ] }"#, r#"{"a":[],"b":2}"#),
+            (
+                r#"{"b":{"z":1,"y":{"d":1,"c":2}},"a":1}"#,
+                r#"{"a":1,"b":{"y":{"c":2,"d":1},"z":1}}"#,
+            ),
+            (r#"{"a":1,"a":2,"a":3}"#, r#"{"a":3}"#),
+            (
+                r#"{"b":1,"a":2,"b":3,"c":0,"a":9}"#,
+                r#"{"a":9,"b":3,"c":0}"#,
+            ),
+            (r#"{"\u0061":1,"a":2}"#, r#"{"a":2}"#),
+            // '"' (0x22) sorts before '#' although its escape does not.
+            (r##"{"#":1,"\"":2}"##, r##"{"\"":2,"#":1}"##),
+        ] {
+            assert_eq!(canonical(input).as_deref(), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn numbers_come_out_as_a_float64_round_trip_prints_them() {
+        for (input, wanted) in [
+            ("0", "0"),
+            ("-0", "-0"),
+            ("1.0", "1"),
+            ("1e3", "1000"),
+            ("1.50", "1.5"),
+            ("1e21", "1e+21"),
+            ("123456789012345", "123456789012345"),
+            // No float64 holds these: kept exactly.
+            ("9007199254740993", "9007199254740993"),
+            ("12345678901234567890", "12345678901234567890"),
+            ("1e-7", "1e-7"),
+        ] {
+            assert_eq!(canonical(input).as_deref(), Ok(wanted));
+        }
+        assert!(canonical("1e999").is_err());
+        assert!(canonical("01").is_err());
+        assert!(canonical("1.").is_err());
+    }
+
+    #[test]
+    fn strings_keep_only_the_escapes_they_need() {
+        for (input, wanted) in [
+            (r#""\u003c\/\u0041""#, "\"</A\""),
+            (r#""\u0000\u001f\n\b""#, r#""\u0000\u001f\n\b""#),
+            (
+                "\"\u{2028}\u{2029}\u{2027}é\"",
+                "\"\\u2028\\u2029\u{2027}é\"",
+            ),
+            (r#""\ud83d\ude00""#, "\"😀\""),
+            (r#""\ud83dx""#, "\"\u{fffd}x\""),
+            (
+                r#""a long text with a quote \" far behind""#,
+                r#""a long text with a quote \" far behind""#,
+            ),
+        ] {
+            assert_eq!(canonical(input).as_deref(), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_place() {
+        for (input, offset) in [
+            ("{\"a\" 1}", 5),
+            ("[1 2]", 3),
+            ("{\"a\":tru}", 5),
+            ("\"ab", 3),
+            ("\"a\nb\"", 2),
+            ("\"\\x\"", 1),
+        ] {
+            let error = Canonicaliser::default()
+                .read(input.as_bytes(), 0, &mut Vec::new())
+                .unwrap_err();
+            assert_eq!(error.offset, offset, "{input}: {error}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = "[".repeat(100_000);
+        let error = Canonicaliser::default()
+            .read(deep.as_bytes(), 0, &mut Vec::new())
+            .unwrap_err();
+        assert!(error.message.contains("deeper"), "{error}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_value_means_the_same_afterwards_and_canonical_text_stays(bytes in ".{0,200}", json in json_value(4)) {
+            let _ = Canonicaliser::default().read(bytes.as_bytes(), 0, &mut Vec::new());
+            let text = serde_json::to_string_pretty(&json).unwrap();
+            let once = canonical(&text).unwrap();
+            proptest::prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&once).unwrap(), &json);
+            proptest::prop_assert_eq!(canonical(&once).unwrap(), once);
+        }
+    }
+
+    fn json_value(depth: u32) -> impl proptest::strategy::Strategy<Value = serde_json::Value> {
+        use proptest::prelude::*;
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            // Beyond these, a float64 round trip prints other digits.
+            (-(1_i64 << 53)..1 << 53).prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+        ];
+        leaf.prop_recursive(depth, 64, 8, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(Into::into),
+                prop::collection::vec((any::<String>(), inner), 0..8)
+                    .prop_map(|m| serde_json::Value::Object(m.into_iter().collect())),
+            ]
+        })
+    }
+}

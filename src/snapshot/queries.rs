@@ -1,0 +1,123 @@
+//! The stored answers about packages, and what finds bundles for queries over
+//! HTTP.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Snapshot, slice};
+use crate::fbc::blob::Gvk;
+use crate::fbc::message::Span;
+use crate::fbc::records::ChannelRecord;
+use crate::store::{PackageAnswers, StoreError};
+
+/// A bundle that provides an API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Provided<'a> {
+    /// Its package.
+    pub package: &'a str,
+    /// Its name.
+    pub bundle: &'a str,
+    /// The API.
+    pub api: &'a Gvk,
+}
+
+impl Snapshot {
+    /// All packages, also those with errors, sorted by name.
+    pub fn packages(&self) -> &[PackageAnswers] {
+        &self.index.queries.packages
+    }
+
+    /// The package of that name, whether it has errors or not.
+    pub fn package_answers(&self, name: &str) -> Option<&PackageAnswers> {
+        let packages = self.packages();
+        let at = packages.binary_search_by(|package| (*package.name).cmp(name));
+        packages.get(at.ok()?)
+    }
+
+    /// A stored answer: JSON in one line.
+    pub fn answer(&self, span: Span) -> Bytes {
+        slice(&self.queries, span)
+    }
+
+    /// Reads a stored channel. `answer` is what its span has.
+    ///
+    /// # Errors
+    /// When it cannot be read, which means that the file is damaged.
+    pub fn channel_record(answer: &Bytes) -> Result<ChannelRecord<'_>, StoreError> {
+        serde_json::from_slice(answer).map_err(|error| StoreError::Damaged {
+            path: "queries.jsonl".into(),
+            reason: format!("a channel cannot be read: {error}"),
+        })
+    }
+
+    /// The bundles of that name in all packages, by their metas.
+    pub fn bundles_named(&self, name: &str) -> Vec<u32> {
+        let bundles = self.meta_lookup.schema("olm.bundle");
+        let named = self.meta_lookup.name(name).iter().copied();
+        named
+            .filter(|meta| bundles.binary_search(meta).is_ok())
+            .collect()
+    }
+
+    /// The names of all bundles, some more than once.
+    pub fn bundle_names(&self) -> impl Iterator<Item = &str> {
+        let bundles = self.meta_lookup.schema("olm.bundle").iter();
+        bundles.filter_map(|meta| Some(&*self.index.metas.get(*meta as usize)?.name))
+    }
+
+    /// The package that a meta names; empty when it names none.
+    pub fn package_of(&self, meta: u32) -> &str {
+        let meta = self.index.metas.get(meta as usize);
+        meta.and_then(|meta| self.index.texts.get(meta.package as usize))
+            .map_or("", |package| package)
+    }
+
+    /// All APIs that bundles provide, without an order. Some stand there more
+    /// than once.
+    pub fn apis(&self) -> impl Iterator<Item = &Gvk> {
+        let served = self.index.providers.iter().map(|provider| &provider.api);
+        let others = self.index.queries.quarantined_apis.iter();
+        served.chain(others.map(|quarantined| &quarantined.api))
+    }
+
+    /// The bundles that provide an API which `wanted` takes, sorted, each once
+    /// for each API.
+    pub fn provided(&self, wanted: impl Fn(&Gvk) -> bool) -> Vec<Provided<'_>> {
+        let mut found = Vec::new();
+        for provider in &self.index.providers {
+            if !wanted(&provider.api) {
+                continue;
+            }
+            found.extend(provider.bundles.iter().filter_map(|bundle| {
+                let at = self.registry_lookup.entries_of(*bundle).first()?;
+                Some(Provided {
+                    package: &self.index.packages.get(at.package as usize)?.name,
+                    bundle: &self.index.bundles.get(*bundle as usize)?.name,
+                    api: &provider.api,
+                })
+            }));
+        }
+        for quarantined in &self.index.queries.quarantined_apis {
+            if wanted(&quarantined.api)
+                && let Some(package) = self.packages().get(quarantined.package as usize)
+            {
+                found.push(Provided {
+                    package: &package.name,
+                    bundle: &quarantined.bundle,
+                    api: &quarantined.api,
+                });
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The packages that have a word beginning with each of the given, as
+    /// indexes in [`packages`](Self::packages), the best first. Nothing when
+    /// the revision was replaced meanwhile: its catalog has a newer snapshot.
+    pub async fn search(self: &Arc<Self>, words: &[&str]) -> Result<Option<Vec<u32>>, StoreError> {
+        self.searcher.search(words).await
+    }
+}

@@ -1,0 +1,271 @@
+//! Full-text search over the packages of a revision.
+//!
+//! Words are matched by SQLite's FTS5, as beginnings, whatever their case and
+//! accents. How well a package fits is told by the columns in which all words
+//! are found, and not by how rare they are: rows of all catalogs lie in one
+//! table, and what one catalog holds must not change the order of another's
+//! answers.
+
+use std::fmt::Write as _;
+
+use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, Transaction};
+
+use super::{RevisionId, StoreError};
+
+/// What a package is found by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchRow {
+    /// Its number in the index's `queries`.
+    pub package: u32,
+    /// Its name.
+    pub name: String,
+    /// What people call it.
+    pub display_name: String,
+    /// Its keywords.
+    pub keywords: String,
+    /// The kinds it provides.
+    pub kinds: String,
+    /// Who provides it.
+    pub provider: String,
+    /// Its description.
+    pub description: String,
+}
+
+/// Searches in one revision. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Searcher {
+    pool: SqlitePool,
+    revision: RevisionId,
+}
+
+/// How many rows one statement writes.
+const ROWS: usize = 100;
+/// How many words are searched for at most.
+const MAX_WORDS: usize = 16;
+
+/// The sets of columns that all words may be found in, from the one that says
+/// most.
+const COLUMNS: [&str; 4] = [
+    "{name}",
+    "{name display_name}",
+    "{name display_name keywords kinds provider}",
+    "{name display_name keywords kinds provider description}",
+];
+
+impl super::Store {
+    /// Searches in a revision.
+    pub fn searcher(&self, revision: RevisionId) -> Searcher {
+        Searcher {
+            pool: self.pool.clone(),
+            revision,
+        }
+    }
+}
+
+impl Searcher {
+    /// The words that a text is searched by: runs of letters and digits. At
+    /// most sixteen count.
+    pub fn words(text: &str) -> Vec<&str> {
+        text.split(|sign: char| !sign.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .take(MAX_WORDS)
+            .collect()
+    }
+
+    /// The packages that have a word beginning with each of the given, by
+    /// their numbers in the index's `queries`: the best first, and those that
+    /// are equally good by name. Nothing when the revision is no longer there.
+    pub async fn search(&self, words: &[&str]) -> Result<Option<Vec<u32>>, StoreError> {
+        let mut query = QueryBuilder::<Sqlite>::new("SELECT package, min(rank) FROM (");
+        for (rank, columns) in COLUMNS.iter().enumerate() {
+            if rank > 0 {
+                query.push(" UNION ALL ");
+            }
+            // The first join is the one with few rows.
+            query
+                .push("SELECT package, ")
+                .push(rank)
+                .push(" AS rank FROM search JOIN search_packages AS rows ON rows.id = search.rowid WHERE rows.revision = ")
+                .push_bind(self.revision.0)
+                .push(" AND search MATCH ")
+                .push_bind(expression(columns, words));
+        }
+        // Numbers follow names.
+        query.push(") GROUP BY package ORDER BY min(rank), package");
+        let sql = StoreError::sql;
+        let rows = query
+            .build()
+            .fetch_all(&self.pool)
+            .await
+            .map_err(sql("search"))?;
+        if rows.is_empty() && !self.is_there().await? {
+            return Ok(None);
+        }
+        let package = |row: &sqlx::sqlite::SqliteRow| u32::try_from(row.get::<i64, _>(0)).ok();
+        Ok(Some(rows.iter().filter_map(package).collect()))
+    }
+
+    async fn is_there(&self) -> Result<bool, StoreError> {
+        let row = sqlx::query("SELECT 1 FROM revisions WHERE id = ?")
+            .bind(self.revision.0)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(StoreError::sql("look up a revision"))?;
+        Ok(row.is_some())
+    }
+}
+
+/// Words as FTS5 takes them: each quoted, so that none of them is syntax, and
+/// each as the beginning of a word.
+fn expression(columns: &str, words: &[&str]) -> String {
+    let mut expression = format!("{columns} : (");
+    for (at, word) in words.iter().take(MAX_WORDS).enumerate() {
+        if at > 0 {
+            expression.push_str(" AND ");
+        }
+        // A text of SQLite's ends where a zero byte stands.
+        let word = word.replace('"', "\"\"").replace('\0', " ");
+        let _ = write!(expression, "\"{word}\" *");
+    }
+    expression.push(')');
+    expression
+}
+
+/// Writes the rows of a revision.
+pub(super) async fn insert(
+    transaction: &mut Transaction<'_, Sqlite>,
+    revision: i64,
+    rows: &[SearchRow],
+) -> Result<(), StoreError> {
+    let sql = StoreError::sql;
+    let mut next: i64 = sqlx::query("SELECT coalesce(max(id), 0) + 1 FROM search_packages")
+        .fetch_one(&mut **transaction)
+        .await
+        .map_err(sql("number search rows"))?
+        .get(0);
+    for rows in rows.chunks(ROWS) {
+        let first = next;
+        let numbered = || (first..).zip(rows);
+        next = numbered().last().map_or(next, |(id, _)| id + 1);
+        QueryBuilder::<Sqlite>::new("INSERT INTO search_packages (id, revision, package) ")
+            .push_values(numbered(), |mut row, (id, values)| {
+                row.push_bind(id)
+                    .push_bind(revision)
+                    .push_bind(i64::from(values.package));
+            })
+            .build()
+            .execute(&mut **transaction)
+            .await
+            .map_err(sql("record packages to search"))?;
+        QueryBuilder::<Sqlite>::new(
+            "INSERT INTO search
+               (rowid, name, display_name, keywords, kinds, provider, description) ",
+        )
+        .push_values(numbered(), |mut row, (id, values)| {
+            row.push_bind(id)
+                .push_bind(&values.name)
+                .push_bind(&values.display_name)
+                .push_bind(&values.keywords)
+                .push_bind(&values.kinds)
+                .push_bind(&values.provider)
+                .push_bind(&values.description);
+        })
+        .build()
+        .execute(&mut **transaction)
+        .await
+        .map_err(sql("record words to search"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::store::{Counts, Index, NewRevision, Revision, Store};
+
+    /// A revision of the catalog `a` whose packages have these names and
+    /// descriptions.
+    async fn revision(store: &Store, packages: &[(&str, &str)]) -> Revision {
+        let rows: Vec<SearchRow> = (0..)
+            .zip(packages)
+            .map(|(package, (name, description))| SearchRow {
+                package,
+                name: (*name).to_owned(),
+                description: (*description).to_owned(),
+                ..SearchRow::default()
+            })
+            .collect();
+        let finished = store.write_revision().unwrap().finish(Index::default());
+        let new = NewRevision {
+            catalog: &"a".parse().unwrap(),
+            source: "file:/a".to_owned(),
+            digest: Digest::of(b""),
+            counts: Counts::default(),
+            blobs: &[],
+            problems: &[],
+            search: &rows,
+        };
+        store.commit(finished.unwrap(), new).await.unwrap()
+    }
+
+    async fn rows(store: &Store) -> (i64, i64) {
+        let sql = "SELECT (SELECT count(*) FROM search), (SELECT count(*) FROM search_packages)";
+        let row = sqlx::query(sql).fetch_one(&store.pool).await.unwrap();
+        (row.get(0), row.get(1))
+    }
+
+    #[tokio::test]
+    async fn words_come_and_go_with_their_revision() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let first = revision(&store, &[("crane", ""), ("winch", "for a Crâne")]).await;
+        let searcher = store.searcher(first.id);
+        let search = async |words: &[&str]| searcher.search(words).await.unwrap();
+        assert_eq!(search(&["crane"]).await, Some(vec![0, 1]));
+        assert_eq!(search(&["cr", "wi"]).await, Some(vec![1]));
+        assert_eq!(search(&["ship"]).await, Some(vec![]));
+        assert_eq!(rows(&store).await, (2, 2));
+
+        // More rows than one statement writes.
+        let names: Vec<String> = (0..250).map(|number| format!("ship{number}")).collect();
+        let packages: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let second = revision(&store, &packages).await;
+        assert_eq!(rows(&store).await, (252, 252));
+        // What another revision has is not found.
+        assert_eq!(search(&["ship"]).await, Some(vec![]));
+        let newer = store.searcher(second.id);
+        assert_eq!(newer.search(&["ship249"]).await.unwrap(), Some(vec![249]));
+
+        store.retire(&second).await.unwrap();
+        assert_eq!(rows(&store).await, (250, 250));
+        assert_eq!(search(&["crane"]).await, None, "the revision is gone");
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn nothing_in_a_word_is_syntax() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let revision = revision(&store, &[("crane", "a")]).await;
+        let searcher = store.searcher(revision.id);
+        for word in [
+            "\"", "\"\"", "a\"", "*", "^a", "(", ")", "NOT", "OR", "AND", "NEAR", "name", ":",
+            "{name}", "-", "+", "\0", "a\0b", "'", ";", "--", "\u{301}", "\u{feff}", "a b",
+        ] {
+            assert!(searcher.search(&[word]).await.is_ok(), "{word:?}");
+            assert!(searcher.search(&["a", word]).await.is_ok(), "{word:?}");
+        }
+        store.close().await;
+    }
+
+    #[test]
+    fn words_are_runs_of_letters_and_digits() {
+        assert_eq!(
+            Searcher::words("cert-manager v1.2 \"ä*"),
+            ["cert", "manager", "v1", "2", "ä"]
+        );
+        assert!(Searcher::words(" --\"").is_empty());
+        assert_eq!(Searcher::words(&"a ".repeat(100)).len(), MAX_WORDS);
+    }
+}

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use rustls::ServerConfig;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,7 +19,9 @@ pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, Followed, Workshop};
 use crate::oci::Client;
-use crate::serve::{self, Listener};
+use crate::serve::catalogd::{self, Access, Tokens};
+use crate::serve::tls::{self, Tls};
+use crate::serve::{self, Listener, credential, registry};
 use crate::snapshot::{Catalogs, Publisher, Routing};
 use crate::store::Store;
 
@@ -30,7 +33,9 @@ use crate::store::Store;
 pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let started = Instant::now();
     let metrics = metrics()?;
-    let ports = Ports::bind(&config).await?;
+    let credentials = Credentials::open(&config)?;
+    let ports = Ports::bind(&config, &credentials).await?;
+    serve::raise_descriptor_limit(config.connections.connections);
     let store = Store::open(&config.data_dir)
         .await
         .with_context(|| format!("data folder {}", config.data_dir.display()))?;
@@ -48,37 +53,33 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
     let (drain, draining) = watch::channel(false);
-    let registry = serve::registry::router(catalogs.clone(), draining)
+    let limits = config.connections.clone();
+    let registry = registry::Service::new(catalogs.clone(), limits.clone(), draining)
         .context("cannot set up gRPC reflection")?;
-    for listener in [&ports.grpc, &ports.http, &ports.admin] {
-        tracing::info!(
-            service = listener.service(),
-            address = %listener.address(),
-            "listening"
-        );
-    }
-    let limit = config.max_connections;
+    ports.log();
     let servers = TaskTracker::new();
-    servers.spawn(serve::registry::serve(
-        ports.grpc,
-        registry,
-        catalogs.clone(),
-        limit,
-        stopping.clone(),
-        connections.clone(),
-    ));
+    for grpc in ports.grpc {
+        let serving = registry.clone();
+        servers.spawn(serving.serve(grpc, stopping.clone(), connections.clone()));
+    }
     servers.spawn(ports.http.serve(
-        serve::catalogd::router(catalogs.clone()),
-        limit,
+        catalogd::router(catalogs.clone(), credentials.access, config.origins.clone()),
+        limits.clone(),
         stopping.clone(),
         connections.clone(),
     ));
+    for files in credentials.certificates {
+        servers.spawn(files.follow(stopping.clone()));
+    }
+    for files in credentials.tokens {
+        servers.spawn(files.follow(stopping.clone()));
+    }
     // Probes and metrics are answered to the end.
     let admin = CancellationToken::new();
     let admin_connections = TaskTracker::new();
     servers.spawn(ports.admin.serve(
         serve::admin::router(catalogs.clone(), metrics),
-        limit,
+        limits,
         admin.clone(),
         admin_connections,
     ));
@@ -132,21 +133,92 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(handle)
 }
 
+/// What proves who we are and who clients are, all read before anything is
+/// bound.
+struct Credentials {
+    grpc: Option<Tls>,
+    http: Option<Tls>,
+    access: Access,
+    certificates: Vec<credential::Followed<ServerConfig>>,
+    tokens: Vec<credential::Followed<Tokens>>,
+}
+
+impl Credentials {
+    fn open(config: &Config) -> anyhow::Result<Self> {
+        let mut certificates = Vec::new();
+        let mut open = |service, settings: &Option<tls::Settings>, protocols| {
+            let Some(settings) = settings else {
+                return anyhow::Ok(None);
+            };
+            let (tls, files) = Tls::open(service, settings, protocols)
+                .with_context(|| format!("TLS of {service}"))?;
+            certificates.push(files);
+            Ok(Some(tls))
+        };
+        let grpc = open("grpc", &config.grpc_tls, &["h2"])?;
+        let http = open("http", &config.http_tls, &["h2", "http/1.1"])?;
+        let asked = config.catalogs.iter();
+        let asked = asked.map(|catalog| (catalog.name.clone(), catalog.access.clone()));
+        let (access, tokens) = Access::open(asked).context("bearer tokens")?;
+        if !tokens.is_empty() && http.is_none() {
+            tracing::warn!(
+                "bearer tokens are asked for without TLS: whoever listens can read them"
+            );
+        }
+        Ok(Self {
+            grpc,
+            http,
+            access,
+            certificates,
+            tokens,
+        })
+    }
+}
+
 /// The ports, all bound before anything is read: one that is taken is the
 /// most common mistake, and should show at once.
 struct Ports {
-    grpc: Listener,
+    /// That of all catalogs, then those of single ones.
+    grpc: Vec<Listener>,
     http: Listener,
     admin: Listener,
 }
 
 impl Ports {
-    async fn bind(config: &Config) -> anyhow::Result<Self> {
+    async fn bind(config: &Config, credentials: &Credentials) -> anyhow::Result<Self> {
+        let shared = serve::bind("grpc", config.grpc).await?;
+        let mut grpc = vec![shared.secured(credentials.grpc.clone())];
+        for catalog in &config.catalogs {
+            if let Some(address) = catalog.grpc {
+                let own = serve::bind("grpc", address)
+                    .await
+                    .with_context(|| format!("port of the catalog {}", catalog.name))?;
+                let own = own.of_catalog(catalog.name.clone());
+                grpc.push(own.secured(credentials.grpc.clone()));
+            }
+        }
+        let http = serve::bind("http", config.http).await?;
         Ok(Self {
-            grpc: serve::bind("grpc", config.grpc).await?,
-            http: serve::bind("http", config.http).await?,
+            grpc,
+            http: http.secured(credentials.http.clone()),
             admin: serve::bind("admin", config.admin).await?,
         })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Listener> {
+        self.grpc.iter().chain([&self.http, &self.admin])
+    }
+
+    fn log(&self) {
+        for listener in self.all() {
+            tracing::info!(
+                service = listener.service(),
+                address = %listener.address(),
+                catalog = listener.catalog().map(tracing::field::display),
+                tls = listener.has_tls(),
+                "listening"
+            );
+        }
     }
 }
 

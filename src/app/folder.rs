@@ -32,7 +32,6 @@ const NAME: &str = "catalog";
 const LOGGED: usize = 50;
 /// How long open streams may take to finish at the end. A pod has 30 s.
 const DRAIN: Duration = Duration::from_secs(20);
-const MAX_CONNECTIONS: usize = 10_000;
 /// What caches of the peer have in their folder.
 const FOREIGN: [&str; 2] = ["pogreb.v1", "digest"];
 
@@ -282,23 +281,18 @@ async fn serve(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let (catalogs, mut publishers) = Catalogs::new([(NAME.parse()?, Routing::default())], None);
-    // Kept to the end: connections take the end of publishing for new content.
+    // Kept to the end, with what it published.
     let publisher = publishers.pop().context("there is one catalog")?;
     publisher.publish(snapshot);
     let (drain, draining) = watch::channel(false);
-    let router = serve::registry::router(catalogs.clone(), draining)
+    let limits = serve::Limits::default();
+    serve::raise_descriptor_limit(limits.connections);
+    let service = serve::registry::Service::new(catalogs, limits, draining)
         .context("cannot set up gRPC reflection")?;
     let address = listener.address();
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
-    let server = tokio::spawn(serve::registry::serve(
-        listener,
-        router,
-        catalogs,
-        MAX_CONNECTIONS,
-        stopping.clone(),
-        connections.clone(),
-    ));
+    let server = tokio::spawn(service.serve(listener, stopping.clone(), connections.clone()));
     tracing::info!(service = "grpc", %address, "listening");
     tracing::info!(port = address.port(), "serving registry");
 

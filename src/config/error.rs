@@ -82,13 +82,30 @@ pub enum ConfigError {
         /// The names there are, with commas.
         known: String,
     },
+    /// TLS that lacks a file.
+    #[error("[{table}] needs the key {key}")]
+    Tls {
+        /// The table of the port.
+        table: &'static str,
+        /// The key that is missing.
+        key: &'static str,
+    },
+    /// A catalog that asks for certificates at a port that does not.
+    #[error(
+        "the catalog {catalog} asks for client certificates, but nothing could verify one: \
+         write certificate, key and client_ca in [http_tls]"
+    )]
+    NoClientAuthority {
+        /// The catalog.
+        catalog: CatalogName,
+    },
     /// Two listeners at one address.
     #[error("{first} and {second} are both to listen at {address}")]
     SameAddress {
         /// The one listener.
-        first: &'static str,
+        first: String,
         /// The other.
-        second: &'static str,
+        second: String,
         /// The address.
         address: SocketAddr,
     },

@@ -9,6 +9,7 @@
 mod environment;
 mod error;
 mod names;
+mod ports;
 mod settings;
 mod value;
 
@@ -21,12 +22,18 @@ use tracing_subscriber::EnvFilter;
 
 pub use environment::Environment;
 pub use error::{ConfigError, Place};
+pub use ports::{ConnectionSettings, TlsSettings};
 pub use settings::{CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings};
-pub use value::{Address, Authority, Host, LogFormat, Poll, Refusal, Time, Timeout, ValueError};
+pub use value::{
+    Address, Authority, ClientCertificates, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout,
+    TlsVersion, ValueError,
+};
 
 use crate::ingest::{OnInvalid, Source};
 use crate::name::CatalogName;
 use crate::oci::{self, Platform};
+use crate::serve::catalogd::{AccessSettings, Origins};
+use crate::serve::{Limits, tls};
 use crate::unpack;
 
 /// Where data is kept unless set: below the folder the program is started in.
@@ -35,7 +42,6 @@ const GRPC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 5005
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
 const DRAIN: Duration = Duration::from_secs(20);
-const MAX_CONNECTIONS: usize = 10_000;
 const POLL: Duration = Duration::from_mins(10);
 const LOG_FILTER: &str = "info";
 
@@ -53,8 +59,14 @@ pub struct Config {
     /// How long open streams may take to finish once the program is asked to
     /// end.
     pub drain: Duration,
-    /// The most connections of each listener.
-    pub max_connections: usize,
+    /// What clients may take of the ports.
+    pub connections: Limits,
+    /// TLS of the gRPC ports, if they have it.
+    pub grpc_tls: Option<tls::Settings>,
+    /// TLS of the HTTP port, if it has it.
+    pub http_tls: Option<tls::Settings>,
+    /// The pages that may ask over HTTP.
+    pub origins: Origins,
     /// The catalogs, at least one, no two with one name or authority.
     pub catalogs: Vec<CatalogConfig>,
     /// The one of them for clients whose address names none.
@@ -82,6 +94,10 @@ pub struct CatalogConfig {
     pub on_invalid: OnInvalid,
     /// The hosts under which clients ask for it: lower case, without a port.
     pub authorities: Vec<String>,
+    /// Where it has a gRPC port of its own.
+    pub grpc: Option<SocketAddr>,
+    /// What it asks of those who read it over HTTP.
+    pub access: AccessSettings,
 }
 
 /// What is logged, and how.
@@ -109,7 +125,10 @@ impl Config {
             http: settings.http.map_or(HTTP, |Address(address)| address),
             admin: settings.admin_address(),
             drain: settings.drain.map_or(DRAIN, |Time(time)| time),
-            max_connections: settings.max_connections.map_or(MAX_CONNECTIONS, Into::into),
+            connections: settings.connections.resolve(settings.max_connections),
+            grpc_tls: settings.grpc_tls.resolve("grpc_tls")?,
+            http_tls: settings.http_tls.resolve("http_tls")?,
+            origins: origins(settings.cors_origins),
             registries: settings.registries.resolve(environment),
             log: settings.log.resolve(LOG_FILTER)?,
             data_dir: settings.data_dir.unwrap_or_else(|| DATA_DIR.into()),
@@ -120,6 +139,7 @@ impl Config {
         config.check_authorities()?;
         config.check_default()?;
         config.check_addresses()?;
+        config.check_access()?;
         Ok(config)
     }
 
@@ -156,26 +176,45 @@ impl Config {
 
     /// A port of 0 is another one for each listener.
     fn check_addresses(&self) -> Result<(), ConfigError> {
-        let listeners = [
-            ("grpc", self.grpc),
-            ("http", self.http),
-            ("admin", self.admin),
+        let own = self.catalogs.iter().filter_map(|catalog| {
+            let name = format!("grpc of the catalog {}", catalog.name);
+            Some((name, catalog.grpc?))
+        });
+        let mut listeners = vec![
+            ("grpc".to_owned(), self.grpc),
+            ("http".to_owned(), self.http),
+            ("admin".to_owned(), self.admin),
         ];
-        for (index, (second, address)) in listeners.into_iter().enumerate() {
+        listeners.extend(own);
+        for (index, (second, address)) in listeners.iter().enumerate() {
             let same = listeners[..index]
                 .iter()
-                .find(|(_, earlier)| *earlier == address);
+                .find(|(_, earlier)| earlier == address);
             if let Some((first, _)) = same
                 && address.port() != 0
             {
                 return Err(ConfigError::SameAddress {
-                    first,
-                    second,
-                    address,
+                    first: first.clone(),
+                    second: second.clone(),
+                    address: *address,
                 });
             }
         }
         Ok(())
+    }
+
+    fn check_access(&self) -> Result<(), ConfigError> {
+        let verifies = self
+            .http_tls
+            .as_ref()
+            .is_some_and(|tls| tls.client_ca.is_some());
+        let mut asking = self.catalogs.iter().filter(|c| c.access.client_certificate);
+        match asking.next() {
+            Some(catalog) if !verifies => Err(ConfigError::NoClientAuthority {
+                catalog: catalog.name.clone(),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -235,6 +274,23 @@ impl LogSettings {
     }
 }
 
+fn origins(written: Option<Vec<Origin>>) -> Origins {
+    let written = written.unwrap_or_default();
+    if written.is_empty() {
+        return Origins::None;
+    }
+    if written.iter().any(|Origin(origin)| origin == "*") {
+        return Origins::Any;
+    }
+    let values = written.iter();
+    // What an origin is made of is good in a header.
+    Origins::These(
+        values
+            .filter_map(|Origin(origin)| origin.parse().ok())
+            .collect(),
+    )
+}
+
 /// The catalogs, each with what holds for all where it is silent.
 fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
     if settings.catalogs.is_empty() {
@@ -271,6 +327,11 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 .iter()
                 .map(|Authority(host)| host.clone())
                 .collect(),
+            grpc: written.grpc.map(|Address(address)| address),
+            access: AccessSettings {
+                token_files: written.token_files.clone(),
+                client_certificate: written.client_certificate,
+            },
         });
     }
     Ok(catalogs)

@@ -10,7 +10,8 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use super::error::ConfigError;
-use super::value::{Address, Authority, Host, LogFormat, Poll, Refusal, Time, Timeout};
+use super::ports::{ConnectionSettings, TlsSettings};
+use super::value::{Address, Authority, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout};
 use crate::ingest::{Source, SourceError};
 use crate::name::{CatalogName, NameError};
 use crate::oci::Platform;
@@ -70,6 +71,22 @@ pub struct Settings {
     #[arg(long, value_name = "NAME")]
     pub default_catalog: Option<CatalogName>,
 
+    /// The origins of pages that may ask over HTTP; in a file only.
+    #[arg(skip)]
+    pub cors_origins: Option<Vec<Origin>>,
+
+    /// What clients may take of the ports; in a file only.
+    #[arg(skip)]
+    pub connections: ConnectionSettings,
+
+    /// TLS of the gRPC ports; in a file only.
+    #[arg(skip)]
+    pub grpc_tls: TlsSettings,
+
+    /// TLS of the HTTP port; in a file only.
+    #[arg(skip)]
+    pub http_tls: TlsSettings,
+
     /// How to speak to registries.
     #[command(flatten)]
     pub registries: RegistrySettings,
@@ -104,6 +121,15 @@ pub struct CatalogSettings {
     /// The hosts under which clients ask for it.
     #[serde(default)]
     pub authorities: Vec<Authority>,
+    /// A gRPC port of its own.
+    #[serde(default)]
+    pub grpc: Option<Address>,
+    /// Files with tokens that let clients read it over HTTP.
+    #[serde(default)]
+    pub token_files: Vec<PathBuf>,
+    /// Whether a client's certificate lets it read it over HTTP.
+    #[serde(default)]
+    pub client_certificate: bool,
 }
 
 /// How to speak to registries.
@@ -208,6 +234,10 @@ impl Settings {
             platform,
             on_invalid,
             default_catalog,
+            cors_origins,
+            connections,
+            grpc_tls,
+            http_tls,
             registries,
             limits,
             log,
@@ -228,6 +258,10 @@ impl Settings {
             platform: platform.or(lower.platform),
             on_invalid: on_invalid.or(lower.on_invalid),
             default_catalog: default_catalog.or(lower.default_catalog),
+            cors_origins: cors_origins.or(lower.cors_origins),
+            connections: connections.over(lower.connections),
+            grpc_tls: grpc_tls.over(lower.grpc_tls),
+            http_tls: http_tls.over(lower.http_tls),
             registries: registries.over(lower.registries),
             limits: limits.or(lower.limits),
             log: LogSettings {
@@ -247,6 +281,13 @@ impl Settings {
             Source::Image(_) => None,
         });
         for path in self.data_dir.iter_mut().chain(files).chain(sources) {
+            *path = folder.join(&path);
+        }
+        let tls = [&mut self.grpc_tls, &mut self.http_tls].into_iter();
+        let tls = tls.flat_map(TlsSettings::files_mut);
+        let tokens = self.catalogs.iter_mut();
+        let tokens = tokens.flat_map(|catalog| &mut catalog.token_files);
+        for path in tls.chain(tokens) {
             *path = folder.join(&path);
         }
     }
@@ -294,6 +335,9 @@ impl FromStr for CatalogSettings {
             platform: None,
             on_invalid: None,
             authorities: Vec::new(),
+            grpc: None,
+            token_files: Vec::new(),
+            client_certificate: false,
         })
     }
 }

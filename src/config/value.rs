@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::ingest::OnInvalid;
+use crate::serve::tls;
 
 /// The longest time that can be set, so that adding it to a date never fails.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
@@ -44,6 +45,24 @@ pub struct Host(pub String);
 /// The host that clients ask for: without a port, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority(pub String);
+
+/// A page's origin, as browsers send it: `scheme://host[:port]`, or `*` for
+/// any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin(pub String);
+
+/// The lowest version of TLS that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsVersion(pub tls::Version);
+
+/// Whether clients have to show a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// A handshake without one fails.
+    Required,
+    /// It goes well without one.
+    Optional,
+}
 
 /// What becomes of a revision with packages that are not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +182,58 @@ impl FromStr for Authority {
     }
 }
 
+impl FromStr for Origin {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let good = |(scheme, place): (&str, &str)| {
+            let (host, port) = split_port(place);
+            matches!(scheme, "http" | "https")
+                && is_host(host)
+                && port.is_none_or(|port| port.parse::<u16>().is_ok())
+        };
+        if text == "*" || text.split_once("://").is_some_and(good) {
+            return Ok(Self(text.to_ascii_lowercase()));
+        }
+        let problem = "write a scheme and a host, such as https://console.example.com, or \"*\"";
+        Err(ValueError::new(text, "origin", problem))
+    }
+}
+
+impl FromStr for TlsVersion {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text {
+            "1.2" => Ok(Self(tls::Version::Tls12)),
+            "1.3" => Ok(Self(tls::Version::Tls13)),
+            _ => {
+                let problem = "write \"1.2\" or \"1.3\"";
+                Err(ValueError::new(text, "version of TLS", problem))
+            }
+        }
+    }
+}
+
+impl FromStr for ClientCertificates {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text {
+            "required" => Ok(Self::Required),
+            "optional" => Ok(Self::Optional),
+            _ => {
+                let problem = "write \"required\" or \"optional\"";
+                Err(ValueError::new(
+                    text,
+                    "way to ask for certificates",
+                    problem,
+                ))
+            }
+        }
+    }
+}
+
 impl FromStr for Refusal {
     type Err = ValueError;
 
@@ -256,6 +327,9 @@ written_as_text! {
     Poll: "a duration such as \"10m\", or \"never\"",
     Host: "a registry such as \"localhost:5000\"",
     Authority: "a host name such as \"catalog.example.com\"",
+    Origin: "an origin such as \"https://console.example.com\"",
+    TlsVersion: "\"1.2\" or \"1.3\"",
+    ClientCertificates: "\"required\" or \"optional\"",
     Refusal: "\"quarantine\" or \"reject\"",
     LogFormat: "\"text\" or \"json\"",
 }
@@ -297,6 +371,26 @@ mod tests {
         assert_eq!("A.Example".parse(), Ok(Authority("a.example".into())));
         assert_eq!("[::1]".parse(), Ok(Authority("[::1]".into())));
         refused::<Authority>(&["", "a:80", "[::1]:80", "a..b", "https://a", ".a"]);
+    }
+
+    #[test]
+    fn an_origin_has_a_scheme_and_no_path() {
+        for good in [
+            "*",
+            "https://a.example",
+            "http://localhost:8080",
+            "http://[::1]:1",
+        ] {
+            assert_eq!(good.parse(), Ok(Origin(good.into())));
+        }
+        refused::<Origin>(&[
+            "",
+            "a.example",
+            "https://a/",
+            "https://a/b",
+            "ftp://a",
+            "https://",
+        ]);
     }
 
     #[test]

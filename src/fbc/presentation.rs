@@ -154,12 +154,12 @@ impl Presentation {
     pub fn of_bundle(line: &[u8], csv: Option<&[u8]>) -> Self {
         let mut presentation = None;
         let mut objects = Vec::new();
-        properties(line, |kind, value| match kind {
+        properties(line, |kind, walk| match kind {
             "olm.csv.metadata" if presentation.is_none() => {
-                presentation = Some(Self::of_metadata(value));
+                presentation = Some(Self::of_metadata(walk));
             }
             "olm.bundle.object" if csv.is_none() && objects.len() < MAX_OBJECTS => {
-                objects.push(value);
+                objects.push(walk.skip());
             }
             _ => {}
         });
@@ -191,28 +191,30 @@ impl Presentation {
     /// Reads canonical JSON of a `ClusterServiceVersion`; nothing when it is
     /// something else.
     fn of_csv(json: &[u8]) -> Option<Self> {
-        let (mut kind, mut metadata, mut spec) = (String::new(), None, None);
-        members(json, |key, value| match key {
-            "kind" => kind = read(value),
-            "metadata" => metadata = Some(value),
-            "spec" => spec = Some(value),
+        let (mut kind, mut annotations, mut spec) = (String::new(), None, None);
+        members(&mut Walk::new(json), |key, walk| match key {
+            "kind" => kind = read(walk),
+            "metadata" => members(walk, |key, walk| {
+                if key == "annotations" {
+                    annotations = Some(walk.skip());
+                }
+            }),
+            "spec" => spec = Some(Self::of_metadata(walk)),
             _ => {}
         });
         if kind != "ClusterServiceVersion" {
             return None;
         }
-        let mut presentation = spec.map(Self::of_metadata).unwrap_or_default();
-        members(metadata.unwrap_or_default(), |key, value| {
-            if key == "annotations" {
-                presentation.annotations(value);
-            }
-        });
+        let mut presentation = spec.unwrap_or_default();
+        if let Some(annotations) = annotations {
+            presentation.annotations(&mut Walk::new(annotations));
+        }
         Some(presentation)
     }
 
     /// Reads the fields that the property and the `spec` of a
     /// `ClusterServiceVersion` have both.
-    fn of_metadata(json: &[u8]) -> Self {
+    fn of_metadata(walk: &mut Walk<'_>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Mode {
@@ -221,7 +223,7 @@ impl Presentation {
         }
         let mut presentation = Self::default();
         let mut modes: Vec<Mode> = Vec::new();
-        members(json, |key, value| match key {
+        members(walk, |key, value| match key {
             "annotations" => presentation.annotations(value),
             "description" => presentation.description = read(value),
             "displayName" => presentation.display_name = read(value),
@@ -242,8 +244,8 @@ impl Presentation {
         presentation
     }
 
-    fn annotations(&mut self, json: &[u8]) {
-        members(json, |key, value| match key {
+    fn annotations(&mut self, walk: &mut Walk<'_>) {
+        members(walk, |key, value| match key {
             "description" => self.short = read(value),
             "categories" => {
                 self.categories = read::<String>(value)
@@ -275,7 +277,7 @@ impl<'a> BundleView<'a> {
             presentation: Presentation::of_bundle(line, None),
             ..Self::default()
         };
-        members(line, |key, value| {
+        members(&mut Walk::new(line), |key, value| {
             if key.eq_ignore_ascii_case("image") {
                 view.image = read(value);
             } else if key.eq_ignore_ascii_case("relatedImages") {
@@ -288,7 +290,7 @@ impl<'a> BundleView<'a> {
             "olm.gvk" => view.provides.push(read(value)),
             "olm.gvk.required" => view.requires.push(read(value)),
             "olm.package.required" | "olm.constraint" => {
-                if let Ok(value) = serde_json::from_slice(value) {
+                if let Ok(value) = serde_json::from_slice(value.skip()) {
                     view.dependencies.push((kind.to_owned(), value));
                 }
             }
@@ -304,17 +306,17 @@ impl<'a> PackageView<'a> {
     /// Reads the canonical line of a package.
     pub fn of(line: &'a [u8]) -> Self {
         let mut view = Self::default();
-        members(line, |key, value| {
+        members(&mut Walk::new(line), |key, value| {
             if key.eq_ignore_ascii_case("description") {
                 view.description = read(value);
             } else if key.eq_ignore_ascii_case("icon") {
                 let mut data = Cow::Borrowed("");
                 let mut media_type = String::new();
                 members(value, |key, value| {
-                    if key.eq_ignore_ascii_case("base64data")
-                        && let [b'"', inner @ .., b'"'] = value
-                    {
-                        data = unescape(inner);
+                    if key.eq_ignore_ascii_case("base64data") {
+                        if let [b'"', inner @ .., b'"'] = value.skip() {
+                            data = unescape(inner);
+                        }
                     } else if key.eq_ignore_ascii_case("mediatype") {
                         media_type = read(value);
                     }
@@ -339,48 +341,64 @@ fn safe_type(media_type: &str) -> &str {
     }
 }
 
-/// Calls back with the key and the value of each member of a canonical object.
-fn members<'a>(json: &'a [u8], mut take: impl FnMut(&str, &'a [u8])) {
-    let mut walk = Walk::new(json);
+/// Goes through a canonical object, or over anything else. `take` gets each
+/// key, and the walk before its value, which it may go over: so that nothing
+/// is gone over twice.
+fn members<'a>(walk: &mut Walk<'a>, mut take: impl FnMut(&str, &mut Walk<'a>)) {
     if walk.peek() != Some(b'{') {
+        walk.skip();
         return;
     }
     walk.step();
     while let Some(key) = walk.next_key() {
-        let value = walk.skip();
+        let before = walk.position();
         if let [b'"', inner @ .., b'"'] = key {
-            take(&unescape(inner), value);
+            take(&unescape(inner), walk);
+        }
+        if walk.position() == before {
+            walk.skip();
         }
     }
 }
 
-/// Calls back with the type and the value of each property of a bundle.
-fn properties<'a>(line: &'a [u8], mut take: impl FnMut(&str, &'a [u8])) {
-    members(line, |key, list| {
-        if !key.eq_ignore_ascii_case("properties") || list.first() != Some(&b'[') {
+/// Goes through the properties of a bundle. `take` gets the type of each, and
+/// the walk before its value.
+fn properties<'a>(line: &'a [u8], mut take: impl FnMut(&str, &mut Walk<'a>)) {
+    members(&mut Walk::new(line), |key, walk| {
+        if !key.eq_ignore_ascii_case("properties") || walk.peek() != Some(b'[') {
             return;
         }
-        let mut walk = Walk::new(list);
         walk.step();
         while walk.next_element() {
-            let mut property = (String::new(), None);
-            members(walk.skip(), |key, value| {
+            let before = walk.position();
+            let mut kind = String::new();
+            // A value that comes before its type, by its case.
+            let mut waiting = None;
+            members(walk, |key, walk| {
                 if key.eq_ignore_ascii_case("type") {
-                    property.0 = read(value);
+                    kind = read(walk);
                 } else if key.eq_ignore_ascii_case("value") {
-                    property.1 = Some(value);
+                    if kind.is_empty() {
+                        waiting = Some(walk.skip());
+                    } else {
+                        take(&kind, walk);
+                    }
                 }
             });
-            if let (kind, Some(value)) = property {
-                take(&kind, value);
+            if let Some(value) = waiting {
+                take(&kind, &mut Walk::new(value));
+            }
+            // Nothing canonical is empty; whatever it is, the walk goes on.
+            if walk.position() == before {
+                walk.step();
             }
         }
     });
 }
 
 /// A value of the right type, or what stands for none.
-fn read<T: DeserializeOwned + Default>(json: &[u8]) -> T {
-    serde_json::from_slice::<Option<T>>(json)
+fn read<T: DeserializeOwned + Default>(walk: &mut Walk<'_>) -> T {
+    serde_json::from_slice::<Option<T>>(walk.skip())
         .ok()
         .flatten()
         .unwrap_or_default()
@@ -389,7 +407,7 @@ fn read<T: DeserializeOwned + Default>(json: &[u8]) -> T {
 /// The document of an `olm.bundle.object`, as canonical JSON.
 fn manifest(property: &[u8]) -> Option<Vec<u8>> {
     let mut data = String::new();
-    members(property, |key, value| {
+    members(&mut Walk::new(property), |key, value| {
         if key.eq_ignore_ascii_case("data") {
             data = read(value);
         }

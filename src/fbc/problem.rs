@@ -185,6 +185,10 @@ codes! {
     DeprecationDuplicate = "deprecation-duplicate",
     /// Deprecations that deprecate nothing.
     DeprecationWithoutEffect = "deprecation-without-effect",
+    /// A schema whose name in the GraphQL API another one has.
+    GraphqlNameTaken = "graphql-name-taken",
+    /// More fields or schemas than the GraphQL API takes.
+    GraphqlOmitted = "graphql-omitted",
     /// Further findings that are not listed.
     ProblemsOmitted = "problems-omitted",
 }

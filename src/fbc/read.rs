@@ -15,6 +15,7 @@ use super::blob::{
     Blobs, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, Located, PackageBlob,
 };
 use super::csv::{self, Icon};
+use super::fields::Fields;
 use super::json::{Canonicaliser, JsonError, unescape, valid_utf8};
 use super::message::{Ends, Span};
 use super::object::Object;
@@ -47,7 +48,7 @@ pub fn pieces(content: &[u8], target: usize) -> Pieces<'_> {
     let cut = if content.trim_ascii_start().starts_with(b"{") {
         Cut::Json
     } else {
-        Cut::Yaml(yaml::documents(content))
+        Cut::Yaml(Box::new(yaml::documents(content)))
     };
     Pieces {
         content,
@@ -70,7 +71,7 @@ pub struct Pieces<'a> {
 #[derive(Clone, Debug)]
 enum Cut<'a> {
     Json,
-    Yaml(yaml::Documents<'a>),
+    Yaml(Box<yaml::Documents<'a>>),
 }
 
 impl Iterator for Pieces<'_> {
@@ -120,6 +121,8 @@ pub struct Output {
     /// What the blobs say. Their `meta`, `document` and `line` count from this
     /// piece.
     pub blobs: Blobs,
+    /// What fields the blobs have.
+    pub fields: Fields,
     /// Ends of made `ClusterServiceVersion`s, one for each package in `blobs`.
     pub ends: Vec<Ends>,
     /// What is wrong with documents: number of the document in the piece
@@ -265,7 +268,7 @@ impl Reader {
     fn read_yaml(&mut self, bytes: &[u8], file: u32, out: &mut Output) {
         let before = out.line_ends;
         let mut documents = yaml::documents(bytes);
-        while let Some(document) = documents.next() {
+        for document in documents.by_ref() {
             // Documents count their lines from 1.
             let line = before + document.line as u32;
             self.converted.clear();
@@ -306,6 +309,7 @@ impl Reader {
                 return refuse(out, line, code, message);
             }
         };
+        out.fields.add(&head.schema, &object);
         let located = |meta| (meta, file, out.documents + 1, line);
         let place = located(out.metas.len() as u32);
         let mut problem = None;

@@ -38,6 +38,7 @@ pub(super) fn build(catalog: &Catalog, writer: &mut RevisionWriter) -> Result<In
     let bundle_list = put_bundle_list(catalog, listed, &parts, &mut out)?;
     out.flush()?;
     Ok(Index {
+        fields: catalog.fields.clone(),
         packages,
         providers: providers(catalog, &numbers.bundles),
         bundles: numbers

@@ -28,9 +28,10 @@ use crate::store::{
 };
 
 /// How much is collected before it is written, in bytes.
-const CHUNK: usize = 1 << 20;
-/// How much of a text is searched, in bytes.
-const SEARCHED: usize = 4_000;
+const CHUNK: usize = 128 << 10;
+/// How much of a text is searched, in bytes: what it is about stands at its
+/// beginning, and how it is set up and licensed further down.
+const SEARCHED: usize = 1_000;
 
 /// What queries find their answers by.
 #[derive(Debug, Default)]
@@ -113,6 +114,7 @@ pub(super) fn build(source: &Source<'_>, writer: QueryWriter) -> Result<Queries,
         });
     }
     out.flush()?;
+    out.writer.sync()?;
     queries.index.quarantined_apis = quarantined_apis(blobs, &queries.index.packages);
     Ok(queries)
 }

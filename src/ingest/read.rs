@@ -11,7 +11,9 @@ use super::size;
 pub(super) use super::size::Listing;
 use crate::digest::Digest;
 use crate::fbc::blob::{Blobs, Located};
+use crate::fbc::fields::{Fields, SchemaFields};
 use crate::fbc::graph::{self, Channel, Entry, Graph, Package};
+use crate::fbc::graphql;
 use crate::fbc::message::{Ends, put_edges, put_membership};
 use crate::fbc::problem::{Code, Place, Problem, Severity, Subject};
 use crate::fbc::read::{Output, Piece, Reader, pieces};
@@ -29,6 +31,7 @@ pub(super) struct Catalog {
     pub(super) blobs: Blobs,
     /// For each `olm.package` blob.
     pub(super) ends: Vec<Ends>,
+    pub(super) fields: Vec<SchemaFields>,
     pub(super) graph: Graph,
     pub(super) problems: Vec<Problem>,
     pub(super) counts: Counts,
@@ -142,6 +145,7 @@ struct Collected<'a> {
     paths: &'a [String],
     blobs: Blobs,
     ends: Vec<Ends>,
+    fields: Fields,
     problems: Vec<Problem>,
     omitted: usize,
     metas: u32,
@@ -157,6 +161,7 @@ impl<'a> Collected<'a> {
             paths,
             blobs: Blobs::default(),
             ends: Vec::new(),
+            fields: Fields::default(),
             problems: Vec::new(),
             omitted: 0,
             metas: 0,
@@ -186,6 +191,7 @@ impl<'a> Collected<'a> {
         for bundle in &mut into.bundles[first..] {
             bundle.blob.message.shift(base.messages, base.lines);
         }
+        self.fields.append(std::mem::take(&mut output.fields));
         for mut ends in output.ends.drain(..) {
             ends.shift(base.messages);
             self.ends.push(ends);
@@ -220,6 +226,7 @@ impl<'a> Collected<'a> {
             });
         }
         problems.extend(found);
+        problems.extend(graphql::problems(&self.fields));
         let mut counts = Counts {
             metas: u64::from(self.metas),
             packages: graph.packages.len() as u64,
@@ -237,6 +244,7 @@ impl<'a> Collected<'a> {
         Catalog {
             blobs: self.blobs,
             ends: self.ends,
+            fields: self.fields.finish(),
             graph,
             problems,
             counts,

@@ -1,40 +1,42 @@
-//! Accepting connections, a bounded number of them, and letting them end well.
+//! Accepting connections, a bounded number of them, up to where it is known
+//! what each client speaks.
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use metrics::{counter, gauge};
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long a client may take for a request's head, also between requests on
-/// one connection.
-const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
-/// How often a quiet HTTP/2 connection is asked whether it is there.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_mins(1);
-/// How long it may take to answer that.
-pub(super) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// What an HTTP/2 connection begins with (RFC 9113, section 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How long to wait for the rest of it. Clients send it whole.
-const PREFACE_PAUSE: Duration = Duration::from_millis(10);
+use super::activity::{Activity, Connections};
+use super::limits::Limits;
+use super::stream::{Protocol, Stream, protocol};
+use super::tls::Tls;
+use crate::name::CatalogName;
+
 /// How long to wait when the system has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait for a connection that makes room before another is asked.
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
+/// The part of the connections that is asked at once: one of so many.
+const ROOM: usize = 20;
+/// What a client is told that speaks HTTP to a port with TLS.
+const TLS_ONLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nContent-Length: 25\r\nConnection: close\r\n\r\n\
+    this port speaks TLS only";
 
 /// A bound port.
 pub struct Listener {
     service: &'static str,
+    catalog: Option<CatalogName>,
     tcp: TcpListener,
     address: SocketAddr,
+    tls: Option<Tls>,
 }
 
 /// A port that cannot be had.
@@ -60,12 +62,47 @@ pub async fn bind(service: &'static str, address: SocketAddr) -> Result<Listener
     let address = tcp.local_addr().map_err(failed)?;
     Ok(Listener {
         service,
+        catalog: None,
         tcp,
         address,
+        tls: None,
     })
 }
 
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Whether it has shown a certificate, which was verified.
+    pub certified: bool,
+}
+
+/// A connection whose client has begun to speak.
+pub(super) struct Opened {
+    pub(super) service: &'static str,
+    pub(super) peer: Peer,
+    pub(super) stream: Stream,
+    pub(super) protocol: Protocol,
+    pub(super) activity: Arc<Activity>,
+}
+
 impl Listener {
+    /// With TLS, if there is any.
+    #[must_use]
+    pub fn secured(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// For one catalog alone.
+    #[must_use]
+    pub fn of_catalog(self, name: CatalogName) -> Self {
+        Self {
+            catalog: Some(name),
+            ..self
+        }
+    }
+
     /// The address, with the port that was really bound.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -76,118 +113,200 @@ impl Listener {
         self.service
     }
 
-    /// Serves a router over HTTP/1.1 and HTTP/2 until it is stopped. Open
-    /// connections then finish what they are at; `connections` tells when.
-    pub async fn serve(
-        self,
-        router: Router,
-        limit: usize,
-        stop: CancellationToken,
-        connections: TaskTracker,
-    ) {
-        let ended = stop.clone();
-        self.accept(limit, stop, connections, move |stream, peer| {
-            http_connection(stream, peer, router.clone(), ended.clone())
-        })
-        .await;
+    /// The one catalog that is served here, if it is one.
+    pub fn catalog(&self) -> Option<&CatalogName> {
+        self.catalog.as_ref()
     }
 
-    /// Hands each connection to `handle`, at most `limit` at once: more wait
-    /// in the system's queue.
+    /// Whether it speaks TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Hands on each connection whose client has begun to speak, at most so
+    /// many at once. When there are more, some that have been at nothing for
+    /// longest are asked to go; when none are, they wait.
     pub(super) async fn accept<F>(
         self,
-        limit: usize,
+        limits: &Limits,
         stop: CancellationToken,
-        connections: TaskTracker,
-        handle: impl Fn(TcpStream, SocketAddr) -> F,
+        tracker: TaskTracker,
+        handle: impl Fn(Opened) -> F + Clone + Send + 'static,
     ) where
-        F: Future<Output = ()> + Send + 'static,
+        F: Future<Output = ()> + Send,
     {
-        let permits = Arc::new(Semaphore::new(limit));
-        let open = gauge!("almanac_connections", "service" => self.service);
+        let service = self.service;
+        let permits = Arc::new(Semaphore::new(limits.connections));
+        let all = Arc::new(Connections::default());
+        let open = gauge!("almanac_connections", "service" => service);
         loop {
             let accepted = tokio::select! {
-                permit = Arc::clone(&permits).acquire_owned() => {
-                    tokio::select! {
-                        accepted = self.tcp.accept() => accepted.map(|a| (a, permit)),
-                        () = stop.cancelled() => return,
-                    }
-                }
+                accepted = self.tcp.accept() => accepted,
                 () = stop.cancelled() => return,
             };
-            match accepted {
-                Ok(((stream, peer), permit)) => {
-                    counter!("almanac_connections_total", "service" => self.service).increment(1);
-                    // Answers are whole when they are written: nothing to wait for.
-                    let _ = stream.set_nodelay(true);
-                    let connection = handle(stream, peer);
-                    let open = open.clone();
-                    connections.spawn(async move {
-                        open.increment(1.0);
-                        connection.await;
-                        open.decrement(1.0);
-                        drop(permit);
-                    });
-                }
+            let (tcp, address) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(service = self.service, %error, "a connection was not accepted");
+                    tracing::warn!(service, %error, "a connection was not accepted");
+                    let errno = Errno::from_io_error(&error);
+                    if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
+                        make_room(service, &all, limits);
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
                 }
-            }
+            };
+            counter!("almanac_connections_total", "service" => service).increment(1);
+            let permit = tokio::select! {
+                permit = room(service, &permits, &all, limits) => permit,
+                () = stop.cancelled() => return,
+            };
+            // Answers are whole when they are written: nothing to wait for.
+            let _ = tcp.set_nodelay(true);
+            let (number, activity) = all.add();
+            let opening = Opening {
+                service,
+                tcp,
+                address,
+                tls: self.tls.clone(),
+                activity,
+            };
+            let (limits, stop, all) = (limits.clone(), stop.clone(), Arc::clone(&all));
+            let (open, handle) = (open.clone(), handle.clone());
+            tracker.spawn(async move {
+                open.increment(1.0);
+                if let Some(opened) = opening.open(&limits, &stop).await {
+                    handle(opened).await;
+                }
+                open.decrement(1.0);
+                all.remove(number);
+                drop(permit);
+            });
         }
     }
 }
 
-/// Waits until a client has begun to speak, and tells whether it did: neither
-/// a limit nor the end of almanac reaches hyper before that.
-pub(super) async fn begun(stream: &TcpStream, stop: &CancellationToken) -> bool {
-    let mut start = [0; PREFACE.len()];
-    let beginning = async {
-        loop {
-            match stream.peek(&mut start).await {
-                Ok(0) | Err(_) => return false,
-                Ok(length) if length < PREFACE.len() && PREFACE.starts_with(&start[..length]) => {
-                    tokio::time::sleep(PREFACE_PAUSE).await;
-                }
-                Ok(_) => return true,
-            }
+/// A place for one more connection.
+async fn room(
+    service: &'static str,
+    permits: &Arc<Semaphore>,
+    all: &Connections,
+    limits: &Limits,
+) -> Option<OwnedSemaphorePermit> {
+    if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+        return Some(permit);
+    }
+    loop {
+        make_room(service, all, limits);
+        let free = Arc::clone(permits).acquire_owned();
+        if let Ok(permit) = tokio::time::timeout(ROOM_PAUSE, free).await {
+            return permit.ok();
         }
-    };
-    tokio::select! {
-        begun = tokio::time::timeout(HEADER_TIMEOUT, beginning) => begun.unwrap_or(false),
-        () = stop.cancelled() => false,
     }
 }
 
-async fn http_connection(
-    stream: TcpStream,
+/// Asks some to go, and not only one: the next will come soon.
+fn make_room(service: &'static str, all: &Connections, limits: &Limits) {
+    for _ in 0..all.make_room(limits.connections / ROOM + 1) {
+        ended(service, "room");
+    }
+}
+
+/// Counts a connection that almanac ended, and why.
+pub(super) fn ended(service: &'static str, reason: &'static str) {
+    counter!("almanac_connections_ended_total", "service" => service, "reason" => reason)
+        .increment(1);
+}
+
+/// A connection that was just accepted.
+struct Opening {
+    service: &'static str,
+    tcp: TcpStream,
+    address: SocketAddr,
+    tls: Option<Tls>,
+    activity: Arc<Activity>,
+}
+
+impl Opening {
+    /// Waits until the client has begun to speak. Neither a limit nor the end
+    /// of almanac reaches hyper before that.
+    async fn open(self, limits: &Limits, stop: &CancellationToken) -> Option<Opened> {
+        let activity = Arc::clone(&self.activity);
+        let service = self.service;
+        tokio::select! {
+            opened = self.begin(limits) => opened,
+            () = activity.dismissed() => None,
+            () = tokio::time::sleep(limits.idle_timeout) => {
+                ended(service, "silent");
+                None
+            }
+            () = stop.cancelled() => None,
+        }
+    }
+
+    async fn begin(self, limits: &Limits) -> Option<Opened> {
+        let (service, peer) = (self.service, self.address);
+        let mut stream = match self.tls {
+            None => Stream::plain(self.tcp, limits.stall_timeout),
+            Some(tls) => shake_hands(&tls, self.tcp, service, peer, limits).await?,
+        };
+        let protocol = stream.begin().await?;
+        match protocol {
+            Protocol::Tls => {
+                ended(service, "protocol");
+                tracing::debug!(service, %peer, "a client speaks TLS to a port without it");
+                return None;
+            }
+            Protocol::Other => {
+                ended(service, "protocol");
+                tracing::debug!(service, %peer, "a client speaks what is not known");
+                return None;
+            }
+            Protocol::Http1 | Protocol::Http2 => {}
+        }
+        Some(Opened {
+            service,
+            peer: Peer {
+                address: peer,
+                certified: stream.certified(),
+            },
+            stream,
+            protocol,
+            activity: self.activity,
+        })
+    }
+}
+
+async fn shake_hands(
+    tls: &Tls,
+    tcp: TcpStream,
+    service: &'static str,
     peer: SocketAddr,
-    router: Router,
-    stop: CancellationToken,
-) {
-    if !begun(&stream, &stop).await {
-        return;
-    }
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(250)
-        .keep_alive_interval(KEEP_ALIVE)
-        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
-    let mut connection =
-        pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    limits: &Limits,
+) -> Option<Stream> {
+    let mut first = [0];
+    let peeked = tokio::time::timeout(limits.handshake_timeout, tcp.peek(&mut first)).await;
+    match peeked {
+        Ok(Ok(0) | Err(_)) => return None,
+        Ok(Ok(_)) if protocol(first[0]) == Protocol::Http1 => {
+            ended(service, "protocol");
+            tracing::debug!(service, %peer, "a client speaks HTTP to a port with TLS");
+            let stream = Stream::plain(tcp, limits.stall_timeout);
+            stream.dismiss(TLS_ONLY).await;
+            return None;
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%peer, %error, "connection ended");
+        Ok(Ok(_)) => {}
+        Err(_) => {
+            ended(service, "handshake");
+            return None;
+        }
+    }
+    match tls.accept(tcp, limits.handshake_timeout).await {
+        Ok(stream) => Some(Stream::tls(stream, limits.stall_timeout)),
+        Err(error) => {
+            ended(service, "handshake");
+            tracing::debug!(service, %peer, %error, "a handshake failed");
+            None
+        }
     }
 }

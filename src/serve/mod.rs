@@ -5,13 +5,24 @@
 //! `admin` probes, metrics and status. All read snapshots; nothing in here
 //! knows where they come from.
 
+mod activity;
 pub mod admin;
+mod answer;
 mod body;
 pub mod catalogd;
+mod connection;
+pub mod credential;
+mod descriptors;
+mod expiry;
+mod limits;
 mod listen;
 pub mod registry;
+mod stream;
+pub mod tls;
 
-pub use listen::{ListenError, Listener, bind};
+pub use descriptors::raise_descriptor_limit;
+pub use limits::Limits;
+pub use listen::{ListenError, Listener, Peer, bind};
 
 /// Says what the metrics of this module mean.
 pub fn describe_metrics() {
@@ -22,13 +33,43 @@ pub fn describe_metrics() {
         "Accepted connections, by service"
     );
     describe_counter!(
+        "almanac_connections_ended_total",
+        "Connections that almanac ended, by service and reason"
+    );
+    describe_counter!(
+        "almanac_stalled_answers_total",
+        "Answers that were given up since the client took nothing of them, by service"
+    );
+    describe_counter!(
+        "almanac_credential_reloads_total",
+        "Certificates and tokens that were read again, by kind, whose they are, and outcome"
+    );
+    describe_gauge!(
+        "almanac_certificate_expiry_timestamp_seconds",
+        Unit::Seconds,
+        "When the certificate of a service ends"
+    );
+    describe_counter!(
         "almanac_grpc_requests_total",
         "Calls of the registry API, by service, method, catalog and code"
     );
     describe_histogram!(
         "almanac_grpc_request_seconds",
         Unit::Seconds,
-        "Time from a call's arrival to its answer being ready to send, by method"
+        "Time from a call's arrival to its answer being ready to send, by method, catalog and code"
+    );
+    describe_counter!(
+        "almanac_grpc_sent_bytes_total",
+        Unit::Bytes,
+        "Bytes of answers that were sent, by method, catalog and code"
+    );
+    describe_counter!(
+        "almanac_grpc_calls_refused_total",
+        "Calls that were refused since too many were open, by limit"
+    );
+    describe_gauge!(
+        "almanac_grpc_pinned_connections",
+        "Connections that see a catalog, by catalog and generation of it"
     );
     describe_counter!(
         "almanac_grpc_goaways_total",
@@ -36,11 +77,20 @@ pub fn describe_metrics() {
     );
     describe_counter!(
         "almanac_http_requests_total",
-        "Requests of the HTTP API, by route, method and code"
+        "Requests of the HTTP API, by method, route, code, catalog and encoding"
     );
     describe_histogram!(
         "almanac_http_request_seconds",
         Unit::Seconds,
-        "Time from a request's arrival to its answer being ready to send, by route"
+        "Time from a request's arrival to its answer being ready to send, by route, code, catalog and encoding"
+    );
+    describe_counter!(
+        "almanac_http_sent_bytes_total",
+        Unit::Bytes,
+        "Bytes of answers that were sent, by route, code, catalog and encoding"
+    );
+    describe_counter!(
+        "almanac_http_denied_total",
+        "Requests without what a catalog asks of its readers, by catalog"
     );
 }

@@ -3,15 +3,17 @@
 //! In memory lie the index and the look-up tables made from it, on disk
 //! (mapped) the bytes. `metas` selects canonical metas for HTTP, `queries` finds
 //! the stored answers about packages, `registry` answers the questions of the
-//! gRPC API, `publish` hands snapshots from those who make them to those who
-//! serve them.
+//! gRPC API, `graphql` those of the GraphQL API, `publish` hands snapshots from
+//! those who make them to those who serve them.
 
+pub mod graphql;
 mod lookup;
 mod metas;
 mod publish;
 mod queries;
 mod registry;
 
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -36,6 +38,7 @@ pub struct Snapshot {
     searcher: Searcher,
     meta_lookup: MetaLookup,
     registry_lookup: RegistryLookup,
+    graphql: OnceLock<graphql::Schema>,
 }
 
 impl Snapshot {
@@ -51,6 +54,7 @@ impl Snapshot {
         Ok(Self {
             meta_lookup: MetaLookup::new(&index),
             registry_lookup: RegistryLookup::new(&index),
+            graphql: OnceLock::new(),
             index,
             metas,
             segments,

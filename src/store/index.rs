@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use crate::fbc::blob::Gvk;
+use crate::fbc::fields::SchemaFields;
 use crate::fbc::message::{BundleMessage, Ends, Span};
 
 /// The layout of a revision's files. A revision of another format is not
@@ -25,6 +26,8 @@ pub struct Index {
     pub texts: Vec<Box<str>>,
     /// The metas in catalog order.
     pub metas: Vec<MetaIndex>,
+    /// What fields the metas of each schema have, schemas in catalog order.
+    pub fields: Vec<SchemaFields>,
     /// The packages that are served over gRPC, sorted by name.
     pub packages: Vec<PackageIndex>,
     /// Their bundles.

@@ -80,6 +80,8 @@ impl Store {
             .create_if_missing(true)
             .foreign_keys(true)
             .journal_mode(SqliteJournalMode::Wal)
+            // Little is asked, so few pages have to be kept: half a megabyte.
+            .pragma("cache_size", "-512")
             // A revision's files are removed once another is committed, so a
             // commit must not be undone by a power cut.
             .synchronous(SqliteSynchronous::Full);

@@ -39,7 +39,7 @@ pub struct Searcher {
 }
 
 /// How many rows one statement writes.
-const ROWS: usize = 100;
+const ROWS: usize = 50;
 /// How many words are searched for at most.
 const MAX_WORDS: usize = 16;
 
@@ -81,11 +81,12 @@ impl Searcher {
             if rank > 0 {
                 query.push(" UNION ALL ");
             }
-            // The first join is the one with few rows.
+            // Joined this way round, words are looked up once; else once for
+            // each row of the revision.
             query
                 .push("SELECT package, ")
                 .push(rank)
-                .push(" AS rank FROM search JOIN search_packages AS rows ON rows.id = search.rowid WHERE rows.revision = ")
+                .push(" AS rank FROM search CROSS JOIN search_packages AS rows ON rows.id = search.rowid WHERE rows.revision = ")
                 .push_bind(self.revision.0)
                 .push(" AND search MATCH ")
                 .push_bind(expression(columns, words));
@@ -154,6 +155,7 @@ pub(super) async fn insert(
                     .push_bind(i64::from(values.package));
             })
             .build()
+            .persistent(false)
             .execute(&mut **transaction)
             .await
             .map_err(sql("record packages to search"))?;
@@ -171,6 +173,8 @@ pub(super) async fn insert(
                 .push_bind(&values.description);
         })
         .build()
+        // Kept, a statement of so many values would hold their memory.
+        .persistent(false)
         .execute(&mut **transaction)
         .await
         .map_err(sql("record words to search"))?;

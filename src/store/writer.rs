@@ -41,6 +41,11 @@ impl QueryWriter {
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.output.append(bytes, &self.flusher)
     }
+
+    /// Lets the disk keep what was appended, while others still write.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        self.output.sync()
+    }
 }
 
 /// A file that only grows.
@@ -234,10 +239,7 @@ impl RevisionWriter {
             .and_then(|()| file.sync_data())
             .map_err(StoreError::io("write", &path))?;
         for output in [&self.metas, &self.segments, &self.messages, &self.queries] {
-            output
-                .file
-                .sync_data()
-                .map_err(StoreError::io("sync", &output.path))?;
+            output.sync()?;
         }
         sync_folder(self.folder.path())?;
         Ok(Finished {
@@ -249,6 +251,12 @@ impl RevisionWriter {
 }
 
 impl Output {
+    fn sync(&self) -> Result<(), StoreError> {
+        self.file
+            .sync_data()
+            .map_err(StoreError::io("sync", &self.path))
+    }
+
     fn append(&mut self, bytes: &[u8], flusher: &Flusher) -> Result<(), StoreError> {
         (&*self.file)
             .write_all(bytes)

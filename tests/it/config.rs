@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use almanac::config::{Config, Environment, Settings};
 use almanac::ingest::OnInvalid;
+use almanac::serve::Limits;
+use almanac::serve::catalogd::Origins;
+use almanac::serve::tls::Version;
 use clap::{Args as _, FromArgMatches as _};
 
 use crate::support::program::Start;
@@ -55,7 +58,7 @@ fn a_source_is_all_that_has_to_be_said() {
     assert_eq!(config.http.to_string(), "0.0.0.0:8080");
     assert_eq!(config.admin.to_string(), "127.0.0.1:9090");
     assert_eq!(config.drain, Duration::from_secs(20));
-    assert_eq!(config.max_connections, 10_000);
+    assert_eq!(config.connections.connections, 10_000);
     assert_eq!(config.log.filter, "info");
     assert_eq!(config.default_catalog, None);
     let [catalog] = config.catalogs.as_slice() else {
@@ -150,6 +153,54 @@ fn paths_in_a_file_start_at_its_folder() {
 }
 
 #[test]
+fn what_is_written_of_the_ports_reaches_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("almanac.toml");
+    let text = r#"
+        max_connections = 7
+        cors_origins = ["https://A.example:8443"]
+        [[catalog]]
+        source = "file:/a"
+        grpc = "127.0.0.1:9"
+        token_files = ["tokens", "/more"]
+        client_certificate = true
+        [connections]
+        calls = 5
+        stall_timeout = "3s"
+        [http_tls]
+        certificate = "tls.crt"
+        key = "/tls.key"
+        client_ca = "ca.crt"
+        client_certificates = "optional"
+        min_version = "1.3"
+    "#;
+    fs::write(&file, text).unwrap();
+    let config = Config::load(Settings::default(), Some(&file), &environment(&[])).unwrap();
+    let default = Limits::default();
+    let wanted = Limits {
+        connections: 7,
+        calls: 5,
+        stall_timeout: Duration::from_secs(3),
+        ..default
+    };
+    assert_eq!(config.connections, wanted);
+    let origin = "https://a.example:8443".parse().unwrap();
+    assert_eq!(config.origins, Origins::These(vec![origin]));
+    assert_eq!(config.grpc_tls, None);
+    let tls = config.http_tls.unwrap();
+    assert_eq!(tls.certificate, folder.path().join("tls.crt"));
+    assert_eq!(tls.key, Path::new("/tls.key"));
+    assert_eq!(tls.client_ca, Some(folder.path().join("ca.crt")));
+    assert!(tls.client_optional);
+    assert_eq!(tls.min_version, Version::Tls13);
+    let catalog = &config.catalogs[0];
+    assert_eq!(catalog.grpc.unwrap().port(), 9);
+    let tokens = [folder.path().join("tokens"), "/more".into()];
+    assert_eq!(catalog.access.token_files, tokens);
+    assert!(catalog.access.client_certificate);
+}
+
+#[test]
 fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
     let catalog = "[[catalog]]\nsource = \"file:/c\"\n";
     for (text, message) in [
@@ -190,6 +241,18 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
         (
             "grpc = 50051",
             "almanac.toml:1:8: invalid type: integer `50051`, expected an address",
+        ),
+        (
+            "cors_origins = [\"console.example.com\"]",
+            "\"console.example.com\" is no origin: write a scheme and a host",
+        ),
+        (
+            "[connections]\nidle = \"1m\"",
+            "almanac.toml:2:1: unknown key `idle`",
+        ),
+        (
+            "[grpc_tls]\nclient_certificates = \"maybe\"",
+            "write \"required\" or \"optional\" (in `grpc_tls.client_certificates`)",
         ),
         ("drain = \"20\"", "almanac.toml:1:9: \"20\" is no duration"),
         ("poll = \"1ms\"", "it has to be at least 100ms"),
@@ -440,7 +503,16 @@ fn the_sample_shows_every_key() {
             shown.push((table.clone(), key.to_owned()));
         }
     }
-    for table in ["", "[[catalog]]", "[registries]", "[limits]", "[log]"] {
+    for table in [
+        "",
+        "[[catalog]]",
+        "[connections]",
+        "[grpc_tls]",
+        "[http_tls]",
+        "[registries]",
+        "[limits]",
+        "[log]",
+    ] {
         let mut keys = keys_of(table);
         assert!(keys.len() > 1, "{table}: {keys:?}");
         if table.is_empty() {
@@ -459,7 +531,16 @@ fn the_sample_shows_every_key() {
 #[test]
 fn the_sample_shows_the_defaults() {
     let text = fs::read_to_string(sample()).unwrap();
-    let examples = ["#data_dir", "#default_catalog"];
+    let examples = [
+        "#data_dir",
+        "#default_catalog",
+        "#grpc = \"0.0.0.0:50052\"",
+        "#certificate",
+        "#key",
+        "#client_ca",
+        "#client_certificates",
+        "#min_version",
+    ];
     let shown: Vec<_> = text
         .lines()
         .map(|line| match line.strip_prefix('#') {

@@ -16,7 +16,8 @@ use crate::support::http;
 use crate::support::program::Program;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 10] = [
+const FOREIGN_FLAGS: [&str; 11] = [
+    "json",
     "release",
     "tag",
     "target",
@@ -86,8 +87,19 @@ fn what_the_pages_ask_is_answered() {
             "9090" => admin,
             _ => panic!("{page}: `{line}`: nothing listens on port {port}"),
         };
-        let reply = http::get(address, path).unwrap();
+        let reply = match line.split_once(" --json '") {
+            Some((_, body)) => {
+                let body = body.trim_end().trim_end_matches('\'');
+                http::ask(address, "POST", path, &[], body.as_bytes()).unwrap()
+            }
+            None => http::get(address, path).unwrap(),
+        };
         assert_eq!(reply.status, 200, "{page}: `{line}`: {}", reply.text());
+        assert!(
+            !reply.text().contains("\"errors\":"),
+            "{page}: `{line}`: {}",
+            reply.text()
+        );
         assert!(!reply.body.is_empty(), "{page}: `{line}`: nothing came");
         count += 1;
     }

@@ -5,6 +5,7 @@
     reason = "a failure in a test, or in a helper of one, is the message"
 )]
 
+mod access;
 mod admin;
 mod architecture;
 mod bad_input;
@@ -17,8 +18,10 @@ mod docs;
 mod draining;
 mod failures;
 mod follow;
+mod graphql;
 mod grpc;
 mod http;
+mod limits;
 mod oci;
 mod olm_v0;
 mod opm;
@@ -30,3 +33,4 @@ mod queries;
 mod real_registry;
 mod repository;
 mod support;
+mod tls;

@@ -83,7 +83,7 @@ pub(in crate::fbc) fn quote_run(bytes: &[u8]) -> usize {
 
 /// How many bytes come before the first that ends a run. `block` marks those
 /// that do.
-#[inline(always)]
+#[inline]
 fn run(bytes: &[u8], block: impl Fn(u8x32) -> u8x32, ends: impl Fn(u8) -> bool) -> usize {
     let mut at = 0;
     while let Some(chunk) = bytes[at..].first_chunk::<32>() {
@@ -97,13 +97,13 @@ fn run(bytes: &[u8], block: impl Fn(u8x32) -> u8x32, ends: impl Fn(u8) -> bool) 
     at + rest.unwrap_or(bytes.len() - at)
 }
 
-#[inline(always)]
+#[inline]
 fn special(block: u8x32) -> u8x32 {
     let controls = block.min(u8x32::splat(0x1f)).simd_eq(block);
     controls | block.simd_eq(u8x32::splat(0xe2)) | quotes(block)
 }
 
-#[inline(always)]
+#[inline]
 fn quotes(block: u8x32) -> u8x32 {
     block.simd_eq(u8x32::splat(b'"')) | block.simd_eq(u8x32::splat(b'\\'))
 }

@@ -1,21 +1,27 @@
 //! The HTTP API of OLM v1's catalogd, for all catalogs.
 //!
 //! `/catalogs/{name}/api/v1/all` is the whole catalog, `…/metas` a selection
-//! of it, both as lines of JSON. What is sent are slices of stored files, plain
-//! or compressed; `conditional` decides what of it a client needs. `queries`
-//! has the routes that the peer does not have.
+//! of it, both as lines of JSON; `…/graphql` answers queries (`graphql`). What
+//! is sent of the first two are slices of stored files, plain or compressed;
+//! `conditional` decides what of it a client needs. `queries` has the routes
+//! that the peer does not have. Around all routes stand `access` (who may read
+//! a catalog), `cors` (pages of other origins) and `observe` (metrics and log).
 
+mod access;
 mod conditional;
+mod cors;
 mod encoding;
+mod graphql;
+mod observe;
 mod queries;
 
 use std::convert::Infallible;
-use std::time::Instant;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::Bytes;
@@ -25,12 +31,14 @@ use http::header::{
     ETAG, LAST_MODIFIED, RETRY_AFTER, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use metrics::{counter, histogram};
 
 use super::body::Slices;
 use crate::name::{CatalogName, NameError};
-use crate::snapshot::{Catalogs, Encoded, Query, Selection};
+use crate::snapshot::{Catalogs, Encoded, Query, Selection, Snapshot};
 use conditional::{Precondition, Validators};
+
+pub use access::{Access, AccessSettings, Tokens};
+pub use cors::Origins;
 
 /// Below this many bytes an answer is not compressed, as with the peer.
 const SMALLEST_COMPRESSED: u64 = 1024;
@@ -38,13 +46,23 @@ const SMALLEST_COMPRESSED: u64 = 1024;
 const LOADING: &str = "5";
 
 /// The routes of the HTTP port.
-pub fn router(catalogs: Catalogs) -> Router {
-    Router::new()
+pub fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
+    let routes = Router::new()
         .route("/catalogs/{name}/api/v1/all", any(all))
         .route("/catalogs/{name}/api/v1/metas", any(metas))
         .merge(queries::routes())
+        .route("/catalogs/{name}/api/v1/graphql", graphql::route())
         .fallback(async || Refusal::UnknownPath)
-        .layer(middleware::from_fn(observe))
+        .layer(middleware::from_fn_with_state(access, access::guard));
+    let routes = match cors::layer(origins) {
+        Some(layer) => routes.layer(layer),
+        None => routes,
+    };
+    routes
+        .layer(middleware::from_fn_with_state(
+            catalogs.clone(),
+            observe::observe,
+        ))
         .with_state(catalogs)
 }
 
@@ -79,6 +97,8 @@ enum Refusal {
     Name(NameError),
     UnknownCatalog,
     NotLoaded(CatalogName),
+    /// Anything else.
+    Text(StatusCode, &'static str),
 }
 
 impl IntoResponse for Refusal {
@@ -96,13 +116,11 @@ impl IntoResponse for Refusal {
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("catalog {name} is not loaded yet"),
             ),
+            Self::Text(status, text) => (status, text.into()),
         };
         let mut response = (status, format!("{text}\n")).into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            "x-content-type-options",
-            HeaderValue::from_static("nosniff"),
-        );
+        no_sniffing(headers);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(LOADING));
         }
@@ -117,11 +135,22 @@ fn check_method(method: &Method) -> Result<(), Refusal> {
     }
 }
 
-fn select(catalogs: &Catalogs, name: &str, query: &Query) -> Result<Selection, Refusal> {
+/// Says that an answer is what its type says.
+fn no_sniffing(headers: &mut HeaderMap) {
+    headers.insert(
+        "x-content-type-options",
+        HeaderValue::from_static("nosniff"),
+    );
+}
+
+fn find(catalogs: &Catalogs, name: &str) -> Result<Arc<Snapshot>, Refusal> {
     let name: CatalogName = name.parse().map_err(Refusal::Name)?;
     let catalog = catalogs.get(name.as_str()).ok_or(Refusal::UnknownCatalog)?;
-    let snapshot = catalog.snapshot().ok_or(Refusal::NotLoaded(name))?;
-    Ok(snapshot.select(query))
+    catalog.snapshot().ok_or(Refusal::NotLoaded(name))
+}
+
+fn select(catalogs: &Catalogs, name: &str, query: &Query) -> Result<Selection, Refusal> {
+    Ok(find(catalogs, name)?.select(query))
 }
 
 /// The first value of each key counts, an empty one as none at all; a key that
@@ -241,28 +270,6 @@ fn bare(status: StatusCode, mut headers: HeaderMap) -> Response {
 /// A header of text that was just put together of ASCII.
 fn header(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
-}
-
-async fn observe(path: Option<MatchedPath>, request: Request, next: Next) -> Response {
-    let started = Instant::now();
-    let route = path.map_or("unknown".to_owned(), |path| path.as_str().to_owned());
-    let method = match *request.method() {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        _ => "other",
-    };
-    let asked = request.uri().path().to_owned();
-    let response = next.run(request).await;
-    let code = response.status().as_u16();
-    counter!(
-        "almanac_http_requests_total",
-        "route" => route.clone(), "method" => method, "code" => code.to_string()
-    )
-    .increment(1);
-    histogram!("almanac_http_request_seconds", "route" => route)
-        .record(started.elapsed().as_secs_f64());
-    tracing::debug!(method, path = asked, code, "request");
-    response
 }
 
 #[cfg(test)]

@@ -1,42 +1,52 @@
 //! The calls: which catalog, which question, which answer.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use metrics::{counter, histogram};
 use prost::Message as _;
-use tonic::{Code, Status};
+use tonic::Status;
 
-use super::connection::Pins;
-use super::{Registry, wire};
+use super::observe::Call;
+use super::pins::Pins;
+use super::{Own, Registry, wire};
 use crate::fbc::blob::Gvk;
 use crate::proto;
 use crate::snapshot::{Catalog, ChannelEntry, Message, NotFound, Snapshot};
 
-/// `api.Registry`.
-pub(super) async fn registry(
+/// The one of the services that OLM lives on, and the one that consoles ask.
+const REGISTRY: &str = "api.Registry";
+const EXPERIMENTAL: &str = "api.ExperimentalRegistry";
+
+/// A call of `api.Registry` or `api.ExperimentalRegistry`.
+pub(super) async fn call(
     State(registry): State<Registry>,
     Extension(pins): Extension<Arc<Pins>>,
+    own: Option<Extension<Own>>,
     Path(method): Path<String>,
     request: Request,
 ) -> Response {
     if let Err(response) = wire::check(&request) {
         return *response;
     }
-    let started = Instant::now();
-    let catalog = route(&registry, &request);
-    let name = catalog
-        .map_or("", |catalog| catalog.name.as_str())
-        .to_owned();
+    let experimental = request.uri().path().starts_with("/api.Experimental");
+    let service = if experimental { EXPERIMENTAL } else { REGISTRY };
+    let call = Call::begin(service, method, &request);
+    let catalog = match own {
+        Some(Extension(Own(name))) => registry.catalogs.get(name.as_str()),
+        None => registry.catalogs.route(authority(&request)),
+    };
     let snapshot = catalog
         .ok_or_else(|| no_catalog(&registry, &request))
         .and_then(|catalog| pinned(&pins, catalog));
-    let answered = answer(&method, snapshot, request).await;
-    observe("api.Registry", &method, &name, started, &answered);
+    let answered = if experimental {
+        answer_experimental(&call.method, snapshot, request).await
+    } else {
+        answer(&call.method, snapshot, request).await
+    };
+    call.observe(catalog.map(|catalog| &catalog.name), &answered);
     answered.unwrap_or_else(|status| wire::refuse(&status))
 }
 
@@ -98,40 +108,19 @@ async fn answer(
             let bundle = snapshot?.get_default_bundle_that_provides(&api);
             wire::unary(bundle.map_err(not_found)?)
         }
-        _ => return Err(unknown_method("api.Registry", method)),
+        _ => return Err(unknown_method(REGISTRY, method)),
     })
 }
 
-/// `api.ExperimentalRegistry`.
-pub(super) async fn experimental(
-    State(registry): State<Registry>,
-    Extension(pins): Extension<Arc<Pins>>,
-    Path(method): Path<String>,
+async fn answer_experimental(
+    method: &str,
+    snapshot: Result<Arc<Snapshot>, Status>,
     request: Request,
-) -> Response {
-    if let Err(response) = wire::check(&request) {
-        return *response;
-    }
-    let started = Instant::now();
-    let catalog = route(&registry, &request);
-    let name = catalog
-        .map_or("", |catalog| catalog.name.as_str())
-        .to_owned();
-    let snapshot = catalog
-        .ok_or_else(|| no_catalog(&registry, &request))
-        .and_then(|catalog| pinned(&pins, catalog));
-    let answered = match method.as_str() {
+) -> Result<Response, Status> {
+    match method {
         "ExperimentalListPackageCustomSchemas" => custom_schemas(snapshot, request).await,
-        _ => Err(unknown_method("api.ExperimentalRegistry", &method)),
-    };
-    observe(
-        "api.ExperimentalRegistry",
-        &method,
-        &name,
-        started,
-        &answered,
-    );
-    answered.unwrap_or_else(|status| wire::refuse(&status))
+        _ => Err(unknown_method(EXPERIMENTAL, method)),
+    }
 }
 
 /// Without the header by which a client says that it knows the call may
@@ -240,10 +229,6 @@ fn authority(request: &Request) -> &str {
     }
 }
 
-fn route<'a>(registry: &'a Registry, request: &Request) -> Option<&'a Catalog> {
-    registry.catalogs.route(authority(request))
-}
-
 fn no_catalog(registry: &Registry, request: &Request) -> Status {
     let names: Vec<&str> = registry
         .catalogs
@@ -260,30 +245,4 @@ fn no_catalog(registry: &Registry, request: &Request) -> Status {
 fn pinned(pins: &Pins, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
     pins.snapshot(catalog)
         .ok_or_else(|| Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name)))
-}
-
-fn observe(
-    service: &'static str,
-    method: &str,
-    catalog: &str,
-    started: Instant,
-    answered: &Result<Response, Status>,
-) {
-    let code = answered.as_ref().err().map_or(Code::Ok, Status::code);
-    // A client may make up methods; metrics may not grow with them.
-    let method = if code == Code::Unimplemented {
-        "unknown"
-    } else {
-        method
-    };
-    let labels = [
-        ("service", service.to_owned()),
-        ("method", method.to_owned()),
-        ("catalog", catalog.to_owned()),
-        ("code", format!("{code:?}")),
-    ];
-    counter!("almanac_grpc_requests_total", &labels).increment(1);
-    histogram!("almanac_grpc_request_seconds", "method" => method.to_owned())
-        .record(started.elapsed().as_secs_f64());
-    tracing::debug!(service, method, catalog, ?code, "call");
 }

@@ -1,133 +1,140 @@
-//! One HTTP/2 connection sees one generation of each catalog.
-//!
-//! OLM takes a catalog in by many calls on one connection, and notices new
-//! content only by a new connection. So a connection pins each catalog's
-//! snapshot at its first call for it; when a pinned snapshot is replaced, the
-//! connection gets GOAWAY and finishes its streams, and the client comes back
-//! on a new one.
+//! Connections of the gRPC ports. One sees one generation of each catalog: the
+//! snapshot of its first call. When that is replaced, the connection gets
+//! GOAWAY and finishes its streams, and the client comes back on a new one.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::pending;
+use std::sync::Arc;
 
-use axum::Router;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
 use metrics::counter;
-use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service as _;
+use tonic::Status;
 
-use crate::name::CatalogName;
+use super::pins::Pins;
+use super::{Own, Service, wire};
 use crate::serve::Listener;
-use crate::serve::listen::{KEEP_ALIVE, KEEP_ALIVE_TIMEOUT, begun};
-use crate::snapshot::{Catalog, Catalogs, Snapshot};
+use crate::serve::connection::{builder, drive, front};
+use crate::serve::listen::{Opened, ended};
+use crate::serve::stream::Protocol;
 
-/// How many streams a client may have open: packageserver asks for all
+/// The fewest streams that clients are promised: packageserver asks for all
 /// packages at once.
-const MAX_STREAMS: u32 = 1000;
-/// How much of an answer may wait for a slow reader, in bytes a stream.
-const MAX_SEND_BUFFER: usize = 512 << 10;
+const MIN_STREAMS: usize = 1000;
+/// How much of requests may come before it was read, in bytes a stream and a
+/// connection. They are small.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// Whoever asks whether we are well is answered whatever else is going on.
+const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
+/// What a client is told that speaks HTTP/1.1.
+const GRPC_ONLY: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nContent-Length: 66\r\nConnection: close\r\n\r\n\
+    this port speaks gRPC: HTTP/2 from the first byte, not HTTP/1.1 \r\n";
 
-/// The snapshots that a connection has seen.
-#[derive(Default)]
-pub(super) struct Pins(Mutex<HashMap<CatalogName, Arc<Snapshot>>>);
+impl Service {
+    /// Serves a gRPC port until it is stopped. Open connections then finish
+    /// their streams; `connections` tells when.
+    pub async fn serve(
+        self,
+        listener: Listener,
+        stop: CancellationToken,
+        connections: TaskTracker,
+    ) {
+        let own = listener.catalog().cloned().map(Own);
+        let limits = self.limits.clone();
+        let ending = stop.clone();
+        listener
+            .accept(&limits, stop, connections, move |opened| {
+                self.clone().connection(opened, own.clone(), ending.clone())
+            })
+            .await;
+    }
 
-impl Pins {
-    /// The catalog's snapshot for this connection.
-    pub(super) fn snapshot(&self, catalog: &Catalog) -> Option<Arc<Snapshot>> {
-        let mut pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pinned) = pins.get(&catalog.name) {
-            return Some(Arc::clone(pinned));
+    async fn connection(self, opened: Opened, own: Option<Own>, stop: CancellationToken) {
+        if opened.protocol != Protocol::Http2 {
+            ended(opened.service, "protocol");
+            tracing::debug!(peer = %opened.peer.address, "a client speaks HTTP/1.1 to a gRPC port");
+            opened.stream.dismiss(GRPC_ONLY).await;
+            return;
         }
-        let snapshot = catalog.snapshot()?;
-        pins.insert(catalog.name.clone(), Arc::clone(&snapshot));
-        Some(snapshot)
-    }
-
-    /// Whether any of them is not the catalog's latest any more.
-    fn outdated(&self, catalogs: &Catalogs) -> bool {
-        let pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.iter().any(|(name, pinned)| {
-            let latest = catalogs.get(name.as_str()).and_then(Catalog::snapshot);
-            latest.is_some_and(|latest| !Arc::ptr_eq(&latest, pinned))
-        })
-    }
-}
-
-/// Serves the gRPC port until it is stopped. Open connections then finish
-/// their streams; `connections` tells when.
-pub async fn serve(
-    listener: Listener,
-    router: Router,
-    catalogs: Catalogs,
-    limit: usize,
-    stop: CancellationToken,
-    connections: TaskTracker,
-) {
-    let ended = stop.clone();
-    listener
-        .accept(limit, stop, connections, move |stream, peer| {
-            connection(
-                stream,
-                peer,
-                router.clone(),
-                catalogs.clone(),
-                ended.clone(),
-            )
-        })
-        .await;
-}
-
-async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    router: Router,
-    catalogs: Catalogs,
-    stop: CancellationToken,
-) {
-    if !begun(&stream, &stop).await {
-        return;
-    }
-    let pins = Arc::new(Pins::default());
-    let service = service_fn({
-        let pins = Arc::clone(&pins);
-        move |mut request: http::Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(Arc::clone(&pins));
-            router.clone().call(request)
-        }
-    });
-    let mut publications = catalogs.publications();
-    let mut connection = pin!(
-        http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .max_send_buf_size(MAX_SEND_BUFFER)
-            .max_header_list_size(32 << 10)
-            .keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), service)
-    );
-    let mut ending = false;
-    let ended = loop {
-        tokio::select! {
-            ended = connection.as_mut() => break ended,
-            () = stop.cancelled(), if !ending => {}
-            changed = publications.changed(), if !ending => {
-                if changed.is_ok() && !pins.outdated(&catalogs) {
-                    continue;
+        let mut builder = builder(&opened, &self.limits);
+        // Clients wait for a stream beyond these. They are more than the calls
+        // that are let in, so that too many are told so instead.
+        let streams = self.limits.calls_per_connection.saturating_mul(2);
+        let streams = u32::try_from(streams.max(MIN_STREAMS)).unwrap_or(u32::MAX);
+        builder
+            .http2()
+            .max_concurrent_streams(streams)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW);
+        let pins = Arc::new(Pins::default());
+        let gate = Gate {
+            calls: Arc::clone(&self.calls),
+            most: self.limits.calls_per_connection,
+        };
+        let service = front(self.router, &opened, {
+            let pins = Arc::clone(&pins);
+            move |request, open| {
+                let permit = gate.admit(request, open)?;
+                let extensions = request.extensions_mut();
+                extensions.insert(Arc::clone(&pins));
+                if let Some(own) = &own {
+                    extensions.insert(own.clone());
                 }
-                counter!("almanac_grpc_goaways_total").increment(1);
-                tracing::debug!(%peer, "new content: asking the client to connect again");
+                Ok(permit)
             }
+        });
+        let renew = {
+            let (catalogs, peer) = (self.catalogs, opened.peer.address);
+            async move {
+                let mut publications = catalogs.publications();
+                while publications.changed().await.is_ok() {
+                    if pins.outdated(&catalogs) {
+                        counter!("almanac_grpc_goaways_total").increment(1);
+                        tracing::debug!(%peer, "new content: asking the client to connect again");
+                        return;
+                    }
+                }
+                // Nothing is published any more: almanac ends.
+                pending::<()>().await;
+            }
+        };
+        drive(opened, &builder, service, &stop, renew).await;
+    }
+}
+
+/// Lets so many calls in.
+struct Gate {
+    /// Places for the calls of all connections.
+    calls: Arc<Semaphore>,
+    /// The most on one.
+    most: usize,
+}
+
+impl Gate {
+    fn admit(
+        &self,
+        request: &Request<Incoming>,
+        open: usize,
+    ) -> Result<Option<OwnedSemaphorePermit>, Box<Response>> {
+        if request.uri().path() == HEALTH_CHECK {
+            return Ok(None);
         }
-        ending = true;
-        connection.as_mut().graceful_shutdown();
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%peer, %error, "connection ended");
+        let refused = |limit: &'static str, text: String| {
+            counter!("almanac_grpc_calls_refused_total", "limit" => limit).increment(1);
+            Err(Box::new(wire::refuse(&Status::resource_exhausted(text))))
+        };
+        if open >= self.most {
+            let text = format!("more than {} calls are open on this connection", self.most);
+            return refused("connection", text);
+        }
+        match Arc::clone(&self.calls).try_acquire_owned() {
+            Ok(permit) => Ok(Some(permit)),
+            Err(_) => refused("all", "too many calls are open, try again later".to_owned()),
+        }
     }
 }

@@ -86,3 +86,68 @@ impl Health for HealthService {
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+
+    use super::*;
+    use crate::snapshot::Routing;
+
+    fn service() -> (HealthService, watch::Sender<bool>) {
+        let names = ["fruit".parse().unwrap()];
+        let (catalogs, _) = Catalogs::new(names.map(|name| (name, Routing::default())), None);
+        let (drain, draining) = watch::channel(false);
+        (HealthService { catalogs, draining }, drain)
+    }
+
+    fn request(service: &str) -> Request<HealthCheckRequest> {
+        Request::new(HealthCheckRequest {
+            service: service.to_owned(),
+        })
+    }
+
+    const NAMES: [&str; 5] = [
+        "",
+        "Registry",
+        "api.Registry",
+        "api.ExperimentalRegistry",
+        "x",
+    ];
+
+    #[tokio::test]
+    async fn nothing_is_well_any_more_when_almanac_ends() {
+        let (health, drain) = service();
+        let status = async |name| {
+            let answer = health.check(request(name)).await.unwrap();
+            answer.into_inner().status()
+        };
+        for name in NAMES {
+            assert_eq!(status(name).await, ServingStatus::Serving, "{name}");
+        }
+        assert_eq!(status("fruit").await, ServingStatus::NotServing);
+        drain.send_replace(true);
+        for name in NAMES {
+            assert_eq!(status(name).await, ServingStatus::NotServing, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_watch_tells_the_end_and_ends() {
+        let (health, drain) = service();
+        for name in NAMES {
+            drain.send_replace(false);
+            let mut watched = health.watch(request(name)).await.unwrap().into_inner();
+            let mut told = Vec::new();
+            while let Some(status) = watched.next().await {
+                told.push(status.unwrap().status());
+                drain.send_replace(true);
+            }
+            assert_eq!(
+                told,
+                [ServingStatus::Serving, ServingStatus::NotServing],
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,26 +1,45 @@
 //! The Operator Registry gRPC API, for all catalogs behind one port.
 //!
-//! Which catalog a call means follows from its authority. The answers are
+//! Which catalog a call means follows from its port, when that is a catalog's
+//! own, else from its authority. The answers are
 //! stored messages: they are framed and sent, not encoded. Health and
 //! reflection are tonic's services and answer on any authority.
 
 mod call;
 mod connection;
 mod health;
+mod observe;
+mod pins;
 mod wire;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
 
+use super::Limits;
+use crate::name::CatalogName;
 use crate::proto;
 use crate::snapshot::Catalogs;
 
-pub use connection::serve;
+/// What is served on all gRPC ports. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    router: Router,
+    catalogs: Catalogs,
+    limits: Limits,
+    /// Places for calls, of all ports together.
+    calls: Arc<Semaphore>,
+}
+
+/// The catalog whose own port a call came by.
+#[derive(Clone)]
+struct Own(CatalogName);
 
 /// What the handlers share.
 #[derive(Clone)]
@@ -28,11 +47,26 @@ struct Registry {
     catalogs: Catalogs,
 }
 
-/// The routes of the gRPC port. `draining` turns true when almanac stops.
-///
-/// # Errors
-/// When the descriptors do not decode: a defect of the build.
-pub fn router(
+impl Service {
+    /// All catalogs. `draining` turns true when almanac stops.
+    ///
+    /// # Errors
+    /// When the descriptors do not decode: a defect of the build.
+    pub fn new(
+        catalogs: Catalogs,
+        limits: Limits,
+        draining: watch::Receiver<bool>,
+    ) -> Result<Self, tonic_reflection::server::Error> {
+        Ok(Self {
+            router: router(catalogs.clone(), draining)?,
+            catalogs,
+            calls: Arc::new(Semaphore::new(limits.calls.min(Semaphore::MAX_PERMITS))),
+            limits,
+        })
+    }
+}
+
+fn router(
     catalogs: Catalogs,
     draining: watch::Receiver<bool>,
 ) -> Result<Router, tonic_reflection::server::Error> {
@@ -50,11 +84,8 @@ pub fn router(
         draining,
     });
     let registry = Router::new()
-        .route("/api.Registry/{method}", any(call::registry))
-        .route(
-            "/api.ExperimentalRegistry/{method}",
-            any(call::experimental),
-        )
+        .route("/api.Registry/{method}", any(call::call))
+        .route("/api.ExperimentalRegistry/{method}", any(call::call))
         .fallback(unknown_service)
         .with_state(Registry { catalogs });
     let tonic = tonic::service::Routes::new(health)
@@ -66,6 +97,9 @@ pub fn router(
 }
 
 async fn unknown_service(State(_): State<Registry>, request: Request) -> Response {
+    if let Err(response) = wire::check(&request) {
+        return *response;
+    }
     let service = request.uri().path().trim_start_matches('/');
     let service = service.rsplit_once('/').map_or(service, |(name, _)| name);
     wire::refuse(&Status::new(

@@ -10,6 +10,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt as _;
+use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
 use crate::serve::body::Slices;
@@ -17,6 +18,12 @@ use crate::snapshot::{Message, Stream};
 
 /// The largest request message, in bytes, as the peer has it.
 const MAX_REQUEST: usize = 4 << 20;
+/// A request message that is larger than this is a large one, in bytes. What
+/// clients ask with are a few names.
+const LARGE_REQUEST: usize = 16 << 10;
+/// How many large ones are read at once, on all connections: they are held in
+/// memory until they are whole.
+static LARGE_REQUESTS: Semaphore = Semaphore::const_new(16);
 /// How long a client may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes before each message: whether it is compressed, and its length.
@@ -41,6 +48,7 @@ pub(super) async fn read<T: prost::Message + Default>(request: Request) -> Resul
 async fn message(mut body: Body) -> Result<Bytes, Status> {
     let mut bytes = BytesMut::new();
     let mut length = None;
+    let mut _large = None;
     while let Some(frame) = body.frame().await {
         let frame =
             frame.map_err(|error| Status::cancelled(format!("the request broke off: {error}")))?;
@@ -60,6 +68,12 @@ async fn message(mut body: Body) -> Result<Bytes, Status> {
                 return Err(Status::resource_exhausted(format!(
                     "grpc: received message larger than max ({announced} vs. {MAX_REQUEST})"
                 )));
+            }
+            if announced > LARGE_REQUEST {
+                let permit = LARGE_REQUESTS.try_acquire().map_err(|_| {
+                    Status::resource_exhausted("too many large requests, try again later")
+                })?;
+                _large = Some(permit);
             }
             length = Some(announced);
         }
@@ -82,7 +96,7 @@ pub(super) fn check(request: &Request) -> Result<(), Box<Response>> {
         .unwrap_or_default();
     let status = if request.method() != Method::POST {
         StatusCode::METHOD_NOT_ALLOWED
-    } else if kind == "application/grpc" || kind.starts_with("application/grpc+proto") {
+    } else if is_grpc(kind) {
         return Ok(());
     } else {
         StatusCode::UNSUPPORTED_MEDIA_TYPE
@@ -92,9 +106,21 @@ pub(super) fn check(request: &Request) -> Result<(), Box<Response>> {
     Err(Box::new(response))
 }
 
-/// A single message and the status OK.
+/// `application/grpc`, with an encoding behind it that is protobuf.
+fn is_grpc(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    matches!(kind, "application/grpc" | "application/grpc+proto")
+}
+
+/// A single message and the status OK. Its parts are put together as they are
+/// sent: a client that does not read them shall not make us hold copies.
 pub(super) fn unary(message: Message) -> Response {
-    frames([message])
+    let mut prefix = BytesMut::with_capacity(PREFIX);
+    prefix.put_u8(0);
+    prefix.put_u32(message.length as u32);
+    respond(Slices::new(
+        std::iter::once(prefix.freeze()).chain(message.parts),
+    ))
 }
 
 /// Messages and the status OK. Their parts are small, and copied together:

@@ -49,6 +49,14 @@ impl Client {
         }
     }
 
+    /// A client over a connection that a test has made.
+    pub(crate) fn over(channel: Channel) -> Self {
+        Self {
+            channel,
+            headers: Vec::new(),
+        }
+    }
+
     /// Sends this header with each call.
     pub(crate) fn header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((name, value));

@@ -48,11 +48,35 @@ pub(crate) fn ask(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> io::Result<Reply> {
-    let mut connection = TcpStream::connect_timeout(&peer, PATIENCE)?;
+    exchange(
+        connect(peer)?,
+        &peer.to_string(),
+        method,
+        path,
+        headers,
+        body,
+    )
+}
+
+/// A connection that is never waited for for long.
+pub(crate) fn connect(peer: SocketAddr) -> io::Result<TcpStream> {
+    let connection = TcpStream::connect_timeout(&peer, PATIENCE)?;
     connection.set_read_timeout(Some(PATIENCE))?;
     connection.set_write_timeout(Some(PATIENCE))?;
+    Ok(connection)
+}
+
+/// Asks over a connection of any kind, for a host.
+pub(crate) fn exchange(
+    mut connection: impl io::Read + io::Write,
+    host: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> io::Result<Reply> {
     let mut question = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {peer}\r\nConnection: close\r\nContent-Length: {}\r\n",
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {}\r\n",
         body.len()
     );
     for (name, value) in headers {
@@ -71,7 +95,7 @@ pub(crate) fn ask(
 }
 
 /// Reads an answer that has come to its end.
-fn read(answer: &[u8]) -> Option<Reply> {
+pub(crate) fn read(answer: &[u8]) -> Option<Reply> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
     let head = str::from_utf8(&answer[..end]).ok()?;
     let mut lines = head.split("\r\n");

@@ -1,0 +1,199 @@
+//! What a connection is at: how many answers are open on it, and since when
+//! there is none. Who has to make room, or to go, is told through it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What one connection is at.
+#[derive(Debug)]
+pub(super) struct Activity {
+    state: Mutex<State>,
+    /// Asked to go as soon as it is at nothing.
+    dismissed: CancellationToken,
+    /// To be dropped, whatever it is at.
+    cut: CancellationToken,
+}
+
+#[derive(Debug)]
+struct State {
+    open: usize,
+    /// When the last answer ended, or the connection began.
+    since: Instant,
+}
+
+/// An answer that is open on a connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Activity>);
+
+/// All connections of a listener.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    next: AtomicU64,
+    open: Mutex<HashMap<u64, Arc<Activity>>>,
+}
+
+impl Activity {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                open: 0,
+                since: Instant::now(),
+            }),
+            dismissed: CancellationToken::new(),
+            cut: CancellationToken::new(),
+        })
+    }
+
+    /// Another answer is open from now on.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        self.state().open += 1;
+        Busy(Arc::clone(self))
+    }
+
+    /// How many answers are open.
+    pub(super) fn open(&self) -> usize {
+        self.state().open
+    }
+
+    /// Since when there is none.
+    fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        (state.open == 0).then_some(state.since)
+    }
+
+    /// Waits until there has been none for that long.
+    pub(super) async fn idle(&self, limit: Duration) {
+        loop {
+            let now = Instant::now();
+            match self.idle_since() {
+                Some(since) if since + limit <= now => return,
+                Some(since) => tokio::time::sleep_until(since + limit).await,
+                None => tokio::time::sleep(limit).await,
+            }
+        }
+    }
+
+    /// Waits until somebody else needs the place.
+    pub(super) async fn dismissed(&self) {
+        self.dismissed.cancelled().await;
+    }
+
+    /// Ends the connection whatever it is at.
+    pub(super) fn cut(&self) {
+        self.cut.cancel();
+    }
+
+    /// Waits for that.
+    pub(super) async fn is_cut(&self) {
+        self.cut.cancelled().await;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Busy {
+    /// The connection.
+    pub(super) fn connection(&self) -> &Activity {
+        &self.0
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.open = state.open.saturating_sub(1);
+        state.since = Instant::now();
+    }
+}
+
+impl Connections {
+    /// A new connection, with the number by which it is removed.
+    pub(super) fn add(&self) -> (u64, Arc<Activity>) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let activity = Activity::new();
+        self.lock().insert(number, Arc::clone(&activity));
+        (number, activity)
+    }
+
+    /// A connection that has ended.
+    pub(super) fn remove(&self, number: u64) {
+        self.lock().remove(&number);
+    }
+
+    /// Asks the connections to go that have been at nothing for longest, at
+    /// most so many. Tells how many there are.
+    pub(super) fn make_room(&self, most: usize) -> usize {
+        let open = self.lock();
+        let idle = open.values().filter(|one| !one.dismissed.is_cancelled());
+        let mut idle: Vec<_> = idle
+            .filter_map(|one| Some((one.idle_since()?, one)))
+            .collect();
+        idle.sort_unstable_by_key(|(since, _)| *since);
+        idle.truncate(most);
+        for (_, longest) in &idle {
+            longest.dismissed.cancel();
+        }
+        idle.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Activity>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Enough for two moments to differ.
+    const MOMENT: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn a_connection_is_idle_when_its_last_answer_has_ended_for_long() {
+        let activity = Activity::new();
+        let (first, second) = (activity.begin(), activity.begin());
+        assert_eq!(activity.open(), 2);
+        let ended = async {
+            tokio::time::sleep(MOMENT).await;
+            drop(first);
+            tokio::time::sleep(MOMENT).await;
+            drop(second);
+            Instant::now()
+        };
+        let idle = async {
+            activity.idle(MOMENT).await;
+            Instant::now()
+        };
+        let (ended, idle) = tokio::join!(ended, idle);
+        assert!(idle - ended >= MOMENT);
+    }
+
+    #[tokio::test]
+    async fn the_connection_that_is_idle_for_longest_makes_room() {
+        let connections = Connections::default();
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            all.push(connections.add());
+            tokio::time::sleep(MOMENT).await;
+        }
+        // The oldest is at something.
+        let _busy = all[0].1.begin();
+        assert_eq!(connections.make_room(1), 1);
+        let dismissed = |at: usize| all[at].1.dismissed.is_cancelled();
+        assert_eq!(
+            [dismissed(0), dismissed(1), dismissed(2)],
+            [false, true, false]
+        );
+        connections.remove(all[1].0);
+        assert_eq!(connections.make_room(2), 1);
+        assert!(dismissed(2));
+        assert_eq!(connections.make_room(2), 0);
+    }
+}

@@ -1,0 +1,271 @@
+//! What is being answered, from the request to the last byte that the client
+//! took: how long, how much, and whether it goes on.
+//!
+//! The body of an answer is handed to hyper long before it is written, and h2
+//! keeps what no window is open for. So each piece of a body holds on to its
+//! [`Answer`] until it has been written or thrown away; only then is the
+//! connection free of it, its place is given back and it is reported.
+
+use std::future::Future;
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Buf, Bytes};
+use http_body::{Frame, SizeHint};
+use metrics::counter;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
+
+use super::activity::Busy;
+
+tokio::task_local! {
+    /// Where the answer is put that a task of [`Streams`] gives.
+    static SLOT: Arc<Slot>;
+}
+
+/// What is being answered.
+pub(super) struct Answer {
+    began: Instant,
+    /// Bytes that were written.
+    written: AtomicU64,
+    /// Pieces that were handed on and are not written yet.
+    waiting: AtomicUsize,
+    /// When a piece was last handed on or written, in milliseconds since
+    /// `began`.
+    moved: AtomicU64,
+    report: Mutex<Option<Report>>,
+    busy: Busy,
+    /// Given back at the end.
+    _permit: Option<OwnedSemaphorePermit>,
+    /// Gone at the end.
+    _end: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// Bytes of its body that were written.
+    pub(super) bytes: u64,
+    /// From the request to the last of them.
+    pub(super) elapsed: Duration,
+}
+
+type Report = Box<dyn FnOnce(Sent) + Send>;
+
+/// The body of an answer.
+pub(super) struct Sending {
+    body: Body,
+    answer: Arc<Answer>,
+}
+
+/// A piece of it.
+pub(super) struct Piece {
+    bytes: Bytes,
+    answer: Arc<Answer>,
+}
+
+/// Runs the streams of HTTP/2 connections, each in a task of its own, and ends
+/// those whose client takes nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streams {
+    service: &'static str,
+    stall_timeout: Duration,
+}
+
+#[derive(Default)]
+struct Slot {
+    answer: Mutex<Option<Weak<Answer>>>,
+    end: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Answer {
+    /// An answer that begins now. In a task of [`Streams`], that looks after it
+    /// from now on.
+    pub(super) fn begin(busy: Busy, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
+        let end = SLOT.try_with(|slot| lock(&slot.end).take());
+        let answer = Arc::new(Self {
+            began: Instant::now(),
+            written: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            moved: AtomicU64::new(0),
+            report: Mutex::new(None),
+            busy,
+            _permit: permit,
+            _end: Mutex::new(end.ok().flatten()),
+        });
+        let _ = SLOT.try_with(|slot| *lock(&slot.answer) = Some(Arc::downgrade(&answer)));
+        answer
+    }
+
+    /// Calls this with what became of the answer, once that is known.
+    pub(super) fn report(&self, report: impl FnOnce(Sent) + Send + 'static) {
+        *lock(&self.report) = Some(Box::new(report));
+    }
+
+    /// The body to send.
+    pub(super) fn sending(self: Arc<Self>, body: Body) -> Sending {
+        Sending { body, answer: self }
+    }
+
+    fn moved(&self) {
+        let now = self.began.elapsed().as_millis() as u64;
+        self.moved.store(now, Ordering::Relaxed);
+    }
+
+    /// How long something has waited for the client to take it.
+    fn stalled(&self) -> Duration {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return Duration::ZERO;
+        }
+        let moved = Duration::from_millis(self.moved.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(moved)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let sent = Sent {
+            bytes: self.written.load(Ordering::Relaxed),
+            elapsed: self.began.elapsed(),
+        };
+        if let Some(report) = lock(&self.report).take() {
+            report(sent);
+        }
+    }
+}
+
+impl http_body::Body for Sending {
+    type Data = Piece;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, axum::Error>>> {
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
+        Poll::Ready(frame.map(|frame| {
+            frame.map(|frame| {
+                frame.map_data(|bytes| {
+                    self.answer.waiting.fetch_add(1, Ordering::Relaxed);
+                    self.answer.moved();
+                    Piece {
+                        bytes,
+                        answer: Arc::clone(&self.answer),
+                    }
+                })
+            })
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.bytes.chunks_vectored(slices)
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.answer
+            .written
+            .fetch_add(count as u64, Ordering::Relaxed);
+        self.answer.moved();
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.answer.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.answer.moved();
+    }
+}
+
+impl Streams {
+    /// Ends a stream when its client takes nothing for that long.
+    pub(super) fn new(service: &'static str, stall_timeout: Duration) -> Self {
+        Self {
+            service,
+            stall_timeout,
+        }
+    }
+
+    /// Waits until the answer in the slot stalls.
+    async fn stalled(self, slot: &Slot) {
+        loop {
+            let answer = lock(&slot.answer).as_ref().and_then(Weak::upgrade);
+            let stalled = answer.map_or(Duration::ZERO, |answer| answer.stalled());
+            match self.stall_timeout.checked_sub(stalled) {
+                None | Some(Duration::ZERO) => return,
+                Some(left) => tokio::time::sleep(left).await,
+            }
+        }
+    }
+
+    fn count(self) {
+        counter!("almanac_stalled_answers_total", "service" => self.service).increment(1);
+    }
+}
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    fn execute(&self, stream: F) {
+        let streams = *self;
+        let (end, ended) = oneshot::channel();
+        let slot = Arc::new(Slot {
+            answer: Mutex::new(None),
+            end: Mutex::new(Some(end)),
+        });
+        tokio::spawn(async move {
+            // Dropped when it stalls, which resets the stream.
+            let stalls = tokio::select! {
+                biased;
+                _ = SLOT.scope(Arc::clone(&slot), stream) => false,
+                () = streams.stalled(&slot) => true,
+            };
+            if stalls {
+                streams.count();
+                return;
+            }
+            // What is left is the connection's, and nothing that could be
+            // taken back but all of it.
+            lock(&slot.end).take();
+            tokio::select! {
+                biased;
+                _ = ended => {}
+                () = streams.stalled(&slot) => {
+                    streams.count();
+                    if let Some(answer) = lock(&slot.answer).as_ref().and_then(Weak::upgrade) {
+                        answer.busy.connection().cut();
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,144 @@
+//! Whether the values that come with a query are those that its variables take
+//! (GraphQL specification, section 6.1.2).
+
+use async_graphql::parser::types::{
+    BaseType, DocumentOperations, ExecutableDocument, OperationDefinition, Type,
+};
+use async_graphql::{Name, ServerError};
+use serde_json::{Map, Value};
+
+/// What is wrong with the variables of the operation that is meant; nothing
+/// when there is no such operation, which is found when it is to be run.
+pub(super) fn check(
+    document: &ExecutableDocument,
+    operation: Option<&str>,
+    values: &Map<String, Value>,
+) -> Vec<ServerError> {
+    let Some(operation) = meant(document, operation) else {
+        return Vec::new();
+    };
+    let mut errors = Vec::new();
+    for definition in &operation.variable_definitions {
+        let (name, ty) = (&definition.node.name.node, &definition.node.var_type.node);
+        let wrong = match values.get(name.as_str()) {
+            None if definition.node.default_value.is_some() || ty.nullable => continue,
+            None => "was not provided",
+            Some(value) if fits(value, ty) => continue,
+            Some(Value::Null) => "must not be null",
+            Some(_) => "got a value of another type",
+        };
+        errors.push(ServerError::new(
+            format!("Variable \"${name}\" of type \"{ty}\" {wrong}"),
+            Some(definition.pos),
+        ));
+    }
+    errors
+}
+
+fn meant<'a>(
+    document: &'a ExecutableDocument,
+    operation: Option<&str>,
+) -> Option<&'a OperationDefinition> {
+    let operation = match (&document.operations, operation) {
+        (DocumentOperations::Single(operation), _) => operation,
+        (DocumentOperations::Multiple(all), Some(name)) => all.get(&Name::new(name))?,
+        (DocumentOperations::Multiple(all), None) if all.len() == 1 => all.values().next()?,
+        (DocumentOperations::Multiple(_), None) => return None,
+    };
+    Some(&operation.node)
+}
+
+/// Whether a value is one of a type. All types that variables may have here
+/// are built in; what else is named is found by the validation. Recursion is
+/// bounded by the parser, which also bounds how deep types nest.
+fn fits(value: &Value, ty: &Type) -> bool {
+    if value.is_null() {
+        return ty.nullable;
+    }
+    match (&ty.base, value) {
+        (BaseType::List(inner), Value::Array(values)) => {
+            values.iter().all(|value| fits(value, inner))
+        }
+        // A single value stands for a list of it.
+        (BaseType::List(inner), value) => fits(value, inner),
+        (BaseType::Named(name), value) => match name.as_str() {
+            "Int" => value
+                .as_i64()
+                .is_some_and(|number| i32::try_from(number).is_ok()),
+            "Float" => value.is_number(),
+            "String" => value.is_string(),
+            "Boolean" => value.is_boolean(),
+            "ID" => value.is_string() || value.is_i64() || value.is_u64(),
+            _ => true,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::parser::parse_query;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_must_be_of_the_types_of_their_variables() {
+        for (definitions, values, wanted) in [
+            ("$a: Int", json!({}), None),
+            ("$a: Int", json!({"a": null}), None),
+            ("$a: Int", json!({"a": 5, "b": "more"}), None),
+            ("$a: Int = 3", json!({"a": null}), None),
+            ("$a: Int! = 3", json!({}), None),
+            ("$a: [Int!]", json!({"a": [1, 2]}), None),
+            ("$a: [Int!]", json!({"a": 1}), None),
+            ("$a: Float", json!({"a": 1}), None),
+            ("$a: ID!", json!({"a": 1}), None),
+            ("$a: Boolean!", json!({}), Some("was not provided")),
+            ("$a: Boolean!", json!({"a": null}), Some("must not be null")),
+            (
+                "$a: Boolean!",
+                json!({"a": "true"}),
+                Some("of another type"),
+            ),
+            ("$a: Int", json!({"a": "5"}), Some("of another type")),
+            ("$a: Int", json!({"a": 1.5}), Some("of another type")),
+            (
+                "$a: Int",
+                json!({"a": 2_147_483_648_i64}),
+                Some("of another type"),
+            ),
+            (
+                "$a: [Int!]",
+                json!({"a": [1, null]}),
+                Some("of another type"),
+            ),
+            (
+                "$a: String",
+                json!({"a": {"b": 1}}),
+                Some("of another type"),
+            ),
+        ] {
+            let document = parse_query(format!("query({definitions}) {{ x }}")).unwrap();
+            let errors = check(&document, None, values.as_object().unwrap());
+            match wanted {
+                None => assert!(errors.is_empty(), "{definitions} {values}: {errors:?}"),
+                Some(wanted) => {
+                    assert_eq!(errors.len(), 1, "{definitions} {values}");
+                    let message = &errors[0].message;
+                    assert!(message.contains(wanted), "{message}");
+                    assert!(message.starts_with("Variable \"$a\" of type"), "{message}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_operation_that_is_meant_counts() {
+        let document = parse_query("query A($a: Int!) { x } query B { x }").unwrap();
+        let errors = |name| check(&document, name, &Map::new()).len();
+        assert_eq!(errors(Some("A")), 1);
+        assert_eq!(errors(Some("B")), 0);
+        assert_eq!(errors(Some("C")), 0);
+        assert_eq!(errors(None), 0);
+    }
+}

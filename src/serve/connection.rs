@@ -1,0 +1,201 @@
+//! One connection, from its first request to its end, which comes in one of
+//! several ways: the client's, an error, almanac's stop, being at nothing for
+//! too long, making room for others, or new content.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service as _;
+
+use super::answer::{Answer, Sending, Streams};
+use super::limits::Limits;
+use super::listen::{Listener, Opened, ended};
+use super::stream::Protocol;
+
+/// How often a quiet HTTP/2 connection is asked whether it is there.
+const KEEP_ALIVE: Duration = Duration::from_mins(1);
+/// How long it may take to answer that.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How many streams a client of HTTP may have open.
+const MAX_HTTP_STREAMS: u32 = 250;
+/// The most that is read of a request's head, in bytes.
+const MAX_HEAD: usize = 64 << 10;
+/// The same for HTTP/2, as its peers count it.
+const MAX_HEADERS: u32 = 32 << 10;
+/// How much of an answer may be ahead of what a client has room for, in bytes
+/// a stream. It is memory that is mapped, for the most part.
+const MAX_SEND_BUFFER: usize = 1 << 20;
+/// How long a connection that was asked to go may stay at nothing.
+const LAST: Duration = Duration::from_secs(5);
+/// The same when somebody waits for its place.
+const LAST_FOR_ROOM: Duration = Duration::from_millis(250);
+
+impl Listener {
+    /// Serves a router over HTTP/1.1 and HTTP/2 until it is stopped. Open
+    /// connections then finish what they are at; `connections` tells when.
+    pub async fn serve(
+        self,
+        router: Router,
+        limits: Limits,
+        stop: CancellationToken,
+        connections: TaskTracker,
+    ) {
+        let context = (router, limits.clone(), stop.clone());
+        self.accept(&limits, stop, connections, move |opened| {
+            let (router, limits, stop) = context.clone();
+            async move {
+                let mut builder = builder(&opened, &limits);
+                builder.http2().max_concurrent_streams(MAX_HTTP_STREAMS);
+                let service = front(router, &opened, |_, _| Ok(None));
+                let idle = {
+                    let (service, activity) = (opened.service, Arc::clone(&opened.activity));
+                    async move {
+                        activity.idle(limits.idle_timeout).await;
+                        ended(service, "idle");
+                    }
+                };
+                drive(opened, &builder, service, &stop, idle).await;
+            }
+        })
+        .await;
+    }
+}
+
+/// What holds for the connections of all ports.
+pub(super) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<Streams> {
+    let streams = Streams::new(opened.service, limits.stall_timeout);
+    let mut builder = auto::Builder::new(streams);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .max_buf_size(MAX_HEAD)
+        // Also the time between two requests.
+        .header_read_timeout(limits.idle_timeout);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(MAX_HEADERS)
+        .max_send_buf_size(MAX_SEND_BUFFER)
+        .keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
+    match opened.protocol {
+        Protocol::Http2 => builder.http2_only(),
+        _ => builder.http1_only(),
+    }
+}
+
+/// Hands requests to a router and follows each answer to its end. `admit` gets
+/// the request and how many others are open on the connection; it may put
+/// something into the request, take a place for the answer, or refuse.
+pub(super) fn front<A>(
+    router: Router,
+    opened: &Opened,
+    admit: A,
+) -> impl Service<
+    Request<Incoming>,
+    Response = http::Response<Sending>,
+    Error = Infallible,
+    Future: Send + 'static,
+> + use<A>
+where
+    A: Fn(&mut Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, Box<Response>>,
+{
+    let (activity, peer) = (Arc::clone(&opened.activity), opened.peer);
+    service_fn(move |mut request: Request<Incoming>| {
+        let admitted = admit(&mut request, activity.open());
+        let busy = activity.begin();
+        let mut router = router.clone();
+        async move {
+            let permit = match admitted {
+                Ok(permit) => permit,
+                Err(refusal) => {
+                    let answer = Answer::begin(busy, None);
+                    return Ok(refusal.map(|body| answer.sending(body)));
+                }
+            };
+            // In here, since it is not known before which task it is.
+            let answer = Answer::begin(busy, permit);
+            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(Arc::clone(&answer));
+            let response = router.call(request).await?;
+            Ok(response.map(|body| answer.sending(body)))
+        }
+    })
+}
+
+/// Serves a connection to its end. When `renew` comes, the client is asked to
+/// go.
+pub(super) async fn drive<S, F>(
+    opened: Opened,
+    builder: &auto::Builder<Streams>,
+    service: S,
+    stop: &CancellationToken,
+    renew: impl Future<Output = ()>,
+) where
+    S: Service<
+            Request<Incoming>,
+            Response = http::Response<Sending>,
+            Error = Infallible,
+            Future = F,
+        >,
+    F: Future<Output = Result<http::Response<Sending>, Infallible>> + Send + 'static,
+{
+    let (peer, activity) = (opened.peer.address, opened.activity);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(opened.stream), service));
+    let mut renew = pin!(renew);
+    let mut ending: Option<Instant> = None;
+    let mut last = LAST;
+    let result = loop {
+        let over = async {
+            // Long enough for the client to hear of it.
+            tokio::time::sleep_until(ending.unwrap_or_else(Instant::now) + last).await;
+            activity.idle(last).await;
+        };
+        tokio::select! {
+            result = connection.as_mut() => break result,
+            () = activity.is_cut() => {
+                ended(opened.service, "stalled");
+                return;
+            }
+            () = over, if ending.is_some() => return,
+            () = stop.cancelled(), if ending.is_none() => {}
+            () = activity.dismissed(), if ending.is_none() => last = LAST_FOR_ROOM,
+            () = renew.as_mut(), if ending.is_none() => {}
+        }
+        ending = Some(Instant::now());
+        connection.as_mut().graceful_shutdown();
+    };
+    if let Err(error) = result {
+        if is_stall(&*error) {
+            ended(opened.service, "stalled");
+        }
+        tracing::debug!(service = opened.service, %peer, %error, "connection ended");
+    }
+}
+
+/// Whether a connection ended since its client took nothing.
+fn is_stall(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return error.kind() == io::ErrorKind::TimedOut;
+        }
+        cause = error.source();
+    }
+    false
+}

@@ -1,0 +1,157 @@
+//! What making one answer may take: time, values, bytes.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use async_graphql::extensions::{
+    Extension, ExtensionContext, ExtensionFactory, NextResolve, ResolveInfo,
+};
+use async_graphql::{ServerError, ServerResult, Value};
+
+/// How many values an answer may have.
+const MAX_VALUES: usize = 300_000;
+/// How many bytes of text they may have.
+const MAX_BYTES: usize = 32 << 20;
+
+/// A limit that an answer went beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Limit {
+    #[error("query exceeds maximum execution time of {} seconds", super::MAX_TIME.as_secs())]
+    Time,
+    #[error(
+        "result exceeds maximum of {MAX_VALUES} values: ask for fewer fields, or for less at a \
+         time with limit and offset"
+    )]
+    Values,
+    #[error(
+        "result exceeds maximum size of {} MiB: ask for fewer fields, or for less at a time with \
+         limit and offset",
+        MAX_BYTES >> 20
+    )]
+    Bytes,
+}
+
+/// Ends the making of an answer that nobody waits for any more.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// From now on no more is done.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What was done so far for one answer.
+pub(super) struct Effort {
+    deadline: Instant,
+    cancel: Cancel,
+    values: AtomicUsize,
+    bytes: AtomicUsize,
+    exceeded: OnceLock<Limit>,
+}
+
+impl Effort {
+    pub(super) fn new(time: Duration, cancel: Cancel) -> Self {
+        Self {
+            deadline: Instant::now() + time,
+            cancel,
+            values: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            exceeded: OnceLock::new(),
+        }
+    }
+
+    /// The first limit that was gone beyond.
+    pub(super) fn exceeded(&self) -> Option<Limit> {
+        self.exceeded.get().copied()
+    }
+
+    /// Counts a value, and looks at the clock.
+    pub(super) fn value(&self) -> Result<(), Limit> {
+        if let Some(limit) = self.exceeded() {
+            return Err(limit);
+        }
+        let values = self.values.fetch_add(1, Ordering::Relaxed);
+        if values >= MAX_VALUES {
+            return self.exceed(Limit::Values);
+        }
+        if Instant::now() >= self.deadline || self.cancel.0.load(Ordering::Relaxed) {
+            return self.exceed(Limit::Time);
+        }
+        Ok(())
+    }
+
+    /// Counts bytes of text.
+    pub(super) fn bytes(&self, count: usize) -> Result<(), Limit> {
+        let bytes = self.bytes.fetch_add(count, Ordering::Relaxed);
+        if bytes.saturating_add(count) > MAX_BYTES {
+            return self.exceed(Limit::Bytes);
+        }
+        Ok(())
+    }
+
+    fn exceed<T>(&self, limit: Limit) -> Result<T, Limit> {
+        Err(*self.exceeded.get_or_init(|| limit))
+    }
+}
+
+/// Counts every value of an answer, also those of introspection, which are not
+/// resolved here.
+pub(super) struct Count;
+
+impl ExtensionFactory for Count {
+    fn create(&self) -> Arc<dyn Extension> {
+        Arc::new(Self)
+    }
+}
+
+#[async_graphql::async_trait::async_trait]
+impl Extension for Count {
+    async fn resolve(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        info: ResolveInfo<'_>,
+        next: NextResolve<'_>,
+    ) -> ServerResult<Option<Value>> {
+        if let Some(effort) = ctx.data_opt::<Arc<Effort>>() {
+            effort
+                .value()
+                .map_err(|limit| ServerError::new(limit.to_string(), None))?;
+        }
+        next.run(ctx, info).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_limit_that_is_passed_stays() {
+        let effort = Effort::new(Duration::from_mins(1), Cancel::default());
+        assert_eq!(effort.bytes(MAX_BYTES), Ok(()));
+        assert_eq!(effort.value(), Ok(()));
+        assert_eq!(effort.bytes(1), Err(Limit::Bytes));
+        assert_eq!(effort.value(), Err(Limit::Bytes));
+        assert_eq!(effort.exceeded(), Some(Limit::Bytes));
+
+        let effort = Effort::new(Duration::from_mins(1), Cancel::default());
+        for _ in 0..MAX_VALUES {
+            assert_eq!(effort.value(), Ok(()));
+        }
+        assert_eq!(effort.value(), Err(Limit::Values));
+    }
+
+    #[test]
+    fn the_clock_and_the_client_end_the_work() {
+        let effort = Effort::new(Duration::ZERO, Cancel::default());
+        assert_eq!(effort.value(), Err(Limit::Time));
+        let cancel = Cancel::default();
+        let effort = Effort::new(Duration::from_mins(1), cancel.clone());
+        assert_eq!(effort.value(), Ok(()));
+        cancel.cancel();
+        assert_eq!(effort.value(), Err(Limit::Time));
+    }
+}

@@ -1,0 +1,318 @@
+//! The fields of blobs ─► a GraphQL schema whose fields know where to look.
+
+use std::sync::Arc;
+
+use async_graphql::Value;
+use async_graphql::dynamic::{
+    Field, FieldFuture, FieldValue, InputValue, Object as ObjectType, ResolverContext, Schema,
+    TypeRef,
+};
+use bytes::Bytes;
+
+use super::blob::{self, Object, TooMany};
+use super::effort::{Count, Effort};
+use super::{SchemaError, Snapshot};
+use crate::fbc::fields::{Leaf, Scalar};
+use crate::fbc::graphql::{
+    BlobType, FieldType, NamedField, QUERY, SCHEMA_SUMMARY, SUMMARY, SUMMARY_FIELD, field_name,
+    types,
+};
+use crate::fbc::json::unescape;
+
+/// How many blobs come at most, and when the query does not say how many.
+const PAGE: usize = 100;
+/// How long a list in a blob may be.
+const MAX_LIST: usize = 20_000;
+/// How large a blob may be, in bytes.
+const MAX_BLOB: usize = 16 << 20;
+/// How deep a query may nest here. Who takes queries has a limit of its own,
+/// which tells clients more.
+const MAX_DEPTH: usize = 64;
+/// How many directives a field may have.
+const MAX_DIRECTIVES: usize = 16;
+
+/// Makes the schema of a snapshot.
+pub(super) fn build(snapshot: &Snapshot) -> super::Schema {
+    let mut query = ObjectType::new(QUERY).field(
+        Field::new(SUMMARY_FIELD, TypeRef::named(SUMMARY), |_| {
+            FieldFuture::Value(Some(FieldValue::owned_any(())))
+        })
+        .description("How much the catalog holds"),
+    );
+    let mut schema = Schema::build(QUERY, None, None)
+        .limit_recursive_depth(MAX_DEPTH)
+        .limit_directives(MAX_DIRECTIVES)
+        .extension(Count)
+        .register(summary())
+        .register(schema_summary());
+    for BlobType {
+        schema: blobs,
+        query: field,
+        name,
+        fields,
+    } in types(&snapshot.index.fields)
+    {
+        let mut of_blob = ObjectType::new(&name).description(format!("A blob of {blobs}"));
+        for NamedField { name, keys, kind } in fields {
+            of_blob = of_blob.field(match kind {
+                FieldType::Leaf(kind) => leaf(name, keys, kind),
+                FieldType::Objects {
+                    name: of_objects,
+                    fields,
+                } => {
+                    let ty = fields.into_iter().fold(
+                        ObjectType::new(&of_objects)
+                            .description(format!("An object in {name} of a blob of {blobs}")),
+                        |ty, field| ty.field(leaf(field.name, field.keys, field.kind)),
+                    );
+                    schema = schema.register(ty);
+                    objects(name, keys, of_objects)
+                }
+            });
+        }
+        schema = schema.register(of_blob);
+        query = query.field(page(field, &name, blobs));
+    }
+    schema
+        .register(query)
+        .finish()
+        .map_err(|error| SchemaError(error.to_string()))
+}
+
+/// A field of the query: the blobs of a schema, some at a time.
+fn page(field: String, ty: &str, schema: Box<str>) -> Field {
+    let description = format!("Blobs of {schema}, in the order of the catalog");
+    let argument = |name: &str, default: usize, description: &str| {
+        InputValue::new(name, TypeRef::named(TypeRef::INT))
+            .default_value(default as u64)
+            .description(description)
+    };
+    Field::new(field, TypeRef::named_list(ty), move |ctx| {
+        answer(&ctx, |ctx, effort| {
+            let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
+            let limit = number(ctx, "limit")?.filter(|limit| (1..=PAGE).contains(limit));
+            let offset = number(ctx, "offset")?.unwrap_or(0);
+            let metas = snapshot.meta_lookup.schema(&schema);
+            let page = metas.iter().skip(offset).take(limit.unwrap_or(PAGE));
+            let mut blobs = Vec::new();
+            for meta in page {
+                let line = snapshot.line(*meta);
+                if line.len() > MAX_BLOB {
+                    let name = snapshot.index.metas.get(*meta as usize);
+                    let name = name.map_or("", |meta| &meta.name);
+                    return Err(format!(
+                        "the blob {name:?} of {schema:?} is larger than {} MiB: ask for it over \
+                         metas",
+                        MAX_BLOB >> 20
+                    ));
+                }
+                effort.value().map_err(|limit| limit.to_string())?;
+                blobs.push(FieldValue::owned_any(Object::new(line)));
+            }
+            Ok(Some(FieldValue::list(blobs)))
+        })
+    })
+    .argument(argument("limit", PAGE, "Maximum number of items to return"))
+    .argument(argument("offset", 0, "Number of items to skip"))
+    .description(description)
+}
+
+/// An argument that is a number; nothing when it is null or below 0.
+fn number(ctx: &ResolverContext<'_>, name: &str) -> Result<Option<usize>, String> {
+    let Some(value) = ctx.args.get(name).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    match value.i64().map(i32::try_from) {
+        Ok(Ok(number)) => Ok(usize::try_from(number).ok()),
+        _ => Err(format!("the argument {name:?} must be a number of 32 bits")),
+    }
+}
+
+/// A field of an object that is a value, or a list of such.
+fn leaf(name: String, keys: Vec<Box<str>>, kind: Leaf) -> Field {
+    let scalar = match kind.scalar {
+        Scalar::String => TypeRef::STRING,
+        Scalar::Boolean => TypeRef::BOOLEAN,
+        Scalar::Int => TypeRef::INT,
+        Scalar::Float => TypeRef::FLOAT,
+    };
+    let description = described(&name, &keys);
+    let field = if kind.list {
+        Field::new(name, TypeRef::named_list(scalar), move |ctx| {
+            answer(&ctx, |ctx, effort| {
+                let Some(elements) = value(ctx, &keys)?.map(|json| elements(&json)) else {
+                    return Ok(None);
+                };
+                let Some(elements) = elements? else {
+                    return Ok(None);
+                };
+                let values = elements
+                    .iter()
+                    .map(|element| counted(blob::scalar(element, kind.scalar), effort))
+                    .collect::<Result<Vec<_>, _>>()?;
+                Ok(Some(FieldValue::list(values)))
+            })
+        })
+    } else {
+        Field::new(name, TypeRef::named(scalar), move |ctx| {
+            answer(&ctx, |ctx, effort| {
+                value(ctx, &keys)?
+                    .map(|json| counted(blob::scalar(&json, kind.scalar), effort))
+                    .transpose()
+            })
+        })
+    };
+    match description {
+        Some(description) => field.description(description),
+        None => field,
+    }
+}
+
+/// A field of a blob that is a list of objects.
+fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
+    let description = described(&name, &keys);
+    let field = Field::new(name, TypeRef::named_list(ty), move |ctx| {
+        answer(&ctx, |ctx, _| {
+            let Some(elements) = value(ctx, &keys)?.map(|json| elements(&json)) else {
+                return Ok(None);
+            };
+            let objects = elements?.map(|elements| {
+                FieldValue::list(elements.into_iter().map(|element| {
+                    // The executor makes an object of each element, even of
+                    // null: what is none has nothing in it.
+                    FieldValue::owned_any(Object::new(element))
+                }))
+            });
+            Ok(objects)
+        })
+    });
+    match description {
+        Some(description) => field.description(description),
+        None => field,
+    }
+}
+
+/// Which keys a field stands for, where that is not plain.
+fn described(name: &str, keys: &[Box<str>]) -> Option<String> {
+    let keys: Vec<String> = keys
+        .iter()
+        .map(|key| format!("{:?}", unescape(key.as_bytes())))
+        .collect();
+    if let [only] = &keys[..]
+        && only.trim_matches('"') == name
+    {
+        return None;
+    }
+    Some(keys.join(", "))
+}
+
+/// Makes a field's value. What goes wrong becomes an error of the answer, and
+/// the value null.
+fn answer<'a>(
+    ctx: &ResolverContext<'a>,
+    ask: impl FnOnce(&ResolverContext<'a>, &Effort) -> Result<Option<FieldValue<'a>>, String>,
+) -> FieldFuture<'a> {
+    let made = match ctx.data::<Arc<Effort>>() {
+        Ok(effort) => ask(ctx, effort),
+        Err(error) => Err(error.message),
+    };
+    FieldFuture::Value(made.unwrap_or_else(|message| {
+        let error = async_graphql::Error::new(message).into_server_error(ctx.item.pos);
+        ctx.add_error(ctx.set_error_path(error));
+        None
+    }))
+}
+
+/// What the object that is asked has under a key.
+fn value(ctx: &ResolverContext<'_>, keys: &[Box<str>]) -> Result<Option<Bytes>, String> {
+    let object = ctx.parent_value.try_downcast_ref::<Object>();
+    Ok(object.map_err(|error| error.message)?.get(keys))
+}
+
+fn elements(json: &Bytes) -> Result<Option<Vec<Bytes>>, String> {
+    blob::list(json, MAX_LIST).map_err(|TooMany| {
+        format!("the list has more than {MAX_LIST} items: ask for the blob over metas")
+    })
+}
+
+fn counted<'a>(value: Value, effort: &Effort) -> Result<FieldValue<'a>, String> {
+    effort
+        .bytes(blob::size(&value))
+        .map_err(|limit| limit.to_string())?;
+    Ok(FieldValue::value(value))
+}
+
+fn summary() -> ObjectType {
+    ObjectType::new(SUMMARY)
+        .description("How much a catalog holds")
+        .field(
+            Field::new("totalSchemas", TypeRef::named(TypeRef::INT), |ctx| {
+                answer(&ctx, |ctx, _| {
+                    let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
+                    Ok(Some(FieldValue::value(snapshot.index.fields.len() as u64)))
+                })
+            })
+            .description("How many schemas its blobs have"),
+        )
+        .field(
+            Field::new("schemas", TypeRef::named_list(SCHEMA_SUMMARY), |ctx| {
+                answer(&ctx, |ctx, _| {
+                    let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
+                    Ok(Some(FieldValue::list(
+                        (0..snapshot.index.fields.len()).map(FieldValue::owned_any),
+                    )))
+                })
+            })
+            .description("The schemas, in the order in which they come up in the catalog"),
+        )
+}
+
+fn schema_summary() -> ObjectType {
+    type Tell = fn(&Snapshot, usize) -> Option<Value>;
+    let field = |name: &str, ty: &str, description: &str, tell: Tell| {
+        Field::new(name, TypeRef::named(ty), move |ctx| {
+            answer(&ctx, |ctx, _| {
+                let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
+                let number = ctx.parent_value.try_downcast_ref::<usize>();
+                let number = *number.map_err(|error| error.message)?;
+                Ok(tell(snapshot, number).map(FieldValue::value))
+            })
+        })
+        .description(description)
+    };
+    ObjectType::new(SCHEMA_SUMMARY)
+        .description("How much there is of a schema")
+        .field(field(
+            "name",
+            TypeRef::STRING,
+            "The schema",
+            |snapshot, number| {
+                let schema = snapshot.index.fields.get(number)?;
+                Some(Value::from(&*schema.schema))
+            },
+        ))
+        .field(field(
+            "totalObjects",
+            TypeRef::INT,
+            "How many blobs have it",
+            |snapshot, number| {
+                let schema = snapshot.index.fields.get(number)?;
+                let blobs = snapshot.meta_lookup.schema(&schema.schema);
+                Some(Value::from(blobs.len() as u64))
+            },
+        ))
+        .field(field(
+            "totalFields",
+            TypeRef::INT,
+            "How many fields they have",
+            |snapshot, number| {
+                let schema = snapshot.index.fields.get(number)?;
+                let names: std::collections::HashSet<String> = schema
+                    .fields
+                    .iter()
+                    .map(|field| field_name(&unescape(field.key.as_bytes())))
+                    .collect();
+                Some(Value::from(names.len() as u64))
+            },
+        ))
+}

@@ -1,0 +1,355 @@
+//! Who may read which catalog, by which port, and what is written of it.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use almanac::proto;
+use tempfile::TempDir;
+use tonic::Code;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use crate::support::almanac::{Almanac, catalog};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::grpc::Client;
+use crate::support::http::{self, Reply};
+use crate::support::tls::Authority;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Two catalogs, `open` and `closed`, each with one package of its name.
+struct Site {
+    folder: TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["open", "closed"] {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            Catalog::one(name).write_to(&path, Format::JsonLines);
+        }
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    /// Starts with more keys before the catalogs, more for `closed`, and more
+    /// tables.
+    fn start(&self, before: &str, closed: &str, tables: &str) -> Almanac {
+        let source = |name: &str| catalog(name, &format!("file:{}", self.path(name)));
+        let (open, other) = (source("open"), source("closed"));
+        let config = format!("{before}\n{open}\n{other}\n{closed}\n{tables}");
+        let mut almanac = Almanac::start(&config);
+        for name in ["open", "closed"] {
+            almanac.until(name, "a revision", |status| status["state"] == "serving");
+        }
+        almanac
+    }
+}
+
+fn all(name: &str) -> String {
+    format!("/catalogs/{name}/api/v1/all")
+}
+
+fn with_token(server: SocketAddr, path: &str, token: &str) -> Reply {
+    let value = format!("Bearer {token}");
+    http::ask(server, "GET", path, &[("Authorization", &value)], b"").unwrap()
+}
+
+#[test]
+fn a_catalog_with_tokens_is_read_by_those_who_have_one() {
+    let site = Site::new();
+    site.write("tokens", "# readers\nfirst-secret\n");
+    site.write("more", "second-secret\n");
+    let files = [site.path("tokens"), site.path("more")];
+    let mut almanac = site.start(
+        "",
+        &format!("token_files = {files:?}"),
+        "[log]\nfilter = \"trace\"",
+    );
+    let http = almanac.program.address("http");
+
+    let reply = http::get(http, &all("closed")).unwrap();
+    assert_eq!(reply.status, 401);
+    assert_eq!(
+        reply.header("www-authenticate"),
+        Some("Bearer realm=\"almanac\"")
+    );
+    let wrong = with_token(http, &all("closed"), "first-secre");
+    assert_eq!(wrong.status, 401);
+    assert_eq!(
+        wrong.header("www-authenticate"),
+        Some("Bearer realm=\"almanac\", error=\"invalid_token\"")
+    );
+    for token in ["first-secret", "second-secret"] {
+        let reply = with_token(http, &all("closed"), token);
+        assert_eq!(reply.status, 200);
+        assert_eq!(reply.text(), Catalog::one("closed").text(Format::JsonLines));
+    }
+    // Everything of the catalog is behind it, however it is written; nothing
+    // of others is.
+    for (path, status) in [
+        ("/catalogs/closed/api/v1/metas?schema=olm.package", 401),
+        ("/catalogs/closed/api/v1/packages", 401),
+        ("/catalogs/closed/api/v1/packages/closed/icon", 401),
+        ("/catalogs/closed/api/v1/search?q=a", 401),
+        ("/catalogs/closed/api/v1/graphql", 401),
+        ("/catalogs/%63losed/api/v1/all", 401),
+        ("/catalogs/closed%2f/api/v1/all", 400),
+        ("/catalogs/%ff/api/v1/all", 400),
+        ("/catalogs//closed/api/v1/all", 404),
+        ("/catalogs/closed/api/v1/nothing", 404),
+        ("/catalogs/other/api/v1/all", 404),
+        ("/catalogs/open/api/v1/all", 200),
+    ] {
+        assert_eq!(http::get(http, path).unwrap().status, status, "{path}");
+    }
+    for path in [&all("closed"), "/catalogs/closed/api/v1/graphql"] {
+        let body = b"{\"query\": \"{ summary { totalSchemas } }\"}";
+        let reply = http::ask(http, "POST", path, &[], body).unwrap();
+        assert_eq!(reply.status, 401);
+    }
+
+    // A new file counts, and what it lacks does no more.
+    site.write("tokens", "third-secret\n");
+    let begin = Instant::now();
+    while with_token(http, &all("closed"), "third-secret").status != 200 {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(with_token(http, &all("closed"), "first-secret").status, 401);
+    assert_eq!(
+        with_token(http, &all("closed"), "second-secret").status,
+        200
+    );
+    site.write("tokens", "not a token\n");
+    almanac.program.wait_for_log("a refusal", |log| {
+        log.contains("is no bearer token") && log.contains("line 1 of")
+    });
+    assert_eq!(with_token(http, &all("closed"), "third-secret").status, 200);
+
+    let log = almanac.program.log();
+    assert!(
+        !log.contains("-secret") && !log.contains("not a token"),
+        "{log}"
+    );
+    assert!(log.contains("without TLS"), "{log}");
+    let metrics = http::get(almanac.program.address("admin"), "/metrics").unwrap();
+    let metrics = metrics.text();
+    assert!(metrics.contains(r#"almanac_http_denied_total{catalog="closed"}"#));
+    assert!(metrics.contains(r#"code="401",catalog="closed",encoding="identity"}"#));
+}
+
+#[test]
+fn a_client_certificate_lets_in_where_it_is_asked_for() {
+    let site = Site::new();
+    let authority = Authority::new();
+    site.write("ca.crt", &authority.pem());
+    authority.sign().write(site.folder.path());
+    let tls = format!(
+        "[http_tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\nclient_certificates = \"optional\"",
+        site.path("tls.crt"),
+        site.path("tls.key"),
+        site.path("ca.crt")
+    );
+    site.write("tokens", "a-token");
+    let tokens = format!("token_files = [{:?}]", site.path("tokens"));
+    for (more, denied) in [("", 403), (tokens.as_str(), 401)] {
+        let asked = format!("client_certificate = true\n{more}");
+        let mut almanac = site.start("", &asked, &tls);
+        let http = almanac.program.address("http");
+        let own = authority.sign();
+        let (known, unknown) = (
+            authority.client(Some(&own), &[]),
+            authority.client(None, &[]),
+        );
+        assert_eq!(known.get(http, &all("closed")).unwrap().status, 200);
+        assert_eq!(unknown.get(http, &all("closed")).unwrap().status, denied);
+        assert_eq!(unknown.get(http, &all("open")).unwrap().status, 200);
+        let token = [("Authorization", "Bearer a-token")];
+        let reply = unknown.ask(http, &all("closed"), &token).unwrap();
+        assert_eq!(reply.status == 200, denied == 401);
+    }
+}
+
+#[test]
+fn pages_of_other_origins_may_ask_when_they_are_named() {
+    let site = Site::new();
+    site.write("tokens", "a-token");
+    let tokens = format!("token_files = [{:?}]", site.path("tokens"));
+    let allowed = |almanac: &mut Almanac, method: &str, origin: &str, name: &str| {
+        let headers = [
+            ("Origin", origin),
+            ("Access-Control-Request-Method", "GET"),
+            ("Access-Control-Request-Headers", "authorization"),
+        ];
+        let address = almanac.program.address("http");
+        http::ask(address, method, &all(name), &headers, b"").unwrap()
+    };
+    let origin = "https://console.example.com";
+    let header = "access-control-allow-origin";
+
+    let mut almanac = site.start("", &tokens, "");
+    let reply = allowed(&mut almanac, "OPTIONS", origin, "open");
+    assert_eq!((reply.status, reply.header(header)), (405, None));
+    assert_eq!(
+        allowed(&mut almanac, "GET", origin, "open").header(header),
+        None
+    );
+    drop(almanac);
+
+    let named = format!("cors_origins = [{origin:?}]");
+    let mut almanac = site.start(&named, &tokens, "");
+    for (method, name, status) in [
+        ("OPTIONS", "open", 200),
+        // No page can send a token with this question.
+        ("OPTIONS", "closed", 200),
+        ("GET", "open", 200),
+        ("GET", "closed", 401),
+    ] {
+        let reply = allowed(&mut almanac, method, origin, name);
+        assert_eq!(reply.status, status, "{method} {name}");
+        assert_eq!(reply.header(header), Some(origin));
+        let vary = reply.headers.iter().filter(|(name, _)| name == "vary");
+        assert!(vary.into_iter().any(|(_, value)| value.contains("origin")));
+    }
+    let preflight = allowed(&mut almanac, "OPTIONS", origin, "open");
+    let methods = preflight.header("access-control-allow-methods").unwrap();
+    assert!(methods.contains("GET") && methods.contains("HEAD"));
+    let headers = preflight.header("access-control-allow-headers").unwrap();
+    assert!(headers.contains("authorization") && headers.contains("if-none-match"));
+    let exposed = allowed(&mut almanac, "GET", origin, "open");
+    let exposed = exposed.header("access-control-expose-headers").unwrap();
+    assert!(exposed.contains("etag"), "{exposed}");
+    let other = allowed(&mut almanac, "GET", "https://elsewhere.example.com", "open");
+    assert_eq!((other.status, other.header(header)), (200, None));
+    drop(almanac);
+
+    let mut almanac = site.start("cors_origins = [\"*\"]", "", "");
+    let reply = allowed(&mut almanac, "GET", origin, "closed");
+    assert_eq!(reply.header(header), Some("*"));
+}
+
+/// Where a catalog's own gRPC port listens.
+fn own_port(log: &str, name: &str) -> Option<SocketAddr> {
+    let catalog = format!("catalog={name}");
+    let mut lines = log.lines();
+    let line = lines.find(|line| line.contains("listening") && line.contains(&catalog))?;
+    let (_, address) = line.split_once("address=")?;
+    address.split(' ').next()?.parse().ok()
+}
+
+async fn names(client: &Client) -> Result<Vec<String>, tonic::Status> {
+    let packages: Vec<proto::PackageName> = client
+        .stream("/api.Registry/ListPackages", proto::ListPackageRequest {})
+        .await?;
+    Ok(packages.into_iter().map(|package| package.name).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_port_of_its_own_means_its_catalog_whatever_is_asked_for() {
+    let site = Site::new();
+    let mut almanac = site.start("", "grpc = \"127.0.0.1:0\"", "");
+    let own = own_port(&almanac.program.log(), "closed").unwrap();
+    let shared = almanac.program.address("grpc");
+    assert_ne!(own, shared);
+    for authority in [
+        "open",
+        "closed",
+        "localhost:50051",
+        "[::1]",
+        "open.olm.svc:1",
+    ] {
+        let client = Client::called(own, authority);
+        assert_eq!(names(&client).await.unwrap(), ["closed"], "{authority}");
+    }
+    let asked = names(&Client::called(shared, "localhost")).await;
+    assert_eq!(asked.unwrap_err().code(), Code::NotFound);
+    assert_eq!(
+        names(&Client::called(shared, "closed")).await.unwrap(),
+        ["closed"]
+    );
+
+    // Health and reflection are those of all.
+    let client = Client::new(own);
+    for service in ["", "Registry", "api.Registry", "open"] {
+        let service = service.to_owned();
+        let answer: HealthCheckResponse = client
+            .unary(
+                "/grpc.health.v1.Health/Check",
+                HealthCheckRequest { service },
+            )
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), ServingStatus::Serving);
+    }
+    drop(client);
+    almanac.stop();
+}
+
+#[test]
+fn ports_that_are_the_same_are_refused() {
+    let site = Site::new();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("almanac.toml");
+    let text = format!(
+        "grpc = \"127.0.0.1:4711\"\n{}grpc = \"127.0.0.1:4711\"\n",
+        catalog("open", &format!("file:{}", site.path("open")))
+    );
+    fs::write(&config, text).unwrap();
+    let finished = crate::support::program::Start::new(["serve", "--config"])
+        .argument(config.to_str().unwrap())
+        .run();
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    let message = "grpc and grpc of the catalog open are both to listen at 127.0.0.1:4711";
+    assert!(finished.stderr.contains(message), "{finished:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn requests_are_logged_when_that_is_asked_for() {
+    let site = Site::new();
+    for (filter, wanted) in [("info", false), ("info,almanac::access=debug", true)] {
+        let mut almanac = site.start("", "", &format!("[log]\nfilter = {filter:?}"));
+        let http = almanac.program.address("http");
+        let length = http::get(http, &all("open")).unwrap().body.len();
+        http::get(http, "/catalogs/made-up/api/v1/all?secret=1").unwrap();
+        let grpc = Client::called(almanac.program.address("grpc"), "closed");
+        assert_eq!(names(&grpc).await.unwrap(), ["closed"]);
+        if wanted {
+            let bytes = format!("bytes={length} ");
+            almanac.program.wait_for_log("requests and a call", |log| {
+                let line = |parts: &[&str]| {
+                    log.lines()
+                        .filter(|line| line.contains("almanac::access"))
+                        .any(|line| parts.iter().all(|part| line.contains(part)))
+                };
+                line(&[
+                    "request",
+                    "catalog=\"open\"",
+                    "code=200",
+                    &bytes,
+                    "peer=127.",
+                ]) && line(&["path=\"/catalogs/made-up/api/v1/all\"", "code=404"])
+                    && line(&[
+                        "call",
+                        "method=\"ListPackages\"",
+                        "catalog=\"closed\"",
+                        "code=Ok",
+                    ])
+            });
+        }
+        almanac.stop();
+        let log = almanac.program.log();
+        assert_eq!(log.contains("almanac::access"), wanted, "{log}");
+        assert!(!log.contains("secret"), "{log}");
+    }
+}

@@ -1,0 +1,541 @@
+//! Clients that take too much, too slowly, or not what is there: each is
+//! bounded, and the others are answered.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use almanac::proto;
+use prost::Message as _;
+use serde_json::json;
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use crate::support::almanac::{Almanac, following};
+use crate::support::catalog::{Catalog, Format, bundle, entry};
+use crate::support::grpc::{Client, next, rest};
+use crate::support::h2::{self, Connection};
+use crate::support::http;
+
+const ALL: &str = "/catalogs/a/api/v1/all";
+const GET_PACKAGE: &str = "/api.Registry/GetPackage";
+const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+
+/// How long an answer may take while others misbehave.
+const SOON: Duration = Duration::from_secs(5);
+/// More than the system keeps of what a client does not read.
+const LARGE: usize = 16 << 20;
+
+/// A catalog that is too large to be sent before it is read, over either port.
+fn large() -> Catalog {
+    let name = |number: usize| format!("etcd.v{number}.0.0");
+    let entries = (1..=200).map(|number| match number {
+        1 => entry(&name(1)),
+        _ => entry(&name(number)).replaces(&name(number - 1)),
+    });
+    let catalog = Catalog::new().package("etcd", |package| {
+        let package = package.channel("stable", entries);
+        (1..=200).fold(package, |package, number| {
+            package.bundle(bundle(&name(number)).property("x", "y".repeat(20_000)))
+        })
+    });
+    let text = "0123456789abcdef".repeat((1 << 20) / 16);
+    (0..LARGE >> 20).fold(catalog, |catalog, number| {
+        catalog.blob(json!({"schema": "text", "name": number.to_string(), "text": text}))
+    })
+}
+
+fn serving(folder: &Path, catalog: &Catalog, before: &str, tables: &str) -> Almanac {
+    catalog.write_to(folder, Format::JsonLines);
+    let source = format!("file:{}", folder.display());
+    let config = format!("{before}\n{}{tables}", following(&source));
+    let mut almanac = Almanac::start(&config);
+    almanac.until("a", "a revision", |status| status["state"] == "serving");
+    almanac
+}
+
+fn limited(folder: &Path, limits: &str) -> Almanac {
+    serving(
+        folder,
+        &Catalog::small(),
+        "",
+        &format!("[connections]\n{limits}"),
+    )
+}
+
+/// Waits until the metrics have a line that begins so and ends with a number
+/// that is not 0.
+fn until_counted(almanac: &mut Almanac, name: &str) {
+    let admin = almanac.program.address("admin");
+    let begin = Instant::now();
+    loop {
+        let metrics = http::get(admin, "/metrics").unwrap().text();
+        let mut lines = metrics.lines();
+        if lines.any(|line| line.strip_prefix(name).is_some_and(|rest| rest != " 0")) {
+            return;
+        }
+        assert!(begin.elapsed() < SOON, "no {name} in\n{metrics}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until the server ends a connection, and gives what came before.
+fn until_closed(mut connection: &TcpStream) -> Vec<u8> {
+    let mut read = Vec::new();
+    match connection.read_to_end(&mut read) {
+        Ok(_) => {}
+        // Not the time limit of the test.
+        Err(error) => assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+            ),
+            "{error}"
+        ),
+    }
+    read
+}
+
+fn get_package() -> Vec<u8> {
+    let name = "etcd".to_owned();
+    proto::GetPackageRequest { name }.encode_to_vec()
+}
+
+/// Both ports answer somebody who comes now.
+async fn others_are_answered(almanac: &mut Almanac) {
+    let (http, grpc) = (
+        almanac.program.address("http"),
+        almanac.program.address("grpc"),
+    );
+    let begin = Instant::now();
+    let path = "/catalogs/a/api/v1/metas?schema=olm.package";
+    assert_eq!(http::get(http, path).unwrap().status, 200);
+    let request = proto::GetPackageRequest {
+        name: "etcd".to_owned(),
+    };
+    let package: proto::Package = Client::new(grpc).unary(GET_PACKAGE, request).await.unwrap();
+    assert_eq!(package.name, "etcd");
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn http_connections_at_nothing_are_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "idle_timeout = \"300ms\"");
+    let address = almanac.program.address("http");
+    let begin = Instant::now();
+    // One that says nothing, one that only begins, and one that has had its
+    // answer.
+    let silent = http::connect(address).unwrap();
+    let mut partial = http::connect(address).unwrap();
+    write!(partial, "GET {ALL} HTTP/1.1\r\nHost: a\r\n").unwrap();
+    let mut answered = http::connect(address).unwrap();
+    write!(answered, "HEAD {ALL} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(until_closed(&silent).is_empty());
+    until_closed(&partial);
+    let answer = String::from_utf8(until_closed(&answered)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // And one of HTTP/2, which is told so first.
+    let mut two = Connection::open(address, &[]).unwrap();
+    assert_eq!(two.next().unwrap().kind, h2::GOAWAY);
+    assert!(begin.elapsed() < SOON);
+    // What is not at nothing goes on.
+    let mut busy = http::connect(address).unwrap();
+    for _ in 0..8 {
+        write!(busy, "HEAD {ALL} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert!(busy.read(&mut [0; 4096]).unwrap() > 0);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for reason in ["idle", "silent"] {
+        let name =
+            format!(r#"almanac_connections_ended_total{{service="http",reason="{reason}"}}"#);
+        until_counted(&mut almanac, &name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn grpc_connections_may_be_at_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "idle_timeout = \"100ms\"");
+    let mut connection = Connection::open(almanac.program.address("grpc"), &[]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    connection
+        .call(1, "a", GET_PACKAGE, Some(&get_package()))
+        .unwrap();
+    assert_eq!(connection.next().unwrap().kind, h2::HEADERS);
+    others_are_answered(&mut almanac).await;
+}
+
+#[test]
+fn a_client_that_speaks_something_else_to_grpc_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "");
+    let address = almanac.program.address("grpc");
+    let long = vec![b'x'; 100_000];
+    for (method, body) in [("GET", &b""[..]), ("POST", &long)] {
+        let reply = http::ask(address, method, ALL, &[], body).unwrap();
+        assert_eq!(reply.status, 505);
+        assert_eq!(reply.header("connection"), Some("close"));
+        assert!(reply.text().contains("this port speaks gRPC"), "{reply:?}");
+    }
+    for beginning in [&b"\x16\x03\x01\x02\x00\x01"[..], b"\0\0\0\0", b"{}\n"] {
+        for service in ["grpc", "http"] {
+            let mut connection = http::connect(almanac.program.address(service)).unwrap();
+            connection.write_all(beginning).unwrap();
+            assert!(until_closed(&connection).is_empty(), "{beginning:?}");
+        }
+    }
+    // HTTP/2 that is no gRPC.
+    let mut connection = Connection::open(address, &[]).unwrap();
+    connection.call(1, "a", ALL, None).unwrap();
+    let headers = connection.next().unwrap();
+    assert_eq!((headers.kind, headers.stream), (h2::HEADERS, 1));
+    let name = r#"almanac_connections_ended_total{service="grpc",reason="protocol"}"#;
+    until_counted(&mut almanac, name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_no_call_is_refused_as_http() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "");
+    let address = almanac.program.address("grpc");
+    // It is in place already, or is now.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .http2_prior_knowledge()
+        .no_proxy()
+        .build()
+        .unwrap();
+    for path in [GET_PACKAGE, "/", "/api.Nope/Nope"] {
+        let url = format!("http://{address}{path}");
+        let reply = client.get(&url).send().await.unwrap();
+        assert_eq!(reply.status(), 405, "{path}");
+        for kind in [
+            "application/json",
+            "application/grpc-web",
+            "application/grpc+json",
+        ] {
+            let request = client.post(&url).header("content-type", kind);
+            let reply = request.body("{}").send().await.unwrap();
+            assert_eq!(reply.status(), 415, "{path} {kind}");
+        }
+    }
+}
+
+#[test]
+fn large_requests_are_read_a_few_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "");
+    let mut connection = Connection::open(almanac.program.address("grpc"), &[]).unwrap();
+    let prefix = [&[0][..], &(1_u32 << 20).to_be_bytes()].concat();
+    for number in 0..20 {
+        let stream = 2 * number + 1;
+        connection.call(stream, "a", GET_PACKAGE, None).unwrap();
+        connection.send(h2::DATA, 0, stream, &prefix).unwrap();
+    }
+    // Those that are read wait for the rest of their messages.
+    let mut refused = std::collections::BTreeSet::new();
+    while refused.len() < 4 {
+        let frame = connection.next().unwrap();
+        if frame.kind == h2::HEADERS {
+            refused.insert(frame.stream);
+        }
+    }
+    let name = r#"almanac_grpc_requests_total{service="api.Registry",method="GetPackage",catalog="a",code="ResourceExhausted"}"#;
+    until_counted(&mut almanac, name);
+}
+
+/// A connection that takes little before it is read from.
+fn narrow(address: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let connection = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(16 << 10).unwrap();
+        socket.connect(address).await.unwrap().into_std().unwrap()
+    });
+    connection.set_nonblocking(false).unwrap();
+    connection
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    connection
+}
+
+#[test]
+fn a_client_that_never_reads_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = "[connections]\nstall_timeout = \"500ms\"";
+    let mut almanac = serving(folder.path(), &large(), "", tables);
+    let address = almanac.program.address("http");
+    let mut stuck = narrow(address);
+    write!(stuck, "GET {ALL} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    // A slow one that goes on reading is not.
+    let mut slow = narrow(address);
+    write!(
+        slow,
+        "GET {ALL} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut read = 0;
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        std::thread::sleep(Duration::from_millis(2));
+        match slow.read(&mut piece).unwrap() {
+            0 => break,
+            length => read += length,
+        }
+    }
+    assert!(read > LARGE);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(until_closed(&stuck).len() < LARGE);
+    let name = r#"almanac_connections_ended_total{service="http",reason="stalled"}"#;
+    until_counted(&mut almanac, name);
+}
+
+/// A channel with room on the connection and little on each stream.
+fn channel(address: SocketAddr, window: u32) -> Channel {
+    Endpoint::from_shared(format!("http://{address}"))
+        .unwrap()
+        .timeout(Duration::from_secs(20))
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(16 << 20)
+        .connect_lazy()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_stream_that_is_never_read_is_reset_and_its_connection_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = "[connections]\nstall_timeout = \"1s\"";
+    let mut almanac = serving(folder.path(), &large(), "", tables);
+    let client = Client::over(channel(almanac.program.address("grpc"), 1 << 16));
+    let mut stuck = client
+        .open::<_, proto::Bundle>(LIST_BUNDLES, proto::ListBundlesRequest {})
+        .await
+        .unwrap();
+    next(&mut stuck).await.unwrap().unwrap();
+    // A health watch has nothing to send, and that is not the client's fault.
+    let mut watched = client
+        .open::<_, HealthCheckResponse>(WATCH, HealthCheckRequest::default())
+        .await
+        .unwrap();
+    next(&mut watched).await.unwrap().unwrap();
+    let name = r#"almanac_stalled_answers_total{service="grpc"}"#;
+    until_counted(&mut almanac, name);
+    assert!(rest(&mut stuck).await.is_err());
+    let package: proto::Package = client
+        .unary(
+            GET_PACKAGE,
+            proto::GetPackageRequest {
+                name: "etcd".into(),
+            },
+        )
+        .await
+        .unwrap();
+    assert_eq!(package.name, "etcd");
+    almanac.program.terminate();
+    assert_eq!(rest(&mut watched).await.unwrap().len(), 1);
+    let metrics = almanac.program.log();
+    assert!(!metrics.contains("panicked"), "{metrics}");
+}
+
+#[test]
+fn answers_that_are_never_taken_do_not_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "stall_timeout = \"500ms\"");
+    // No window at all, and one that is too small for the last piece.
+    for window in [0, 1] {
+        let mut connection = Connection::open(
+            almanac.program.address("grpc"),
+            &[(h2::INITIAL_WINDOW_SIZE, window)],
+        )
+        .unwrap();
+        connection
+            .call(1, "a", GET_PACKAGE, Some(&get_package()))
+            .unwrap();
+        assert_eq!(connection.next().unwrap().kind, h2::HEADERS);
+        let ended = loop {
+            match connection.next() {
+                Ok(frame) if frame.kind == h2::DATA => assert!(frame.payload.len() <= 1),
+                Ok(frame) => break frame.kind == h2::RST_STREAM,
+                Err(error) => break error.kind() != ErrorKind::WouldBlock,
+            }
+        };
+        assert!(ended);
+    }
+    let name = r#"almanac_stalled_answers_total{service="grpc"}"#;
+    until_counted(&mut almanac, name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn too_many_calls_are_told_so_and_health_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = "calls = 3\ncalls_per_connection = 2";
+    let mut almanac = limited(folder.path(), limits);
+    let address = almanac.program.address("grpc");
+    let watch = async |client: &Client| {
+        let request = HealthCheckRequest::default();
+        let mut watch = client
+            .open::<_, HealthCheckResponse>(WATCH, request)
+            .await?;
+        next(&mut watch).await?;
+        Ok::<_, tonic::Status>(watch)
+    };
+    let healthy = async |client: &Client| {
+        let answer = client
+            .unary::<_, HealthCheckResponse>(CHECK, HealthCheckRequest::default())
+            .await;
+        assert!(answer.is_ok(), "{answer:?}");
+    };
+    let (first, second) = (Client::new(address), Client::new(address));
+    let open = (watch(&first).await.unwrap(), watch(&first).await.unwrap());
+    let refused = watch(&first).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(
+        refused.message(),
+        "more than 2 calls are open on this connection"
+    );
+    healthy(&first).await;
+
+    let third = watch(&second).await.unwrap();
+    let refused = watch(&second).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(
+        refused.message(),
+        "too many calls are open, try again later"
+    );
+    healthy(&second).await;
+    for limit in ["connection", "all"] {
+        let name = format!(r#"almanac_grpc_calls_refused_total{{limit="{limit}"}}"#);
+        until_counted(&mut almanac, &name);
+    }
+    // Places are given back.
+    drop((open, third));
+    let begin = Instant::now();
+    while watch(&second).await.is_err() {
+        assert!(begin.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn ten_thousand_streams_of_one_client_leave_the_others_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "");
+    let address = almanac.program.address("grpc");
+    // Some are never finished, the others never read.
+    for message in [None, Some(get_package())] {
+        let mut connection = Connection::open(address, &[(h2::INITIAL_WINDOW_SIZE, 0)]).unwrap();
+        let calls = (0..10_000)
+            .flat_map(|number| h2::call(2 * number + 1, "a", GET_PACKAGE, message.as_deref()));
+        let calls: Vec<u8> = calls.collect();
+        let mut writer = connection.tcp.try_clone().unwrap();
+        let writing = std::thread::spawn(move || {
+            // The server may end it before that.
+            let _ = writer.write_all(&calls);
+        });
+        others_are_answered(&mut almanac).await;
+        // It is not out of its mind, and says no in one way or another.
+        let refused = loop {
+            match connection.next() {
+                Ok(frame) if matches!(frame.kind, h2::RST_STREAM | h2::GOAWAY) => break true,
+                Ok(_) => {}
+                Err(error) => break error.kind() != ErrorKind::WouldBlock,
+            }
+        };
+        assert!(refused);
+        others_are_answered(&mut almanac).await;
+        drop(connection);
+        writing.join().unwrap();
+    }
+    assert!(!almanac.program.log().contains("panicked"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn many_idle_connections_make_room_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path(), &Catalog::small(), "max_connections = 20", "");
+    let (http, grpc) = (
+        almanac.program.address("http"),
+        almanac.program.address("grpc"),
+    );
+    let mut idle = Vec::new();
+    // Some that say nothing, some that have made a call.
+    for number in 0..60 {
+        idle.push(http::connect(http).unwrap());
+        let mut connection = Connection::open(grpc, &[]).unwrap();
+        if number % 2 == 0 {
+            connection
+                .call(1, "a", GET_PACKAGE, Some(&get_package()))
+                .unwrap();
+        }
+        idle.push(connection.tcp);
+    }
+    others_are_answered(&mut almanac).await;
+    for service in ["http", "grpc"] {
+        let name =
+            format!(r#"almanac_connections_ended_total{{service="{service}",reason="room"}}"#);
+        until_counted(&mut almanac, &name);
+    }
+    // One that is at something stays.
+    let client = Client::new(grpc);
+    let mut watched = client
+        .open::<_, HealthCheckResponse>(WATCH, HealthCheckRequest::default())
+        .await
+        .unwrap();
+    next(&mut watched).await.unwrap().unwrap();
+    for _ in 0..40 {
+        idle.push(Connection::open(grpc, &[]).unwrap().tcp);
+    }
+    others_are_answered(&mut almanac).await;
+    let request = HealthCheckRequest::default();
+    client
+        .unary::<_, HealthCheckResponse>(CHECK, request)
+        .await
+        .unwrap();
+    almanac.program.terminate();
+    assert_eq!(rest(&mut watched).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn idle_connections_and_slow_readers_leave_the_others_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path(), &large(), "", "");
+    let (http, grpc) = (
+        almanac.program.address("http"),
+        almanac.program.address("grpc"),
+    );
+    let mut open = Vec::new();
+    for number in 0..2000 {
+        let address = if number % 2 == 0 { http } else { grpc };
+        open.push(Connection::open(address, &[]).unwrap().tcp);
+    }
+    for _ in 0..50 {
+        let mut stuck = http::connect(http).unwrap();
+        write!(stuck, "GET {ALL} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        open.push(stuck);
+        let mut stuck = Connection::open(grpc, &[]).unwrap();
+        for stream in 0..10 {
+            stuck
+                .call(2 * stream + 1, "a", LIST_BUNDLES, Some(b""))
+                .unwrap();
+        }
+        open.push(stuck.tcp);
+    }
+    for _ in 0..5 {
+        others_are_answered(&mut almanac).await;
+    }
+    let metrics = http::get(almanac.program.address("admin"), "/metrics").unwrap();
+    let metrics = metrics.text();
+    let connections = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("almanac_connections{"))
+        .filter_map(|line| line.split(' ').nth(1)?.parse::<f64>().ok())
+        .sum::<f64>();
+    assert!(connections >= 2000.0, "{metrics}");
+}

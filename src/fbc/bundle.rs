@@ -148,7 +148,15 @@ fn read_properties<'a>(
             return (properties, known);
         }
     }
+    let mut passed = 0;
     while walk.next_element() {
+        passed += 1;
+        if passed > super::object::MAX_LIST {
+            let message = malformed(&format!("there are more than {}", super::object::MAX_LIST));
+            note(defects, message);
+            walk.skip();
+            continue;
+        }
         let mut property = Property {
             kind: Cow::Borrowed(""),
             value: b"null",
@@ -162,7 +170,7 @@ fn read_properties<'a>(
                 continue;
             }
             _ => {
-                defects.push(malformed("each must be an object"));
+                note(defects, malformed("each must be an object"));
                 walk.skip();
                 continue;
             }
@@ -173,7 +181,7 @@ fn read_properties<'a>(
                 match walk.skip() {
                     [b'"', kind @ .., b'"'] => property.kind = unescape(kind),
                     b"null" => {}
-                    _ => defects.push(malformed("a type must be a string")),
+                    _ => note(defects, malformed("a type must be a string")),
                 }
             } else if !key.eq_ignore_ascii_case(b"\"value\"") {
                 walk.skip();
@@ -192,16 +200,23 @@ fn read_properties<'a>(
         }
         if let Err(Defect { code, message }) = known.take(&property, checked) {
             let (number, kind) = (properties.len(), &property.kind);
-            defects.push(Defect {
-                code,
-                message: format!(
-                    "has property {number} of type {kind:?} with an invalid value: {message}"
-                ),
-            });
+            let message =
+                format!("has property {number} of type {kind:?} with an invalid value: {message}");
+            note(defects, Defect { code, message });
         }
         properties.push(property);
     }
     (properties, known)
+}
+
+/// How many defects of a bundle are noted.
+const MAX_DEFECTS: usize = 1_000;
+
+/// Notes a defect, unless it is the same again or one of too many.
+fn note(defects: &mut Vec<Defect>, defect: Defect) {
+    if defects.len() < MAX_DEFECTS && defects.last() != Some(&defect) {
+        defects.push(defect);
+    }
 }
 
 #[derive(Default)]
@@ -372,10 +387,14 @@ impl<'a> Known<'a> {
 fn check_images(image: &Text<'_>, related: &[RelatedImage<'_>], defects: &mut Vec<Defect>) {
     let mut check = |what: &str, spec: &str| {
         if let Err(error) = pullspec::check(spec) {
-            defects.push(Defect {
-                code: Code::ImageInvalid,
-                message: format!("has {what} {spec:?}, which is not a pull spec: {error}"),
-            });
+            let message = format!("has {what} {spec:?}, which is not a pull spec: {error}");
+            note(
+                defects,
+                Defect {
+                    code: Code::ImageInvalid,
+                    message,
+                },
+            );
         }
     };
     if !image.is_empty() {

@@ -22,6 +22,7 @@ mod graphql;
 mod grpc;
 mod http;
 mod limits;
+mod memory;
 mod oci;
 mod olm_v0;
 mod opm;

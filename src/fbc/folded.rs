@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::shape::{Checked, Field, Shape, name, within, write_zero};
+use super::shape::{Checked, Field, Mismatch, Shape, name, within, write_zero};
 use super::walk::Walk;
 
 /// How many values a tree may have. No catalog comes near it.
@@ -35,7 +35,7 @@ pub(super) fn is_name(key: &[u8], name: &str) -> bool {
 ///
 /// # Errors
 /// A sentence's end about a value of another type.
-pub(super) fn check(shape: &Shape, values: &[&[u8]]) -> Result<Checked, String> {
+pub(super) fn check(shape: &Shape, values: &[&[u8]]) -> Result<Checked, Mismatch> {
     Ok(Checked {
         same: false,
         empty: read(shape, values)?.is_empty(shape),
@@ -51,7 +51,7 @@ pub(super) fn write(shape: &Shape, values: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-fn read<'a>(shape: &Shape, values: &[&'a [u8]]) -> Result<Value<'a>, String> {
+fn read<'a>(shape: &Shape, values: &[&'a [u8]]) -> Result<Value<'a>, Mismatch> {
     let mut value = Value::Zero;
     let mut left = MAX_VALUES;
     for json in values {
@@ -80,7 +80,12 @@ enum Value<'a> {
 
 impl<'a> Value<'a> {
     /// Reads the value at `walk` into what is here.
-    fn read(&mut self, shape: &Shape, walk: &mut Walk<'a>, left: &mut usize) -> Result<(), String> {
+    fn read(
+        &mut self,
+        shape: &Shape,
+        walk: &mut Walk<'a>,
+        left: &mut usize,
+    ) -> Result<(), Mismatch> {
         *left = left
             .checked_sub(1)
             .ok_or("holds too many values for keys in another case than documented")?;
@@ -105,12 +110,12 @@ impl<'a> Value<'a> {
             (Shape::Texts, b'{') => self.read_texts(walk, left)?,
             (Shape::List(element), b'[') => self.read_list(element, walk, left)?,
             (Shape::Object(fields), b'{') => self.read_object(fields, walk, left)?,
-            _ => return Err(format!("must be {}", name(shape))),
+            _ => return Err(format!("must be {}", name(shape)).into()),
         }
         Ok(())
     }
 
-    fn read_texts(&mut self, walk: &mut Walk<'a>, left: &mut usize) -> Result<(), String> {
+    fn read_texts(&mut self, walk: &mut Walk<'a>, left: &mut usize) -> Result<(), Mismatch> {
         if !matches!(self, Value::Texts(_)) {
             *self = Value::Texts(BTreeMap::new());
         }
@@ -137,7 +142,7 @@ impl<'a> Value<'a> {
         element: &Shape,
         walk: &mut Walk<'a>,
         left: &mut usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Mismatch> {
         if !matches!(self, Value::List { .. }) {
             *self = Value::List {
                 length: 0,
@@ -167,7 +172,7 @@ impl<'a> Value<'a> {
         fields: &[Field],
         walk: &mut Walk<'a>,
         left: &mut usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Mismatch> {
         if !matches!(self, Value::Object(_)) {
             *self = Value::Object(Vec::new());
         }
@@ -177,7 +182,7 @@ impl<'a> Value<'a> {
         walk.step();
         while let Some(key) = walk.next_key() {
             let name = &key[1..key.len() - 1];
-            let Some((number, _)) = find(fields, name) else {
+            let Some((number, _)) = find(fields, name, 0) else {
                 walk.skip();
                 continue;
             };
@@ -260,13 +265,13 @@ fn write_object(read: &[(usize, Value<'_>)], fields: &[Field], out: &mut Vec<u8>
 }
 
 /// The field that Go takes a key for, and whether the key is its name to the
-/// letter.
-pub(super) fn find(fields: &[Field], key: &[u8]) -> Option<(usize, bool)> {
-    let exactly = fields
-        .iter()
-        .position(|field| field.name.as_bytes() == key)
-        .map(|number| (number, true));
-    exactly.or_else(|| {
+/// letter. Keys and fields are sorted, so it is most likely `next` or behind it.
+pub(super) fn find(fields: &[Field], key: &[u8], next: usize) -> Option<(usize, bool)> {
+    let is = |field: &Field| field.name.as_bytes() == key;
+    let behind = fields.get(next..).and_then(|rest| rest.iter().position(is));
+    let exactly = behind.map(|further| next + further);
+    let exactly = exactly.or_else(|| fields.iter().position(is));
+    exactly.map(|number| (number, true)).or_else(|| {
         let folded = fields.iter().position(|field| is_name(key, field.name));
         folded.map(|number| (number, false))
     })
@@ -295,7 +300,7 @@ mod tests {
     ]));
 
     /// What becomes of these values for one field, one after the other.
-    fn made(shape: &Shape, values: &[&str]) -> Result<(String, bool), String> {
+    fn made(shape: &Shape, values: &[&str]) -> Result<(String, bool), Mismatch> {
         let values: Vec<&[u8]> = values.iter().map(|value| value.as_bytes()).collect();
         let checked = check(shape, &values)?;
         assert!(!checked.same);
@@ -351,11 +356,11 @@ mod tests {
     fn a_value_of_another_type_is_named_by_the_key_as_it_stands() {
         assert_eq!(
             made(&LINKS, &[r#"[{"Name":1}]"#]),
-            Err(r#"its "Name" must be a string"#.to_owned())
+            Err(r#"its "Name" must be a string"#.into())
         );
         assert_eq!(
             made(&LINKS, &[r#"[{"PORT":1.5}]"#]),
-            Err(r#"its "PORT" must be a 32-bit integer"#.to_owned())
+            Err(r#"its "PORT" must be a 32-bit integer"#.into())
         );
         assert!(made(&Shape::Texts, &["{}", "[]"]).is_err());
     }

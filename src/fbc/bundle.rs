@@ -59,7 +59,7 @@ pub(super) fn read(
     }
 
     let Properties {
-        properties,
+        list: properties,
         known,
         plain: plain_properties,
     } = match blob.walk("properties") {
@@ -106,7 +106,7 @@ pub(super) fn read(
                     name,
                     version,
                     metadata,
-                    csv::RelatedImages {
+                    &csv::RelatedImages {
                         value: blob.walk("relatedImages"),
                         plain: related.as_ref().is_some_and(|images| !images.is_empty()),
                     },
@@ -161,7 +161,7 @@ struct Property<'a> {
 /// The properties of a bundle.
 #[derive(Default)]
 struct Properties<'a> {
-    properties: Vec<Property<'a>>,
+    list: Vec<Property<'a>>,
     known: Known<'a>,
     /// Whether they are as [`PLAIN_LISTS`] has them.
     plain: bool,
@@ -255,7 +255,7 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
         properties.push(property);
     }
     Properties {
-        properties,
+        list: properties,
         known,
         plain,
     }

@@ -163,7 +163,7 @@ pub(super) fn make(
     name: &str,
     version: &str,
     metadata: &Metadata<'_>,
-    related_images: RelatedImages<'_>,
+    related_images: &RelatedImages<'_>,
     messages: &mut Vec<u8>,
 ) -> Made {
     let mut maker = Maker {
@@ -310,7 +310,7 @@ pub(super) struct RelatedImages<'a> {
 impl RelatedImages<'_> {
     fn check(&self, walk: &mut Walk<'_>) -> Result<Checked, Mismatch> {
         if self.plain {
-            walk.to_end();
+            walk.finish();
             return Ok(Checked {
                 same: true,
                 empty: false,
@@ -468,7 +468,7 @@ mod tests {
             "a.v1",
             "1.0.0",
             &metadata,
-            RelatedImages {
+            &RelatedImages {
                 value: related.map(|_| Walk::new(related_images)),
                 plain: false,
             },

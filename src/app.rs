@@ -36,7 +36,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     let credentials = Credentials::open(&config)?;
     let ports = Ports::bind(&config, &credentials).await?;
     serve::raise_descriptor_limit(config.connections.connections);
-    let store = Store::open(&config.data_dir)
+    let store = Store::open_with(&config.data_dir, config.cache)
         .await
         .with_context(|| format!("data folder {}", config.data_dir.display()))?;
     let workshop = Workshop {

@@ -23,7 +23,9 @@ use tracing_subscriber::EnvFilter;
 pub use environment::Environment;
 pub use error::{ConfigError, Place};
 pub use ports::{ConnectionSettings, TlsSettings};
-pub use settings::{CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings};
+pub use settings::{
+    CacheSettings, CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings,
+};
 pub use value::{
     Address, Authority, ClientCertificates, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout,
     TlsVersion, ValueError,
@@ -34,6 +36,7 @@ use crate::name::CatalogName;
 use crate::oci::{self, Platform};
 use crate::serve::catalogd::{AccessSettings, Origins};
 use crate::serve::{Limits, tls};
+use crate::store::CacheLimits;
 use crate::unpack;
 
 /// Where data is kept unless set: below the folder the program is started in.
@@ -75,6 +78,8 @@ pub struct Config {
     pub registries: oci::Settings,
     /// How much of an image is taken.
     pub unpack: unpack::Limits,
+    /// How much is kept of blobs that nothing was made from.
+    pub cache: CacheLimits,
     /// What is logged, and how.
     pub log: LogConfig,
 }
@@ -133,6 +138,7 @@ impl Config {
             log: settings.log.resolve(LOG_FILTER)?,
             data_dir: settings.data_dir.unwrap_or_else(|| DATA_DIR.into()),
             unpack: settings.limits.unwrap_or_default(),
+            cache: settings.cache.resolve(),
             default_catalog: settings.default_catalog,
             catalogs,
         };
@@ -253,6 +259,19 @@ impl RegistrySettings {
             idle_timeout: time(self.idle_timeout, default.idle_timeout),
             manifest_timeout: time(self.manifest_timeout, default.manifest_timeout),
             blob_timeout: time(self.blob_timeout, default.blob_timeout),
+            attempts: self.attempts.unwrap_or(default.attempts),
+            requests_per_host: self.requests_per_host.unwrap_or(default.requests_per_host),
+        }
+    }
+}
+
+impl CacheSettings {
+    /// What the store needs.
+    pub fn resolve(self) -> CacheLimits {
+        let default = CacheLimits::default();
+        CacheLimits {
+            max_age: self.max_age.map_or(default.max_age, |Time(time)| time),
+            max_bytes: self.max_bytes.unwrap_or(default.max_bytes),
         }
     }
 }

@@ -108,7 +108,9 @@ pub async fn run_once(
     let pass = async {
         match &followed.source {
             Source::File(path) => folder_pass(workshop, followed, current, path, digest).await,
-            _ => image_pass(workshop, followed, current, digest).await,
+            source => image_pass(workshop, followed, current, digest)
+                .await
+                .map_err(|error| error.of_image(source)),
         }
     };
     let made = tokio::time::timeout(LONGEST, pass)

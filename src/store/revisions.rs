@@ -278,6 +278,7 @@ impl Store {
     /// nobody needs any more. Open files stay readable.
     pub async fn retire(&self, kept: &Revision) -> Result<(), StoreError> {
         let sql = StoreError::sql;
+        let blobs = self.blobs_of_replaced(Some(kept.catalog.as_str())).await?;
         let old = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?")
             .bind(kept.catalog.as_str())
             .bind(kept.id.0)
@@ -294,7 +295,8 @@ impl Store {
             let folder = self.revision_folder(id);
             fs::remove_dir_all(&folder).map_err(StoreError::io("remove", &folder))?;
         }
-        self.sweep_blobs().await
+        self.release_blobs(&blobs).await?;
+        self.tidy_blobs().await
     }
 
     pub(super) async fn revision_ids(&self) -> Result<HashSet<RevisionId>, StoreError> {

@@ -569,17 +569,14 @@ fn special_files_are_refused_under_the_folder_only() {
         );
         check(&[base().entry(entry_type, b"dev/x", b"", b"")], "a=1 b/c=2");
     }
-    check_refused(
-        &[base().entry(EntryType::GNUSparse, b"configs/x", b"", b"data")],
-        "layer layer-0, path \"configs/x\": sparse files are not read",
-    );
     let pax = [
-        ("GNU.sparse.major", &b"1"[..]),
+        ("GNU.sparse.major", &b"2"[..]),
         ("GNU.sparse.name", b"configs/real"),
     ];
     check_refused(
-        &[base().pax(&pax).file("GNUSparseFile.0/x", "data")],
-        "layer layer-0, path \"configs/real\": sparse files are not read",
+        &[base().pax(&pax).file("configs/x", "data")],
+        "layer layer-0, path \"configs/x\": a sparse file of this format is not read; \
+         the old GNU format, 0.0, 0.1 and 1.0 are",
     );
     check(
         &[

@@ -18,12 +18,12 @@ pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, Followed, Workshop};
-use crate::oci::Client;
+use crate::oci::Registries;
 use crate::serve::catalogd::{self, Access, Tokens};
 use crate::serve::tls::{self, Tls};
 use crate::serve::{self, Listener, credential, registry};
 use crate::snapshot::{Catalogs, Publisher, Routing};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// Runs almanac until `stop` comes, then lets open connections finish.
 ///
@@ -38,10 +38,19 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     serve::raise_descriptor_limit(config.connections.connections);
     let store = Store::open_with(&config.data_dir, config.cache)
         .await
-        .with_context(|| format!("data folder {}", config.data_dir.display()))?;
+        .map_err(|error| {
+            let folder = format!("data folder {}", config.data_dir.display());
+            let in_use = matches!(error, StoreError::Locked { .. });
+            let error = anyhow::Error::new(error).context(folder);
+            if in_use {
+                return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
+            }
+            error
+        })?;
     let workshop = Workshop {
         store: store.clone(),
-        client: Client::new(&config.registries).context("cannot set up the registry client")?,
+        registries: Registries::new(&config.registries)
+            .context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
     };

@@ -2,6 +2,8 @@
 //! them. What a blob says wrongly by itself is kept beside it as a
 //! [`Defect`]; what is wrong between blobs is the graph's business.
 
+use std::sync::Arc;
+
 use super::message::BundleMessage;
 use super::problem::{Code, Place};
 use super::typed::fields;
@@ -123,7 +125,7 @@ pub struct BundleBlob {
     /// Whether its `csvJson`, at the head of a channel, crashes packageserver.
     pub crashes_packageserver: bool,
     /// The APIs it provides, from `olm.gvk`.
-    pub provides: Vec<Gvk>,
+    pub provides: Arc<[Gvk]>,
     /// Where its encoded message lies.
     pub message: BundleMessage,
     /// Malformed fields, bad properties, bad images, a bad version.

@@ -4,6 +4,7 @@
 //! the table in `proto/registry.proto` for the fields.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,33 +14,62 @@ use serde_json::value::RawValue;
 
 use super::blob::{BundleBlob, Defect, Gvk};
 use super::csv::{self, Line};
-use super::json::{Canonicaliser, unescape, valid_utf8};
+use super::fields::PLAIN_LISTS;
+use super::json::{Canonicaliser, unescape};
 use super::message::{self, BundleMessage, Common, Manifests, OBJECT, Span};
-use super::object::Object;
+use super::object::{MAX_LIST, Object};
 use super::problem::Code;
 use super::semver::Version;
+use super::shape::Mismatch;
 use super::typed::{Text, fields, object};
 use super::walk::Walk;
 use super::{pullspec, yaml};
 
+/// A bundle that was read.
+pub(super) struct Bundle {
+    pub(super) blob: BundleBlob,
+    /// Which of its lists are as [`PLAIN_LISTS`] has them.
+    pub(super) plain: [bool; 2],
+}
+
 /// Reads the blob and appends the parts of its message to `messages`. `lines`
-/// are the canonical lines so far, which end with the blob's.
+/// are the canonical lines so far, which end with the blob's. `provides` is
+/// what the bundle before provides, and becomes what this one does.
 pub(super) fn read(
     blob: &Object<'_>,
     lines: &[u8],
     name: &str,
     package: &str,
     messages: &mut Vec<u8>,
-) -> BundleBlob {
+    provides: &mut Arc<[Gvk]>,
+) -> Bundle {
     let mut defects = Vec::new();
     let image: Text<'_> = blob.field("image", &mut defects);
-    let related_images: Vec<RelatedImage<'_>> = blob.list("relatedImages", &mut defects);
-    check_images(&image, &related_images, &mut defects);
+    check_image("the image", &image.0, &mut defects);
+    let related = blob.walk("relatedImages").and_then(plain_images);
+    if let Some(images) = &related {
+        for image in images {
+            check_image("the related image", image, &mut defects);
+        }
+    } else {
+        let images: Vec<RelatedImage<'_>> = blob.list("relatedImages", &mut defects);
+        for RelatedImage { image } in &images {
+            check_image("the related image", &image.0, &mut defects);
+        }
+    }
 
-    let (properties, known) = match blob.properties() {
+    let Properties {
+        properties,
+        known,
+        plain: plain_properties,
+    } = match blob.walk("properties") {
         Some(walk) => read_properties(walk, &mut defects),
         None => <_>::default(),
     };
+    if !known.provides.iter().eq(provides.iter()) {
+        *provides = known.provides.iter().map(GvkProperty::to_gvk).collect();
+    }
+    let requires: Vec<Gvk> = known.requires.iter().map(GvkProperty::to_gvk).collect();
     known.check_package(package, &mut defects);
     let (version, release) = known
         .packages
@@ -48,10 +78,10 @@ pub(super) fn read(
         .unwrap_or_default();
 
     let start = messages.len();
-    let visible: Vec<(&str, &str)> = properties
+    let visible: Vec<(&str, &[u8])> = properties
         .iter()
         .filter(|property| !matches!(&*property.kind, OBJECT_TYPE | CSV_METADATA_TYPE))
-        .map(|property| (&*property.kind, property.json()))
+        .map(|property| (&*property.kind, property.value))
         .collect();
     message::put_common(
         messages,
@@ -60,8 +90,8 @@ pub(super) fn read(
             package,
             image: &image.0,
             version,
-            provides: &known.provides,
-            requires: &known.requires,
+            provides,
+            requires: &requires,
             dependencies: &known.dependencies,
             properties: &visible,
         },
@@ -76,7 +106,10 @@ pub(super) fn read(
                     name,
                     version,
                     metadata,
-                    blob.get("relatedImages"),
+                    csv::RelatedImages {
+                        value: blob.walk("relatedImages"),
+                        plain: related.as_ref().is_some_and(|images| !images.is_empty()),
+                    },
                     messages,
                 );
                 Manifests::Made {
@@ -92,7 +125,7 @@ pub(super) fn read(
         manifests
     };
 
-    BundleBlob {
+    let blob = BundleBlob {
         name: name.to_owned(),
         package: package.to_owned(),
         version: version.to_owned(),
@@ -101,9 +134,13 @@ pub(super) fn read(
         has_objects: !known.objects.is_empty(),
         has_csv_metadata: !known.csv_metadata.is_empty(),
         crashes_packageserver,
-        provides: known.provides,
+        provides: Arc::clone(provides),
         message: BundleMessage { common, manifests },
         defects,
+    };
+    Bundle {
+        blob,
+        plain: [plain_properties, related.is_some()],
     }
 }
 
@@ -121,31 +158,32 @@ struct Property<'a> {
     value: &'a [u8],
 }
 
-impl<'a> Property<'a> {
-    fn json(&self) -> &'a str {
-        std::str::from_utf8(self.value).unwrap_or("null")
-    }
+/// The properties of a bundle.
+#[derive(Default)]
+struct Properties<'a> {
+    properties: Vec<Property<'a>>,
+    known: Known<'a>,
+    /// Whether they are as [`PLAIN_LISTS`] has them.
+    plain: bool,
 }
 
 /// Reads the list of properties, and what those mean that mean something. The
 /// large ones are gone through only once: a property's keys are sorted, so its
 /// type is known when its value comes.
-fn read_properties<'a>(
-    mut walk: Walk<'a>,
-    defects: &mut Vec<Defect>,
-) -> (Vec<Property<'a>>, Known<'a>) {
+fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Properties<'a> {
     let mut properties: Vec<Property<'a>> = Vec::new();
     let mut known = Known::default();
+    let mut plain = true;
     let malformed = |message: &str| Defect {
         code: Code::BlobMalformed,
         message: format!("has malformed \"properties\": {message}"),
     };
     match walk.peek() {
         Some(b'[') => walk.step(),
-        Some(b'n') => return (properties, known),
+        Some(b'n') => return Properties::default(),
         _ => {
             defects.push(malformed("they must be a list"));
-            return (properties, known);
+            return Properties::default();
         }
     }
     while walk.next_element() {
@@ -157,17 +195,23 @@ fn read_properties<'a>(
         match walk.peek() {
             Some(b'{') => walk.step(),
             Some(b'n') => {
+                plain = false;
                 walk.skip();
                 properties.push(property);
                 continue;
             }
             _ => {
+                plain = false;
                 defects.push(malformed("each must be an object"));
                 walk.skip();
                 continue;
             }
         }
+        let mut keys = PLAIN_LISTS[0].1.iter();
         while let Some(key) = walk.next_key() {
+            plain &= keys
+                .next()
+                .is_some_and(|plain| plain.as_bytes() == &key[1..key.len() - 1]);
             // As the peers find them: whatever their case.
             if key.eq_ignore_ascii_case(b"\"type\"") {
                 match walk.skip() {
@@ -199,9 +243,14 @@ fn read_properties<'a>(
                 ),
             });
         }
+        plain &= keys.len() == 0;
         properties.push(property);
     }
-    (properties, known)
+    Properties {
+        properties,
+        known,
+        plain,
+    }
 }
 
 #[derive(Default)]
@@ -229,30 +278,31 @@ fields!(PackageRequired<'a> {
 });
 
 #[derive(Default)]
-struct GvkProperty {
-    group: String,
-    version: String,
-    kind: String,
+struct GvkProperty<'a> {
+    group: Text<'a>,
+    version: Text<'a>,
+    kind: Text<'a>,
 }
 
-fields!(GvkProperty {
+fields!(GvkProperty<'a> {
     group = "group",
     version = "version",
     kind = "kind",
 });
 
-impl From<GvkProperty> for Gvk {
-    fn from(property: GvkProperty) -> Self {
-        let GvkProperty {
-            group,
-            version,
-            kind,
-        } = property;
-        Self {
-            group,
-            version,
-            kind,
+impl GvkProperty<'_> {
+    fn to_gvk(&self) -> Gvk {
+        Gvk {
+            group: self.group.0.to_string(),
+            version: self.version.0.to_string(),
+            kind: self.kind.0.to_string(),
         }
+    }
+}
+
+impl PartialEq<Gvk> for GvkProperty<'_> {
+    fn eq(&self, other: &Gvk) -> bool {
+        self.kind.0 == other.kind && self.group.0 == other.group && self.version.0 == other.version
     }
 }
 
@@ -276,8 +326,8 @@ fields!(RelatedImage<'a> { image = "image" });
 #[derive(Default)]
 struct Known<'a> {
     packages: Vec<PackageProperty<'a>>,
-    provides: Vec<Gvk>,
-    requires: Vec<Gvk>,
+    provides: Vec<GvkProperty<'a>>,
+    requires: Vec<GvkProperty<'a>>,
     dependencies: Vec<(&'a str, Cow<'a, str>)>,
     csv_metadata: Vec<csv::Metadata<'a>>,
     /// Canonical JSON texts.
@@ -289,28 +339,22 @@ impl<'a> Known<'a> {
     fn take(
         &mut self,
         property: &Property<'a>,
-        checked: Option<Result<csv::Metadata<'a>, String>>,
+        checked: Option<Result<csv::Metadata<'a>, Mismatch>>,
     ) -> Result<(), Defect> {
         let invalid = |message| Defect {
             code: Code::PropertyInvalid,
             message,
         };
         match &*property.kind {
-            PACKAGE_TYPE => self
-                .packages
-                .push(object(property.json()).map_err(invalid)?),
-            GVK_TYPE => {
-                let gvk: GvkProperty = object(property.json()).map_err(invalid)?;
-                self.provides.push(gvk.into());
-            }
+            PACKAGE_TYPE => self.packages.push(object(property.value).map_err(invalid)?),
+            GVK_TYPE => self.provides.push(read_gvk(property).map_err(invalid)?),
             GVK_REQUIRED_TYPE => {
-                let gvk: GvkProperty = object(property.json()).map_err(invalid)?;
-                self.requires.push(gvk.into());
+                self.requires.push(read_gvk(property).map_err(invalid)?);
                 self.dependencies
-                    .push((GVK_TYPE, Cow::Borrowed(property.json())));
+                    .push((GVK_TYPE, String::from_utf8_lossy(property.value)));
             }
             PACKAGE_REQUIRED_TYPE => {
-                let required: PackageRequired<'_> = object(property.json()).map_err(invalid)?;
+                let required: PackageRequired<'_> = object(property.value).map_err(invalid)?;
                 let mut value = b"{\"packageName\":".to_vec();
                 super::text::write_string(&mut value, &required.package_name.0);
                 value.extend_from_slice(b",\"version\":");
@@ -322,10 +366,11 @@ impl<'a> Known<'a> {
             CSV_METADATA_TYPE => {
                 let check = || csv::check(&mut Walk::new(property.value));
                 let metadata = checked.unwrap_or_else(check);
-                self.csv_metadata.push(metadata.map_err(invalid)?);
+                self.csv_metadata
+                    .push(metadata.map_err(|error| invalid(error.into()))?);
             }
             OBJECT_TYPE => {
-                let value: BundleObject<'_> = object(property.json()).map_err(invalid)?;
+                let value: BundleObject<'_> = object(property.value).map_err(invalid)?;
                 let decoded = decode_object(&value).map_err(|message| Defect {
                     code: Code::BundleObjectInvalid,
                     message,
@@ -369,20 +414,73 @@ impl<'a> Known<'a> {
     }
 }
 
-fn check_images(image: &Text<'_>, related: &[RelatedImage<'_>], defects: &mut Vec<Defect>) {
-    let mut check = |what: &str, spec: &str| {
-        if let Err(error) = pullspec::check(spec) {
-            defects.push(Defect {
-                code: Code::ImageInvalid,
-                message: format!("has {what} {spec:?}, which is not a pull spec: {error}"),
+fn read_gvk<'a>(property: &Property<'a>) -> Result<GvkProperty<'a>, String> {
+    // As nearly all are written: these three keys and texts without escapes.
+    let mut walk = Walk::new(property.value);
+    if walk.peek() == Some(b'{') {
+        walk.step();
+        let mut text = |key: &[u8]| match walk.next_key() {
+            Some(found) if found == key => plain_text(walk.skip()),
+            _ => None,
+        };
+        if let (Some(group), Some(kind), Some(version)) =
+            (text(b"\"group\""), text(b"\"kind\""), text(b"\"version\""))
+            && walk.next_key().is_none()
+        {
+            let text = |text| Text(Cow::Borrowed(text));
+            return Ok(GvkProperty {
+                group: text(group),
+                version: text(version),
+                kind: text(kind),
             });
         }
-    };
-    if !image.is_empty() {
-        check("the image", &image.0);
     }
-    for related in related.iter().filter(|related| !related.image.is_empty()) {
-        check("the related image", &related.image.0);
+    object(property.value)
+}
+
+/// A JSON string's text, when it has no escapes.
+fn plain_text(value: &[u8]) -> Option<&str> {
+    let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let plain = memchr::memchr(b'\\', inner).is_none();
+    str::from_utf8(inner).ok().filter(|_| plain)
+}
+
+/// The related images where they are written as they should be: a list of
+/// objects with an image and a name, both texts, and the image without escapes.
+fn plain_images(mut walk: Walk<'_>) -> Option<Vec<&str>> {
+    let mut images = Vec::new();
+    if walk.peek() != Some(b'[') {
+        return None;
+    }
+    walk.step();
+    while walk.next_element() {
+        if walk.peek() != Some(b'{') || images.len() == MAX_LIST {
+            return None;
+        }
+        walk.step();
+        walk.next_key().filter(|key| key == b"\"image\"")?;
+        images.push(plain_text(walk.skip())?);
+        walk.next_key().filter(|key| key == b"\"name\"")?;
+        if walk.peek() != Some(b'"') {
+            return None;
+        }
+        walk.skip();
+        if walk.next_key().is_some() {
+            return None;
+        }
+    }
+    Some(images)
+}
+
+fn check_image(what: &str, spec: &str, defects: &mut Vec<Defect>) {
+    if spec.is_empty() {
+        return;
+    }
+    if let Err(error) = pullspec::check(spec) {
+        defects.push(Defect {
+            code: Code::ImageInvalid,
+            message: format!("has {what} {spec:?}, which is not a pull spec: {error}"),
+        });
     }
 }
 
@@ -406,7 +504,7 @@ fn decode_object(value: &BundleObject<'_>) -> Result<Vec<u8>, String> {
     let mut json = Vec::with_capacity(decoded.len());
     if decoded.trim_ascii_start().starts_with(b"{") {
         Canonicaliser::default()
-            .read(&valid_utf8(&decoded), 0, &mut json)
+            .read(&decoded, 0, &mut json)
             .map_err(|error| format!("its data is not JSON: {error}"))?;
     } else {
         yaml::to_json(&decoded, &yaml::Limits::default(), &mut json)

@@ -24,6 +24,12 @@ const MAX_KEY: usize = 200;
 /// How many elements of each list are looked at.
 const SAMPLE: usize = 10;
 
+/// Large lists in bundles, and the keys that each of their objects should have.
+pub(super) const PLAIN_LISTS: [(&str, [&str; 2]); 2] = [
+    ("properties", ["type", "value"]),
+    ("relatedImages", ["image", "name"]),
+];
+
 /// What a value is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scalar {
@@ -87,28 +93,29 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Takes the fields of a blob.
-    pub(super) fn add(&mut self, schema: &str, object: &Object<'_>) {
+    /// Takes the fields of a blob. `plain` is which lists somebody found to be as
+    /// [`PLAIN_LISTS`] has them: they need not be gone through again.
+    pub(super) fn add(&mut self, schema: &str, object: &Object<'_>, plain: [bool; 2]) {
+        let plain = PLAIN_LISTS.iter().zip(plain).filter(|(_, plain)| *plain);
         let Some(number) = self.number(schema) else {
             return;
         };
         let (fields, count) = (&mut self.schemas[number].fields, &mut self.count);
         let mut whole = true;
         let mut next = 0;
-        for (key, value) in object.members() {
-            // The longest list by far, and the one that is quick to walk over.
-            let walk = match key {
-                b"properties" => object.properties(),
-                _ => None,
-            };
-            let walk = walk.unwrap_or_else(|| Walk::new(value));
+        for (key, walk) in object.walks() {
             match find(fields, key, next) {
                 Some(at) => {
                     next = at + 1;
-                    whole &= fields[at].kind.add(walk, count);
+                    let kind = &mut fields[at].kind;
+                    let mut plain = plain.clone();
+                    if plain.any(|((list, keys), _)| key == list.as_bytes() && kind.has(keys)) {
+                        continue;
+                    }
+                    whole &= kind.add(walk, count);
                 }
                 None if has_room(fields, key, *count) => {
-                    let mut kind = Kind::Leaf(Leaf::of(value));
+                    let mut kind = Kind::Leaf(Leaf::of(walk.clone().skip()));
                     whole &= kind.add(walk, count);
                     next = fields.len() + 1;
                     push(fields, key, kind, count);
@@ -229,6 +236,15 @@ fn push<K>(fields: &mut Vec<Field<K>>, key: &[u8], kind: K, count: &mut usize) {
 }
 
 impl Kind {
+    /// Whether it is a list of objects that have these keys.
+    fn has(&self, keys: &[&str]) -> bool {
+        let Self::Objects(fields) = self else {
+            return false;
+        };
+        let known = |key: &&str| fields.iter().any(|field| *field.key == **key);
+        keys.iter().all(known)
+    }
+
     /// Takes the fields of objects from another value, at whose start `walk`
     /// is; returns whether all found room.
     fn add(&mut self, mut walk: Walk<'_>, count: &mut usize) -> bool {

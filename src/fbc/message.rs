@@ -149,9 +149,10 @@ pub fn put_field_header(out: &mut Vec<u8>, number: u32, length: usize) {
 }
 
 /// Appends a string field unless it is empty, as proto3 has it.
-fn put_text(out: &mut Vec<u8>, number: u32, text: &str) {
+fn put_text(out: &mut Vec<u8>, number: u32, text: impl AsRef<[u8]>) {
+    let text = text.as_ref();
     if !text.is_empty() {
-        put_field(out, number, text.as_bytes());
+        put_field(out, number, text);
     }
 }
 
@@ -167,16 +168,16 @@ fn varint_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-fn text_length(text: &str) -> usize {
+fn text_length(text: impl AsRef<[u8]>) -> usize {
     // All fields that are measured have numbers below 16: a key of one byte.
-    match text.len() {
+    match text.as_ref().len() {
         0 => 0,
         length => 1 + varint_length(length as u64) + length,
     }
 }
 
 /// Appends a message field that holds two texts, numbered 1 and 2.
-fn put_pair(out: &mut Vec<u8>, number: u32, first: &str, second: &str) {
+fn put_pair(out: &mut Vec<u8>, number: u32, first: &str, second: &[u8]) {
     put_field_header(out, number, text_length(first) + text_length(second));
     put_text(out, 1, first);
     put_text(out, 2, second);
@@ -200,7 +201,7 @@ pub struct Common<'a> {
     /// Type and JSON value.
     pub dependencies: &'a [(&'a str, std::borrow::Cow<'a, str>)],
     /// Type and JSON value.
-    pub properties: &'a [(&'a str, &'a str)],
+    pub properties: &'a [(&'a str, &'a [u8])],
 }
 
 /// Appends the `common` part of a Bundle.
@@ -220,7 +221,7 @@ pub fn put_common(out: &mut Vec<u8>, common: &Common<'_>) {
     }
     put_text(out, 9, common.version);
     for (kind, value) in common.dependencies {
-        put_pair(out, 11, kind, value);
+        put_pair(out, 11, kind, value.as_bytes());
     }
     for (kind, value) in common.properties {
         put_pair(out, 12, kind, value);
@@ -329,7 +330,7 @@ mod tests {
                 provides: &[api("A"), api("B")],
                 requires: &[api(&long)],
                 dependencies: &[("olm.gvk", Cow::Borrowed(r#"{"kind":"C"}"#))],
-                properties: &[("olm.package", &long), ("", "1")],
+                properties: &[("olm.package", long.as_bytes()), ("", b"1")],
             },
         );
         put_membership(&mut out, "stable", "<1.0.0", Some("old"));

@@ -2,13 +2,12 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
 
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::blob::Defect;
-use super::json::{Canonicaliser, StringEnds, unescape};
+use super::json::{Canonicaliser, unescape};
 use super::problem::Code;
 use super::typed::plain;
 use super::walk::Walk;
@@ -18,11 +17,10 @@ use super::walk::Walk;
 pub(super) const MAX_LIST: usize = 20_000;
 
 /// A blob: its canonical text and where its top-level members lie in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Object<'a> {
     text: &'a [u8],
-    members: &'a [(Range<usize>, Range<usize>)],
-    properties_ends: StringEnds<'a>,
+    canonicaliser: &'a Canonicaliser,
 }
 
 impl<'a> Object<'a> {
@@ -30,39 +28,40 @@ impl<'a> Object<'a> {
     pub(super) fn new(text: &'a [u8], canonicaliser: &'a Canonicaliser) -> Self {
         Self {
             text,
-            members: canonicaliser.top_members(),
-            properties_ends: canonicaliser.properties_ends(),
+            canonicaliser,
         }
-    }
-
-    /// A walk over the list of properties, if there is one.
-    pub(super) fn properties(&self) -> Option<Walk<'a>> {
-        let value = self.get("properties")?;
-        // They are known of the key in lower case, which need not be the one found.
-        let known = self.members().find(|(key, _)| *key == b"properties");
-        let ends = match known {
-            Some((_, recorded)) if recorded.as_ptr() == value.as_ptr() => self.properties_ends,
-            _ => StringEnds::default(),
-        };
-        Some(Walk::with_ends(value, ends))
     }
 
     /// Keys and values as they stand in the text.
     pub(super) fn members(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         let text = self.text;
-        self.members
-            .iter()
-            .map(move |(key, value)| (&text[key.clone()], &text[value.clone()]))
+        let members = self.canonicaliser.top_members().iter();
+        members.map(move |member| (&text[member.key.clone()], &text[member.value.clone()]))
+    }
+
+    /// Keys, and walks over their values.
+    pub(super) fn walks(&self) -> impl Iterator<Item = (&'a [u8], Walk<'a>)> + use<'a> {
+        let Self {
+            text,
+            canonicaliser,
+        } = *self;
+        canonicaliser.top_members().iter().map(move |member| {
+            let ends = canonicaliser.string_ends(member);
+            let walk = Walk::with_ends(&text[member.value.clone()], ends);
+            (&text[member.key.clone()], walk)
+        })
     }
 
     /// The value of a key, whatever its case, as the peers find it.
     pub(super) fn get(&self, wanted: &str) -> Option<&'a [u8]> {
-        self.members()
-            .find(|(key, _)| {
-                key.eq_ignore_ascii_case(wanted.as_bytes())
-                    || (key.contains(&b'\\') && unescape(key).eq_ignore_ascii_case(wanted))
-            })
-            .map(|(_, value)| value)
+        let found = self.members().find(|(key, _)| is(key, wanted));
+        found.map(|(_, value)| value)
+    }
+
+    /// A walk over the value of a key, whatever its case.
+    pub(super) fn walk(&self, wanted: &str) -> Option<Walk<'a>> {
+        let found = self.walks().find(|(key, _)| is(key, wanted));
+        found.map(|(_, walk)| walk)
     }
 
     /// The value of a key read into a type; a value of another type is a
@@ -108,6 +107,11 @@ impl<'a> Object<'a> {
         }
         items
     }
+}
+
+fn is(key: &[u8], wanted: &str) -> bool {
+    key.eq_ignore_ascii_case(wanted.as_bytes())
+        || (key.contains(&b'\\') && unescape(key).eq_ignore_ascii_case(wanted))
 }
 
 /// From here on, in bytes, a list's memory is given back.

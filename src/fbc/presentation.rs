@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::blob::Gvk;
-use super::json::{Canonicaliser, unescape, valid_utf8};
+use super::json::{Canonicaliser, unescape};
 use super::walk::Walk;
 use super::yaml;
 
@@ -418,9 +418,7 @@ fn manifest(property: &[u8]) -> Option<Vec<u8>> {
     memchr::memmem::find(&decoded, b"ClusterServiceVersion")?;
     let mut json = Vec::with_capacity(decoded.len());
     if decoded.trim_ascii_start().starts_with(b"{") {
-        Canonicaliser::default()
-            .read(&valid_utf8(&decoded), 0, &mut json)
-            .ok()?;
+        Canonicaliser::default().read(&decoded, 0, &mut json).ok()?;
     } else {
         let mut read = Vec::new();
         yaml::to_json(&decoded, &yaml::Limits::default(), &mut read).ok()?;

@@ -155,7 +155,14 @@ fn check_repository(
     registry: Option<&str>,
     repository: &str,
 ) -> Result<(), PullSpecError> {
-    if has_upper_case(repository) {
+    // Whoever splits at characters searches for each.
+    let components = |text: &str| {
+        text.as_bytes()
+            .split(|byte| *byte == b'/')
+            .all(is_component)
+    };
+    let good = components(repository);
+    if !good && has_upper_case(repository) {
         return Err(PullSpecError::UpperCase {
             spec: spec.to_owned(),
             repository: repository.to_owned(),
@@ -164,14 +171,14 @@ fn check_repository(
     // The grammar lets a name such as `a_b.c` stand first, though it is no host.
     if let Some(registry) = registry
         && !is_registry(registry)
-        && !is_component(registry)
+        && !is_component(registry.as_bytes())
     {
         return Err(PullSpecError::Registry {
             spec: spec.to_owned(),
             registry: registry.to_owned(),
         });
     }
-    if !repository.split('/').all(is_component) {
+    if !good {
         return Err(PullSpecError::Repository {
             spec: spec.to_owned(),
             repository: repository.to_owned(),
@@ -226,16 +233,23 @@ fn is_host_label(label: &str) -> bool {
 }
 
 /// Letters and digits, with `.`, `_`, `__` or any number of `-` between.
-fn is_component(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+fn is_component(text: &[u8]) -> bool {
+    let is_inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_between =
         |run: &[u8]| matches!(run, b"." | b"_" | b"__") || run.iter().all(|byte| *byte == b'-');
-    let bytes = text.as_bytes();
-    matches!((bytes.first(), bytes.last()), (Some(first), Some(last))
-        if is_inner(*first) && is_inner(*last))
-        && bytes
-            .split(|byte| is_inner(*byte))
-            .all(|run| run.is_empty() || is_between(run))
+    let mut rest = text;
+    loop {
+        let inner = rest.iter().take_while(|byte| is_inner(byte)).count();
+        rest = &rest[inner..];
+        if inner == 0 || rest.is_empty() {
+            return inner > 0;
+        }
+        let between = rest.iter().take_while(|byte| !is_inner(byte)).count();
+        if !is_between(&rest[..between]) {
+            return false;
+        }
+        rest = &rest[between..];
+    }
 }
 
 fn is_tag(text: &str) -> bool {
@@ -250,7 +264,7 @@ fn is_tag(text: &str) -> bool {
 
 /// An algorithm that the tools know, and as many digits as it has.
 fn is_digest(text: &str) -> bool {
-    let Some((algorithm, digits)) = text.split_once(':') else {
+    let (algorithm, Some(digits)) = cut(text, b':') else {
         return false;
     };
     let length = match algorithm {
@@ -259,7 +273,9 @@ fn is_digest(text: &str) -> bool {
         "sha512" => 128,
         _ => return false,
     };
-    digits.len() == length && digits.bytes().all(is_lower_hex)
+    // Without a way out of the loop it goes over many digits at once.
+    let all = |good, byte| good & is_lower_hex(byte);
+    digits.len() == length && digits.bytes().fold(true, all)
 }
 
 fn is_lower_hex(byte: u8) -> bool {

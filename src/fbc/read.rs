@@ -10,13 +10,15 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::blob::{
-    Blobs, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, Located, PackageBlob,
+    Blobs, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, Gvk, Located,
+    PackageBlob,
 };
 use super::csv::{self, Icon};
 use super::fields::Fields;
-use super::json::{Canonicaliser, JsonError, unescape, valid_utf8};
+use super::json::{Canonicaliser, JsonError, unescape};
 use super::message::{Ends, Span};
 use super::object::Object;
 use super::problem::{Code, Problem, Severity, Subject};
@@ -224,6 +226,8 @@ impl Meta {
 pub struct Reader {
     canonicaliser: Canonicaliser,
     converted: Vec<u8>,
+    /// What the last bundle provides: most likely the next one does as well.
+    provides: Arc<[Gvk]>,
 }
 
 impl Reader {
@@ -237,7 +241,7 @@ impl Reader {
     }
 
     fn read_json(&mut self, bytes: &[u8], file: u32, out: &mut Output) {
-        let text = valid_utf8(bytes);
+        let text = bytes;
         let mut at = 0;
         loop {
             let next = at + text[at..].len() - text[at..].trim_ascii_start().len();
@@ -247,11 +251,11 @@ impl Reader {
                 return self.read_yaml(&text[next..], file, out);
             }
             let start = out.lines.len();
-            match self.canonicaliser.read(&text, next, &mut out.lines) {
+            match self.canonicaliser.read(text, next, &mut out.lines) {
                 Ok(None) => return,
                 Ok(Some(end)) => {
                     self.take(start, file, out.line_ends + 1, out);
-                    out.line_ends += lines(&text[next..end]);
+                    out.line_ends += self.canonicaliser.line_ends();
                     at = end;
                 }
                 Err(JsonError { offset, message }) => {
@@ -309,10 +313,10 @@ impl Reader {
                 return refuse(out, line, code, message);
             }
         };
-        out.fields.add(&head.schema, &object);
         let located = |meta| (meta, file, out.documents + 1, line);
         let place = located(out.metas.len() as u32);
         let mut problem = None;
+        let mut plain = [false; 2];
         match &*head.schema {
             "olm.package" => {
                 let (blob, ends) = read_package(&object, &head.name, &mut out.messages);
@@ -325,8 +329,18 @@ impl Reader {
             }
             "olm.bundle" => {
                 let Head { name, package, .. } = &head;
-                let blob = bundle::read(&object, &out.lines, name, package, &mut out.messages);
-                out.blobs.bundles.push(locate(blob, place));
+                let mut provides = std::mem::take(&mut self.provides);
+                let bundle = bundle::read(
+                    &object,
+                    &out.lines,
+                    name,
+                    package,
+                    &mut out.messages,
+                    &mut provides,
+                );
+                plain = bundle.plain;
+                out.blobs.bundles.push(locate(bundle.blob, place));
+                self.provides = provides;
             }
             "olm.deprecations" => {
                 let blob = read_deprecations(&object, &head.package);
@@ -335,6 +349,7 @@ impl Reader {
             other if other.starts_with("olm.") => problem = Some(unknown_schema(&head)),
             _ => {}
         }
+        out.fields.add(&head.schema, &object, plain);
         out.metas
             .push(Meta::new(&head, (out.lines.len() - start) as u32));
         if let Some(problem) = problem {
@@ -496,9 +511,15 @@ fn is_base64(text: &str) -> bool {
     } else {
         Cow::Borrowed(text)
     };
-    base64::engine::general_purpose::STANDARD
-        .decode(text.as_bytes())
-        .is_ok()
+    // What is decoded is not kept: only so much at once, all but the last
+    // without padding.
+    let mut decoded = [0; 3 * 1024];
+    let end = text.len().saturating_sub(4);
+    memchr::memchr(b'=', &text.as_bytes()[..end]).is_none()
+        && text.as_bytes().chunks(4 * 1024).all(|chunk| {
+            let engine = base64::engine::general_purpose::STANDARD;
+            engine.decode_slice(chunk, &mut decoded).is_ok()
+        })
 }
 
 fn read_channel(object: &Object<'_>, name: &str, package: &str) -> ChannelBlob {

@@ -107,6 +107,10 @@ impl Sink for Vec<u8> {
     }
 }
 
+/// A sentence's end about a value of another type. Of two words, for most values
+/// have none, and are many.
+pub(super) type Mismatch = Box<str>;
+
 /// What [`check`] finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Checked {
@@ -119,8 +123,8 @@ pub(super) struct Checked {
 /// Goes through the value at `walk` and tells what becomes of it.
 ///
 /// # Errors
-/// A sentence's end about a value of another type.
-pub(super) fn check(shape: &Shape, walk: &mut Walk<'_>) -> Result<Checked, String> {
+/// A value of another type.
+pub(super) fn check(shape: &Shape, walk: &mut Walk<'_>) -> Result<Checked, Mismatch> {
     let mut same = Same::default();
     let empty = value(shape, walk, &mut same)?;
     Ok(Checked {
@@ -140,7 +144,7 @@ pub(super) fn write(shape: &Shape, json: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Returns whether the value is an empty one.
-fn value(shape: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
+fn value(shape: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, Mismatch> {
     let first = walk.peek().unwrap_or_default();
     if first == b'n' && !matches!(shape, Shape::Any) {
         walk.skip();
@@ -164,16 +168,16 @@ fn value(shape: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool
                 .ok()
                 .and_then(|digits| digits.parse::<i32>().ok())
                 .map(|number| number == 0)
-                .ok_or_else(|| "must be a 32-bit integer".to_owned())
+                .ok_or_else(|| "must be a 32-bit integer".into())
         }
         (Shape::Texts, b'{') => texts(walk, out),
         (Shape::List(element), b'[') => list(element, walk, out),
         (Shape::Object(fields), b'{') => object(fields, walk, out),
-        (shape, _) => Err(format!("must be {}", name(shape))),
+        (shape, _) => Err(format!("must be {}", name(shape)).into()),
     }
 }
 
-fn texts(walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
+fn texts(walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, Mismatch> {
     walk.step();
     out.keep(b"{");
     let mut empty = true;
@@ -190,7 +194,7 @@ fn texts(walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
     Ok(empty)
 }
 
-fn list(element: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
+fn list(element: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, Mismatch> {
     walk.step();
     out.keep(b"[");
     let mut empty = true;
@@ -205,15 +209,15 @@ fn list(element: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<boo
     Ok(empty)
 }
 
-fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, String> {
+fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, Mismatch> {
     walk.step();
     out.keep(b"{");
     let mut first = true;
     let mut seen: u32 = 0;
+    let mut next = 0;
     while let Some(key) = walk.next_key() {
-        let known = fields
-            .iter()
-            .position(|field| *field.name.as_bytes() == key[1..key.len() - 1]);
+        let known = find(fields, &key[1..key.len() - 1], next);
+        next = known.map_or(next, |number| number + 1);
         let start = out.length();
         let Some(number) = known else {
             walk.skip();
@@ -247,6 +251,16 @@ fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<
     }
     out.keep(b"}");
     Ok(false)
+}
+
+/// The field of a key. Keys and fields are sorted, so it is most likely `next`
+/// or behind it.
+pub(super) fn find(fields: &[Field], key: &[u8], next: usize) -> Option<usize> {
+    let is = |field: &Field| field.name.as_bytes() == key;
+    match fields.get(next..)?.iter().position(is) {
+        Some(further) => Some(next + further),
+        None => fields.iter().position(is),
+    }
 }
 
 /// Appends the zero value of a type.
@@ -296,12 +310,10 @@ fn name(shape: &Shape) -> &'static str {
 }
 
 /// An error of a value inside of the one with this key.
-pub(super) fn within(key: &[u8], error: &str) -> String {
+pub(super) fn within(key: &[u8], error: &str) -> Mismatch {
     let key = String::from_utf8_lossy(key);
-    match error.strip_prefix("its ") {
-        Some(inner) => format!("its {key} {inner}"),
-        None => format!("its {key} {error}"),
-    }
+    let inner = error.strip_prefix("its ").unwrap_or(error);
+    format!("its {key} {inner}").into()
 }
 
 #[cfg(test)]

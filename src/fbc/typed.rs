@@ -90,9 +90,9 @@ where
 }
 
 /// Reads a property's value: an object or `null`.
-pub(super) fn object<'de, T: Deserialize<'de> + Default>(json: &'de str) -> Result<T, String> {
-    match json.as_bytes().first() {
-        Some(b'{') => serde_json::from_str(json).map_err(|error| plain(&error)),
+pub(super) fn object<'de, T: Deserialize<'de> + Default>(json: &'de [u8]) -> Result<T, String> {
+    match json.first() {
+        Some(b'{') => serde_json::from_slice(json).map_err(|error| plain(&error)),
         Some(b'n') => Ok(T::default()),
         _ => Err("it must be an object".into()),
     }

@@ -275,7 +275,7 @@ fn put_manifests<'a>(out: &mut Vec<u8>, blob: &BundleBlob, part: &impl Fn(Span) 
 fn providers(catalog: &Catalog, bundles: &[usize]) -> Vec<Provider> {
     let mut providers: BTreeMap<&Gvk, Vec<u32>> = BTreeMap::new();
     for (number, bundle) in (0_u32..).zip(bundles) {
-        for api in &catalog.blobs.bundles[*bundle].blob.provides {
+        for api in &*catalog.blobs.bundles[*bundle].blob.provides {
             let list = providers.entry(api).or_default();
             if list.last() != Some(&number) {
                 list.push(number);

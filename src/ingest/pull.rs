@@ -18,8 +18,7 @@ use super::files::FilesError;
 use crate::digest::Digest;
 use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
 use crate::oci::{
-    self, BlobStream, Client, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform,
-    Reference,
+    self, BlobStream, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform, Route,
 };
 use crate::store::{BlobPin, BlobWriter, Store};
 use crate::unpack::Limits;
@@ -30,10 +29,7 @@ const SIDE_BY_SIDE: usize = 4;
 
 /// An image's own place: where its documents and blobs are read from.
 pub(super) enum Origin<'a> {
-    Registry {
-        client: &'a Client,
-        reference: &'a Reference,
-    },
+    Registry(&'a Route),
     Layout(Layout),
 }
 
@@ -51,12 +47,9 @@ impl Origin<'_> {
     /// The digest of the image's top-level document.
     pub(super) async fn resolve(&self, tag: Option<&str>) -> Result<Digest, PassError> {
         match self {
-            Self::Registry { client, reference } => {
-                let resolved = client
-                    .resolve(reference)
-                    .await
-                    .map_err(PassError::at(Stage::Resolve))?;
-                Ok(resolved.digest)
+            Self::Registry(route) => {
+                let resolved = route.resolve().await;
+                Ok(resolved.map_err(PassError::at(Stage::Resolve))?.digest)
             }
             Self::Layout(layout) => {
                 let descriptor = layout.resolve(tag).map_err(PassError::at(Stage::Resolve))?;
@@ -75,7 +68,8 @@ impl Origin<'_> {
     ) -> Result<Pulled, PassError> {
         let failed = PassError::at::<Cause>(Stage::Pull);
         let mut blobs = Vec::new();
-        let mut digest = *digest;
+        let top = *digest;
+        let mut digest = top;
         let mut bytes = self.manifest(store, &digest, &mut blobs).await?;
         let mut manifest = self.parse(&digest, &bytes)?;
         if let Manifest::Index(index) = &manifest {
@@ -85,6 +79,11 @@ impl Origin<'_> {
                 .digest;
             bytes = self.manifest(store, &digest, &mut blobs).await?;
             manifest = self.parse(&digest, &bytes)?;
+        }
+        if let Self::Registry(route) = self {
+            // Before anything in the image is looked at.
+            let admitted = route.admit(&top, Some(&digest)).await;
+            admitted.map_err(PassError::at(Stage::Pull))?;
         }
         let Manifest::Image(image) = manifest else {
             return Err(failed(self.document_error(&digest, ManifestError::Nested)));
@@ -120,8 +119,8 @@ impl Origin<'_> {
 
     fn document_error(&self, digest: &Digest, source: ManifestError) -> Cause {
         match self {
-            Self::Registry { reference, .. } => Cause::Oci(oci::Error::Manifest {
-                reference: (*reference).clone(),
+            Self::Registry(route) => Cause::Oci(oci::Error::Manifest {
+                reference: route.requested().clone(),
                 digest: *digest,
                 source,
             }),
@@ -148,8 +147,8 @@ impl Origin<'_> {
             return Ok(bytes.into());
         }
         let bytes = match self {
-            Self::Registry { client, reference } => client
-                .manifest(reference, digest)
+            Self::Registry(route) => route
+                .manifest(digest)
                 .await
                 .map_err(PassError::at(Stage::Pull))?,
             Self::Layout(layout) => layout
@@ -195,15 +194,23 @@ impl Origin<'_> {
             .write_blob(descriptor.digest)
             .map_err(|e| failed(e.into()))?;
         match self {
-            Self::Registry { client, reference } => {
-                let stream = client.blob(reference, descriptor).await;
-                let mut stream = stream.map_err(PassError::at(Stage::Pull))?;
+            Self::Registry(route) => loop {
+                let opened = route.blob(descriptor).await;
+                let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
                 let copied = copy(&mut stream, &mut writer).await;
                 counter!("almanac_pulled_bytes_total").increment(stream.transferred());
                 counter!("almanac_pull_resumptions_total")
                     .increment(u64::from(stream.resumptions()));
-                copied?;
-            }
+                match copied {
+                    Ok(()) => break,
+                    Err(Cause::Oci(error)) if route.give_up(place, &error) => {
+                        writer = store
+                            .write_blob(descriptor.digest)
+                            .map_err(|e| failed(e.into()))?;
+                    }
+                    Err(cause) => return Err(failed(cause)),
+                }
+            },
             Self::Layout(layout) => {
                 let mut reader = layout
                     .read_blob(descriptor)
@@ -229,9 +236,9 @@ impl Origin<'_> {
     }
 }
 
-async fn copy(stream: &mut BlobStream, writer: &mut BlobWriter) -> Result<(), PassError> {
-    while let Some(piece) = stream.next().await.map_err(PassError::at(Stage::Pull))? {
-        writer.write(&piece).map_err(PassError::at(Stage::Pull))?;
+async fn copy(stream: &mut BlobStream, writer: &mut BlobWriter) -> Result<(), Cause> {
+    while let Some(piece) = stream.next().await? {
+        writer.write(&piece)?;
     }
     Ok(())
 }

@@ -243,7 +243,7 @@ fn kinds(package: &Package<'_>, blobs: &Blobs) -> String {
     let heads = package.channels.iter().filter_map(Channel::head);
     let kinds: BTreeSet<&str> = heads
         .filter_map(|head| head.bundle)
-        .flat_map(|bundle| &blobs.bundles[bundle].blob.provides)
+        .flat_map(|bundle| &*blobs.bundles[bundle].blob.provides)
         .map(|api| api.kind.as_str())
         .collect();
     let mut text = String::new();

@@ -1,5 +1,6 @@
-//! What a connection is at: how many answers are open on it, and since when
-//! there is none. Who has to make room, or to go, is told through it.
+//! What a connection is at: how many answers are open on it, since when there
+//! is none, and since when nothing moves. Who has to make room, or to go, is
+//! told through it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,10 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<State>,
+    began: Instant,
+    /// When a request last came or a piece of an answer was taken, in
+    /// milliseconds since `began`.
+    moved: AtomicU64,
     /// Asked to go as soon as it is at nothing.
     dismissed: CancellationToken,
     /// To be dropped, whatever it is at.
@@ -44,6 +49,8 @@ impl Activity {
                 open: 0,
                 since: Instant::now(),
             }),
+            began: Instant::now(),
+            moved: AtomicU64::new(0),
             dismissed: CancellationToken::new(),
             cut: CancellationToken::new(),
         })
@@ -52,7 +59,36 @@ impl Activity {
     /// Another answer is open from now on.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         self.state().open += 1;
+        self.moved(Instant::now());
         Busy(Arc::clone(self))
+    }
+
+    /// Something was taken of an answer.
+    pub(super) fn moved(&self, now: Instant) {
+        let since = now.saturating_duration_since(self.began);
+        self.moved
+            .store(since.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing has moved for that long, in either direction. Open
+    /// answers do not count when they stand still.
+    pub(super) async fn quiet(&self, limit: Duration) {
+        loop {
+            let until = self.quiet_from(limit);
+            if until <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(until).await;
+        }
+    }
+
+    /// Whether nothing has moved for that long.
+    pub(super) fn is_quiet(&self, limit: Duration) -> bool {
+        self.quiet_from(limit) <= Instant::now()
+    }
+
+    fn quiet_from(&self, limit: Duration) -> Instant {
+        self.began + Duration::from_millis(self.moved.load(Ordering::Relaxed)) + limit
     }
 
     /// How many answers are open.
@@ -110,6 +146,7 @@ impl Drop for Busy {
         let mut state = self.0.state();
         state.open = state.open.saturating_sub(1);
         state.since = Instant::now();
+        self.0.moved(state.since);
     }
 }
 
@@ -173,6 +210,29 @@ mod tests {
         };
         let (ended, idle) = tokio::join!(ended, idle);
         assert!(idle - ended >= MOMENT);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_quiet_when_nothing_moves() {
+        let activity = Activity::new();
+        let begin = Instant::now();
+        activity.quiet(MOMENT).await;
+        // At once when it has been so for long.
+        let before = Instant::now();
+        activity.quiet(MOMENT).await;
+        assert!(before.elapsed() < MOMENT && begin.elapsed() >= MOMENT);
+        let _stands_still = activity.begin();
+        let moves = async {
+            tokio::time::sleep(MOMENT / 2).await;
+            activity.moved(Instant::now());
+            Instant::now()
+        };
+        let quiet = async {
+            activity.quiet(MOMENT).await;
+            Instant::now()
+        };
+        let (moved, quiet) = tokio::join!(moves, quiet);
+        assert!(quiet - moved >= MOMENT - Duration::from_millis(2));
     }
 
     #[tokio::test]

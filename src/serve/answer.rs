@@ -113,8 +113,11 @@ impl Answer {
     }
 
     fn moved(&self) {
-        let now = self.began.elapsed().as_millis() as u64;
-        self.moved.store(now, Ordering::Relaxed);
+        let now = Instant::now();
+        let since = now.saturating_duration_since(self.began);
+        self.moved
+            .store(since.as_millis() as u64, Ordering::Relaxed);
+        self.busy.connection().moved(now);
     }
 
     /// How long something has waited for the client to take it.

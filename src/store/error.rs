@@ -17,10 +17,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another process holds the data folder.
-    #[error(
-        "the data folder is in use: another almanac holds {}; give each its own --data-dir",
-        path.display()
-    )]
+    #[error("it is in use: another almanac holds {}", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,

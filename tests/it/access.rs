@@ -239,15 +239,6 @@ fn pages_of_other_origins_may_ask_when_they_are_named() {
     assert_eq!(reply.header(header), Some("*"));
 }
 
-/// Where a catalog's own gRPC port listens.
-fn own_port(log: &str, name: &str) -> Option<SocketAddr> {
-    let catalog = format!("catalog={name}");
-    let mut lines = log.lines();
-    let line = lines.find(|line| line.contains("listening") && line.contains(&catalog))?;
-    let (_, address) = line.split_once("address=")?;
-    address.split(' ').next()?.parse().ok()
-}
-
 async fn names(client: &Client) -> Result<Vec<String>, tonic::Status> {
     let packages: Vec<proto::PackageName> = client
         .stream("/api.Registry/ListPackages", proto::ListPackageRequest {})
@@ -259,7 +250,7 @@ async fn names(client: &Client) -> Result<Vec<String>, tonic::Status> {
 async fn a_port_of_its_own_means_its_catalog_whatever_is_asked_for() {
     let site = Site::new();
     let mut almanac = site.start("", "grpc = \"127.0.0.1:0\"", "");
-    let own = own_port(&almanac.program.log(), "closed").unwrap();
+    let own = almanac.program.own_address("closed");
     let shared = almanac.program.address("grpc");
     assert_ne!(own, shared);
     for authority in [
@@ -340,7 +331,11 @@ async fn requests_are_logged_when_that_is_asked_for() {
                     "peer=127.",
                 ]) && line(&["path=\"/catalogs/made-up/api/v1/all\"", "code=404"])
                     && line(&[
-                        "call",
+                        "call{",
+                        "service=\"api.Registry\"",
+                        "peer=127.",
+                        "bytes=13",
+                        "answered",
                         "method=\"ListPackages\"",
                         "catalog=\"closed\"",
                         "code=Ok",

@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use super::text::{write_number, write_string_part};
 pub(super) use strings::quote_run;
-use strings::{compare_keys, plain_run};
-pub use strings::{unescape, valid_utf8};
+pub use strings::unescape;
+use strings::{BLOCK, character, compare_keys, plain_run, specials};
 
 /// How deep arrays and objects may nest. Go's reader allows 10,000; real
 /// catalogs stay below 40.
@@ -38,12 +38,21 @@ pub struct JsonError {
 /// Reads values and writes them canonically; keeps its scratch memory.
 #[derive(Default)]
 pub struct Canonicaliser {
-    changed: Vec<u8>,
-    members: Vec<Member>,
-    scratch: Vec<u8>,
-    top: Vec<(Range<usize>, Range<usize>)>,
-    ends: Vec<u32>,
-    ends_start: u32,
+    buffers: Buffers,
+    top: Vec<TopMember>,
+    line_ends: u32,
+}
+
+/// A member of the object that was read last: where it lies in the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopMember {
+    /// The key, without its quotes.
+    pub key: Range<usize>,
+    /// The value.
+    pub value: Range<usize>,
+    /// The place in `ends` of what the value's first byte counts as; behind it
+    /// follow the ends of its strings.
+    ends: usize,
 }
 
 /// Where the strings of a value end, in their order, so that nobody has to look
@@ -60,63 +69,57 @@ impl Canonicaliser {
     /// Reads the value at `input[start..]` (white space before it is passed
     /// over), appends it to `out` and returns where it ended in the input;
     /// `None` when nothing but white space is left. Nothing is appended on an
-    /// error. `input` must be UTF-8: see [`valid_utf8`].
+    /// error. What is no UTF-8 in a string becomes U+FFFD byte by byte, as in
+    /// Go's reader.
     pub fn read(
         &mut self,
         input: &[u8],
         start: usize,
         out: &mut Vec<u8>,
     ) -> Result<Option<usize>, JsonError> {
-        self.changed.clear();
-        self.members.clear();
         self.top.clear();
-        self.ends.clear();
+        self.line_ends = 0;
         if input.len() > MAX_LENGTH {
             return Err(JsonError {
                 offset: start,
                 message: "a file of more than 1 GiB cannot be read".to_owned(),
             });
         }
+        let mut buffers = std::mem::take(&mut self.buffers);
+        buffers.clear();
         let mut reader = Reader {
             input,
             start,
             at: start,
             growth: 0,
             pending: start,
-            changed: &mut self.changed,
-            members: &mut self.members,
-            scratch: &mut self.scratch,
-            ends: &mut self.ends,
-            ends_start: 0,
-            recording: false,
+            line_ends: 0,
+            buffers,
         };
-        reader.white_space();
-        match reader.peek() {
-            None => return Ok(None),
-            Some(b'{') => reader.document(out, &mut self.top)?,
-            Some(_) => {
-                reader.value(0)?;
-                reader.flush();
-                out.extend_from_slice(reader.changed);
-            }
-        }
-        let end = reader.at;
-        self.ends_start = reader.ends_start;
-        Ok(Some(end))
+        let read = reader.next(out, &mut self.top);
+        self.buffers = reader.buffers;
+        self.line_ends = reader.line_ends;
+        read
     }
 
-    /// The members of the last value read, when it was an object: the ranges
-    /// of key (without quotes) and value in `out`.
-    pub fn top_members(&self) -> &[(Range<usize>, Range<usize>)] {
+    /// The members of the last value read, when it was an object.
+    pub fn top_members(&self) -> &[TopMember] {
         &self.top
     }
 
-    /// Where the strings of the last value's `properties` end: they are large,
-    /// and are gone through once more.
-    pub(super) fn properties_ends(&self) -> StringEnds<'_> {
-        StringEnds {
-            ends: &self.ends,
-            start: self.ends_start,
+    /// How many line ends the last value had in it and before it.
+    pub(super) fn line_ends(&self) -> u32 {
+        self.line_ends
+    }
+
+    /// Where the strings of a top member's value end.
+    pub(super) fn string_ends(&self, member: &TopMember) -> StringEnds<'_> {
+        match self.buffers.ends.get(member.ends..) {
+            Some([start, ends @ ..]) => StringEnds {
+                ends,
+                start: *start,
+            },
+            _ => StringEnds::default(),
         }
     }
 }
@@ -129,16 +132,32 @@ struct Reader<'a> {
     growth: usize,
     /// What was passed from here on stays as it is, and is not in `changed`.
     pending: usize,
+    line_ends: u32,
+    buffers: Buffers,
+}
+
+#[derive(Default)]
+struct Buffers {
     /// Values that are not in the input as they have to be, in full.
-    changed: &'a mut Vec<u8>,
+    changed: Vec<u8>,
     /// The members of all objects that are not complete.
-    members: &'a mut Vec<Member>,
-    scratch: &'a mut Vec<u8>,
-    /// Where strings end, counted as if all was copied to `changed`, while
-    /// that is recorded.
-    ends: &'a mut Vec<u32>,
-    ends_start: u32,
-    recording: bool,
+    members: Vec<Member>,
+    /// An object that is put in order.
+    ordered: Vec<u8>,
+    /// Where strings end, counted as if all was copied to `changed`. In the
+    /// place of a document's own keys stands what their values' first bytes
+    /// count as.
+    ends: Vec<u32>,
+    /// The ends in an object that is put in order.
+    ordered_ends: Vec<u32>,
+}
+
+impl Buffers {
+    fn clear(&mut self) {
+        self.changed.clear();
+        self.members.clear();
+        self.ends.clear();
+    }
 }
 
 /// A member of an object.
@@ -147,6 +166,8 @@ struct Member {
     /// With its quotes.
     key: Slice,
     value: Slice,
+    /// The place of its first string, the key, in `ends`.
+    ends: u32,
     /// Whether the key has escapes.
     escaped: bool,
 }
@@ -188,13 +209,33 @@ impl Slice {
 }
 
 impl Reader<'_> {
+    /// Reads the next value, if there is one, and appends it to `out`.
+    fn next(
+        &mut self,
+        out: &mut Vec<u8>,
+        top: &mut Vec<TopMember>,
+    ) -> Result<Option<usize>, JsonError> {
+        self.white_space();
+        match self.peek() {
+            None => return Ok(None),
+            Some(b'{') => self.document(out, top)?,
+            Some(_) => {
+                self.value(0)?;
+                self.flush();
+                out.extend_from_slice(&self.buffers.changed);
+            }
+        }
+        Ok(Some(self.at))
+    }
+
     fn peek(&self) -> Option<u8> {
         self.input.get(self.at).copied()
     }
 
     /// Copies what is pending.
     fn flush(&mut self) {
-        self.changed
+        self.buffers
+            .changed
             .extend_from_slice(&self.input[self.pending..self.at]);
         self.pending = self.at;
     }
@@ -210,13 +251,13 @@ impl Reader<'_> {
         Mark {
             at: self.at,
             pending: self.pending,
-            changed: self.changed.len(),
+            changed: self.buffers.changed.len(),
         }
     }
 
     /// Where that lies which was read since.
     fn since(&mut self, mark: Mark) -> Slice {
-        if self.changed.len() == mark.changed {
+        if self.buffers.changed.len() == mark.changed {
             return Slice {
                 start: mark.at as u32,
                 length: (self.at - mark.at) as u32,
@@ -226,22 +267,34 @@ impl Reader<'_> {
         let start = mark.changed + (mark.at - mark.pending);
         Slice {
             start: start as u32 | CHANGED,
-            length: (self.changed.len() - start) as u32,
+            length: (self.buffers.changed.len() - start) as u32,
         }
     }
 
     fn bytes(&self, slice: Slice) -> &[u8] {
-        slice.of(self.input, self.changed)
+        slice.of(self.input, &self.buffers.changed)
     }
 
+    #[inline]
     fn white_space(&mut self) {
-        if self.peek().is_none_or(|byte| byte > b' ') {
-            return;
+        if self.peek().is_some_and(|byte| byte <= b' ') {
+            self.pass_white_space();
         }
+    }
+
+    #[inline(never)]
+    fn pass_white_space(&mut self) {
         let rest = &self.input[self.at..];
-        let blank = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\t' | b'\r');
-        let length = rest.iter().position(|byte| !blank(byte));
-        self.leave_out(length.unwrap_or(rest.len()));
+        let mut length = 0;
+        for byte in rest {
+            match byte {
+                b'\n' => self.line_ends += 1,
+                b' ' | b'\t' | b'\r' => {}
+                _ => break,
+            }
+            length += 1;
+        }
+        self.leave_out(length);
     }
 
     fn error<T>(&self, message: impl Into<String>) -> Result<T, JsonError> {
@@ -263,19 +316,15 @@ impl Reader<'_> {
     }
 
     /// Reads an object and appends it to `out`; `top` gets its members.
-    fn document(
-        &mut self,
-        out: &mut Vec<u8>,
-        top: &mut Vec<(Range<usize>, Range<usize>)>,
-    ) -> Result<(), JsonError> {
+    fn document(&mut self, out: &mut Vec<u8>, top: &mut Vec<TopMember>) -> Result<(), JsonError> {
         if !self.members(0)? {
             self.sort(0);
         }
         let start = out.len();
         let length = |member: &Member| (member.key.length + member.value.length) as usize + 2;
-        out.reserve(self.members.iter().map(length).sum::<usize>() + 2);
+        out.reserve(self.buffers.members.iter().map(length).sum::<usize>() + 2);
         out.push(b'{');
-        for member in &*self.members {
+        for member in &self.buffers.members {
             if out.len() > start + 1 {
                 out.push(b',');
             }
@@ -284,7 +333,11 @@ impl Reader<'_> {
             out.push(b':');
             let value = out.len();
             out.extend_from_slice(self.bytes(member.value));
-            top.push((key + 1..value - 2, value..out.len()));
+            top.push(TopMember {
+                key: key + 1..value - 2,
+                value: value..out.len(),
+                ends: member.ends as usize,
+            });
         }
         out.push(b'}');
         Ok(())
@@ -344,40 +397,65 @@ impl Reader<'_> {
 
     fn object(&mut self, depth: usize) -> Result<(), JsonError> {
         let mark = self.mark();
-        let first = self.members.len();
+        let first = self.buffers.members.len();
+        let first_end = self.buffers.ends.len();
         if !self.members(depth)? {
-            // What moves is not recorded.
-            self.recording = false;
-            self.ends.clear();
             self.sort(first);
-            self.scratch.clear();
-            self.scratch.push(b'{');
-            for number in first..self.members.len() {
-                let Member { key, value, .. } = self.members[number];
+            self.buffers.ordered.clear();
+            self.buffers.ordered_ends.clear();
+            self.buffers.ordered.push(b'{');
+            let start = mark.changed + (mark.at - mark.pending);
+            for number in first..self.buffers.members.len() {
+                let member = self.buffers.members[number];
                 if number > first {
-                    self.scratch.push(b',');
+                    self.buffers.ordered.push(b',');
                 }
-                let (input, changed) = (self.input, &*self.changed);
-                self.scratch.extend_from_slice(key.of(input, changed));
-                self.scratch.push(b':');
-                self.scratch.extend_from_slice(value.of(input, changed));
+                self.move_ends(&member, (start + self.buffers.ordered.len()) as u32);
+                let (input, changed) = (self.input, &self.buffers.changed);
+                self.buffers
+                    .ordered
+                    .extend_from_slice(member.key.of(input, changed));
+                self.buffers.ordered.push(b':');
+                self.buffers
+                    .ordered
+                    .extend_from_slice(member.value.of(input, changed));
             }
-            self.scratch.push(b'}');
-            self.changed.truncate(mark.changed);
-            self.changed
+            self.buffers.ordered.push(b'}');
+            self.buffers.ends.truncate(first_end);
+            self.buffers
+                .ends
+                .extend_from_slice(&self.buffers.ordered_ends);
+            self.buffers.changed.truncate(mark.changed);
+            self.buffers
+                .changed
                 .extend_from_slice(&self.input[mark.pending..mark.at]);
-            self.changed.extend_from_slice(self.scratch);
+            self.buffers
+                .changed
+                .extend_from_slice(&self.buffers.ordered);
             self.pending = self.at;
         }
-        self.members.truncate(first);
+        self.buffers.members.truncate(first);
         Ok(())
+    }
+
+    /// Notes where the strings of a member end that moves to `start`.
+    fn move_ends(&mut self, member: &Member, start: u32) {
+        let Some(ends @ [key_end, ..]) = self.buffers.ends.get(member.ends as usize..) else {
+            return;
+        };
+        let was = key_end - member.key.length;
+        let end = key_end + 1 + member.value.length;
+        let own = ends.iter().take_while(|at| **at <= end);
+        self.buffers
+            .ordered_ends
+            .extend(own.map(|at| at - was + start));
     }
 
     /// Reads an object's members, and tells whether they are in order, each
     /// key once.
     fn members(&mut self, depth: usize) -> Result<bool, JsonError> {
         self.enter(depth)?;
-        let first = self.members.len();
+        let first = self.buffers.members.len();
         let mut sorted = true;
         if self.peek() == Some(b'}') {
             self.at += 1;
@@ -392,6 +470,7 @@ impl Reader<'_> {
                 self.pending = self.at;
             }
             let mark = self.mark();
+            let ends = self.buffers.ends.len();
             let escaped = self.string()?;
             let key = self.since(mark);
             self.white_space();
@@ -402,34 +481,28 @@ impl Reader<'_> {
             self.white_space();
             if depth == 0 {
                 self.pending = self.at;
-                if self.bytes(key) == b"\"properties\"" {
-                    self.recording = true;
-                    self.ends.clear();
-                    self.ends_start = self.changed.len() as u32;
-                }
+                self.buffers.ends[ends] = self.buffers.changed.len() as u32;
             }
             let mark = self.mark();
             self.value(depth + 1)?;
             let value = self.since(mark);
-            if depth == 0 {
-                self.recording = false;
-            }
             let member = Member {
                 key,
                 value,
+                ends: ends as u32,
                 escaped,
             };
-            let last = self.members.get(first..).and_then(<[Member]>::last);
+            let last = self.buffers.members.get(first..).and_then(<[Member]>::last);
             match last.map(|last| self.compare(last, &member)) {
                 // The last of equal keys counts.
                 Some(Ordering::Equal) => {
                     sorted = false;
-                    self.members.pop();
+                    self.buffers.members.pop();
                 }
                 Some(Ordering::Greater) => sorted = false,
                 Some(Ordering::Less) | None => {}
             }
-            self.members.push(member);
+            self.buffers.members.push(member);
             if depth == 0 {
                 self.pending = self.at;
             }
@@ -448,7 +521,7 @@ impl Reader<'_> {
 
     /// Puts members in order and drops all but the last of equal keys.
     fn sort(&mut self, first: usize) {
-        let mut members = std::mem::take(self.members);
+        let mut members = std::mem::take(&mut self.buffers.members);
         let own = members.get_mut(first..).unwrap_or_default();
         // A stable sort: of equal keys, the last read stays last.
         own.sort_by(|a, b| self.compare(a, b));
@@ -461,7 +534,7 @@ impl Reader<'_> {
             }
         }
         members.truncate(kept);
-        *self.members = members;
+        self.buffers.members = members;
     }
 
     fn compare(&self, a: &Member, b: &Member) -> Ordering {
@@ -522,15 +595,19 @@ impl Reader<'_> {
         }
         let end = std::mem::replace(&mut self.at, start);
         self.leave_out(end - start);
-        let before = self.changed.len();
+        let before = self.buffers.changed.len();
         let written = std::str::from_utf8(&self.input[start..end])
             .ok()
-            .and_then(|text| write_number(self.changed, text).ok());
+            .and_then(|text| write_number(&mut self.buffers.changed, text).ok());
         if written.is_none() {
             self.at = start;
             return self.error("the number is out of the range of a float64");
         }
-        self.growth += self.changed.len().saturating_sub(before + (end - start));
+        self.growth += self
+            .buffers
+            .changed
+            .len()
+            .saturating_sub(before + (end - start));
         if self.growth > MAX_GROWTH + (self.at - self.start) {
             return self.error("written out, the numbers make the document too long");
         }
@@ -541,38 +618,84 @@ impl Reader<'_> {
     fn string(&mut self) -> Result<bool, JsonError> {
         self.at += 1;
         let mut escaped = false;
-        loop {
-            self.at += plain_run(&self.input[self.at..]);
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    if self.recording {
-                        let end = self.changed.len() + (self.at - self.pending);
-                        self.ends.push(end as u32);
-                    }
+        // A block's special bytes are found at once: texts have many line ends,
+        // each an escape.
+        'blocks: while let Some(block) = self.input[self.at..].first_chunk::<BLOCK>() {
+            let mut special = specials(block);
+            while special != 0 {
+                let place = special.trailing_zeros() as usize;
+                if block[place] == b'"' {
+                    self.at += place;
+                    self.end_string();
                     return Ok(escaped);
                 }
-                Some(b'\\') => {
-                    self.escape()?;
+                if block[place] == b'\\'
+                    && let Some(b'"' | b'\\' | b'n' | b'r' | b't' | b'b' | b'f') =
+                        block.get(place + 1)
+                {
+                    escaped = true;
+                    // The escaped byte may be special as well.
+                    special &= !(0b11 << place);
+                    continue;
+                }
+                self.at += place;
+                escaped |= self.special()?;
+                continue 'blocks;
+            }
+            self.at += BLOCK;
+        }
+        loop {
+            self.at += plain_run(&self.input[self.at..]);
+            if self.peek() == Some(b'"') {
+                self.end_string();
+                return Ok(escaped);
+            }
+            escaped |= self.special()?;
+        }
+    }
+
+    /// Goes on behind the quote that ends a string.
+    fn end_string(&mut self) {
+        self.at += 1;
+        let end = self.buffers.changed.len() + (self.at - self.pending);
+        self.buffers.ends.push(end as u32);
+    }
+
+    /// Reads what is special in a string but for its end, and tells whether it
+    /// is escaped.
+    fn special(&mut self) -> Result<bool, JsonError> {
+        match self.peek() {
+            Some(b'\\') => self.escape().map(|()| true),
+            Some(0x80..) => Ok(self.not_ascii()),
+            Some(_) => self.error("a control character stands unescaped in a string"),
+            None => self.error("the text ends inside a string"),
+        }
+    }
+
+    /// Reads characters that are not of ASCII, and tells whether one has to be
+    /// escaped.
+    fn not_ascii(&mut self) -> bool {
+        let mut escaped = false;
+        while let Some(0x80..) = self.peek() {
+            let rest = &self.input[self.at..];
+            match character(rest) {
+                Some('\u{2028}' | '\u{2029}') => {
+                    let last = if rest[2] == 0xa8 { b"8" } else { b"9" };
+                    self.leave_out(3);
+                    self.buffers.changed.extend_from_slice(b"\\u202");
+                    self.buffers.changed.extend_from_slice(last);
                     escaped = true;
                 }
-                // U+2028 and U+2029 are E2 80 A8 and E2 80 A9.
-                Some(0xe2) => match self.input.get(self.at + 1..self.at + 3) {
-                    Some([0x80, last @ (0xa8 | 0xa9)]) => {
-                        let last: &[u8] = if *last == 0xa8 { b"8" } else { b"9" };
-                        self.leave_out(3);
-                        self.changed.extend_from_slice(b"\\u202");
-                        self.changed.extend_from_slice(last);
-                        escaped = true;
-                    }
-                    _ => self.at += 1,
-                },
-                Some(_) => {
-                    return self.error("a control character stands unescaped in a string");
+                Some(character) => self.at += character.len_utf8(),
+                None => {
+                    self.leave_out(1);
+                    self.buffers
+                        .changed
+                        .extend_from_slice("\u{fffd}".as_bytes());
                 }
-                None => return self.error("the text ends inside a string"),
             }
         }
+        escaped
     }
 
     fn escape(&mut self) -> Result<(), JsonError> {
@@ -605,7 +728,10 @@ impl Reader<'_> {
                 }
                 self.leave_out(length);
                 let character = char::from_u32(code).unwrap_or('\u{fffd}');
-                write_string_part(self.changed, character.encode_utf8(&mut [0; 4]));
+                write_string_part(
+                    &mut self.buffers.changed,
+                    character.encode_utf8(&mut [0; 4]),
+                );
             }
             _ => return self.error("no such escape in a string"),
         }
@@ -627,8 +753,7 @@ mod tests {
     fn canonical(input: &str) -> Result<String, JsonError> {
         let mut out = Vec::new();
         let mut reader = Canonicaliser::default();
-        let input = valid_utf8(input.as_bytes());
-        let end = reader.read(&input, 0, &mut out)?;
+        let end = reader.read(input.as_bytes(), 0, &mut out)?;
         assert_eq!(end, Some(input.len()), "{input:?}");
         Ok(String::from_utf8(out).unwrap())
     }
@@ -696,6 +821,29 @@ mod tests {
         ] {
             assert_eq!(canonical(input).as_deref(), Ok(wanted));
         }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_become_replacement_characters() {
+        for (input, wanted) in [
+            (&b"\"a\xff\xfeb\""[..], "\"a\u{fffd}\u{fffd}b\""),
+            // A character cut short, one of three bytes that are a surrogate,
+            // and one too long.
+            (b"\"\xe2\x80\"", "\"\u{fffd}\u{fffd}\""),
+            (b"\"\xed\xa0\x80\"", "\"\u{fffd}\u{fffd}\u{fffd}\""),
+            (b"\"\xc0\x80\"", "\"\u{fffd}\u{fffd}\""),
+            (
+                "\"é\u{10000}\u{10ffff}\"".as_bytes(),
+                "\"é\u{10000}\u{10ffff}\"",
+            ),
+        ] {
+            let mut out = Vec::new();
+            let end = Canonicaliser::default().read(input, 0, &mut out);
+            assert_eq!(end, Ok(Some(input.len())));
+            assert_eq!(String::from_utf8_lossy(&out), wanted);
+        }
+        let outside = Canonicaliser::default().read(b"{\xff", 0, &mut Vec::new());
+        assert_eq!(outside.map_err(|error| error.offset), Err(1));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use prost::Message as _;
 use tonic::Status;
+use tracing::Instrument as _;
 
 use super::observe::Call;
 use super::pins::Pins;
@@ -33,7 +34,7 @@ pub(super) async fn call(
     }
     let experimental = request.uri().path().starts_with("/api.Experimental");
     let service = if experimental { EXPERIMENTAL } else { REGISTRY };
-    let call = Call::begin(service, method, &request);
+    let call = Call::begin(service, method, &request, pins.open());
     let catalog = match own {
         Some(Extension(Own(name))) => registry.catalogs.get(name.as_str()),
         None => registry.catalogs.route(authority(&request)),
@@ -41,11 +42,14 @@ pub(super) async fn call(
     let snapshot = catalog
         .ok_or_else(|| no_catalog(&registry, &request))
         .and_then(|catalog| pinned(&pins, catalog));
-    let answered = if experimental {
-        answer_experimental(&call.method, snapshot, request).await
-    } else {
-        answer(&call.method, snapshot, request).await
+    let answered = async {
+        if experimental {
+            answer_experimental(&call.method, snapshot, request).await
+        } else {
+            answer(&call.method, snapshot, request).await
+        }
     };
+    let answered = answered.instrument(call.span.clone()).await;
     call.observe(catalog.map(|catalog| &catalog.name), &answered);
     answered.unwrap_or_else(|status| wire::refuse(&status))
 }

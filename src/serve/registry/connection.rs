@@ -1,9 +1,14 @@
 //! Connections of the gRPC ports. One sees one generation of each catalog: the
 //! snapshot of its first call. When that is replaced, the connection gets
 //! GOAWAY and finishes its streams, and the client comes back on a new one.
+//!
+//! A client makes its further calls over the new connection as soon as it has
+//! GOAWAY, also those that go with a stream that is open on the old one: so a
+//! connection on which something moves is let finish first.
 
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::response::Response;
 use http::Request;
@@ -28,6 +33,15 @@ const MIN_STREAMS: usize = 1000;
 /// connection. They are small.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
+/// How long nothing has to move on a connection before it is asked to go. OLM
+/// asks for one package after the other while it reads the list of bundles, and
+/// its pauses are those of the network and of a busy machine.
+const QUIET: Duration = Duration::from_millis(400);
+/// How often it is looked whether the answers that are open have been sent.
+const STEP: Duration = Duration::from_millis(20);
+/// When it is asked at the latest: the pauses of some are too short, others
+/// read too slowly, and new content has to reach them too.
+const NEVER_QUIET: Duration = Duration::from_secs(10);
 /// Whoever asks whether we are well is answered whatever else is going on.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// What a client is told that speaks HTTP/1.1.
@@ -90,10 +104,20 @@ impl Service {
         });
         let renew = {
             let (catalogs, peer) = (self.catalogs, opened.peer.address);
+            let activity = Arc::clone(&opened.activity);
             async move {
                 let mut publications = catalogs.publications();
                 while publications.changed().await.is_ok() {
                     if pins.outdated(&catalogs) {
+                        let quiet = async {
+                            while !pins.renew(|| activity.is_quiet(QUIET)) {
+                                activity.quiet(QUIET).await;
+                                tokio::time::sleep(STEP).await;
+                            }
+                        };
+                        if tokio::time::timeout(NEVER_QUIET, quiet).await.is_err() {
+                            pins.renew_anyway();
+                        }
                         counter!("almanac_grpc_goaways_total").increment(1);
                         tracing::debug!(%peer, "new content: asking the client to connect again");
                         return;

@@ -1,5 +1,5 @@
 //! The snapshots that a connection has seen: it sees one generation of each
-//! catalog, the one of its first call.
+//! catalog, the one of its first call, until it is asked to go.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,19 @@ use crate::snapshot::{Catalog, Catalogs, Snapshot};
 
 /// The snapshots that a connection has seen.
 #[derive(Default)]
-pub(super) struct Pins(Mutex<HashMap<CatalogName, Pin>>);
+pub(super) struct Pins(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    pins: HashMap<CatalogName, Pin>,
+    /// What it saw before it was asked to go, and may still be sent.
+    before: Vec<Pin>,
+    /// Calls whose answers are not sent yet.
+    open: usize,
+}
+
+/// A call whose answer is not sent yet.
+pub(super) struct Open(Arc<Pins>);
 
 struct Pin {
     snapshot: Arc<Snapshot>,
@@ -30,7 +42,7 @@ const OLD: &str = "old";
 impl Pins {
     /// The catalog's snapshot for this connection.
     pub(super) fn snapshot(&self, catalog: &Catalog) -> Option<Arc<Snapshot>> {
-        let mut pins = self.lock();
+        let pins = &mut self.lock().pins;
         if let Some(pin) = pins.get(&catalog.name) {
             return Some(Arc::clone(&pin.snapshot));
         }
@@ -43,10 +55,16 @@ impl Pins {
         Some(snapshot)
     }
 
+    /// A call is open until this is dropped.
+    pub(super) fn open(self: &Arc<Self>) -> Open {
+        self.lock().open += 1;
+        Open(Arc::clone(self))
+    }
+
     /// Whether any of them is not the catalog's latest any more.
     pub(super) fn outdated(&self, catalogs: &Catalogs) -> bool {
         let mut outdated = false;
-        for (name, pin) in self.lock().iter_mut() {
+        for (name, pin) in &mut self.lock().pins {
             let latest = catalogs.get(name.as_str()).and_then(Catalog::snapshot);
             if latest.is_some_and(|latest| !Arc::ptr_eq(&latest, &pin.snapshot)) {
                 outdated = true;
@@ -56,8 +74,40 @@ impl Pins {
         outdated
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<CatalogName, Pin>> {
+    /// Calls from now on see what is served now, if none is open and `quiet`
+    /// holds. They come from a client that has not heard yet that it is asked to
+    /// go: its next ones will come over a new connection, and belong together
+    /// with these.
+    pub(super) fn renew(&self, quiet: impl FnOnce() -> bool) -> bool {
+        let mut state = self.lock();
+        // No call gets a snapshot between the question and what follows.
+        let renewed = state.open == 0 && quiet();
+        if renewed {
+            state.renew();
+        }
+        renewed
+    }
+
+    /// The same, whatever is open.
+    pub(super) fn renew_anyway(&self) {
+        self.lock().renew();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn renew(&mut self) {
+        let pins = self.pins.drain().map(|(_, pin)| pin);
+        self.before.extend(pins);
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.lock().open -= 1;
     }
 }
 

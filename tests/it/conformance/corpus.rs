@@ -8,12 +8,15 @@ use std::process::Command;
 use almanac::fbc::problem::Severity;
 
 use super::check;
+use crate::support::almanac::{Almanac, catalog as written};
+use crate::support::catalog::{Catalog, Format};
 use crate::support::program::{Start, shared, skip_without};
-use crate::support::served::Served;
 
 /// The name of the real catalog, of its archive and of its golden answers.
 const COMMUNITY: &str = "community-v4.20";
 
+/// By each way in which a call finds its catalog, with others beside it that
+/// could leak in: one has packages of the same names.
 #[test]
 fn every_answer_on_a_real_catalog_is_that_of_the_peers() {
     if skip_without("shared")
@@ -28,19 +31,82 @@ fn every_answer_on_a_real_catalog_is_that_of_the_peers() {
     let layout = folder.path().join("layout");
     let make = [path(&catalog), path(&layout), "v4.20".into()];
     python(&shared, "mkimage.py", &make);
+    let twin = folder.path().join("twin");
+    write_twin(&catalog, &twin);
+    let refused = unpack(&shared, "refused-packages", folder.path());
+    let small = folder.path().join("small");
+    Catalog::small().write_to(&small, Format::JsonLines);
 
-    let source = format!("golden=oci:{}:v4.20", layout.display());
-    let served = Served::start([source]);
-    let grpc = [served.grpc.to_string()];
-    let http = [format!("http://{}", served.http), "golden".into()];
+    let own = "grpc = \"127.0.0.1:0\"\nauthorities = [\"catalogs.example.com\"]";
+    let source = format!("oci:{}:v4.20", layout.display());
+    let mut config = format!(
+        "default_catalog = \"golden\"\n{}{own}\n",
+        written("golden", &source)
+    );
+    for (name, folder) in [("twin", &twin), ("refused", &refused), ("small", &small)] {
+        let source = format!("file:{}", folder.display());
+        config += &written(name, &source);
+    }
+    let mut almanac = Almanac::start(&config);
+    almanac.program.wait_until_ready();
+    for name in ["golden", "twin", "refused", "small"] {
+        assert_eq!(almanac.status(name)["state"], "serving", "{name}");
+    }
+    let grpc = almanac.program.address("grpc").to_string();
+    let own = almanac.program.own_address("golden").to_string();
+    let http = format!("http://{}", almanac.program.address("http"));
+
+    // What each call is sent to, and the name that it is called by: by the
+    // port, whatever the host; by the host; by the host's first label; by none.
+    let ways = [
+        (&own, Some("twin.olm.svc:50051")),
+        (&grpc, Some("catalogs.example.com:50051")),
+        (&grpc, Some("golden.olm.svc:50051")),
+        (&grpc, None),
+    ];
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let report = compare(&shared, folder.path(), "grpc", &grpc, &["--full".into()]);
-            assert!(report.ends_with("0 differ of 2852\n"), "{report}");
-        });
-        let report = compare(&shared, folder.path(), "http", &http, &[]);
+        for (number, (server, authority)) in ways.into_iter().enumerate() {
+            let (shared, folder) = (&shared, folder.path().join(number.to_string()));
+            scope.spawn(move || {
+                let authority = authority.map(|name| ["--authority".into(), name.into()]);
+                let options: Vec<String> = authority.into_iter().flatten().collect();
+                let report = compare(shared, &folder, "grpc", &[server.clone()], &options);
+                assert!(
+                    report.ends_with("0 differ of 2852\n"),
+                    "{options:?}: {report}"
+                );
+            });
+        }
+        let report = compare(
+            &shared,
+            &folder.path().join("http"),
+            "http",
+            &[http, "golden".into()],
+            &[],
+        );
         assert_eq!(report, "0 differ of 333\n");
     });
+}
+
+/// Some packages of a catalog with other images, as files of the same names.
+fn write_twin(catalog: &Path, twin: &Path) {
+    let mut packages: Vec<_> = std::fs::read_dir(catalog)
+        .unwrap()
+        .map(|package| package.unwrap().path())
+        .filter(|package| package.is_dir())
+        .collect();
+    packages.sort();
+    assert!(packages.len() > 5);
+    for package in packages.iter().take(20) {
+        let to = twin.join(package.file_name().unwrap());
+        std::fs::create_dir_all(&to).unwrap();
+        for file in std::fs::read_dir(package).unwrap() {
+            let file = file.unwrap().path();
+            let text = std::fs::read_to_string(&file).unwrap();
+            let text = text.replace("quay.io/", "elsewhere.example.com/");
+            std::fs::write(to.join(file.file_name().unwrap()), text).unwrap();
+        }
+    }
 }
 
 /// In opm's own place: from a cache that was built before.
@@ -106,6 +172,7 @@ fn compare(
     server: &[String],
     options: &[String],
 ) -> String {
+    std::fs::create_dir_all(folder).unwrap();
     let golden = folder.join(format!("golden-{kind}.jsonl"));
     decompress(
         &shared.join(format!("golden/{COMMUNITY}.{kind}.jsonl.zst")),

@@ -74,6 +74,19 @@ impl Connection {
         self.tcp.write_all(&call(stream, authority, path, message))
     }
 
+    /// The same with another content type than that of gRPC.
+    pub(crate) fn call_as(
+        &mut self,
+        content_type: &str,
+        stream: u32,
+        authority: &str,
+        path: &str,
+        message: Option<&[u8]>,
+    ) -> io::Result<()> {
+        self.tcp
+            .write_all(&typed(content_type, stream, authority, path, message))
+    }
+
     /// The next frame that is no setting, ping or window; answers those that
     /// have to be.
     pub(crate) fn next(&mut self) -> io::Result<Frame> {
@@ -101,13 +114,23 @@ impl Connection {
 
 /// The bytes of a call.
 pub(crate) fn call(stream: u32, authority: &str, path: &str, message: Option<&[u8]>) -> Vec<u8> {
+    typed("application/grpc", stream, authority, path, message)
+}
+
+fn typed(
+    content_type: &str,
+    stream: u32,
+    authority: &str,
+    path: &str,
+    message: Option<&[u8]>,
+) -> Vec<u8> {
     let mut fields = Vec::new();
     for (name, value) in [
         (":method", "POST"),
         (":scheme", "http"),
         (":path", path),
         (":authority", authority),
-        ("content-type", "application/grpc"),
+        ("content-type", content_type),
         ("te", "trailers"),
     ] {
         // A literal that is not indexed (RFC 7541, section 6.2.2).

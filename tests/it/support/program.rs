@@ -188,6 +188,15 @@ impl Program {
         self.child.id()
     }
 
+    /// Its anonymous memory, in bytes: without the files that it maps.
+    pub(crate) fn anonymous_memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let mut lines = status.lines();
+        let found = lines.find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = found.unwrap().trim().strip_suffix(" kB").unwrap();
+        kib.parse::<u64>().unwrap() << 10
+    }
+
     /// What it has written since its last start: standard output, then
     /// standard error.
     pub(crate) fn log(&self) -> String {
@@ -222,6 +231,17 @@ impl Program {
                 .log()
                 .lines()
                 .find_map(|line| listening(line, service))
+        })
+    }
+
+    /// Waits until it says where the gRPC port of a catalog's own listens.
+    pub(crate) fn own_address(&mut self, catalog: &str) -> SocketAddr {
+        self.until(&format!("an address of {catalog} alone"), |program| {
+            let log = program.log();
+            let mut own = log
+                .lines()
+                .filter(|line| field(line, "catalog") == Some(catalog));
+            own.find_map(|line| listening(line, "grpc"))
         })
     }
 

@@ -1,0 +1,445 @@
+//! New content under clients that read a catalog as Operator Lifecycle Manager
+//! does: in many calls that belong together, and again when their connection
+//! has come back.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use almanac::proto;
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use crate::support::catalog::{Catalog, bundle, entry};
+use crate::support::program::{PATIENCE, skip_without};
+use crate::support::served::{Folders, Served};
+
+const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
+
+const GET_PACKAGE: &str = "/api.Registry/GetPackage";
+
+/// How often content is swapped, and under how many connections.
+const GENERATIONS: u32 = 100;
+const CONNECTIONS: u32 = 50;
+/// Packages of a generation, but for the one that only it has.
+const PACKAGES: u32 = 5;
+/// Of each stream, before the client has to read on: less than a generation.
+const WINDOW: u32 = 8 << 10;
+/// How soon new content has to reach a client.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A catalog every message of which tells the generation.
+fn generation(number: u32) -> Catalog {
+    let names = (0..PACKAGES).map(|package| format!("package-{package}"));
+    names
+        .chain([format!("only-{number}")])
+        .fold(Catalog::new(), |catalog, name| {
+            let version = |minor: u32| format!("{name}.v{number}.{minor}.0");
+            catalog.package(&name, |package| {
+                let package = package
+                    .channel(
+                        "stable",
+                        [entry(&version(0)), entry(&version(1)).replaces(&version(0))],
+                    )
+                    .deprecate(&format!("generation {number}"));
+                (0..2).fold(package, |package, minor| {
+                    let version = bundle(&version(minor)).property("x", "y".repeat(2000));
+                    package.bundle(version)
+                })
+            })
+        })
+}
+
+/// The generation that a name `….vGENERATION.MINOR.0` tells.
+fn told(name: &str) -> u32 {
+    let (_, version) = name.rsplit_once(".v").unwrap();
+    version.split('.').next().unwrap().parse().unwrap()
+}
+
+/// A client's channel, as gRPC has it: a connection that takes calls (READY)
+/// until GOAWAY comes (IDLE); the next call, or the wish to be connected, makes
+/// another.
+struct Connecting {
+    server: SocketAddr,
+    sender: SendRequest<Full<Bytes>>,
+    driving: JoinHandle<Result<(), hyper::Error>>,
+}
+
+impl Connecting {
+    async fn ready(server: SocketAddr) -> Self {
+        let (sender, driving) = connect(server).await;
+        Self {
+            server,
+            sender,
+            driving,
+        }
+    }
+
+    /// Waits until the server has asked it to go, for that long.
+    async fn idle(&mut self, limit: Duration) -> bool {
+        let ended = tokio::time::timeout(limit, &mut self.driving).await;
+        if let Ok(ended) = ended {
+            ended.unwrap().expect("a connection ends well");
+            (self.sender, self.driving) = connect(self.server).await;
+            return true;
+        }
+        false
+    }
+
+    /// A call. One that the server has not seen is made again over the next
+    /// connection, as clients of gRPC do unasked.
+    async fn call(&mut self, path: &str, message: &impl Message) -> Messages {
+        let mut body = BytesMut::new();
+        body.put_u8(0);
+        body.put_u32(message.encoded_len() as u32);
+        body.put_slice(&message.encode_to_vec());
+        let mut request = Request::post(format!("http://catalog{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Full::new(body.freeze()))
+            .unwrap();
+        loop {
+            if self.sender.ready().await.is_ok() {
+                match self.sender.try_send_request(request).await {
+                    Ok(response) => return Messages::of(response),
+                    Err(mut error) => {
+                        request = error.take_message().unwrap_or_else(|| {
+                            panic!("{path}: {}", error.into_error());
+                        });
+                    }
+                }
+            }
+            // Streams that are open go on over the old one.
+            (self.sender, self.driving) = connect(self.server).await;
+        }
+    }
+
+    /// A call with one answer.
+    async fn unary<T: Message + Default>(&mut self, path: &str, message: &impl Message) -> T {
+        let mut messages = self.call(path, message).await;
+        let answer = messages.next().await.expect(path);
+        assert!(messages.next::<T>().await.is_none(), "{path}");
+        answer
+    }
+
+    /// What the resolver does: the bundles, and with the first of each package
+    /// the package, while the stream is open. Gives the generation, which is
+    /// the same in all.
+    async fn snapshot(&mut self) -> u32 {
+        let mut stream = self.call(LIST_BUNDLES, &proto::ListBundlesRequest {}).await;
+        let mut packages = std::collections::BTreeSet::new();
+        let mut generations = std::collections::BTreeSet::new();
+        while let Some(bundle) = stream.next::<proto::Bundle>().await {
+            generations.insert(told(&bundle.csv_name));
+            let name = bundle.package_name;
+            if !packages.insert(name.clone()) {
+                continue;
+            }
+            pause(0, 20).await;
+            let package: proto::Package = self
+                .unary(GET_PACKAGE, &proto::GetPackageRequest { name })
+                .await;
+            generations.extend(
+                package
+                    .channels
+                    .iter()
+                    .map(|channel| told(&channel.csv_name)),
+            );
+            let message = package.deprecation.unwrap().message;
+            generations.insert(message.rsplit_once(' ').unwrap().1.parse().unwrap());
+        }
+        assert_eq!(generations.len(), 1, "a mixed snapshot: {generations:?}");
+        let generation = *generations.first().unwrap();
+        assert_eq!(packages.len(), PACKAGES as usize + 1);
+        assert!(packages.contains(&format!("only-{generation}")));
+        generation
+    }
+}
+
+async fn connect(
+    server: SocketAddr,
+) -> (
+    SendRequest<Full<Bytes>>,
+    JoinHandle<Result<(), hyper::Error>>,
+) {
+    let tcp = TcpStream::connect(server).await.unwrap();
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(WINDOW)
+        .handshake(TokioIo::new(tcp))
+        .await
+        .unwrap();
+    (sender, tokio::spawn(connection))
+}
+
+/// The messages of an answer that is read as they are wanted.
+struct Messages {
+    body: Incoming,
+    read: BytesMut,
+    status: Option<http::HeaderValue>,
+}
+
+impl Messages {
+    fn of(response: http::Response<Incoming>) -> Self {
+        assert_eq!(response.status(), 200);
+        let refused = response.headers().get("grpc-message");
+        assert_eq!(refused, None, "{:?}", response.headers());
+        Self {
+            status: response.headers().get("grpc-status").cloned(),
+            body: response.into_body(),
+            read: BytesMut::new(),
+        }
+    }
+
+    /// The next; none at the end, which has to be a good one.
+    async fn next<T: Message + Default>(&mut self) -> Option<T> {
+        loop {
+            if self.read.len() >= 5 {
+                let length = (&self.read[1..5]).get_u32() as usize;
+                if self.read.len() >= 5 + length {
+                    self.read.advance(5);
+                    return Some(T::decode(self.read.split_to(length)).unwrap());
+                }
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await;
+            let Some(frame) = frame.expect("a frame in time") else {
+                assert!(self.read.is_empty());
+                assert_eq!(self.status.as_ref().expect("a status"), "0");
+                return None;
+            };
+            match frame.unwrap().into_data() {
+                Ok(data) => self.read.extend_from_slice(&data),
+                Err(frame) => {
+                    let trailers = frame.into_trailers().unwrap();
+                    self.status = trailers.get("grpc-status").cloned();
+                }
+            }
+        }
+    }
+}
+
+async fn pause(least: u64, most: u64) {
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(least..most))).await;
+}
+
+fn following(folders: &Folders) -> Served {
+    let often = ["--poll".to_owned(), "100ms".to_owned()];
+    Served::start(folders.sources().into_iter().chain(often))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_snapshot_mixes_two_generations_however_often_content_changes() {
+    let folders = Folders::of("catalog", &generation(1));
+    let mut served = following(&folders);
+    let over = Arc::new(AtomicBool::new(false));
+    let snapshots = Arc::new(AtomicU32::new(0));
+    let clients: Vec<_> = (0..CONNECTIONS)
+        .map(|number| {
+            let (over, snapshots) = (Arc::clone(&over), Arc::clone(&snapshots));
+            let server = served.grpc;
+            tokio::spawn(async move {
+                let mut channel = Connecting::ready(server).await;
+                let mut latest = 0;
+                while !over.load(Ordering::Relaxed) {
+                    let generation = channel.snapshot().await;
+                    assert!(generation >= latest, "{generation} after {latest}");
+                    latest = generation;
+                    snapshots.fetch_add(1, Ordering::Relaxed);
+                    // Most wait for GOAWAY; some ask again unasked, as when a
+                    // Subscription is made.
+                    let most = if number % 3 == 0 { 2_000 } else { 10_000 };
+                    let patience = Duration::from_millis(fastrand::u64(0..most));
+                    channel.idle(patience).await;
+                }
+                channel
+            })
+        })
+        .collect();
+    for number in 2..=GENERATIONS + 1 {
+        folders.replace("catalog", &generation(number));
+        let begin = Instant::now();
+        while served.status("catalog")["revision"]["id"] != number {
+            assert!(begin.elapsed() < PATIENCE, "generation {number}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if clients.iter().any(JoinHandle::is_finished) {
+            break;
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    for client in clients {
+        let mut channel = client.await.expect("no snapshot fails");
+        // The last generation comes to all, and then nothing more does.
+        while channel.snapshot().await != GENERATIONS + 1 {
+            assert!(channel.idle(PATIENCE).await, "an old generation stays");
+        }
+    }
+    let snapshots = snapshots.load(Ordering::Relaxed);
+    assert!(snapshots > CONNECTIONS * 10, "{snapshots} snapshots");
+    let log = served.program.log();
+    assert!(!log.contains("panicked") && !log.contains("ERROR"), "{log}");
+    let metrics = crate::support::http::get(served.admin, "/metrics")
+        .unwrap()
+        .text();
+    let refused = r#"code="Ok""#;
+    for line in metrics.lines() {
+        if line.starts_with("almanac_grpc_requests_total") {
+            assert!(line.contains(refused), "{line}");
+        }
+    }
+    served.program.terminate();
+    assert!(served.program.wait(PATIENCE).success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn new_content_reaches_a_client_within_a_second() {
+    let folders = Folders::of("catalog", &generation(1));
+    let mut served = following(&folders);
+    let mut channel = Connecting::ready(served.grpc).await;
+    for number in 2..8 {
+        assert_eq!(channel.snapshot().await, number - 1);
+        // At nothing for long, or read just now.
+        tokio::time::sleep(Duration::from_millis(u64::from(number % 2) * 500)).await;
+        folders.replace("catalog", &generation(number));
+        served.wait_for_status("catalog", |status| status["revision"]["id"] == number);
+        let published = Instant::now();
+        assert!(channel.idle(PATIENCE).await);
+        let elapsed = published.elapsed();
+        assert_eq!(channel.snapshot().await, number);
+        assert!(elapsed < SOON, "generation {number} after {elapsed:?}");
+    }
+}
+
+/// What a channel of gRPC's own library goes through, and what it reads then.
+const WATCHING: &str = r#"
+import sys
+import grpc
+
+channel = grpc.insecure_channel(sys.argv[1])
+list_packages = channel.unary_stream("/api.Registry/ListPackages")
+
+def changed(state):
+    print(state.name, flush=True)
+    if state is grpc.ChannelConnectivity.IDLE:
+        channel.subscribe(lambda state: None, try_to_connect=True)
+
+channel.subscribe(changed, try_to_connect=True)
+for _ in sys.stdin:
+    packages = b" ".join(list_packages(b"", timeout=20)).decode("latin-1")
+    only = next(word for word in packages.replace("\n", " ").split() if "only-" in word)
+    print("read", only[only.index("only-"):], flush=True)
+"#;
+
+#[test]
+fn a_channel_of_another_library_goes_idle_and_comes_back_with_new_content() {
+    if skip_without("python:grpc") {
+        return;
+    }
+    let folders = Folders::of("catalog", &generation(1));
+    let mut served = following(&folders);
+    let mut watching = Watching::start(served.grpc);
+    watching.until("READY");
+    assert_eq!(watching.read(), "only-1");
+    for number in 2..5 {
+        let before = watching.states().len();
+        folders.replace("catalog", &generation(number));
+        served.wait_for_status("catalog", |status| status["revision"]["id"] == number);
+        let published = Instant::now();
+        let states = watching.after(before, "READY");
+        assert_eq!(watching.read(), format!("only-{number}"));
+        let elapsed = published.elapsed();
+        assert!(elapsed < SOON, "generation {number} after {elapsed:?}");
+        // Nobody sees the catalog gone: that is what TRANSIENT_FAILURE means.
+        assert_eq!(states.first().unwrap(), "IDLE", "{states:?}");
+        assert!(!states.contains(&"TRANSIENT_FAILURE".into()), "{states:?}");
+    }
+}
+
+/// A program that runs [`WATCHING`].
+struct Watching {
+    child: std::process::Child,
+    lines: Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl Watching {
+    fn start(server: SocketAddr) -> Self {
+        use std::io::BufRead as _;
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("python3")
+            .args(["-c", WATCHING, &server.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (told, output) = (Arc::clone(&lines), child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in std::io::BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+            {
+                told.lock().unwrap().push(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// The states of the channel so far.
+    fn states(&self) -> Vec<String> {
+        let lines = self.lines.lock().unwrap();
+        let states = lines.iter().filter(|line| !line.starts_with("read "));
+        states.cloned().collect()
+    }
+
+    /// Waits for a state that is not among the first ones; gives those from
+    /// there on.
+    fn after(&self, first: usize, wanted: &str) -> Vec<String> {
+        let begin = Instant::now();
+        loop {
+            let states = self.states().split_off(first);
+            if states.iter().any(|state| state == wanted) {
+                return states;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{:?}", self.states());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn until(&self, wanted: &str) {
+        self.after(0, wanted);
+    }
+
+    /// Has it read; gives what.
+    fn read(&mut self) -> String {
+        use std::io::Write as _;
+        let reads = || {
+            let lines = self.lines.lock().unwrap();
+            let reads = lines.iter().filter_map(|line| line.strip_prefix("read "));
+            reads.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let before = reads().len();
+        writeln!(self.child.stdin.as_mut().unwrap()).unwrap();
+        let begin = Instant::now();
+        loop {
+            if let Some(read) = reads().into_iter().nth(before) {
+                return read;
+            }
+            assert!(begin.elapsed() < PATIENCE, "nothing was read");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,226 @@
+//! What no client should send to a gRPC port, again and again: each gets a
+//! clear answer, and the program does not grow by it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tonic::Code;
+
+use crate::support::almanac::{Almanac, following};
+use crate::support::catalog::{Catalog, Format, bundle, entry};
+use crate::support::grpc::Client;
+use crate::support::h2::{self, Connection};
+use crate::support::http;
+use crate::support::program::PATIENCE;
+
+const GET_PACKAGE: &str = "/api.Registry/GetPackage";
+const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
+
+/// How often each is done before memory is looked at, and how often after:
+/// the first times fill what is kept for reuse.
+const BEFORE: u32 = 2;
+const AFTER: u32 = 4;
+/// What memory may differ by, in bytes, whatever was sent.
+const NOISE: u64 = 8 << 20;
+/// What so many answers that are not taken may hold, in bytes. They are of
+/// 8 MB each.
+const UNREAD: usize = 400;
+const HELD: u64 = 64 << 20;
+
+/// A catalog whose list of bundles is 8 MB.
+fn large() -> Catalog {
+    let name = |number: usize| format!("etcd.v{number}.0.0");
+    let entries = (1..=200).map(|number| match number {
+        1 => entry(&name(1)),
+        _ => entry(&name(number)).replaces(&name(number - 1)),
+    });
+    Catalog::new().package("etcd", |package| {
+        let package = package.channel("stable", entries);
+        (1..=200).fold(package, |package, number| {
+            package.bundle(bundle(&name(number)).property("x", "y".repeat(40_000)))
+        })
+    })
+}
+
+fn serving(folder: &std::path::Path) -> Almanac {
+    large().write_to(folder, Format::JsonLines);
+    let mut almanac = Almanac::start(&following(&format!("file:{}", folder.display())));
+    almanac.until("a", "a revision", |status| status["state"] == "serving");
+    almanac
+}
+
+/// Waits until no client is connected any more; gives the memory then.
+fn memory(almanac: &mut Almanac) -> u64 {
+    let admin = almanac.program.address("admin");
+    let begin = Instant::now();
+    loop {
+        let metrics = http::get(admin, "/metrics").unwrap().text();
+        let name = r#"almanac_connections{service="grpc"} "#;
+        let open = metrics.lines().find_map(|line| line.strip_prefix(name));
+        if open.is_none_or(|open| open == "0") {
+            return almanac.program.anonymous_memory();
+        }
+        assert!(begin.elapsed() < PATIENCE, "{open:?} connections stay");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Does something, and again, and holds the memory of both times together.
+fn does_not_grow(almanac: &mut Almanac, what: &str, misbehave: impl Fn(SocketAddr)) {
+    let address = almanac.program.address("grpc");
+    (0..BEFORE).for_each(|_| misbehave(address));
+    let before = memory(almanac);
+    (0..AFTER).for_each(|_| misbehave(address));
+    let after = memory(almanac);
+    assert!(
+        after < before + NOISE,
+        "{what}: from {before} to {after} bytes"
+    );
+}
+
+/// Makes calls with these messages, one after the other, all refused alike.
+fn refused(
+    address: SocketAddr,
+    calls: impl IntoIterator<Item = (String, Vec<u8>)>,
+    code: Code,
+    text: &str,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let client = Client::new(address);
+        for (path, message) in calls {
+            let refusal = client.raw(&path, &message).await.unwrap_err();
+            assert_eq!(refusal.code(), code, "{refusal}");
+            assert!(refusal.message().contains(text), "{refusal}");
+        }
+    });
+}
+
+#[test]
+fn calls_that_are_none_leave_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path());
+    let call = |message: Vec<u8>| (GET_PACKAGE.to_owned(), message);
+
+    does_not_grow(&mut almanac, "malformed messages", |address| {
+        let malformed = (0..200).map(|number| call(vec![0xff; number * 64 + 1]));
+        let large = (0..8).map(|_| call(vec![0xff; 4 << 20]));
+        let text = "cannot parse invalid wire-format data";
+        refused(address, malformed.chain(large), Code::Internal, text);
+    });
+    does_not_grow(&mut almanac, "oversized messages", |address| {
+        let calls = (0..8).map(|_| call(vec![0; 6 << 20]));
+        let text = "received message larger than max (6291456 vs. 4194304)";
+        refused(address, calls, Code::ResourceExhausted, text);
+    });
+    does_not_grow(&mut almanac, "methods that are made up", |address| {
+        let names = (0..500).map(|_| format!("M{}", fastrand::u64(..)));
+        let calls = names.map(|name| (format!("/api.Registry/{name}"), Vec::new()));
+        refused(address, calls, Code::Unimplemented, "unknown method M");
+        let names = (0..500).map(|_| format!("/s{}/M", fastrand::u64(..)));
+        let calls = names.map(|path| (path, Vec::new()));
+        refused(address, calls, Code::Unimplemented, "unknown service s");
+    });
+    does_not_grow(&mut almanac, "catalogs that are made up", |address| {
+        for _ in 0..50 {
+            let mut connection = Connection::open(address, &[]).unwrap();
+            for stream in 0..10 {
+                // The only catalog answers to all of them.
+                let authority = format!("c{}", fastrand::u64(..));
+                connection
+                    .call(2 * stream + 1, &authority, GET_PACKAGE, Some(b""))
+                    .unwrap();
+                assert_eq!(connection.next().unwrap().kind, h2::HEADERS);
+            }
+        }
+    });
+    does_not_grow(&mut almanac, "other protocols", |address| {
+        for number in 0..100 {
+            if number % 2 == 0 {
+                let reply = http::ask(address, "POST", "/", &[], &[b'x'; 10_000]).unwrap();
+                assert_eq!(reply.status, 505);
+            } else {
+                // HTTP/2, and no call: there is no such content type.
+                let mut connection = Connection::open(address, &[]).unwrap();
+                connection
+                    .call_as("text/plain", 1, "a", GET_PACKAGE, Some(b""))
+                    .unwrap();
+                assert_eq!(connection.next().unwrap().kind, h2::HEADERS);
+            }
+        }
+    });
+    // Nor do the metrics, which have no label that a client makes up.
+    let metrics = http::get(almanac.program.address("admin"), "/metrics").unwrap();
+    let metrics = metrics.text();
+    assert!(!metrics.contains("\"M1"), "{metrics}");
+    assert!(metrics.lines().count() < 500, "{metrics}");
+    almanac.stop();
+    assert!(!almanac.program.log().contains("panicked"));
+}
+
+#[test]
+fn answers_that_are_not_taken_hold_little() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path());
+    let unread = |address| {
+        let mut open = Vec::new();
+        for _ in 0..UNREAD / 20 {
+            // The window is open, and nobody reads.
+            let settings = [(h2::INITIAL_WINDOW_SIZE, 16 << 20)];
+            let mut connection = Connection::open(address, &settings).unwrap();
+            for stream in 0..20 {
+                connection
+                    .call(2 * stream + 1, "a", LIST_BUNDLES, Some(b""))
+                    .unwrap();
+            }
+            open.push(connection);
+        }
+        open
+    };
+    let address = almanac.program.address("grpc");
+    let before = almanac.program.anonymous_memory();
+    let open = unread(address);
+    // It sends what it can.
+    std::thread::sleep(Duration::from_secs(1));
+    let held = almanac.program.anonymous_memory();
+    assert!(held < before + HELD, "from {before} to {held} bytes");
+    drop(open);
+    does_not_grow(&mut almanac, "unread answers", |address| {
+        drop(unread(address));
+    });
+    almanac.stop();
+}
+
+#[test]
+fn ten_thousand_streams_leave_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path());
+    does_not_grow(&mut almanac, "streams", |address| {
+        let settings = [(h2::INITIAL_WINDOW_SIZE, 0)];
+        let connection = Connection::open(address, &settings).unwrap();
+        let calls = (0..10_000).flat_map(|number| {
+            let stream = 2 * number + 1;
+            h2::call(stream, "a", LIST_BUNDLES, (number % 2 == 0).then_some(b""))
+        });
+        let calls: Vec<u8> = calls.collect();
+        let mut writer = connection.tcp.try_clone().unwrap();
+        let writing = std::thread::spawn(move || {
+            // The server may end it before that.
+            let _ = std::io::Write::write_all(&mut writer, &calls);
+        });
+        let mut reader = connection.tcp.try_clone().unwrap();
+        let limit = Duration::from_millis(500);
+        reader.set_read_timeout(Some(limit)).unwrap();
+        // Whatever it says, until it says nothing more.
+        let _ = std::io::copy(&mut reader, &mut std::io::sink());
+        let _ = connection.tcp.shutdown(std::net::Shutdown::Both);
+        writing.join().unwrap();
+    });
+    // Others are answered.
+    let names = almanac.packages("a").unwrap();
+    assert_eq!(names, ["etcd"]);
+    almanac.stop();
+}

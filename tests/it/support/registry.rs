@@ -508,12 +508,16 @@ fn body(behaviour: &Behaviour, mut bytes: Bytes, sending: Option<Sending>) -> Bo
     let body = stream::poll_fn({
         let mut sleep: Option<Pin<Box<tokio::time::Sleep>>> = None;
         move |context: &mut Context<'_>| {
-            let pause = match bytes.is_empty() {
-                true if !cut => return Poll::Ready(None),
-                // What came before is flushed before a cut.
-                true => pause.max(FLUSH),
-                false => pause,
+            if bytes.is_empty() && !cut {
+                return Poll::Ready(None);
+            }
+            // What came before is flushed before a cut.
+            let least = if bytes.is_empty() {
+                FLUSH
+            } else {
+                Duration::ZERO
             };
+            let pause = pause.max(least);
             if !pause.is_zero() {
                 let waiting = sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
                 std::task::ready!(waiting.as_mut().poll(context));

@@ -198,7 +198,8 @@ async fn serve_bare(answer: Bytes) -> SocketAddr {
             let service = service_fn(move |request: Request<Incoming>| {
                 let answer = answer.clone();
                 async move {
-                    request.into_body().collect().await.unwrap();
+                    // One that breaks off is the end of a measurement.
+                    let _ = request.into_body().collect().await;
                     let trailers = async {
                         let status = HeaderValue::from_static("0");
                         Some(Ok(HeaderMap::from_iter([(

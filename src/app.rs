@@ -47,14 +47,15 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
             }
             error
         })?;
+    let (catalogs, followed) = catalogs(&config);
     let workshop = Workshop {
         store: store.clone(),
         registries: Registries::new(&config.registries)
             .context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
+        catalogs: catalogs.clone(),
     };
-    let (catalogs, followed) = catalogs(&config);
     for (followed, publisher) in &followed {
         ingest::restore(&workshop, followed, publisher).await;
     }
@@ -93,6 +94,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         admin_connections,
     ));
     let followers = TaskTracker::new();
+    followers.spawn(ingest::encode(
+        store.clone(),
+        catalogs.clone(),
+        stopping.clone(),
+    ));
     for (followed, publisher) in followed {
         followers.spawn(ingest::follow(
             workshop.clone(),
@@ -235,6 +241,7 @@ fn catalogs(config: &Config) -> (Catalogs, Vec<(Followed, Publisher)>) {
     let cells = config.catalogs.iter().map(|catalog| {
         let routing = Routing {
             authorities: catalog.authorities.clone(),
+            withheld: !catalog.available,
         };
         (catalog.name.clone(), routing)
     });

@@ -9,9 +9,12 @@ use anyhow::{Context as _, anyhow};
 
 use super::output::{self, Shown};
 use super::{Failure, block_on, telemetry};
-use crate::config::{Environment, LogSettings, RegistrySettings, Settings};
+use crate::config::{
+    Environment, LogSettings, RegistrySettings, Settings, image_set_source, read_image_set,
+};
 use crate::fbc::problem::{Place, Problem, Severity};
 use crate::fbc::read::Meta;
+use crate::fbc::select::{self, Request, Selected};
 use crate::fetch::{self, CatalogUrl, CatalogUrlError};
 use crate::ingest::{self, LoadOptions, Loaded, Reading, Source, SourceError, Spool};
 use crate::oci::Platform;
@@ -31,6 +34,8 @@ pub(super) enum Input {
     Stdin,
     /// A catalog that is served over HTTP.
     Server(CatalogUrl),
+    /// What an `ImageSetConfiguration` selects.
+    Curated(PathBuf),
 }
 
 /// Why a text says nowhere.
@@ -50,11 +55,19 @@ pub(super) enum InputError {
 pub(super) struct InputArguments {
     /// An image reference, `oci:FOLDER[:TAG]`, `file:PATH` (or a path that
     /// begins with `/` or `.`), the URL of a catalog that an almanac serves
-    /// (`http://HOST:PORT/catalogs/NAME`), or `-` for standard input
+    /// (`http://HOST:PORT/catalogs/NAME`), `-` for standard input, or
+    /// `curated:FILE` for what an `ImageSetConfiguration` selects
     // Read later: what clap refuses it repeats, and a URL may hold a password.
     #[arg(value_name = "SOURCE")]
     input: String,
 
+    #[command(flatten)]
+    reading: ReadingArguments,
+}
+
+/// How catalogs are got at.
+#[derive(Debug, clap::Args)]
+pub(super) struct ReadingArguments {
     /// Which image of a list is taken [default: linux/amd64]
     #[arg(long, value_name = "OS/ARCH")]
     platform: Option<Platform>,
@@ -75,7 +88,34 @@ pub(super) struct Catalog {
 impl InputArguments {
     /// Starts the log and gets the files of the catalog.
     pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
+        let (input, options) = self.open(environment)?;
+        let loaded = block_on(input.load(&options))?
+            .with_context(|| format!("{input} cannot be read"))
+            .map_err(Failure::unreadable)?;
+        Ok(Catalog { input, loaded })
+    }
+
+    /// Starts the log, and selects from the catalog; without a request that is
+    /// what it holds, or what its file selects.
+    pub(super) fn select(
+        self,
+        environment: &Environment,
+        request: Option<&Request>,
+    ) -> Result<Selected, Failure> {
+        let (input, options) = self.open(environment)?;
+        block_on(input.select(&options, request))?
+    }
+
+    fn open(self, environment: &Environment) -> Result<(Input, LoadOptions), Failure> {
         let input: Input = self.input.parse().map_err(Failure::usage)?;
+        let options = self.reading.open(environment)?;
+        Ok((input, options))
+    }
+}
+
+impl ReadingArguments {
+    /// Starts the log and says how to get at catalogs.
+    pub(super) fn open(self, environment: &Environment) -> Result<LoadOptions, Failure> {
         let flags = Settings {
             platform: self.platform,
             registries: self.registries,
@@ -85,24 +125,44 @@ impl InputArguments {
         let settings = flags.over(environment.settings().map_err(Failure::usage)?);
         let log = settings.log.resolve(LOG_FILTER).map_err(Failure::usage)?;
         telemetry::start(&log, environment)?;
-        let options = LoadOptions {
+        Ok(LoadOptions {
             platform: settings.platform.unwrap_or_default(),
             registries: settings.registries.resolve(environment),
             limits: Limits::default(),
-        };
-        let loaded = block_on(input.load(&options))?
-            .with_context(|| format!("{input} cannot be read"))
-            .map_err(Failure::unreadable)?;
-        Ok(Catalog { input, loaded })
+        })
     }
 }
 
 impl Input {
+    /// Selects from the catalog; without a request all that is in order.
+    pub(super) async fn select(
+        &self,
+        options: &LoadOptions,
+        request: Option<&Request>,
+    ) -> Result<Selected, Failure> {
+        let unreadable = |error: anyhow::Error| {
+            Failure::unreadable(error.context(format!("{self} cannot be read")))
+        };
+        if let (Self::Curated(path), None) = (self, request) {
+            return selected(path, options).await.map_err(unreadable);
+        }
+        let loaded = self.load(options).await.map_err(unreadable)?;
+        let catalog = loaded.material(&self.to_string());
+        let catalog = catalog.map_err(|error| unreadable(error.into()))?;
+        let whole = Request::whole();
+        select::select(&[catalog], request.unwrap_or(&whole)).map_err(Failure::run)
+    }
+
     async fn load(&self, options: &LoadOptions) -> anyhow::Result<Loaded> {
+        if let Self::Curated(path) = self {
+            let selected = selected(path, options).await?;
+            return Ok(Loaded::of_selected(&selected, &options.limits)?);
+        }
         let mut spool = match self {
             Self::Source(source) => return Ok(ingest::load(source, options).await?),
             Self::Stdin => Spool::new(STDIN, &options.limits)?,
             Self::Server(url) => Spool::new(url.all(), &options.limits)?,
+            Self::Curated(path) => return Err(anyhow!("{} was read", path.display())),
         };
         if let Self::Server(url) = self {
             let settings = fetch::Settings {
@@ -175,12 +235,39 @@ impl Catalog {
     }
 }
 
+/// What an `ImageSetConfiguration` selects, from the catalogs that it names.
+async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected> {
+    let mut catalogs = Vec::new();
+    let mut request = Request::default();
+    for operators in read_image_set(path)? {
+        let source = image_set_source(&operators.catalog)?;
+        let loaded = ingest::load(&source, options)
+            .await
+            .with_context(|| operators.catalog.clone())?;
+        let mut selection = operators.selection;
+        selection.from = vec![catalogs.len()];
+        request.selections.push(selection);
+        catalogs.push(loaded.material(&operators.catalog)?);
+    }
+    let selected = select::select(&catalogs, &request)?;
+    for note in &selected.notes {
+        output::note(&format!("almanac: {note}"));
+    }
+    Ok(selected)
+}
+
 impl FromStr for Input {
     type Err = InputError;
 
     fn from_str(text: &str) -> Result<Self, InputError> {
         if text == "-" {
             return Ok(Self::Stdin);
+        }
+        if let Some(path) = text.strip_prefix("curated:") {
+            return match path {
+                "" => Err(SourceError::Empty(text.to_owned()).into()),
+                _ => Ok(Self::Curated(path.into())),
+            };
         }
         if text.starts_with("http:") || text.starts_with("https:") {
             return Ok(Self::Server(text.parse()?));
@@ -200,6 +287,7 @@ impl fmt::Display for Input {
             Self::Source(source) => source.to_string(),
             Self::Stdin => STDIN.to_owned(),
             Self::Server(url) => url.to_string(),
+            Self::Curated(path) => format!("curated:{}", path.display()),
         };
         Shown(&text).fmt(f)
     }
@@ -220,6 +308,7 @@ mod tests {
             ("file:a", "file:a"),
             ("oci:a:b", "oci:a:b"),
             ("quay.io/a/b:v1", "quay.io/a/b:v1"),
+            ("curated:a.yaml", "curated:a.yaml"),
         ] {
             assert_eq!(text.parse::<Input>().unwrap().to_string(), shown);
         }

@@ -7,9 +7,11 @@ mod check;
 mod failure;
 mod graph;
 mod health;
+mod images;
 mod input;
 mod invoked;
 mod list;
+mod manifests;
 mod opm;
 mod output;
 mod probe;
@@ -47,6 +49,8 @@ enum Command {
     Render(Box<render::Arguments>),
     List(Box<list::Arguments>),
     Graph(Box<graph::Arguments>),
+    Images(Box<images::Arguments>),
+    Manifests(Box<manifests::Arguments>),
     Health(health::Arguments),
     Opm(opm::Arguments),
     GrpcHealthProbe(probe::Arguments),
@@ -61,6 +65,8 @@ impl Arguments {
             Command::Render(arguments) => arguments.run(environment),
             Command::List(arguments) => arguments.run(environment),
             Command::Graph(arguments) => arguments.run(environment),
+            Command::Images(arguments) => arguments.run(environment),
+            Command::Manifests(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
             Command::Opm(arguments) => arguments.run(environment),
             Command::GrpcHealthProbe(arguments) => Ok(arguments.run()),

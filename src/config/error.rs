@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use super::curated::CuratedError;
 use crate::ingest::Source;
 use crate::name::CatalogName;
 
@@ -43,6 +44,14 @@ pub enum ConfigError {
          or a file with `--config`"
     )]
     NoCatalog,
+    /// A curated catalog that cannot be made.
+    #[error("the catalog {catalog}: {problem}")]
+    Curated {
+        /// The catalog, or what is known of it.
+        catalog: String,
+        /// What is wrong with it.
+        problem: CuratedError,
+    },
     /// A source that suggests no name.
     #[error(
         "no name can be made from {source_text}: write NAME={source_text} (in a file: name = \"NAME\")"

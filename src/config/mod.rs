@@ -6,6 +6,7 @@
 //! handed down to. Nothing is opened or bound here, and nobody else reads the
 //! environment.
 
+mod curated;
 mod environment;
 mod error;
 mod names;
@@ -20,8 +21,12 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
+pub use curated::{
+    ChannelSettings, CuratedError, PackageSettings, image_set_source, read_image_set,
+};
 pub use environment::Environment;
 pub use error::{ConfigError, Place};
+pub use names::suggest as suggest_name;
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings,
@@ -99,6 +104,8 @@ pub struct CatalogConfig {
     pub on_invalid: OnInvalid,
     /// The hosts under which clients ask for it: lower case, without a port.
     pub authorities: Vec<String>,
+    /// Whether clients may have it. It is followed either way.
+    pub available: bool,
     /// Where it has a gRPC port of its own.
     pub grpc: Option<SocketAddr>,
     /// What it asks of those who read it over HTTP.
@@ -341,7 +348,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
     let mut sources = BTreeMap::new();
     let mut catalogs = Vec::with_capacity(settings.catalogs.len());
     for written in &settings.catalogs {
-        let source = &written.source;
+        let source = &curated::source(written)?;
         let name = written.name.clone().or_else(|| names::suggest(source));
         let name = name.ok_or_else(|| ConfigError::NoName {
             source_text: source.to_string(),
@@ -369,6 +376,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 .iter()
                 .map(|Authority(host)| host.clone())
                 .collect(),
+            available: written.available.unwrap_or(true),
             grpc: written.grpc.map(|Address(address)| address),
             access: AccessSettings {
                 token_files: written.token_files.clone(),
@@ -376,5 +384,6 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
             },
         });
     }
+    curated::resolve(settings, &mut catalogs)?;
     Ok(catalogs)
 }

@@ -10,7 +10,7 @@ const ENDINGS: [&str; 3] = [".yaml", ".yml", ".json"];
 
 /// A name made from the last part of where the catalog comes from, or nothing
 /// when that has no letter or digit.
-pub(super) fn suggest(source: &Source) -> Option<CatalogName> {
+pub fn suggest(source: &Source) -> Option<CatalogName> {
     match source {
         Source::Image(reference) => valid(reference.repository().rsplit('/').next()?),
         Source::Layout { folder, .. } => valid(last_part(folder)?),
@@ -19,6 +19,7 @@ pub(super) fn suggest(source: &Source) -> Option<CatalogName> {
             let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
             valid(stem.unwrap_or(name))
         }
+        Source::Curated(_) => None,
     }
 }
 

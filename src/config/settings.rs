@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+use super::curated::PackageSettings;
 use super::error::ConfigError;
 use super::ports::{ConnectionSettings, TlsSettings};
 use super::value::{Address, Authority, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout};
@@ -112,8 +113,24 @@ pub struct CatalogSettings {
     /// Its name; else one is made from the source.
     #[serde(default)]
     pub name: Option<CatalogName>,
-    /// Where it comes from.
+    /// Where it comes from; absent for a curated catalog.
+    #[serde(default)]
     pub source: Source,
+    /// The catalogs that it is a selection of.
+    #[serde(default)]
+    pub from: Vec<CatalogName>,
+    /// An `ImageSetConfiguration` that says what is selected.
+    #[serde(default)]
+    pub image_set: Option<PathBuf>,
+    /// Whether all versions are selected, and not heads only.
+    #[serde(default)]
+    pub full: bool,
+    /// Whether what is selected brings along what it needs.
+    #[serde(default)]
+    pub dependencies: bool,
+    /// The packages that are selected.
+    #[serde(default)]
+    pub packages: Vec<PackageSettings>,
     /// How often the source is looked at.
     #[serde(default)]
     pub poll: Option<Poll>,
@@ -126,6 +143,9 @@ pub struct CatalogSettings {
     /// The hosts under which clients ask for it.
     #[serde(default)]
     pub authorities: Vec<Authority>,
+    /// Whether clients may have it.
+    #[serde(default)]
+    pub available: Option<bool>,
     /// A gRPC port of its own.
     #[serde(default)]
     pub grpc: Option<Address>,
@@ -334,7 +354,7 @@ impl Settings {
         let sources = self.catalogs.iter_mut();
         let sources = sources.filter_map(|catalog| match &mut catalog.source {
             Source::File(path) | Source::Layout { folder: path, .. } => Some(path),
-            Source::Image(_) => None,
+            Source::Image(_) | Source::Curated(_) => None,
         });
         for path in self.data_dir.iter_mut().chain(files).chain(sources) {
             *path = folder.join(&path);
@@ -342,7 +362,8 @@ impl Settings {
         let tls = [&mut self.grpc_tls, &mut self.http_tls].into_iter();
         let tls = tls.flat_map(TlsSettings::files_mut);
         let tokens = self.catalogs.iter_mut();
-        let tokens = tokens.flat_map(|catalog| &mut catalog.token_files);
+        let tokens =
+            tokens.flat_map(|catalog| catalog.token_files.iter_mut().chain(&mut catalog.image_set));
         for path in tls.chain(tokens) {
             *path = folder.join(&path);
         }
@@ -399,10 +420,16 @@ impl FromStr for CatalogSettings {
         Ok(Self {
             name,
             source: source.parse()?,
+            from: Vec::new(),
+            image_set: None,
+            full: false,
+            dependencies: false,
+            packages: Vec::new(),
             poll: None,
             platform: None,
             on_invalid: None,
             authorities: Vec::new(),
+            available: None,
             grpc: None,
             token_files: Vec::new(),
             client_certificate: false,

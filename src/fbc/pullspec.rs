@@ -3,6 +3,8 @@
 //! `docker.io/library/busybox`). Nothing is resolved and nothing kept; the
 //! references that almanac pulls itself are another module's.
 
+use std::borrow::Cow;
+
 /// The longest pull spec that is read, in bytes.
 pub const MAX_PULL_SPEC: usize = 1_024;
 
@@ -117,6 +119,42 @@ pub fn check(spec: &str) -> Result<(), PullSpecError> {
         });
     }
     Ok(())
+}
+
+/// What a pull spec says, with what its shortcuts stand for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PullSpec<'a> {
+    /// The registry, `docker.io` where none is written.
+    pub registry: &'a str,
+    /// The repository in it.
+    pub repository: Cow<'a, str>,
+    /// The tag, or nothing.
+    pub tag: Option<&'a str>,
+    /// The digest, or nothing.
+    pub digest: Option<&'a str>,
+}
+
+/// Reads a pull spec. See [`check`].
+pub fn read(spec: &str) -> Result<PullSpec<'_>, PullSpecError> {
+    check(spec)?;
+    let (registry, rest) = split_registry(spec);
+    let (rest, digest) = cut(rest, b'@');
+    let (repository, tag) = cut(rest, b':');
+    let registry = match registry {
+        None | Some(LEGACY_DEFAULT_DOMAIN) => DEFAULT_DOMAIN,
+        Some(registry) => registry,
+    };
+    let repository = if registry == DEFAULT_DOMAIN && !repository.contains('/') {
+        Cow::Owned(format!("{SHORT_PREFIX}{repository}"))
+    } else {
+        Cow::Borrowed(repository)
+    };
+    Ok(PullSpec {
+        registry,
+        repository,
+        tag,
+        digest,
+    })
 }
 
 /// What stands before and behind the first such (ASCII) byte.

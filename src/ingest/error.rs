@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::curate::CurateError;
 use super::files::FilesError;
 use crate::fbc::problem::{Problem, Severity};
 use crate::oci::{self, LayoutError};
@@ -96,6 +97,9 @@ pub enum Cause {
         #[source]
         error: FilesError,
     },
+    /// What a curated catalog is made of.
+    #[error(transparent)]
+    Curate(#[from] CurateError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -154,6 +158,7 @@ impl PassError {
             Cause::Oci(error) => error.reason(),
             Cause::Layout(_) | Cause::LayoutDocument { .. } | Cause::LayoutBlob { .. } => "layout",
             Cause::Files(error) | Cause::Image { error, .. } => error.reason(),
+            Cause::Curate(error) => error.reason(),
             Cause::Store(_) => "store",
             Cause::Temporary(_) => "io",
             Cause::Refused(_) => "refused",

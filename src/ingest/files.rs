@@ -193,6 +193,37 @@ pub(super) fn of_folder(
     Ok((digest, files))
 }
 
+/// Files that are put together of lines, copied into a spool: what is read
+/// lies in no heap.
+pub(super) fn of_lines(
+    files: &[(String, Vec<Bytes>)],
+    limits: &Limits,
+    temporary: &Path,
+) -> Result<CatalogFiles, FilesError> {
+    let mut spool = io::BufWriter::new(spool(temporary)?);
+    let (mut ranges, mut total) = (Vec::with_capacity(files.len()), 0);
+    for (path, lines) in files {
+        let start = total;
+        for line in lines {
+            total += line.len() + 1;
+            check_size(total as u64, path, limits)?;
+            spool.write_all(line).map_err(spooling(temporary))?;
+            spool.write_all(b"\n").map_err(spooling(temporary))?;
+        }
+        ranges.push(start..total);
+    }
+    let spool = spool.into_inner();
+    let spool = spool.map_err(|error| spooling(temporary)(error.into_error()))?;
+    let content = map_spool(&spool, temporary)?;
+    Ok(CatalogFiles {
+        paths: files.iter().map(|(path, _)| path.clone()).collect(),
+        contents: ranges
+            .into_iter()
+            .map(|range| content.slice(range))
+            .collect(),
+    })
+}
+
 type Ranges = Vec<(String, Range<usize>)>;
 
 /// Reads all files in catalog order. Their bytes go to `take`, one after the

@@ -7,6 +7,7 @@ use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::Source;
 use super::error::{Cause, PassError};
 use super::pass::{Followed, PassResult, Workshop, run_once};
 use crate::fbc::problem::{Problem, Severity};
@@ -62,9 +63,12 @@ pub async fn follow(
     stop: CancellationToken,
 ) {
     let span = tracing::info_span!("follow", catalog = %followed.name);
+    let curated = matches!(followed.source, Source::Curated(_));
+    let mut publications = workshop.catalogs.publications();
     let following = async {
         let mut failures = 0;
         loop {
+            publications.mark_unchanged();
             let stored = publisher.snapshot().map(|s| s.revision().source.clone());
             if followed.source.is_fixed() && stored == Some(followed.origin()) {
                 break;
@@ -79,6 +83,8 @@ pub async fn follow(
                 Ok(()) if followed.source.is_fixed() => break,
                 Ok(()) => match followed.poll {
                     Some(poll) => jitter(poll),
+                    // Its sources may change all the same.
+                    None if curated => LAST_RETRY,
                     None => break,
                 },
                 Err(retry_after) => retry(failures, followed.poll, retry_after),
@@ -89,6 +95,7 @@ pub async fn follow(
             });
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
+                Ok(()) = publications.changed(), if curated => {}
                 () = stop.cancelled() => break,
             }
         }

@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use super::Source;
+use super::curate::CurateError;
 use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
 use super::pull::Origin;
@@ -14,8 +15,9 @@ use super::read::{self, Base};
 use crate::digest::{Digest, Hasher};
 use crate::fbc::blob::Blobs;
 use crate::fbc::graph::Graph;
-use crate::fbc::problem::{Place, Problem};
+use crate::fbc::problem::{Place, Problem, Severity};
 use crate::fbc::read::Meta;
+use crate::fbc::select::{self, Selected};
 use crate::map;
 use crate::oci::{self, Layout, Platform, Registries};
 use crate::store::{Counts, Store};
@@ -73,6 +75,8 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             let route = registries.route(reference).await.map_err(&failed)?;
             image(&Origin::Registry(&route), None, options, folder.path()).await?
         }
+        // No text that a command takes is one.
+        Source::Curated(_) => return Err(PassError::at(Stage::Resolve)(CurateError::Alone)),
     };
     Ok(Loaded { digest, files })
 }
@@ -132,6 +136,60 @@ impl Loaded {
             graph: catalog.graph,
             problems: catalog.problems,
             counts: catalog.counts,
+        })
+    }
+
+    /// The catalog as something to select from, under the name that messages
+    /// have for it.
+    pub fn material(&self, name: &str) -> Result<select::Catalog, PassError> {
+        let mut lines = Vec::new();
+        let mut spool = BufWriter::new(tempfile::tempfile().map_err(spooling)?);
+        let mut heads = Vec::new();
+        let reading = self
+            .read(|_, meta, line| {
+                heads.push(meta.clone());
+                spool.write_all(line)
+            })
+            .map_err(spooling)?;
+        if reading
+            .problems
+            .iter()
+            .any(|problem| problem.severity == Severity::Fatal)
+        {
+            return Err(PassError::at(Stage::Read)(Cause::Refused(reading.problems)));
+        }
+        let file = spool.into_inner();
+        let file = file.map_err(|error| spooling(error.into_error()))?;
+        let content = map::map_file(&file).map_err(spooling)?;
+        let mut start = 0;
+        for meta in &heads {
+            let end = start + meta.length as usize;
+            lines.push(select::Line {
+                schema: meta.schema().into(),
+                package: meta.package().into(),
+                name: meta.name().into(),
+                // Without its line end.
+                json: content.slice(start..end.max(1) - 1),
+            });
+            start = end;
+        }
+        Ok(select::Catalog {
+            name: name.to_owned(),
+            lines,
+            quarantined: reading.graph.quarantined.into_iter().collect(),
+        })
+    }
+
+    /// The catalog that a selection came to. Its digest is that of its lines.
+    pub fn of_selected(selected: &Selected, limits: &Limits) -> Result<Self, PassError> {
+        let files = super::curate::files_of(selected, limits, &tempfile::env::temp_dir())?;
+        let mut hasher = Hasher::default();
+        for content in &files.contents {
+            hasher.update(content);
+        }
+        Ok(Self {
+            digest: hasher.finish(),
+            files,
         })
     }
 

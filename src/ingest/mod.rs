@@ -1,10 +1,14 @@
 //! Following sources: what makes revisions of catalogs and publishes them.
 //!
-//! `pass` is one pass, `follow` the loop around it, `folder` a revision of a
-//! folder that is not followed, `load` a reading without a revision. Answering clients is left to `serve`; the two meet in
-//! `snapshot`.
+//! `pass` is one pass, `follow` the loop around it, `curate` what a pass over a
+//! selection of other catalogs is, `folder` a revision of a folder that is not
+//! followed, `load` a reading without a revision, `encode` what is made of a
+//! revision once it is served. Answering clients is left to `serve`; the two
+//! meet in `snapshot`.
 
 mod build;
+mod curate;
+mod encode;
 mod error;
 mod files;
 mod folder;
@@ -18,6 +22,8 @@ mod read;
 mod size;
 mod source;
 
+pub use curate::{CurateError, Curation};
+pub use encode::encode;
 pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
 pub use folder::{digest_of_folder, store_folder};
@@ -67,6 +73,11 @@ pub fn describe_metrics() {
     describe_gauge!(
         "almanac_catalog_modified_timestamp_seconds",
         "When the content of a catalog last changed"
+    );
+    describe_gauge!(
+        "almanac_catalog_encoded_bytes",
+        Unit::Bytes,
+        "Size of the whole catalog in an encoding that is ready, by catalog and encoding"
     );
 }
 

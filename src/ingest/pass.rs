@@ -9,6 +9,7 @@ use metrics::histogram;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
+use super::curate;
 use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
 use super::pull::Origin;
@@ -18,7 +19,7 @@ use crate::digest::Digest;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
 use crate::oci::{Layout, Platform, Registries, Route};
-use crate::snapshot::{Publisher, Snapshot};
+use crate::snapshot::{Catalogs, Publisher, Snapshot};
 use crate::store::{
     BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store,
     StoreError,
@@ -37,6 +38,8 @@ pub struct Workshop {
     /// One permit lets one catalog be read: reading takes all cores and some
     /// memory, so catalogs take turns.
     pub turns: Arc<Semaphore>,
+    /// What curated catalogs are made of.
+    pub catalogs: Catalogs,
 }
 
 /// A catalog to follow.
@@ -70,8 +73,9 @@ impl Followed {
     /// What a stored revision of this catalog says of its source. The platform
     /// is part of it: with another, the same digest is another catalog.
     pub fn origin(&self) -> String {
-        match self.source {
+        match &self.source {
             Source::File(_) => self.source.to_string(),
+            Source::Curated(curation) => format!("{} {}", self.source, curation.digest()),
             Source::Image(_) | Source::Layout { .. } => {
                 format!("{} {}", self.source, self.platform)
             }
@@ -82,11 +86,11 @@ impl Followed {
     /// come from the same place, but a moved tag is no reason to serve nothing.
     pub fn may_serve(&self, revision: &Revision) -> bool {
         let stored = revision.source.as_str();
-        match stored
-            .rsplit_once(' ')
-            .map_or(stored, |(source, _)| source)
-            .parse::<Source>()
-        {
+        let stored = stored.rsplit_once(' ').map_or(stored, |(source, _)| source);
+        if let Source::Curated(_) = self.source {
+            return stored == self.source.place();
+        }
+        match stored.parse::<Source>() {
             Ok(source) => source.place() == self.source.place(),
             Err(_) => false,
         }
@@ -108,6 +112,9 @@ pub async fn run_once(
     let pass = async {
         match &followed.source {
             Source::File(path) => folder_pass(workshop, followed, current, path, digest).await,
+            Source::Curated(curation) => {
+                curate::pass(workshop, followed, curation, current, digest).await
+            }
             source => image_pass(workshop, followed, publisher, current, digest)
                 .await
                 .map_err(|error| error.of_image(source)),
@@ -126,7 +133,7 @@ pub async fn run_once(
     Ok(PassResult::Published(Box::new(revision)))
 }
 
-type Made = Option<(Revision, Vec<Problem>)>;
+pub(super) type Made = Option<(Revision, Vec<Problem>)>;
 
 async fn image_pass(
     workshop: &Workshop,
@@ -146,7 +153,7 @@ async fn image_pass(
             route = found.map_err(PassError::at(Stage::Resolve))?;
             (Origin::Registry(&route), None)
         }
-        Source::File(_) => return Ok(None),
+        Source::File(_) | Source::Curated(_) => return Ok(None),
     };
     let digest = stage(Stage::Resolve, origin.resolve(tag)).await?;
     *found = Some(digest);
@@ -390,7 +397,7 @@ async fn publish(
 }
 
 /// Runs a stage in its span and records its time.
-async fn stage<T>(
+pub(super) async fn stage<T>(
     stage: Stage,
     work: impl Future<Output = Result<T, PassError>>,
 ) -> Result<T, PassError> {

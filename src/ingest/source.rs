@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
+use super::curate::Curation;
 use crate::oci::reference::{Reference, ReferenceError};
 
 /// A source of a catalog, as people write it.
@@ -31,6 +32,9 @@ pub enum Source {
     },
     /// A catalog folder or file on disk.
     File(PathBuf),
+    /// A selection of other catalogs that almanac serves. No text stands for
+    /// it: it is put together from several keys of the configuration.
+    Curated(Curation),
 }
 
 /// Why a text is no source.
@@ -71,7 +75,16 @@ impl Source {
             }
             Self::Layout { folder, .. } => format!("oci:{}", folder.display()),
             Self::File(path) => format!("file:{}", path.display()),
+            Self::Curated(_) => self.to_string(),
         }
+    }
+}
+
+/// Curated from nothing: what stands for a source until the keys are put
+/// together.
+impl Default for Source {
+    fn default() -> Self {
+        Self::Curated(Curation::default())
     }
 }
 
@@ -129,6 +142,7 @@ impl fmt::Display for Source {
                 tag: Some(tag),
             } => write!(f, "oci:{}:{tag}", folder.display()),
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Curated(curation) => curation.fmt(f),
         }
     }
 }

@@ -12,8 +12,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 
 use crate::fbc::problem::Problem;
-use crate::snapshot::{Catalog, Catalogs};
-use crate::store::{Counts, Pass, Revision, RevisionId};
+use crate::snapshot::{Catalog, Catalogs, Snapshot};
+use crate::store::{Counts, Encoding, Pass, RevisionId};
 
 #[derive(Clone)]
 struct Admin {
@@ -83,8 +83,8 @@ struct CatalogStatus {
     /// own, or a mirror's. None before the first answer, and for sources that
     /// are in no registry.
     served_by: Option<String>,
-    /// `serving`, `loading` (nothing yet) or `failing` (nothing yet, and the
-    /// last pass failed).
+    /// `serving`, `unavailable` (set so), `loading` (nothing yet) or `failing`
+    /// (nothing yet, and the last pass failed).
     state: &'static str,
     revision: Option<RevisionStatus>,
     problems: Vec<Problem>,
@@ -111,6 +111,15 @@ struct RevisionStatus {
     modified: String,
     committed: String,
     counts: Counts,
+    bytes: Bytes,
+}
+
+/// How large the whole catalog is in each encoding, where that is ready.
+#[derive(Serialize)]
+struct Bytes {
+    identity: usize,
+    gzip: Option<usize>,
+    zstd: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -126,6 +135,7 @@ impl CatalogStatus {
         let status = catalog.status();
         let snapshot = catalog.snapshot();
         let state = match (&snapshot, status.failures) {
+            _ if catalog.routing.withheld => "unavailable",
             (Some(_), _) => "serving",
             (None, 0) => "loading",
             (None, _) => "failing",
@@ -140,7 +150,7 @@ impl CatalogStatus {
             source: status.source,
             served_by: status.served_by,
             state,
-            revision: snapshot.map(|snapshot| RevisionStatus::of(snapshot.revision())),
+            revision: snapshot.map(|snapshot| RevisionStatus::of(&snapshot)),
             problems: status.problems.to_vec(),
             refused: status.refused.to_vec(),
             last_pass: status.last_pass.map(rfc3339),
@@ -157,7 +167,9 @@ impl CatalogStatus {
 }
 
 impl RevisionStatus {
-    fn of(revision: &Revision) -> Self {
+    fn of(snapshot: &Snapshot) -> Self {
+        let revision = snapshot.revision();
+        let encoded = |encoding| Some(snapshot.encoded(encoding)?.len());
         Self {
             id: revision.id,
             source: revision.source.clone(),
@@ -166,6 +178,11 @@ impl RevisionStatus {
             modified: rfc3339(revision.modified),
             committed: rfc3339(revision.committed),
             counts: revision.counts,
+            bytes: Bytes {
+                identity: snapshot.lines().len(),
+                gzip: encoded(Encoding::Gzip),
+                zstd: encoded(Encoding::Zstd),
+            },
         }
     }
 }

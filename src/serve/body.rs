@@ -13,8 +13,9 @@ use http_body::{Body, Frame, SizeHint};
 /// answer does not keep others waiting.
 const PIECE: usize = 256 << 10;
 /// Parts below this many bytes are copied together where several follow each
-/// other, up to as much: each would be a write, or a frame of its own.
-const SMALL: usize = 16 << 10;
+/// other, up to as much: each would be a write, or a frame of its own. Most
+/// bundles are one such piece.
+const SMALL: usize = 32 << 10;
 
 /// Slices that are sent one after the other, then trailers if there are any.
 #[derive(Debug, Default)]

@@ -7,7 +7,11 @@ use bytes::Bytes;
 use super::Snapshot;
 use super::lookup::part;
 use crate::digest::{Digest, Hasher};
-use crate::store::SEGMENTS_END;
+use crate::store::{Encoding, SEGMENTS_END};
+
+/// How a gzip member begins (RFC 1952): deflate, no flags, no time, fastest,
+/// unknown system.
+const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
 /// What to select: all that is given must be equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,6 +109,19 @@ impl Selection {
         hasher.finish()
     }
 
+    /// Bytes of the lines as they are.
+    pub fn length(&self) -> u64 {
+        let lines = &self.snapshot.meta_lookup.lines;
+        self.ranges(lines).map(|range| range.len() as u64).sum()
+    }
+
+    /// Bytes of the lines as one gzip member of stored segments.
+    pub fn gzip_length(&self) -> u64 {
+        let segments = &self.snapshot.meta_lookup.segments;
+        let length: u64 = self.ranges(segments).map(|range| range.len() as u64).sum();
+        length + (GZIP_HEADER.len() + SEGMENTS_END.len() + 8) as u64
+    }
+
     /// The lines as they are.
     pub fn identity(&self) -> Encoded {
         let snapshot = &self.snapshot;
@@ -117,11 +134,9 @@ impl Selection {
 
     /// The lines as one gzip member, put together from stored segments.
     pub fn gzip(&self) -> Encoded {
-        // RFC 1952: deflate, no flags, no time, fastest, unknown system.
-        const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
         let snapshot = &self.snapshot;
         let mut encoded = Encoded::default();
-        encoded.push(Bytes::from_static(&HEADER));
+        encoded.push(Bytes::from_static(&GZIP_HEADER));
         for range in self.ranges(&snapshot.meta_lookup.segments) {
             encoded.push(snapshot.segments.slice(range));
         }
@@ -131,6 +146,18 @@ impl Selection {
         end.extend((length as u32).to_le_bytes());
         encoded.push(end.into());
         encoded
+    }
+
+    /// The lines in an encoding of their own, where they are all that there
+    /// are and it was made.
+    pub fn whole(&self, encoding: Encoding) -> Option<Encoded> {
+        let all = self.snapshot.index.metas.len() as u32;
+        if self.runs != [(0, all)] {
+            return None;
+        }
+        let mut encoded = Encoded::default();
+        encoded.push(self.snapshot.encoded(encoding)?);
+        Some(encoded)
     }
 
     fn ranges<'a>(
@@ -179,7 +206,8 @@ impl Encoded {
         cut
     }
 
-    fn push(&mut self, part: Bytes) {
+    /// Appends a slice.
+    pub fn push(&mut self, part: Bytes) {
         self.length += part.len() as u64;
         self.parts.push(part);
     }

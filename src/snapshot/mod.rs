@@ -8,6 +8,7 @@
 
 pub mod graphql;
 mod lookup;
+mod material;
 mod metas;
 mod publish;
 mod queries;
@@ -24,7 +25,7 @@ pub use queries::Provided;
 pub use registry::{ChannelEntry, Message, NotFound, Stream};
 
 use crate::fbc::message::Span;
-use crate::store::{Files, Index, Revision, Searcher, Store, StoreError};
+use crate::store::{Decoded, Encoding, Files, Index, Revision, Searcher, Store, StoreError};
 use lookup::{MetaLookup, RegistryLookup};
 
 /// A revision, open.
@@ -39,6 +40,8 @@ pub struct Snapshot {
     meta_lookup: MetaLookup,
     registry_lookup: RegistryLookup,
     graphql: OnceLock<graphql::Schema>,
+    gzip: OnceLock<Bytes>,
+    zstd: OnceLock<Bytes>,
 }
 
 impl Snapshot {
@@ -51,10 +54,21 @@ impl Snapshot {
             messages,
             queries,
         } = store.open_revision(&revision)?;
+        let meta_lookup = MetaLookup::new(&index);
+        let decoded = Decoded {
+            length: metas.len() as u64,
+            crc: meta_lookup.crcs.last().copied().unwrap_or_default(),
+        };
+        let encoded = |encoding| {
+            let file = store.encoded(&revision, encoding, decoded);
+            file.map_or_else(OnceLock::new, OnceLock::from)
+        };
         Ok(Self {
-            meta_lookup: MetaLookup::new(&index),
+            meta_lookup,
             registry_lookup: RegistryLookup::new(&index),
             graphql: OnceLock::new(),
+            gzip: encoded(Encoding::Gzip),
+            zstd: encoded(Encoding::Zstd),
             index,
             metas,
             segments,
@@ -73,6 +87,30 @@ impl Snapshot {
     /// When the content last changed; whole seconds.
     pub fn modified(&self) -> SystemTime {
         self.revision.modified
+    }
+
+    /// All lines.
+    pub fn lines(&self) -> Bytes {
+        self.metas.clone()
+    }
+
+    /// All lines in an encoding, when that was made.
+    pub fn encoded(&self, encoding: Encoding) -> Option<Bytes> {
+        self.encoding(encoding).get().cloned()
+    }
+
+    /// Adds all lines in an encoding, made meanwhile: another form of what is
+    /// served, and no other content.
+    pub fn add_encoded(&self, encoding: Encoding, file: Bytes) {
+        // The first one stays.
+        let _ = self.encoding(encoding).set(file);
+    }
+
+    fn encoding(&self, encoding: Encoding) -> &OnceLock<Bytes> {
+        match encoding {
+            Encoding::Gzip => &self.gzip,
+            Encoding::Zstd => &self.zstd,
+        }
     }
 
     /// The bytes of a part of a message.

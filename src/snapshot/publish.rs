@@ -22,21 +22,25 @@ pub struct Catalogs {
     publications: watch::Receiver<u64>,
 }
 
-/// The reading ends of one catalog.
+/// The reading ends of one catalog. Cheap to clone.
+#[derive(Clone)]
 pub struct Catalog {
     /// Its name.
     pub name: CatalogName,
-    /// How gRPC calls find it.
+    /// Whether and how clients find it.
     pub routing: Routing,
     snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
     status: watch::Receiver<Status>,
 }
 
-/// How gRPC calls find a catalog.
+/// Whether and how clients find a catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
     /// Authorities (hosts without port, lower case) that stand for it.
     pub authorities: Vec<String>,
+    /// Whether clients are told that it is not there, while it is followed all
+    /// the same.
+    pub withheld: bool,
 }
 
 /// The writing ends of one catalog.
@@ -157,6 +161,19 @@ fn host(authority: &str) -> &str {
 }
 
 impl Catalog {
+    /// What is served now, or as soon as the catalog was looked for; `None`
+    /// when that came to nothing.
+    pub async fn looked_for(&self) -> Option<Arc<Snapshot>> {
+        let snapshot = self.snapshot();
+        if snapshot.is_some() {
+            return snapshot;
+        }
+        let mut status = self.status.clone();
+        // Without writers nothing will come any more.
+        let _ = status.wait_for(|status| status.settled).await;
+        self.snapshot()
+    }
+
     /// What is served now; `None` when nothing was ever loaded.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.borrow().clone()
@@ -203,7 +220,11 @@ mod tests {
                 "b" => vec!["catalogs.example.com".to_owned()],
                 _ => Vec::new(),
             };
-            (name.parse().unwrap(), Routing { authorities })
+            let routing = Routing {
+                authorities,
+                ..Routing::default()
+            };
+            (name.parse().unwrap(), routing)
         });
         let default = default.map(|name| name.parse().unwrap());
         let (catalogs, _writers) = Catalogs::new(catalogs, default);

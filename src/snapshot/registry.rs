@@ -378,11 +378,14 @@ impl Snapshot {
                     .chain([self.message(end)])
                     .collect();
                 let length = text.iter().map(Bytes::len).sum();
-                for field in [CSV_JSON, OBJECT] {
-                    message.push_field_header(field, length);
-                    for part in &text {
-                        message.push(part.clone());
-                    }
+                message.parts.reserve(2 * text.len() + 2);
+                message.push_field_header(CSV_JSON, length);
+                for part in &text {
+                    message.push(part.clone());
+                }
+                message.push_field_header(OBJECT, length);
+                for part in text {
+                    message.push(part);
                 }
             }
             Manifests::Objects { objects, csv } => {

@@ -10,6 +10,8 @@
 //!   revisions/<id>/messages.pb    encoded parts of registry messages
 //!   revisions/<id>/queries.jsonl  answers to queries over HTTP
 //!   revisions/<id>/index.bin      what serving needs to find its way
+//!   revisions/<id>/all.gz         the whole of metas.jsonl, made later
+//!   revisions/<id>/all.zst        the same
 //! ```
 //!
 //! Files are written under a temporary name in the same file system, synced
@@ -19,6 +21,7 @@
 //! as a pass that failed may want them again.
 
 mod blobs;
+mod encodings;
 mod error;
 mod index;
 mod passes;
@@ -31,11 +34,12 @@ mod writer;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 pub use blobs::{BlobClaim, BlobPin, BlobWriter, CacheLimits};
+pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
 pub use index::{
     BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageAnswers, PackageIndex,
@@ -60,6 +64,8 @@ pub struct Store {
     pins: blobs::Pins,
     claims: blobs::Claims,
     cache: CacheLimits,
+    /// Held while a folder of a revision is removed or gets another file.
+    folders: Arc<Mutex<()>>,
     /// Held as long as the store is open.
     _lock: Arc<File>,
 }
@@ -112,6 +118,7 @@ impl Store {
             pins: blobs::Pins::default(),
             claims: blobs::Claims::default(),
             cache,
+            folders: Arc::default(),
             _lock: Arc::new(lock),
         };
         store.remove_unfinished_blobs()?;

@@ -46,6 +46,7 @@ impl Store {
             pins: blobs::Pins::default(),
             claims: blobs::Claims::default(),
             cache: CacheLimits::default(),
+            folders: Arc::default(),
             _lock: Arc::new(lock),
         }))
     }

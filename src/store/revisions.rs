@@ -293,6 +293,7 @@ impl Store {
                 .await
                 .map_err(sql("remove a revision"))?;
             let folder = self.revision_folder(id);
+            let _alone = self.keep_folders();
             fs::remove_dir_all(&folder).map_err(StoreError::io("remove", &folder))?;
         }
         self.release_blobs(&blobs).await?;

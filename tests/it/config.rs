@@ -223,7 +223,7 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
         ("[log]\nlevel = 1", "almanac.toml:2:1: unknown key `level`"),
         (
             "[[catalog]]\nname = \"a\"",
-            "almanac.toml:1:1: missing key `source` (in `catalog`)",
+            "the catalog a: it has no source; write source, or from",
         ),
         (
             "[[catalog]]\nsource = \"catalog\"",

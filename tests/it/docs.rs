@@ -16,7 +16,7 @@ use crate::support::http;
 use crate::support::program::Program;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 11] = [
+const FOREIGN_FLAGS: [&str; 15] = [
     "json",
     "release",
     "tag",
@@ -28,6 +28,10 @@ const FOREIGN_FLAGS: [&str; 11] = [
     "compressed",
     "bench",
     "runs",
+    "rounds",
+    "seconds",
+    "cacert",
+    "catalogd-cas-dir",
 ];
 
 /// Commands in the place of other programs, which have a page of their own.

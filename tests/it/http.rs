@@ -1,8 +1,7 @@
 //! catalogd's HTTP API of the running program, as its clients use it.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::process::{Command, Stdio};
+use std::io::Read as _;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -11,7 +10,6 @@ use serde_json::{Value, json};
 use crate::support::catalog::{Catalog, entry};
 use crate::support::http::Reply;
 use crate::support::image::Image;
-use crate::support::program::skip_without;
 use crate::support::served::{Folders, Served};
 
 const ALL: &str = "/catalogs/fruit/api/v1/all";
@@ -20,7 +18,7 @@ const GZIP: (&str, &str) = ("Accept-Encoding", "gzip");
 
 /// Four packages of different sizes with blobs of other schemas, some of them
 /// of no package, and texts that are hard to write.
-fn fruit() -> Catalog {
+pub(crate) fn fruit() -> Catalog {
     let names = ["apple", "banana", "cherry", "pear"];
     let catalog = (1..)
         .zip(names)
@@ -45,7 +43,7 @@ fn fruit() -> Catalog {
         .blob(json!({"schema": "io.example.lifecycle", "package": "nobody", "x": 1.0}))
 }
 
-fn fruit_served() -> Served {
+pub(crate) fn fruit_served() -> Served {
     Served::catalogs(&Folders::of("fruit", &fruit()))
 }
 
@@ -174,7 +172,7 @@ fn what_cannot_be_answered_is_refused_with_the_texts_of_the_peer() {
         ("/catalogs/fruit/api/v1/nope", 404, "404 page not found\n"),
         ("/catalogs/fruit/api/v2/all", 404, "404 page not found\n"),
         (&slash, 404, "404 page not found\n"),
-        ("/catalogs/../etc/api/v1/all", 404, "404 page not found\n"),
+        ("/etc/api/v1/all", 404, "404 page not found\n"),
     ] {
         let reply = served.get(path);
         assert_eq!(reply.status, status, "{path}");
@@ -211,12 +209,7 @@ fn head_has_the_headers_of_get() {
     let bogus = format!("{METAS}?bogus=1");
     let empty = format!("{METAS}?name=nope");
     for path in [ALL, METAS, &empty, &bogus, "/catalogs/nope/api/v1/all"] {
-        for headers in [
-            &[][..],
-            &[GZIP],
-            &[("Range", "bytes=3-9")],
-            &[("If-None-Match", "*")],
-        ] {
+        for headers in [&[][..], &[GZIP], &[("If-None-Match", "*")]] {
             let get = served.ask("GET", path, headers);
             let head = served.ask("HEAD", path, headers);
             assert_eq!(get.status, head.status, "{path} {headers:?}");
@@ -228,7 +221,8 @@ fn head_has_the_headers_of_get() {
 
 #[test]
 fn gzip_is_one_member_of_known_length() {
-    let served = fruit_served();
+    let mut served = fruit_served();
+    crate::encodings::wait(&mut served);
     for path in [
         ALL.to_owned(),
         METAS.to_owned(),
@@ -261,42 +255,6 @@ fn gzip_is_one_member_of_known_length() {
         assert_eq!(reply.header("content-encoding"), None, "{encoding}");
         assert_eq!(reply.header("vary"), Some("Accept-Encoding"));
         assert_eq!(reply.body, served.get(path).body);
-    }
-}
-
-#[test]
-fn other_programs_read_the_gzip_too() {
-    let served = fruit_served();
-    let path = format!("{METAS}?schema=olm.bundle");
-    let plain = served.get(&path).body;
-    if !skip_without("gzip") {
-        let packed = served.ask("GET", &path, &[GZIP]).body;
-        let mut gzip = Command::new("gzip")
-            .arg("-d")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        gzip.stdin.take().unwrap().write_all(&packed).unwrap();
-        let output = gzip.wait_with_output().unwrap();
-        assert!(output.status.success());
-        assert_eq!(output.stdout, plain);
-    }
-    if !skip_without("curl") {
-        let url = format!("http://{}{path}", served.http);
-        let mut curl = Command::new("curl");
-        curl.args([
-            "--silent",
-            "--fail",
-            "--compressed",
-            "--noproxy",
-            "*",
-            "--max-time",
-            "20",
-        ]);
-        let output = curl.arg(url).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        assert_eq!(output.stdout, plain);
     }
 }
 
@@ -352,7 +310,8 @@ fn every_selection_is_the_same_in_every_form() {
 
 #[test]
 fn a_client_that_has_it_gets_nothing() {
-    let served = fruit_served();
+    let mut served = fruit_served();
+    crate::encodings::wait(&mut served);
     let selection = format!("{METAS}?schema=olm.package");
     for path in [ALL, &selection] {
         let reply = served.get(path);
@@ -436,7 +395,25 @@ fn a_range_of_the_whole_is_sent() {
         let told = format!("bytes */{length}");
         assert_eq!(reply.header("content-range"), Some(&*told), "{range}");
     }
-    for range in ["bytes=9-3", "lines=0-1", "bytes=0-1,5-6", "bytes=x-"] {
+    let reply = ranged("bytes=0-1,5-6");
+    let kind = reply.header("content-type").unwrap();
+    let boundary = kind
+        .strip_prefix("multipart/byteranges; boundary=")
+        .unwrap();
+    let part = |from: usize, to: usize| {
+        let text = String::from_utf8_lossy(&body[from..=to]).into_owned();
+        format!(
+            "\r\n--{boundary}\r\nContent-Type: application/jsonl\r\n\
+             Content-Range: bytes {from}-{to}/{length}\r\n\r\n{text}"
+        )
+    };
+    let wanted = format!("{}{}\r\n--{boundary}--\r\n", part(0, 1), part(5, 6));
+    assert_eq!((reply.status, reply.text()), (206, wanted));
+    assert_eq!(
+        reply.header("content-length"),
+        Some(&*reply.body.len().to_string())
+    );
+    for range in ["bytes=9-3", "lines=0-1", "bytes=0-,0-", "bytes=x-"] {
         let reply = ranged(range);
         assert_eq!((reply.status, reply.body.len()), (200, length), "{range}");
     }
@@ -448,10 +425,11 @@ fn a_range_of_the_whole_is_sent() {
     assert_eq!(conditional(whole.header("etag").unwrap()), 206);
     assert_eq!(conditional(whole.header("last-modified").unwrap()), 206);
     assert_eq!(conditional("\"other\""), 200);
-    // Compressed answers and selections have none.
+    // A piece is one of the lines, as with the peer, and selections have none.
     let packed = served.ask("GET", ALL, &[GZIP, ("Range", "bytes=0-9")]);
-    assert_eq!(packed.status, 200);
-    assert_eq!(gunzip(&packed.body), *body);
+    assert_eq!(packed.status, 206);
+    assert_eq!(packed.header("content-encoding"), None);
+    assert_eq!(packed.body, body[..10]);
     assert_eq!(
         served.ask("GET", METAS, &[("Range", "bytes=0-9")]).status,
         200
@@ -478,12 +456,13 @@ fn a_catalog_that_is_not_loaded_is_unavailable_and_never_empty() {
 #[test]
 fn a_start_serves_what_was_served_before_and_says_so() {
     let folders = Folders::of("fruit", &fruit());
-    let served = Served::start(
+    let mut served = Served::start(
         folders
             .sources()
             .into_iter()
             .chain(["--poll".into(), "never".into()]),
     );
+    crate::encodings::wait(&mut served);
     let paths = [ALL.to_owned(), format!("{METAS}?schema=olm.bundle")];
     let before = paths
         .each_ref()

@@ -739,6 +739,10 @@ fn answers_are_as_they_are_described() {
             "/providers?group=ferry.example.com&fields=api",
         );
         held("/bundles/{bundle}", "/bundles/nope");
+        held("/images", "/images");
+        held("/images", "/images?heads=true&dependencies=true");
+        held("/images", "/images?package=nope");
+        held("/images", "/images?min=x");
         for package in packages["items"].as_array().unwrap() {
             let name = text(&package["name"]);
             held("/packages/{package}", &format!("/packages/{name}"));

@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 use tokio::sync::watch;
 
+use super::Refusal;
 use crate::name::CatalogName;
 use crate::serve::Peer;
 use crate::serve::credential::{CredentialError, Followed};
@@ -169,12 +170,12 @@ impl Place {
 
 fn refusal(rule: &Rule, given: bool) -> Response {
     let (status, text) = match (&rule.tokens, given) {
-        (Some(_), false) => (StatusCode::UNAUTHORIZED, "a bearer token is needed\n"),
-        (Some(_), true) => (StatusCode::UNAUTHORIZED, "the bearer token is not valid\n"),
+        (Some(_), false) => (StatusCode::UNAUTHORIZED, "a bearer token is needed"),
+        (Some(_), true) => (StatusCode::UNAUTHORIZED, "the bearer token is not valid"),
         // There is nothing that a client could send in a header.
-        (None, _) => (StatusCode::FORBIDDEN, "a client certificate is needed\n"),
+        (None, _) => (StatusCode::FORBIDDEN, "a client certificate is needed"),
     };
-    let mut response = (status, text).into_response();
+    let mut response = Refusal::Text(status, text).into_response();
     if status == StatusCode::UNAUTHORIZED {
         let challenge = if given {
             "Bearer realm=\"almanac\", error=\"invalid_token\""

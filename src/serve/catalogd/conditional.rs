@@ -1,15 +1,11 @@
-//! Preconditions and ranges (RFC 9110, sections 13 and 14).
+//! Preconditions (RFC 9110, section 13).
 
-use std::ops::Range;
 use std::time::SystemTime;
 
-use http::header::{
-    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
-};
+use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::digest::Digest;
-use crate::snapshot::Selection;
 
 /// What tells one state of an answer from another.
 pub(super) struct Validators {
@@ -26,23 +22,25 @@ pub(super) enum Precondition {
 }
 
 impl Validators {
-    pub(super) fn new(selection: &Selection, gzip: bool) -> Self {
-        Self::of(&selection.tag(), selection.snapshot().modified(), gzip)
-    }
-
-    /// Of an answer whose bytes are at hand; `gzip` tells how it is sent.
-    pub(super) fn of_bytes(bytes: &[u8], modified: SystemTime, gzip: bool) -> Self {
-        Self::of(&Digest::of(bytes), modified, gzip)
-    }
-
-    fn of(tag: &Digest, modified: SystemTime, gzip: bool) -> Self {
+    /// Of an answer that `tag` stands for, in the form that `suffix` does.
+    pub(super) fn new(tag: &Digest, modified: SystemTime, suffix: &str) -> Self {
         // Half of a digest is far beyond chance, and short enough for a log.
         let tag = &tag.hex()[..32];
-        let suffix = if gzip { "-gzip" } else { "" };
         Self {
             etag: format!("\"{tag}{suffix}\""),
             modified,
         }
+    }
+
+    /// Of an answer whose bytes are at hand; `gzip` tells how it is sent.
+    pub(super) fn of_bytes(bytes: &[u8], modified: SystemTime, gzip: bool) -> Self {
+        let suffix = if gzip { "-gzip" } else { "" };
+        Self::new(&Digest::of(bytes), modified, suffix)
+    }
+
+    /// The entity tag, in its quotes.
+    pub(super) fn tag(&self) -> &str {
+        &self.etag
     }
 
     pub(super) fn etag(&self) -> HeaderValue {
@@ -57,7 +55,7 @@ impl Validators {
     /// read counts as absent.
     pub(super) fn check(&self, headers: &HeaderMap) -> Precondition {
         if headers.contains_key(IF_MATCH) {
-            if !self.listed(headers, IF_MATCH, false) {
+            if !any(headers, &IF_MATCH, |tag| tag == "*" || tag == self.etag) {
                 return Precondition::Failed;
             }
         } else if let Some(date) = date(headers, IF_UNMODIFIED_SINCE)
@@ -66,7 +64,9 @@ impl Validators {
             return Precondition::Failed;
         }
         if headers.contains_key(IF_NONE_MATCH) {
-            if self.listed(headers, IF_NONE_MATCH, true) {
+            if any(headers, &IF_NONE_MATCH, |tag| {
+                tag == "*" || strong(tag) == self.etag
+            }) {
                 return Precondition::NotModified;
             }
         } else if let Some(date) = date(headers, IF_MODIFIED_SINCE)
@@ -77,60 +77,35 @@ impl Validators {
         Precondition::Send
     }
 
-    /// The range that is asked for of `length` bytes: none when the whole is to
-    /// be sent, an error when there is nothing in it. Several ranges are
-    /// answered with the whole.
-    pub(super) fn range(&self, headers: &HeaderMap, length: u64) -> Option<Result<Range<u64>, ()>> {
-        let range = headers.get(RANGE)?.to_str().ok()?;
-        if let Some(condition) = headers.get(IF_RANGE) {
-            let condition = condition.to_str().ok()?;
-            let same = if condition.starts_with('"') {
-                condition == self.etag
-            } else {
-                httpdate::parse_http_date(condition).is_ok_and(|date| date == self.modified)
-            };
-            if !same {
-                return None;
-            }
-        }
-        let (first, last) = range.strip_prefix("bytes=")?.trim().split_once('-')?;
-        if last.contains(',') {
-            return None;
-        }
-        let range = match (first, last) {
-            ("", last) => {
-                let wanted: u64 = last.parse().ok()?;
-                length.saturating_sub(wanted)..length
-            }
-            (first, "") => first.parse().ok()?..length,
-            (first, last) => {
-                let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-                if last < first {
-                    return None;
-                }
-                first..last.saturating_add(1).min(length)
-            }
+    /// Whether a range may be sent of it: not when `If-Range` names another
+    /// state (RFC 9110, section 13.1.5).
+    pub(super) fn allow_range(&self, headers: &HeaderMap) -> bool {
+        let Some(condition) = headers.get(IF_RANGE) else {
+            return true;
         };
-        Some(if range.start < range.end {
-            Ok(range)
+        let condition = condition.to_str().unwrap_or_default();
+        if condition.starts_with('"') {
+            condition == self.etag
         } else {
-            Err(())
-        })
+            httpdate::parse_http_date(condition).is_ok_and(|date| date == self.modified)
+        }
     }
+}
 
-    fn listed(&self, headers: &HeaderMap, name: HeaderName, weak: bool) -> bool {
-        headers.get_all(name).iter().any(|value| {
-            value.to_str().unwrap_or_default().split(',').any(|tag| {
-                let tag = tag.trim();
-                let tag = if weak {
-                    tag.strip_prefix("W/").unwrap_or(tag)
-                } else {
-                    tag
-                };
-                tag == "*" || tag == self.etag
-            })
-        })
-    }
+/// Whether a header with a list of entity tags has this one, weak or strong.
+pub(super) fn lists(headers: &HeaderMap, name: &HeaderName, tag: &str) -> bool {
+    any(headers, name, |listed| strong(listed) == tag)
+}
+
+fn any(headers: &HeaderMap, name: &HeaderName, good: impl Fn(&str) -> bool) -> bool {
+    let values = headers.get_all(name).iter();
+    let mut texts = values.filter_map(|value| value.to_str().ok());
+    // No tag of ours has a comma in it.
+    texts.any(|text| text.split(',').any(|listed| good(listed.trim())))
+}
+
+fn strong(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
 }
 
 fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
@@ -187,33 +162,19 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_cut_to_what_is_there() {
-        for (range, wanted) in [
-            ("bytes=0-99", Some(Ok(0..100))),
-            ("bytes=500-", Some(Ok(500..1000))),
-            ("bytes=-10", Some(Ok(990..1000))),
-            ("bytes=-5000", Some(Ok(0..1000))),
-            ("bytes=900-5000", Some(Ok(900..1000))),
-            ("bytes=1000-", Some(Err(()))),
-            ("bytes=-0", Some(Err(()))),
-            ("bytes=5-2", None),
-            ("bytes=0-1,5-6", None),
-            ("bytes=a-b", None),
-            ("lines=0-1", None),
+    fn a_range_of_another_state_is_not_sent() {
+        let allowed = |condition| validators().allow_range(&headers(&[(IF_RANGE, condition)]));
+        assert!(validators().allow_range(&headers(&[])));
+        for (condition, wanted) in [
+            ("\"a\"", true),
+            (SAME, true),
+            ("\"b\"", false),
+            ("W/\"a\"", false),
+            (BEFORE, false),
+            ("yesterday", false),
+            ("", false),
         ] {
-            let given = headers(&[(RANGE, range)]);
-            assert_eq!(validators().range(&given, 1000), wanted, "{range}");
+            assert_eq!(allowed(condition), wanted, "{condition}");
         }
-        let conditional = |condition| headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, condition)]);
-        assert_eq!(
-            validators().range(&conditional("\"a\""), 1000),
-            Some(Ok(0..10))
-        );
-        assert_eq!(
-            validators().range(&conditional(SAME), 1000),
-            Some(Ok(0..10))
-        );
-        assert_eq!(validators().range(&conditional("\"b\""), 1000), None);
-        assert_eq!(validators().range(&conditional(BEFORE), 1000), None);
     }
 }

@@ -2,31 +2,79 @@
 
 use http::HeaderValue;
 
-/// Whether `Accept-Encoding` takes gzip. Without the header nothing is
-/// compressed: the client did not say that it can read that.
-pub(super) fn accepts_gzip<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> bool {
-    let mut named = None;
-    let mut any = None;
-    for header in headers {
-        for coding in header.to_str().unwrap_or_default().split(',') {
-            let mut parts = coding.split(';');
-            let name = parts.next().unwrap_or_default().trim();
-            let weight = parts
-                .find_map(|part| part.trim().strip_prefix("q="))
-                .map_or(1.0, |weight| weight.trim().parse().unwrap_or(0.0_f32));
-            if name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip") {
-                named = Some(weight > 0.0);
-            } else if name == "*" {
-                any = Some(weight > 0.0);
+/// How much a client wants each coding, in thousandths; nothing at all is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Accepted {
+    pub(super) gzip: u16,
+    /// Only when it is named: few who take "anything" can read it.
+    pub(super) zstd: u16,
+    /// `None` when it is refused. It is 0 when nothing is said of it: then it
+    /// will do where there is nothing else.
+    pub(super) identity: Option<u16>,
+}
+
+impl Accepted {
+    /// Reads `Accept-Encoding`. Without the header nothing is compressed: the
+    /// client did not say that it can read that.
+    pub(super) fn read<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
+        let (mut gzip, mut zstd, mut identity, mut any) = (None, None, None, None);
+        for header in headers {
+            for coding in header.to_str().unwrap_or_default().split(',') {
+                let mut parts = coding.split(';');
+                let name = parts.next().unwrap_or_default().trim();
+                let named = |names: &[&str]| names.iter().any(|n| name.eq_ignore_ascii_case(n));
+                let place = match name {
+                    "*" => &mut any,
+                    _ if named(&["gzip", "x-gzip"]) => &mut gzip,
+                    _ if named(&["zstd"]) => &mut zstd,
+                    _ if named(&["identity"]) => &mut identity,
+                    _ => continue,
+                };
+                *place = Some(weight(parts));
             }
         }
+        Self {
+            gzip: gzip.or(any).unwrap_or(0),
+            zstd: zstd.unwrap_or(0),
+            identity: match identity.or(any.filter(|any| *any == 0)) {
+                Some(0) => None,
+                known => Some(known.unwrap_or(0)),
+            },
+        }
     }
-    named.or(any).unwrap_or(false)
+}
+
+/// Whether `Accept-Encoding` takes gzip.
+pub(super) fn accepts_gzip<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> bool {
+    Accepted::read(headers).gzip > 0
+}
+
+/// The `q` of what is listed in a header, in thousandths. One that cannot be
+/// read counts as nothing.
+pub(super) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
+    let weight = parameters.find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("q").then(|| value.trim())
+    });
+    let Some(weight) = weight else {
+        return 1000;
+    };
+    let (whole, fraction) = weight.split_once('.').unwrap_or((weight, ""));
+    let digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    match whole {
+        "1" if fraction.bytes().all(|byte| byte == b'0') => 1000,
+        "0" | "" if digits => format!("{fraction:0<3.3}").parse().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(header: &'static str) -> Accepted {
+        Accepted::read([&HeaderValue::from_static(header)])
+    }
 
     #[test]
     fn gzip_is_taken_by_name_or_star_unless_it_weighs_nothing() {
@@ -34,6 +82,7 @@ mod tests {
             ("gzip", true),
             ("deflate, GZIP;q=0.5", true),
             ("gzip;q=0", false),
+            ("gzip;q=0.000", false),
             ("*", true),
             ("*;q=0", false),
             ("gzip;q=0, *", false),
@@ -41,10 +90,39 @@ mod tests {
             ("", false),
             ("br;q=1.0, x-gzip", true),
             ("gzip;q=what", false),
+            ("gzip;q=-1", false),
+            ("gzip;q=7", false),
+            ("gzip;q=1.000", true),
+            ("gzip;q=1.1", false),
+            ("gzip;q=.5", true),
+            ("gzip;q=", false),
+            ("gzip; Q=0.5", true),
         ] {
             let value = HeaderValue::from_static(header);
             assert_eq!(accepts_gzip([&value]), wanted, "{header:?}");
         }
         assert!(!accepts_gzip([]));
+    }
+
+    #[test]
+    fn each_coding_has_a_weight() {
+        for (header, gzip, zstd, identity) in [
+            ("", 0, 0, Some(0)),
+            ("zstd, gzip", 1000, 1000, Some(0)),
+            ("zstd;q=0.5, gzip;q=0.25", 250, 500, Some(0)),
+            ("*", 1000, 0, Some(0)),
+            ("*;q=0.5, identity;q=0.1", 500, 0, Some(100)),
+            ("*;q=0", 0, 0, None),
+            ("*;q=0, zstd", 0, 1000, None),
+            ("identity;q=0, gzip", 1000, 0, None),
+            ("identity, *;q=0", 0, 0, Some(1000)),
+        ] {
+            let wanted = Accepted {
+                gzip,
+                zstd,
+                identity,
+            };
+            assert_eq!(read(header), wanted, "{header:?}");
+        }
     }
 }

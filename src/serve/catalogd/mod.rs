@@ -3,17 +3,24 @@
 //! `/catalogs/{name}/api/v1/all` is the whole catalog, `…/metas` a selection
 //! of it, both as lines of JSON; `…/graphql` answers queries (`graphql`). What
 //! is sent of the first two are slices of stored files, plain or compressed;
-//! `conditional` decides what of it a client needs. `queries` has the routes
+//! `form` chooses between them, `conditional` and `range` decide what of it a
+//! client needs. `queries` has the routes
 //! that the peer does not have. Around all routes stand `access` (who may read
-//! a catalog), `cors` (pages of other origins) and `observe` (metrics and log).
+//! a catalog), `path` (paths that
+//! could be shorter), `refusal` (what is said instead of an answer), `cors` (pages of
+//! other origins) and `observe` (metrics and log).
 
 mod access;
 mod conditional;
 mod cors;
 mod encoding;
+mod form;
 mod graphql;
 mod observe;
+mod path;
 mod queries;
+mod range;
+mod refusal;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,26 +29,29 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::middleware;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
-    ETAG, LAST_MODIFIED, RETRY_AFTER, VARY,
+    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE,
+    LAST_MODIFIED, RANGE, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::body::Slices;
-use crate::name::{CatalogName, NameError};
+use crate::name::CatalogName;
 use crate::snapshot::{Catalogs, Encoded, Query, Selection, Snapshot};
-use conditional::{Precondition, Validators};
+use conditional::Precondition;
+use form::{Chosen, Form, SMALLEST_COMPRESSED};
+use range::Asked;
+use refusal::Refusal;
 
 pub use access::{Access, AccessSettings, Tokens};
 pub use cors::Origins;
 
-/// Below this many bytes an answer is not compressed, as with the peer.
-const SMALLEST_COMPRESSED: u64 = 1024;
+/// The media type of a catalog.
+const JSON_LINES: &str = "application/jsonl";
 /// How long a client should wait for a catalog that is not loaded, in seconds.
 const LOADING: &str = "5";
 
@@ -53,7 +63,9 @@ pub fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
         .merge(queries::routes())
         .route("/catalogs/{name}/api/v1/graphql", graphql::route())
         .fallback(async || Refusal::UnknownPath)
-        .layer(middleware::from_fn_with_state(access, access::guard));
+        .layer(middleware::from_fn_with_state(access, access::guard))
+        .layer(middleware::from_fn(path::clean))
+        .layer(middleware::from_fn(refusal::describe));
     let routes = match cors::layer(origins) {
         Some(layer) => routes.layer(layer),
         None => routes,
@@ -88,46 +100,6 @@ async fn metas(
     Ok(respond(&selection, &request, false))
 }
 
-/// What a request cannot have; texts as the peer writes them.
-#[derive(Debug)]
-enum Refusal {
-    UnknownPath,
-    Method,
-    Query,
-    Name(NameError),
-    UnknownCatalog,
-    NotLoaded(CatalogName),
-    /// Anything else.
-    Text(StatusCode, &'static str),
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let (status, text) = match self {
-            Self::UnknownPath => (StatusCode::NOT_FOUND, "404 page not found".into()),
-            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed".into()),
-            Self::Query => (StatusCode::BAD_REQUEST, "400 Bad Request".into()),
-            Self::Name(error) => (
-                StatusCode::BAD_REQUEST,
-                format!("invalid catalog name: {error}"),
-            ),
-            Self::UnknownCatalog => (StatusCode::NOT_FOUND, "404 Not Found".into()),
-            Self::NotLoaded(name) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("catalog {name} is not loaded yet"),
-            ),
-            Self::Text(status, text) => (status, text.into()),
-        };
-        let mut response = (status, format!("{text}\n")).into_response();
-        let headers = response.headers_mut();
-        no_sniffing(headers);
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static(LOADING));
-        }
-        response
-    }
-}
-
 fn check_method(method: &Method) -> Result<(), Refusal> {
     match *method {
         Method::GET | Method::HEAD => Ok(()),
@@ -145,7 +117,10 @@ fn no_sniffing(headers: &mut HeaderMap) {
 
 fn find(catalogs: &Catalogs, name: &str) -> Result<Arc<Snapshot>, Refusal> {
     let name: CatalogName = name.parse().map_err(Refusal::Name)?;
-    let catalog = catalogs.get(name.as_str()).ok_or(Refusal::UnknownCatalog)?;
+    let catalog = catalogs
+        .get(name.as_str())
+        .filter(|catalog| !catalog.routing.withheld)
+        .ok_or(Refusal::UnknownCatalog)?;
     catalog.snapshot().ok_or(Refusal::NotLoaded(name))
 }
 
@@ -196,51 +171,63 @@ fn unescape(text: &str) -> Result<String, Refusal> {
 
 /// Answers with a selection, or with as much of it as the client needs.
 fn respond(selection: &Selection, request: &Request, ranges: bool) -> Response {
-    let identity = selection.identity();
-    let gzip = identity.length >= SMALLEST_COMPRESSED
-        && encoding::accepts_gzip(request.headers().get_all(ACCEPT_ENCODING));
-    let validators = Validators::new(selection, gzip);
+    // Ranges are defined for GET alone (RFC 9110, section 14.2).
+    let range = request.headers().get(RANGE);
+    let range = range.filter(|_| ranges && request.method() == Method::GET);
+    let chosen = form::choose(selection, request.headers(), range.is_some());
+    let Chosen {
+        form,
+        validators,
+        mut encoded,
+    } = chosen;
     let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/jsonl"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.insert(ETAG, validators.etag());
     headers.insert(LAST_MODIFIED, validators.last_modified());
-
-    let mut status = StatusCode::OK;
-    let mut encoded = if gzip {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        selection.gzip()
-    } else {
-        if ranges {
+    match form.coding() {
+        Some(coding) => {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        }
+        None if ranges => {
             headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         }
-        identity
-    };
+        None => {}
+    }
     match validators.check(request.headers()) {
         Precondition::Send => {}
         Precondition::NotModified => return bare(StatusCode::NOT_MODIFIED, headers),
         Precondition::Failed => return bare(StatusCode::PRECONDITION_FAILED, headers),
     }
-    if ranges && !gzip {
-        match validators.range(request.headers(), encoded.length) {
-            None => {}
-            Some(Ok(range)) => {
-                status = StatusCode::PARTIAL_CONTENT;
-                headers.insert(
-                    CONTENT_RANGE,
-                    header(format!(
-                        "bytes {}-{}/{}",
-                        range.start,
-                        range.end - 1,
-                        encoded.length
-                    )),
-                );
-                encoded = encoded.slice(range);
-            }
-            Some(Err(())) => {
-                headers.insert(CONTENT_RANGE, header(format!("bytes */{}", encoded.length)));
-                return bare(StatusCode::RANGE_NOT_SATISFIABLE, headers);
-            }
+    let mut status = StatusCode::OK;
+    let whole = encoded.length;
+    // A piece of a compressed answer is only sent to who has the rest of it.
+    let allowed = match form {
+        Form::Identity => validators.allow_range(request.headers()),
+        _ => request.headers().contains_key(IF_RANGE) && validators.allow_range(request.headers()),
+    };
+    let asked = range.filter(|_| allowed).map_or(Asked::Whole, |range| {
+        Asked::read(range.to_str().unwrap_or_default(), whole)
+    });
+    match asked {
+        Asked::Whole => {}
+        Asked::One(range) => {
+            status = StatusCode::PARTIAL_CONTENT;
+            let told = range::content_range(&range, whole);
+            headers.insert(CONTENT_RANGE, header(told));
+            encoded = encoded.slice(range);
+        }
+        Asked::Several(_) if form != Form::Identity => {}
+        Asked::Several(ranges) => {
+            status = StatusCode::PARTIAL_CONTENT;
+            let boundary = validators.tag().trim_matches('"');
+            let kind = format!("multipart/byteranges; boundary={boundary}");
+            headers.insert(CONTENT_TYPE, header(kind));
+            encoded = range::multipart(&encoded, &ranges, JSON_LINES, boundary);
+        }
+        Asked::Nothing => {
+            headers.insert(CONTENT_RANGE, header(format!("bytes */{whole}")));
+            return bare(StatusCode::RANGE_NOT_SATISFIABLE, headers);
         }
     }
     headers.insert(CONTENT_LENGTH, encoded.length.into());

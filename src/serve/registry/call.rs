@@ -21,6 +21,21 @@ use crate::snapshot::{Catalog, ChannelEntry, Message, NotFound, Snapshot};
 const REGISTRY: &str = "api.Registry";
 const EXPERIMENTAL: &str = "api.ExperimentalRegistry";
 
+/// What they can be asked.
+pub(super) const METHODS: [&str; 11] = [
+    "ListPackages",
+    "ListBundles",
+    "GetPackage",
+    "GetBundle",
+    "GetBundleForChannel",
+    "GetBundleThatReplaces",
+    "GetChannelEntriesThatReplace",
+    "GetChannelEntriesThatProvide",
+    "GetLatestChannelEntriesThatProvide",
+    "GetDefaultBundleThatProvides",
+    "ExperimentalListPackageCustomSchemas",
+];
+
 /// A call of `api.Registry` or `api.ExperimentalRegistry`.
 pub(super) async fn call(
     State(registry): State<Registry>,
@@ -247,6 +262,12 @@ fn no_catalog(registry: &Registry, request: &Request) -> Status {
 }
 
 fn pinned(pins: &Pins, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
+    if catalog.routing.withheld {
+        let name = &catalog.name;
+        return Err(Status::not_found(format!(
+            "catalog {name:?} is set unavailable"
+        )));
+    }
     pins.snapshot(catalog)
         .ok_or_else(|| Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name)))
 }

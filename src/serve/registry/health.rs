@@ -1,7 +1,7 @@
 //! `grpc.health.v1.Health`.
 //!
 //! The peer answers SERVING to every name, and probes ask under names of their
-//! own. So do we, but for the names of catalogs that are not loaded, and while
+//! own. So do we, but for the names of catalogs that are not loaded or set unavailable, and while
 //! almanac is stopping. A watch ends then: it would hold up the end for as long
 //! as the client likes.
 
@@ -28,7 +28,7 @@ impl HealthService {
         let loaded = self
             .catalogs
             .get(service)
-            .is_none_or(|catalog| catalog.snapshot().is_some());
+            .is_none_or(|catalog| catalog.snapshot().is_some() && !catalog.routing.withheld);
         let status = if loaded && !*self.draining.borrow() {
             ServingStatus::Serving
         } else {

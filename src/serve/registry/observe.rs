@@ -1,16 +1,18 @@
 //! What is counted and logged of each call. Each is a span of the log, which
 //! ends with a line when the answer was sent.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use axum::extract::Request;
 use axum::response::Response;
-use metrics::{counter, histogram};
+use metrics::{Counter, Histogram, counter, histogram};
 use tonic::{Code, Status};
 use tracing::Span;
 use tracing::field::Empty;
 
+use super::call::METHODS;
 use super::pins::Open;
 use super::wire;
 use crate::name::CatalogName;
@@ -65,29 +67,17 @@ impl Call {
         answered: &Result<Response, Status>,
     ) {
         let code = answered.as_ref().err().map_or(Code::Ok, Status::code);
-        // A client may make up methods; metrics may not grow with them.
-        let method = if code == Code::Unimplemented {
-            "unknown".to_owned()
-        } else {
-            self.method
-        };
-        let catalog = catalog.map_or("", CatalogName::as_str).to_owned();
-        self.span.record("catalog", &*catalog);
+        let catalog = catalog.map_or("", CatalogName::as_str);
+        self.span.record("catalog", catalog);
         self.span.record("code", tracing::field::debug(code));
-        let labels = [
-            ("service", self.service.to_owned()),
-            ("method", method),
-            ("catalog", catalog),
-            ("code", format!("{code:?}")),
-        ];
-        counter!("almanac_grpc_requests_total", &labels).increment(1);
-        histogram!("almanac_grpc_request_seconds", &labels[1..])
-            .record(self.began.elapsed().as_secs_f64());
+        let meters = meters(self.service, &self.method, catalog, code);
+        meters.requests.increment(1);
+        meters.seconds.record(self.began.elapsed().as_secs_f64());
         let Some(answer) = self.answer else { return };
         let (span, open) = (self.span, self.open);
         answer.report(move |sent| {
             drop(open);
-            counter!("almanac_grpc_sent_bytes_total", &labels[1..]).increment(sent.bytes);
+            meters.bytes.increment(sent.bytes);
             span.record("bytes", sent.bytes);
             tracing::debug!(
                 target: "almanac::access",
@@ -97,4 +87,47 @@ impl Call {
             );
         });
     }
+}
+
+/// What is counted of the calls of a method that are answered alike.
+struct Meters {
+    requests: Counter,
+    seconds: Histogram,
+    bytes: Counter,
+}
+
+/// Catalog, then service, method and code. As many as there are in the metrics.
+type Known = HashMap<String, HashMap<(&'static str, &'static str, Code), Arc<Meters>>>;
+
+/// Finding them by their labels took as long as the rest of a small call.
+static METERS: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
+
+/// What counts this call.
+fn meters(service: &'static str, method: &str, catalog: &str, code: Code) -> Arc<Meters> {
+    // A client may make up methods; metrics may not grow with them.
+    let known = METHODS.iter().find(|known| **known == method);
+    let method = match known {
+        Some(known) if code != Code::Unimplemented => known,
+        _ => "unknown",
+    };
+    let key = (service, method, code);
+    let all = METERS.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(meters) = all.get(catalog).and_then(|meters| meters.get(&key)) {
+        return Arc::clone(meters);
+    }
+    drop(all);
+    let labels = [
+        ("service", service.to_owned()),
+        ("method", method.to_owned()),
+        ("catalog", catalog.to_owned()),
+        ("code", format!("{code:?}")),
+    ];
+    let meters = Arc::new(Meters {
+        requests: counter!("almanac_grpc_requests_total", &labels),
+        seconds: histogram!("almanac_grpc_request_seconds", &labels[1..]),
+        bytes: counter!("almanac_grpc_sent_bytes_total", &labels[1..]),
+    });
+    let mut all = METERS.write().unwrap_or_else(PoisonError::into_inner);
+    let of_catalog = all.entry(catalog.to_owned()).or_default();
+    Arc::clone(of_catalog.entry(key).or_insert(meters))
 }

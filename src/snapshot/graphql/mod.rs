@@ -1,7 +1,7 @@
 //! The questions of catalogd's GraphQL API, answered from stored lines.
 //!
 //! `schema` makes a GraphQL schema from what the index knows of the fields of
-//! blobs, once for a snapshot, when it is first asked; `blob` finds values in
+//! blobs, once for a snapshot, at the latest when it is first asked; `blob` finds values in
 //! lines, and `effort` bounds what one answer may take. What a query may look
 //! like is the business of who takes it from a client.
 
@@ -43,6 +43,11 @@ pub struct SchemaError(String);
 pub(super) type Schema = Result<dynamic::Schema, SchemaError>;
 
 impl Snapshot {
+    /// Makes the schema, so that no question has to wait for that.
+    pub fn prepare_graphql(&self) {
+        self.graphql.get_or_init(|| schema::build(self));
+    }
+
     /// Answers a question. The work is done in one go on the calling thread;
     /// `cancel` ends it early.
     pub async fn answer_graphql(

@@ -13,7 +13,7 @@ use crate::support::catalog::{Catalog, Format};
 use crate::support::program::{Start, shared, skip_without};
 
 /// The name of the real catalog, of its archive and of its golden answers.
-const COMMUNITY: &str = "community-v4.20";
+pub(super) const COMMUNITY: &str = "community-v4.20";
 
 /// By each way in which a call finds its catalog, with others beside it that
 /// could leak in: one has packages of the same names.
@@ -165,7 +165,7 @@ async fn packages_that_opm_refuses_are_left_out_and_named() {
 
 /// Asks the program everything with a tool, and holds its answers against the
 /// golden ones, which have to be the same; gives the tool's report.
-fn compare(
+pub(super) fn compare(
     shared: &Path,
     folder: &Path,
     kind: &str,
@@ -189,7 +189,7 @@ fn compare(
 }
 
 /// Runs a tool to its end, which has to be a good one; gives what it prints.
-fn python(shared: &Path, tool: &str, arguments: &[String]) -> String {
+pub(super) fn python(shared: &Path, tool: &str, arguments: &[String]) -> String {
     let output = Command::new("python3")
         .arg("-B")
         .arg(shared.join("tools").join(tool))
@@ -208,7 +208,7 @@ fn python(shared: &Path, tool: &str, arguments: &[String]) -> String {
 }
 
 /// Unpacks a corpus; gives the one folder in it.
-fn unpack(shared: &Path, name: &str, into: &Path) -> PathBuf {
+pub(super) fn unpack(shared: &Path, name: &str, into: &Path) -> PathBuf {
     let file = File::open(shared.join(format!("corpus/{name}.tar.zst"))).unwrap();
     let into = into.join(name);
     tar::Archive::new(zstd::Decoder::new(file).unwrap())
@@ -225,6 +225,6 @@ fn decompress(from: &Path, to: &Path) {
     zstd::stream::copy_decode(from, to).unwrap();
 }
 
-fn path(path: &Path) -> String {
+pub(super) fn path(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }

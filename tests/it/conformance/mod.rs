@@ -6,6 +6,7 @@
 
 mod cases;
 mod corpus;
+mod curated;
 
 use std::convert::Infallible;
 use std::path::Path;

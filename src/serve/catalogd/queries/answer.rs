@@ -45,6 +45,13 @@ pub(super) enum Answer {
         /// The fields that an item may have, in their order.
         fields: &'static [&'static str],
     },
+    /// Something that another form was asked for of.
+    Text {
+        /// Its bytes.
+        bytes: Bytes,
+        /// Its media type.
+        media_type: &'static str,
+    },
     /// A picture.
     Picture {
         /// Its bytes.
@@ -118,6 +125,10 @@ impl Sending {
                     let fields = parameters.fields(fields)?;
                     list(&items, total, next.as_deref(), fields.as_deref())?
                 }
+            }
+            Answer::Text { bytes, media_type } => {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+                bytes
             }
             Answer::Picture { bytes, media_type } => {
                 compressible = media_type.contains("xml");

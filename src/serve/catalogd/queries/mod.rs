@@ -1,16 +1,17 @@
 //! Queries over a catalog: answers that save a client from getting all of it.
 //!
-//! Beside `all` and `metas` there are `packages`, `bundles`, `providers`,
-//! `updates` and `search`, all JSON, described by `/openapi.json`. What can be
+//! Beside `all` and `metas` there are `packages`, `bundles`, `images`,
+//! `providers`, `updates` and `search`, JSON unless asked for otherwise, described by `/openapi.json`. What can be
 //! made when a catalog is read lies ready in the revision; here it is found,
 //! cut to what was asked, and sent. `parameters` reads questions, `answer`
 //! writes answers, `problem` says what is wrong with a question.
 
 mod answer;
 mod bundles;
+mod images;
 mod packages;
 mod parameters;
-mod problem;
+pub(super) mod problem;
 mod providers;
 mod search;
 mod updates;
@@ -64,6 +65,7 @@ pub(super) fn routes() -> Router<Catalogs> {
             "/catalogs/{name}/api/v1/bundles/{bundle}",
             any(bundles::named),
         )
+        .route("/catalogs/{name}/api/v1/images", any(images::list))
         .route("/catalogs/{name}/api/v1/providers", any(providers::list))
         .route("/catalogs/{name}/api/v1/updates", any(updates::one))
         .route("/catalogs/{name}/api/v1/search", any(search::list))
@@ -125,6 +127,9 @@ impl Question {
             .catalogs
             .get(name.as_str())
             .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs))?;
+        if catalog.routing.withheld {
+            return Err(Problem::withheld(&name));
+        }
         let snapshot = catalog
             .snapshot()
             .ok_or_else(|| Problem::not_loaded(&name))?;

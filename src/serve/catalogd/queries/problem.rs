@@ -22,7 +22,7 @@ const LISTED: usize = 5;
 
 /// A question that cannot be answered.
 #[derive(Debug, Serialize)]
-pub(super) struct Problem {
+pub(in super::super) struct Problem {
     r#type: String,
     title: &'static str,
     status: u16,
@@ -37,7 +37,13 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    fn new(status: StatusCode, kind: &str, title: &'static str, detail: String) -> Self {
+    /// A problem of a kind.
+    pub(in super::super) fn new(
+        status: StatusCode,
+        kind: &str,
+        title: &'static str,
+        detail: String,
+    ) -> Self {
         Self {
             r#type: format!("urn:almanac:problem:{kind}"),
             title,
@@ -45,6 +51,15 @@ impl Problem {
             detail,
             parameter: None,
             suggestions: Vec::new(),
+        }
+    }
+
+    /// A problem of which a status says all there is to know of its kind.
+    pub(in super::super) fn plain(status: StatusCode, detail: String) -> Self {
+        Self {
+            r#type: "about:blank".into(),
+            title: status.canonical_reason().unwrap_or("Error"),
+            ..Self::new(status, "", "", detail)
         }
     }
 
@@ -63,7 +78,7 @@ impl Problem {
     }
 
     /// Something other than GET and HEAD.
-    pub(super) fn method() -> Self {
+    pub(in super::super) fn method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
@@ -73,7 +88,7 @@ impl Problem {
     }
 
     /// A path whose escapes are no UTF-8.
-    pub(super) fn path() -> Self {
+    pub(in super::super) fn path() -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-path",
@@ -84,7 +99,7 @@ impl Problem {
 
     /// A text that names no catalog.
     #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-    pub(super) fn catalog_name(error: NameError) -> Self {
+    pub(in super::super) fn catalog_name(error: NameError) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-catalog-name",
@@ -94,13 +109,24 @@ impl Problem {
     }
 
     /// A catalog that is not configured.
-    pub(super) fn unknown_catalog(name: &CatalogName, catalogs: &Catalogs) -> Self {
-        let names = catalogs.iter().map(|catalog| catalog.name.as_str());
+    pub(in super::super) fn unknown_catalog(name: &CatalogName, catalogs: &Catalogs) -> Self {
+        let names = catalogs.iter().filter(|catalog| !catalog.routing.withheld);
+        let names = names.map(|catalog| catalog.name.as_str());
         Self::unknown("catalog", name.as_str(), names)
     }
 
+    /// A catalog that is set unavailable.
+    pub(in super::super) fn withheld(name: &CatalogName) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "unavailable-catalog",
+            "Unavailable catalog",
+            format!("catalog {name} is set unavailable in almanac's configuration"),
+        )
+    }
+
     /// A catalog of which nothing was ever loaded.
-    pub(super) fn not_loaded(name: &CatalogName) -> Self {
+    pub(in super::super) fn not_loaded(name: &CatalogName) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "not-loaded",
@@ -110,7 +136,7 @@ impl Problem {
     }
 
     /// A name that stands for nothing. `what` is `package` or the like.
-    pub(super) fn unknown<'a>(
+    pub(in super::super) fn unknown<'a>(
         what: &'static str,
         name: &str,
         names: impl IntoIterator<Item = &'a str>,
@@ -136,7 +162,7 @@ impl Problem {
     }
 
     /// A package without a picture that could be sent.
-    pub(super) fn no_icon(package: &str, why: &str) -> Self {
+    pub(in super::super) fn no_icon(package: &str, why: &str) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             "no-icon",
@@ -146,7 +172,7 @@ impl Problem {
     }
 
     /// A parameter that the route does not know.
-    pub(super) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
+    pub(in super::super) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
         let detail = if known.is_empty() {
             format!(
                 "there is no parameter {:?} here; this takes none",
@@ -170,7 +196,7 @@ impl Problem {
     }
 
     /// A parameter that has to be there.
-    pub(super) fn missing_parameter(name: &str, detail: &str) -> Self {
+    pub(in super::super) fn missing_parameter(name: &str, detail: &str) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "missing-parameter",
@@ -181,7 +207,7 @@ impl Problem {
     }
 
     /// A parameter whose value cannot be used.
-    pub(super) fn invalid_parameter(name: &str, detail: String) -> Self {
+    pub(in super::super) fn invalid_parameter(name: &str, detail: String) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-parameter",
@@ -192,7 +218,7 @@ impl Problem {
     }
 
     /// A field that the answer does not have.
-    pub(super) fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
+    pub(in super::super) fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
         let detail = format!(
             "the answer has no field {:?}; it has {}",
             cut(field),
@@ -202,7 +228,7 @@ impl Problem {
     }
 
     /// A page of a list that has changed.
-    pub(super) fn expired() -> Self {
+    pub(in super::super) fn expired() -> Self {
         Self::new(
             StatusCode::GONE,
             "expired-continue",
@@ -213,7 +239,7 @@ impl Problem {
     }
 
     /// Something that is not the client's fault.
-    pub(super) fn internal() -> Self {
+    pub(in super::super) fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
@@ -238,7 +264,7 @@ fn listed(names: &BTreeSet<&str>) -> String {
 }
 
 /// A text from outside, as messages show it.
-pub(super) fn cut(text: &str) -> String {
+pub(in super::super) fn cut(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN).collect();
     if shown.len() < text.len() {
         shown.push('…');

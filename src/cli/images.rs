@@ -1,0 +1,161 @@
+//! `almanac images`: the images that a catalog, or a part of it, needs.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::ValueEnum;
+
+use super::input::InputArguments;
+use super::{Failure, output};
+use crate::config::Environment;
+use crate::fbc::images::{Form, ImageList};
+use crate::fbc::select::{ChannelSelection, PackageSelection, Request, Selection, VersionRange};
+
+/// List the images that a catalog, or a part of it, needs
+///
+/// These are the images of bundles and those that bundles name as related,
+/// each once. Without options they are those of all bundles. With --package it
+/// is what a mirror takes of packages: the heads of their channels, or the
+/// versions from --min to --max. The image of the catalog itself is not listed.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    input: InputArguments,
+
+    /// Only this package; may be given again
+    #[arg(long = "package", short, value_name = "PACKAGE")]
+    packages: Vec<String>,
+
+    /// Only this channel of the package; may be given again
+    #[arg(long = "channel", value_name = "CHANNEL", requires = "packages")]
+    channels: Vec<String>,
+
+    /// The lowest version of the package
+    #[arg(long, value_name = "VERSION", requires = "packages")]
+    min: Option<String>,
+
+    /// The highest version of the package
+    #[arg(long, value_name = "VERSION", requires = "packages")]
+    max: Option<String>,
+
+    /// All versions of the packages, and not the heads of their channels
+    #[arg(long, conflicts_with = "heads")]
+    full: bool,
+
+    /// The heads of the channels of all packages, and not all versions
+    #[arg(long)]
+    heads: bool,
+
+    /// What the bundles need as well
+    #[arg(long)]
+    dependencies: bool,
+
+    /// How the list is written
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Output,
+
+    /// The registry that a mapping leads to, such as mirror.example.com:5000
+    #[arg(long, value_name = "HOST[/PATH]")]
+    to: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// An image a line
+    #[default]
+    List,
+    /// One object, which tells why each image is needed
+    Json,
+    /// SOURCE=DESTINATION lines for `oc image mirror --filename`
+    Mapping,
+    /// YAML for `skopeo sync --src yaml`
+    Skopeo,
+    /// An ImageSetConfiguration for oc-mirror
+    ImageSet,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac images quay.io/operatorhubio/catalog:latest --package etcd
+  almanac images file:deploy/catalog --package ferry-operator --channel v2 --min 2.0.0
+  almanac images curated:imageset.yaml --output json
+  almanac images http://127.0.0.1:8080/catalogs/ours --output mapping --to mirror.example.com:5000
+
+Environment:
+  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+
+Exit codes:
+  0  it is printed
+  1  it could not be printed, or nothing is to be selected like that
+  2  the arguments cannot be used
+  3  the catalog could not be read, or cannot be served";
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let request = self.request()?;
+        let form = match self.output {
+            Output::List => Form::List,
+            Output::Json => Form::Json,
+            Output::Mapping => Form::Mapping,
+            Output::Skopeo => Form::Skopeo,
+            Output::ImageSet => Form::ImageSet,
+        };
+        // Before anything is pulled.
+        form.write(&ImageList::default(), self.to.as_deref())
+            .map_err(|error| Failure::usage(anyhow!("--to: {error}")))?;
+        let selected = self.input.select(environment, request.as_ref())?;
+        for note in &selected.notes {
+            output::note(&format!("almanac: {note}"));
+        }
+        let list = ImageList::of(&selected);
+        for refused in &list.refused {
+            output::note(&format!("almanac: left out: {refused}"));
+        }
+        let written = form
+            .write(&list, self.to.as_deref())
+            .map_err(|error| Failure::usage(anyhow!("--to: {error}")))?;
+        output::print(|out| out.write_all(&written))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What is asked for; nothing when that is all there is.
+    fn request(&self) -> Result<Option<Request>, Failure> {
+        let narrow = !self.channels.is_empty() || self.min.is_some() || self.max.is_some();
+        if narrow && self.packages.len() != 1 {
+            return Err(Failure::usage(anyhow!(
+                "--channel, --min and --max are for one --package"
+            )));
+        }
+        if self.packages.is_empty() && !self.heads && !self.dependencies {
+            return Ok(None);
+        }
+        let text = |version: &Option<String>| version.clone().unwrap_or_default();
+        let range =
+            VersionRange::new(&text(&self.min), &text(&self.max)).map_err(Failure::usage)?;
+        let packages = self.packages.iter().map(|name| PackageSelection {
+            name: name.clone(),
+            default_channel: String::new(),
+            channels: (self.channels.iter())
+                .map(|name| ChannelSelection {
+                    name: name.clone(),
+                    range: VersionRange::default(),
+                })
+                .collect(),
+            range: range.clone(),
+        });
+        let request = Request {
+            selections: vec![Selection {
+                from: vec![0],
+                full: self.full || (self.packages.is_empty() && !self.heads),
+                packages: packages.collect(),
+            }],
+            dependencies: self.dependencies,
+            any_default: true,
+        };
+        request.check().map_err(Failure::usage)?;
+        Ok(Some(request))
+    }
+}

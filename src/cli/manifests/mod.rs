@@ -1,0 +1,331 @@
+//! `almanac manifests`: what a cluster has to be told so that it uses the
+//! catalogs, and a mirror.
+
+mod shapes;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use clap::ValueEnum;
+use serde_json::Value;
+
+use super::input::{Input, ReadingArguments};
+use super::{Failure, block_on, output};
+use crate::config::{CatalogConfig, Config, Environment, Settings, suggest_name};
+use crate::fbc::images::{Form, ImageList};
+use crate::fbc::select::{self, Request, Selected};
+use crate::fbc::yaml;
+use crate::ingest::{self, LoadOptions, Source};
+use crate::name::CatalogName;
+use shapes::{Mirrors, Way};
+
+/// Write the manifests that make a cluster use the catalogs
+///
+/// A CatalogSource and a ClusterCatalog for each catalog, and with --mirror
+/// what sends the cluster to a mirror for the images of operators. Names are
+/// those of the catalogs, and stay when a catalog moves to another version.
+/// Catalogs are only read for --mirror.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The catalogs; SOURCE is what the other commands take. Without any,
+    /// those of the configuration
+    #[arg(value_name = "[NAME=]SOURCE")]
+    catalogs: Vec<String>,
+
+    /// The configuration file whose catalogs are meant
+    #[arg(long, value_name = "FILE", conflicts_with = "catalogs")]
+    config: Option<PathBuf>,
+
+    /// The namespace of CatalogSources and of almanac's Services
+    #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
+    namespace: String,
+
+    /// Where the cluster pulls the images of catalogs: almanac's HTTP port as
+    /// it is reached from there, or a registry that they were copied to
+    #[arg(long, value_name = "HOST[/PATH]")]
+    catalog_host: Option<String>,
+
+    /// How a CatalogSource gets at its catalog
+    #[arg(long, value_enum, default_value_t, value_name = "WAY")]
+    by: By,
+
+    /// Where the images of operators were mirrored to
+    #[arg(long, value_name = "HOST[/PATH]")]
+    mirror: Option<String>,
+
+    /// The name of what sends the cluster to the mirror
+    #[arg(long, value_name = "NAME", default_value = "almanac")]
+    mirror_name: String,
+
+    /// Only manifests of this kind; may be given again [default: all but icsp]
+    #[arg(long = "kind", value_enum, value_name = "KIND")]
+    kinds: Vec<Kind>,
+
+    #[command(flatten)]
+    reading: ReadingArguments,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// By the Service in front of almanac, named as the catalog
+    #[default]
+    Address,
+    /// By a pod that is run for its image; needs --catalog-host
+    Image,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// For OLM v0
+    CatalogSource,
+    /// For OLM v1; needs --catalog-host
+    ClusterCatalog,
+    /// Mirrors of images by digest; needs --mirror
+    Idms,
+    /// Mirrors of images by tag; needs --mirror
+    Itms,
+    /// What came before idms, for OpenShift up to 4.12; needs --mirror
+    Icsp,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac manifests community=quay.io/operatorhubio/catalog:latest
+  almanac manifests --config deploy/almanac.toml --catalog-host almanac.example.com
+  almanac manifests ours=curated:imageset.yaml --mirror mirror.example.com:5000/operators
+  almanac manifests ours=file:deploy/catalog --mirror mirror.example.com --kind icsp
+
+Environment:
+  ALMANAC_CONFIG stands for --config; ALMANAC_PLATFORM, ALMANAC_INSECURE,
+  ALMANAC_AUTH_FILE, ALMANAC_CA_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT for the
+  options of that name.
+
+Exit codes:
+  0  they are printed
+  1  they could not be printed, or a selection cannot be made
+  2  the arguments or the configuration cannot be used
+  3  a catalog could not be read, or cannot be served";
+
+/// A catalog, and where its images are found out.
+struct Named {
+    name: CatalogName,
+    origin: Origin,
+}
+
+enum Origin {
+    Input(Input),
+    Config(CatalogConfig),
+}
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        self.check()?;
+        let named = self.named(environment)?;
+        let wanted = |kind: Kind| match &self.kinds[..] {
+            [] => kind != Kind::Icsp,
+            kinds => kinds.contains(&kind),
+        };
+        let way = match (self.by, &self.catalog_host) {
+            (By::Image, Some(host)) => Way::Image(host),
+            _ => Way::Address,
+        };
+        let mut manifests: Vec<Value> = Vec::new();
+        if wanted(Kind::CatalogSource) {
+            for Named { name, .. } in &named {
+                manifests.push(shapes::catalog_source(name, &self.namespace, &way));
+                if name.as_str().contains('.') && matches!(way, Way::Address) {
+                    let label = shapes::label(name);
+                    output::note(&format!(
+                        "almanac: a Service cannot be named {name}: the catalog needs \
+                         authorities = [\"{label}.{}.svc\"]",
+                        self.namespace
+                    ));
+                }
+            }
+        }
+        if let (true, Some(host)) = (wanted(Kind::ClusterCatalog), &self.catalog_host) {
+            let catalogs = named.iter();
+            manifests.extend(catalogs.map(|named| shapes::cluster_catalog(&named.name, host)));
+        }
+        if let Some(mirror) = &self.mirror {
+            let options = self.reading.open(environment)?;
+            let lists = block_on(lists(&named, &options))??;
+            let mirrors = Mirrors::of(&lists, mirror);
+            let name = &self.mirror_name;
+            for (kind, manifest) in [
+                (Kind::Idms, mirrors.idms(name)),
+                (Kind::Itms, mirrors.itms(name)),
+                (Kind::Icsp, mirrors.icsp(name)),
+            ] {
+                manifests.extend(manifest.filter(|_| wanted(kind)));
+            }
+        }
+        if manifests.is_empty() {
+            output::note("almanac: there is nothing of the kinds that were asked for");
+        }
+        output::print(|out| {
+            for manifest in &manifests {
+                let mut text = b"---\n".to_vec();
+                yaml::from_json(manifest.to_string().as_bytes(), &mut text);
+                out.write_all(&text)?;
+            }
+            Ok(())
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether what was typed fits together.
+    fn check(&self) -> Result<(), Failure> {
+        let needs = |flag: &str, why: &str| {
+            Err(Failure::usage(anyhow!(
+                "{why} needs {flag}, such as {flag} mirror.example.com:5000/path"
+            )))
+        };
+        if self.catalog_host.is_none() {
+            if self.by == By::Image {
+                return needs("--catalog-host", "--by image");
+            }
+            if self.kinds.contains(&Kind::ClusterCatalog) {
+                return needs("--catalog-host", "--kind cluster-catalog");
+            }
+        }
+        let mirrors = [Kind::Idms, Kind::Itms, Kind::Icsp];
+        if self.mirror.is_none() && self.kinds.iter().any(|kind| mirrors.contains(kind)) {
+            return needs("--mirror", "a manifest for a mirror");
+        }
+        for (flag, host) in [
+            ("--catalog-host", &self.catalog_host),
+            ("--mirror", &self.mirror),
+        ] {
+            if let Some(host) = host {
+                Form::Mapping
+                    .write(&ImageList::default(), Some(host))
+                    .map_err(|error| Failure::usage(anyhow!("{flag}: {error}")))?;
+            }
+        }
+        let names = [
+            ("--namespace", &self.namespace),
+            ("--mirror-name", &self.mirror_name),
+        ];
+        for (flag, text) in names {
+            text.parse::<CatalogName>().map_err(|_| {
+                Failure::usage(anyhow!("{flag}: {text:?} is no name of Kubernetes"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The catalogs, those of the configuration when none is typed.
+    fn named(&self, environment: &Environment) -> Result<Vec<Named>, Failure> {
+        if self.catalogs.is_empty() {
+            let file = self.config.as_deref();
+            let config = Config::load(Settings::default(), file, environment);
+            let config = config.map_err(Failure::usage)?;
+            let catalogs = config.catalogs.into_iter();
+            return Ok(catalogs
+                .map(|catalog| Named {
+                    name: catalog.name.clone(),
+                    origin: Origin::Config(catalog),
+                })
+                .collect());
+        }
+        let named: Result<Vec<Named>, Failure> =
+            self.catalogs.iter().map(|text| read(text)).collect();
+        let named = named?;
+        for (number, catalog) in named.iter().enumerate() {
+            if named[..number]
+                .iter()
+                .any(|other| other.name == catalog.name)
+            {
+                return Err(Failure::usage(anyhow!(
+                    "two catalogs are named {0}; give one of them another name, as in NAME=SOURCE",
+                    catalog.name
+                )));
+            }
+        }
+        Ok(named)
+    }
+}
+
+/// Reads `[NAME=]SOURCE`.
+fn read(text: &str) -> Result<Named, Failure> {
+    // A '=' behind a '/' or ':' belongs to a path.
+    let named = text
+        .split_once('=')
+        .filter(|(name, _)| !name.contains(['/', ':']));
+    let source = named.map_or(text, |(_, source)| source);
+    let input: Input = source.parse().map_err(Failure::usage)?;
+    let name = match named {
+        Some((name, _)) => Some(name.parse().map_err(Failure::usage)?),
+        None => match &input {
+            Input::Source(source) => suggest_name(source),
+            Input::Server(_) => source.rsplit('/').find_map(|part| part.parse().ok()),
+            Input::Stdin | Input::Curated(_) => None,
+        },
+    };
+    let name = name.ok_or_else(|| {
+        Failure::usage(anyhow!(
+            "no name can be made from {input}: write NAME={input}"
+        ))
+    })?;
+    Ok(Named {
+        name,
+        origin: Origin::Input(input),
+    })
+}
+
+/// The images of the catalogs.
+async fn lists(named: &[Named], options: &LoadOptions) -> Result<Vec<ImageList>, Failure> {
+    let mut lists = Vec::with_capacity(named.len());
+    for Named { name, origin } in named {
+        let selected = match origin {
+            Origin::Input(input) => input.select(options, None).await?,
+            Origin::Config(catalog) => configured(catalog, named, options)
+                .await
+                .with_context(|| format!("the catalog {name} cannot be read"))
+                .map_err(Failure::unreadable)?,
+        };
+        let list = ImageList::of(&selected);
+        for refused in &list.refused {
+            output::note(&format!("almanac: left out: {refused}"));
+        }
+        lists.push(list);
+    }
+    Ok(lists)
+}
+
+/// What a catalog of the configuration holds.
+async fn configured(
+    catalog: &CatalogConfig,
+    named: &[Named],
+    options: &LoadOptions,
+) -> anyhow::Result<Selected> {
+    let options = LoadOptions {
+        platform: catalog.platform.clone(),
+        ..options.clone()
+    };
+    let Source::Curated(curation) = &catalog.source else {
+        let loaded = ingest::load(&catalog.source, &options).await?;
+        let material = loaded.material(catalog.name.as_str())?;
+        return Ok(select::select(&[material], &Request::whole())?);
+    };
+    let mut materials = Vec::new();
+    for name in &curation.from {
+        let found = named.iter().find(|named| named.name == *name);
+        let source = found.and_then(|named| match &named.origin {
+            Origin::Config(catalog) => Some(&catalog.source),
+            Origin::Input(_) => None,
+        });
+        let source = source
+            .filter(|source| !matches!(source, Source::Curated(_)))
+            .ok_or_else(|| {
+                anyhow!("it is made of {name}, which is curated itself; name the catalog by the URL of a running almanac")
+            })?;
+        let loaded = ingest::load(source, &options).await?;
+        materials.push(loaded.material(name.as_str())?);
+    }
+    Ok(select::select(&materials, &curation.request)?)
+}

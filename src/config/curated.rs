@@ -1,0 +1,309 @@
+//! Curated catalogs as they are written: `from`, `image_set`, `full`,
+//! `dependencies` and `[[catalog.packages]]`.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::CatalogConfig;
+use super::error::ConfigError;
+use super::settings::{CatalogSettings, Settings};
+use crate::fbc::select::image_set::{self, ImageSetError};
+use crate::fbc::select::{
+    ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange,
+};
+use crate::ingest::{Curation, Source, SourceError};
+use crate::name::CatalogName;
+use crate::near;
+
+/// The largest `ImageSetConfiguration` that is read, in bytes.
+const MAX_IMAGE_SET: u64 = 1 << 20;
+
+/// What is selected of a package.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PackageSettings {
+    /// Its name.
+    pub name: String,
+    /// The default channel that it gets; empty to keep its own.
+    pub default_channel: String,
+    /// The channels; with none, all.
+    pub channels: Vec<ChannelSettings>,
+    /// The lowest version.
+    pub min_version: String,
+    /// The highest version.
+    pub max_version: String,
+}
+
+/// What is selected of a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChannelSettings {
+    /// Its name.
+    pub name: String,
+    /// The lowest version.
+    pub min_version: String,
+    /// The highest version.
+    pub max_version: String,
+}
+
+/// What can be wrong with a curated catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum CuratedError {
+    /// Neither a source nor anything to select from.
+    #[error("it has no source; write source, or from with the names of catalogs to select from")]
+    NoSource,
+    /// A source beside what is only for curated catalogs.
+    #[error("it has a source, and {0} is for catalogs without one, which have from instead")]
+    SourceToo(&'static str),
+    /// It has no name.
+    #[error("it is made from other catalogs, so no name can be made for it; write name")]
+    NoName,
+    /// A catalog that is not there.
+    #[error("there is no catalog {name} to select from{proposal}")]
+    Unknown {
+        /// Its name.
+        name: CatalogName,
+        /// Names that may have been meant.
+        proposal: String,
+    },
+    /// It is made of itself.
+    #[error("it is made of itself, by way of {0}; take that out of from")]
+    Circle(CatalogName),
+    /// Two ways of saying what to select.
+    #[error("image_set says what is selected, so {0} cannot; leave out one of them")]
+    ImageSetToo(&'static str),
+    /// A file that cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file that is no `ImageSetConfiguration`.
+    #[error("{} cannot be used: {problem}", path.display())]
+    ImageSet {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: ImageSetError,
+    },
+    /// A catalog of the file that nothing follows.
+    #[error(
+        "{} selects from {catalog}, which no catalog has as its source; \
+         add a [[catalog]] with source = {catalog:?}",
+        path.display()
+    )]
+    NotFollowed {
+        /// The file.
+        path: PathBuf,
+        /// The catalog, as it stands there.
+        catalog: String,
+    },
+    /// A selection that contradicts itself.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+/// The source of a catalog; one that is curated gets it by [`resolve`].
+pub(super) fn source(written: &CatalogSettings) -> Result<Source, ConfigError> {
+    let curated = matches!(written.source, Source::Curated(_));
+    let only = [
+        ("from", !written.from.is_empty()),
+        ("image_set", written.image_set.is_some()),
+        ("full", written.full),
+        ("dependencies", written.dependencies),
+        ("packages", !written.packages.is_empty()),
+    ];
+    let first = only.into_iter().find_map(|(key, set)| set.then_some(key));
+    let problem = match (curated, first) {
+        (false, Some(key)) => CuratedError::SourceToo(key),
+        (true, Some("from" | "image_set")) if written.name.is_none() => CuratedError::NoName,
+        (true, Some("from" | "image_set")) | (false, None) => return Ok(written.source.clone()),
+        (true, _) => CuratedError::NoSource,
+    };
+    let name = written.name.as_ref();
+    let catalog = name.map_or_else(|| "without a name".to_owned(), ToString::to_string);
+    Err(ConfigError::Curated { catalog, problem })
+}
+
+/// Gives curated catalogs what they are made of, once the names and sources of
+/// all are known.
+pub(super) fn resolve(
+    settings: &Settings,
+    catalogs: &mut [CatalogConfig],
+) -> Result<(), ConfigError> {
+    for (number, written) in settings.catalogs.iter().enumerate() {
+        if matches!(written.source, Source::Curated(_)) {
+            let catalog = catalogs[number].name.to_string();
+            let curation = curation(written, catalogs)
+                .map_err(|problem| ConfigError::Curated { catalog, problem })?;
+            catalogs[number].source = Source::Curated(curation);
+        }
+    }
+    for catalog in &*catalogs {
+        if let Some(circle) = circle(catalog, catalogs) {
+            return Err(ConfigError::Curated {
+                catalog: catalog.name.to_string(),
+                problem: CuratedError::Circle(circle),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn curation(
+    written: &CatalogSettings,
+    catalogs: &[CatalogConfig],
+) -> Result<Curation, CuratedError> {
+    for name in &written.from {
+        if !catalogs.iter().any(|catalog| catalog.name == *name) {
+            let names = catalogs.iter().map(|catalog| catalog.name.as_str());
+            return Err(CuratedError::Unknown {
+                proposal: near::proposal(name.as_str(), names),
+                name: name.clone(),
+            });
+        }
+    }
+    let mut from = written.from.clone();
+    let selections = match &written.image_set {
+        Some(path) => {
+            let beside = [
+                ("full", written.full),
+                ("packages", !written.packages.is_empty()),
+            ];
+            if let Some((key, _)) = beside.into_iter().find(|(_, set)| *set) {
+                return Err(CuratedError::ImageSetToo(key));
+            }
+            of_image_set(path, &mut from, catalogs)?
+        }
+        None => vec![Selection {
+            from: (0..from.len()).collect(),
+            full: written.full,
+            packages: (written.packages.iter())
+                .map(package)
+                .collect::<Result<_, _>>()?,
+        }],
+    };
+    let request = Request {
+        selections,
+        dependencies: written.dependencies,
+        any_default: false,
+    };
+    request.check()?;
+    Ok(Curation { from, request })
+}
+
+fn package(written: &PackageSettings) -> Result<PackageSelection, RequestError> {
+    let channels = written.channels.iter().map(|channel| {
+        Ok(ChannelSelection {
+            name: channel.name.clone(),
+            range: VersionRange::new(&channel.min_version, &channel.max_version)?,
+        })
+    });
+    Ok(PackageSelection {
+        name: written.name.clone(),
+        default_channel: written.default_channel.clone(),
+        channels: channels.collect::<Result<_, RequestError>>()?,
+        range: VersionRange::new(&written.min_version, &written.max_version)?,
+    })
+}
+
+/// The selections of a file. `from` narrows them to what it names; where it is
+/// empty it gets all their catalogs.
+fn of_image_set(
+    path: &Path,
+    from: &mut Vec<CatalogName>,
+    catalogs: &[CatalogConfig],
+) -> Result<Vec<Selection>, CuratedError> {
+    let narrow = !from.is_empty();
+    let mut selections = Vec::new();
+    for operators in read_image_set(path)? {
+        let source = image_set_source(&operators.catalog).ok();
+        let mut matching = catalogs.iter();
+        let found = matching.find(|catalog| Some(&catalog.source) == source.as_ref());
+        let name = match found {
+            Some(catalog) => &catalog.name,
+            // A catalog that is not asked for does not have to be there.
+            None if narrow => continue,
+            None => {
+                return Err(CuratedError::NotFollowed {
+                    path: path.to_owned(),
+                    catalog: operators.catalog,
+                });
+            }
+        };
+        let place = match from.iter().position(|other| other == name) {
+            Some(place) => place,
+            None if narrow => continue,
+            None => {
+                from.push(name.clone());
+                from.len() - 1
+            }
+        };
+        let mut selection = operators.selection;
+        selection.from = vec![place];
+        selections.push(selection);
+    }
+    if selections.is_empty() {
+        return Err(CuratedError::ImageSet {
+            path: path.to_owned(),
+            problem: ImageSetError::NoOperators,
+        });
+    }
+    Ok(selections)
+}
+
+/// Reads the operators of an `ImageSetConfiguration`.
+pub fn read_image_set(path: &Path) -> Result<Vec<image_set::Operators>, CuratedError> {
+    let read = |source| CuratedError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_IMAGE_SET + 1).read_to_end(&mut bytes))
+        .map_err(read)?;
+    if bytes.len() as u64 > MAX_IMAGE_SET {
+        return Err(read(std::io::Error::other("it is larger than 1 MiB")));
+    }
+    image_set::read(&bytes).map_err(|problem| CuratedError::ImageSet {
+        path: path.to_owned(),
+        problem,
+    })
+}
+
+/// The source that `catalog` of an `ImageSetConfiguration` means.
+pub fn image_set_source(catalog: &str) -> Result<Source, SourceError> {
+    match catalog.strip_prefix("oci://") {
+        Some(path) => format!("oci:{path}").parse(),
+        None => catalog.parse(),
+    }
+}
+
+/// The catalog by way of which another is made of itself, if it is.
+fn circle(catalog: &CatalogConfig, catalogs: &[CatalogConfig]) -> Option<CatalogName> {
+    let mut left: Vec<&CatalogName> = from(catalog).iter().collect();
+    let mut seen = Vec::new();
+    while let Some(name) = left.pop() {
+        if *name == catalog.name {
+            return Some(seen.last().map_or(name, |last| *last).clone());
+        }
+        if !seen.contains(&name) {
+            seen.push(name);
+            let next = catalogs.iter().find(|other| other.name == *name);
+            left.extend(next.map_or(&[][..], from));
+        }
+    }
+    None
+}
+
+fn from(catalog: &CatalogConfig) -> &[CatalogName] {
+    match &catalog.source {
+        Source::Curated(curation) => &curation.from,
+        _ => &[],
+    }
+}

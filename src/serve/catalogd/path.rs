@@ -1,0 +1,75 @@
+//! Paths that are not written as short as they could be lead there, as with
+//! the peer: `..`, `.` and empty parts are taken out, and the client is told.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::header::LOCATION;
+use http::{HeaderValue, StatusCode};
+
+pub(super) async fn clean(request: Request, next: Next) -> Response {
+    let Some(mut shorter) = cleaned(request.uri().path()) else {
+        return next.run(request).await;
+    };
+    if let Some(query) = request.uri().query() {
+        shorter.push('?');
+        shorter.push_str(query);
+    }
+    match HeaderValue::try_from(shorter) {
+        Ok(location) => (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, location)]).into_response(),
+        Err(_) => StatusCode::BAD_REQUEST.into_response(),
+    }
+}
+
+/// The path without what says nothing, when that is another. It begins with a
+/// single slash, so it never leads to another host. Escapes stay as they are.
+fn cleaned(path: &str) -> Option<String> {
+    if !path.starts_with('/') || !(path.contains("//") || path.contains("/.")) {
+        return None;
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    let mut cleaned = String::with_capacity(path.len());
+    for part in &parts {
+        cleaned.push('/');
+        cleaned.push_str(part);
+    }
+    if parts.is_empty() || path.ends_with('/') {
+        cleaned.push('/');
+    }
+    (cleaned != path).then_some(cleaned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_made_as_short_as_it_can_be() {
+        for (path, wanted) in [
+            ("/", None),
+            ("/a/b", None),
+            ("/a/b/", None),
+            ("/a/.b/..c/d..", None),
+            ("/a%2F..%2Fb", None),
+            ("*", None),
+            ("//", Some("/")),
+            ("//example.com/a", Some("/example.com/a")),
+            ("/a//b", Some("/a/b")),
+            ("/a/./b/", Some("/a/b/")),
+            ("/a/../b", Some("/b")),
+            ("/../../b", Some("/b")),
+            ("/a/..", Some("/")),
+        ] {
+            assert_eq!(cleaned(path).as_deref(), wanted, "{path}");
+        }
+    }
+}

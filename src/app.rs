@@ -20,9 +20,10 @@ use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, Followed, Workshop};
 use crate::oci::Registries;
 use crate::serve::catalogd::{self, Access, Tokens};
+use crate::serve::distribution::{self, Gate, Users};
 use crate::serve::tls::{self, Tls};
 use crate::serve::{self, Listener, credential, registry};
-use crate::snapshot::{Catalogs, Publisher, Routing};
+use crate::snapshot::{Catalogs, Images, Publisher, Routing};
 use crate::store::{Store, StoreError};
 
 /// Runs almanac until `stop` comes, then lets open connections finish.
@@ -59,6 +60,12 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     for (followed, publisher) in &followed {
         ingest::restore(&workshop, followed, publisher).await;
     }
+    let pulled = config.catalogs.iter();
+    let pulled = pulled.map(|catalog| (catalog.name.clone(), !catalog.available));
+    let (images, makers) = Images::new(pulled);
+    for ((followed, _), maker) in followed.iter().zip(&makers) {
+        ingest::restore_image(&workshop, &catalogs, followed, maker).await;
+    }
 
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
@@ -72,13 +79,21 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         let serving = registry.clone();
         servers.spawn(serving.serve(grpc, stopping.clone(), connections.clone()));
     }
-    servers.spawn(ports.http.serve(
-        catalogd::router(catalogs.clone(), credentials.access, config.origins.clone()),
-        limits.clone(),
-        stopping.clone(),
-        connections.clone(),
-    ));
+    let secure = ports.http.has_tls();
+    let pulling = distribution::router(images, credentials.gate, secure);
+    servers.spawn(
+        ports.http.serve(
+            catalogd::router(catalogs.clone(), credentials.access, config.origins.clone())
+                .merge(pulling),
+            limits.clone(),
+            stopping.clone(),
+            connections.clone(),
+        ),
+    );
     for files in credentials.certificates {
+        servers.spawn(files.follow(stopping.clone()));
+    }
+    if let Some(files) = credentials.users {
         servers.spawn(files.follow(stopping.clone()));
     }
     for files in credentials.tokens {
@@ -99,7 +114,30 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         catalogs.clone(),
         stopping.clone(),
     ));
-    for (followed, publisher) in followed {
+    // Readers keep what they were given while the writing ends are there.
+    let mut held = Vec::new();
+    // In the order of the configuration, as the followed catalogs are.
+    let mirrors = config.catalogs.iter().map(|catalog| catalog.mirror);
+    for (((followed, publisher), maker), mirror) in followed.into_iter().zip(makers).zip(mirrors) {
+        if config.offline {
+            if publisher.snapshot().is_none() {
+                tracing::warn!(
+                    catalog = %followed.name,
+                    "nothing is stored of the catalog, and no source is looked at: import it"
+                );
+            }
+            publisher.update(|status| status.settled = true);
+            held.push((publisher, maker));
+            continue;
+        }
+        followers.spawn(ingest::keep_image(
+            workshop.clone(),
+            followed.clone(),
+            mirror,
+            catalogs.clone(),
+            maker,
+            stopping.clone(),
+        ));
         followers.spawn(ingest::follow(
             workshop.clone(),
             followed,
@@ -128,6 +166,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         tracing::warn!(left = connections.len(), "connections were cut");
     }
     admin.cancel();
+    drop(held);
     store.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -156,6 +195,8 @@ struct Credentials {
     access: Access,
     certificates: Vec<credential::Followed<ServerConfig>>,
     tokens: Vec<credential::Followed<Tokens>>,
+    gate: Gate,
+    users: Option<credential::Followed<Users>>,
 }
 
 impl Credentials {
@@ -180,12 +221,19 @@ impl Credentials {
                 "bearer tokens are asked for without TLS: whoever listens can read them"
             );
         }
+        let gate = Gate::open(&config.distribution, access.clone());
+        let (gate, users) = gate.context("who may pull images")?;
+        if users.is_some() && http.is_none() {
+            tracing::warn!("passwords are asked for without TLS: whoever listens can read them");
+        }
         Ok(Self {
             grpc,
             http,
             access,
             certificates,
             tokens,
+            gate,
+            users,
         })
     }
 }

@@ -4,10 +4,12 @@
 //! it into lines and an exit code. What it does is not decided here.
 
 mod check;
+mod export;
 mod failure;
 mod graph;
 mod health;
 mod images;
+mod import;
 mod input;
 mod invoked;
 mod list;
@@ -15,6 +17,7 @@ mod manifests;
 mod opm;
 mod output;
 mod probe;
+mod progress;
 mod render;
 mod serve;
 mod telemetry;
@@ -49,6 +52,8 @@ enum Command {
     Render(Box<render::Arguments>),
     List(Box<list::Arguments>),
     Graph(Box<graph::Arguments>),
+    Export(Box<export::Arguments>),
+    Import(Box<import::Arguments>),
     Images(Box<images::Arguments>),
     Manifests(Box<manifests::Arguments>),
     Health(health::Arguments),
@@ -65,6 +70,8 @@ impl Arguments {
             Command::Render(arguments) => arguments.run(environment),
             Command::List(arguments) => arguments.run(environment),
             Command::Graph(arguments) => arguments.run(environment),
+            Command::Export(arguments) => arguments.run(environment),
+            Command::Import(arguments) => arguments.run(environment),
             Command::Images(arguments) => arguments.run(environment),
             Command::Manifests(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),

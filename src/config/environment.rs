@@ -41,6 +41,7 @@ const VARIABLES: &[(&str, Setter)] = &[
     ("ALMANAC_POLL", |s, v| put(&mut s.poll, v)),
     ("ALMANAC_PLATFORM", |s, v| put(&mut s.platform, v)),
     ("ALMANAC_ON_INVALID", |s, v| put(&mut s.on_invalid, v)),
+    ("ALMANAC_OFFLINE", |s, v| put_flag(&mut s.offline, v)),
     ("ALMANAC_DEFAULT_CATALOG", |s, v| {
         put(&mut s.default_catalog, v)
     }),
@@ -207,6 +208,15 @@ fn is_service(name: &str) -> bool {
 
 fn put<T: FromStr<Err: Display>>(place: &mut Option<T>, value: &OsStr) -> Result<(), String> {
     *place = Some(parse(text(value)?)?);
+    Ok(())
+}
+
+fn put_flag(place: &mut bool, value: &OsStr) -> Result<(), String> {
+    *place = match text(value)? {
+        "true" | "1" => true,
+        "false" | "0" | "" => false,
+        other => return Err(format!("{other:?} is neither true nor false")),
+    };
     Ok(())
 }
 

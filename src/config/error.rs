@@ -108,6 +108,15 @@ pub enum ConfigError {
         /// The catalog.
         catalog: CatalogName,
     },
+    /// A folder that is to be mirrored as the image that it is not.
+    #[error(
+        "the catalog {catalog} comes from no image: mirror = \"full\" needs an \
+         image reference or oci:FOLDER; with mirror = \"slim\" an image is made of it"
+    )]
+    NoImage {
+        /// The catalog.
+        catalog: CatalogName,
+    },
     /// Two listeners at one address.
     #[error("{first} and {second} are both to listen at {address}")]
     SameAddress {

@@ -29,17 +29,19 @@ pub use error::{ConfigError, Place};
 pub use names::suggest as suggest_name;
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use settings::{
-    CacheSettings, CatalogError, CatalogSettings, LogSettings, RegistrySettings, Settings,
+    CacheSettings, CatalogError, CatalogSettings, DistributionSettings, LogSettings,
+    RegistrySettings, Settings,
 };
 pub use value::{
     Address, Authority, ClientCertificates, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout,
     TlsVersion, ValueError,
 };
 
-use crate::ingest::{OnInvalid, Source};
+use crate::ingest::{Mirror, OnInvalid, Source};
 use crate::name::CatalogName;
 use crate::oci::{self, Platform};
 use crate::serve::catalogd::{AccessSettings, Origins};
+use crate::serve::distribution::GateSettings;
 use crate::serve::{Limits, tls};
 use crate::store::CacheLimits;
 use crate::unpack;
@@ -73,10 +75,14 @@ pub struct Config {
     pub grpc_tls: Option<tls::Settings>,
     /// TLS of the HTTP port, if it has it.
     pub http_tls: Option<tls::Settings>,
+    /// What whoever pulls images is asked for.
+    pub distribution: GateSettings,
     /// The pages that may ask over HTTP.
     pub origins: Origins,
     /// The catalogs, at least one, no two with one name or authority.
     pub catalogs: Vec<CatalogConfig>,
+    /// Whether what is stored is served and no source is looked at.
+    pub offline: bool,
     /// The one of them for clients whose address names none.
     pub default_catalog: Option<CatalogName>,
     /// How to speak to registries.
@@ -110,6 +116,8 @@ pub struct CatalogConfig {
     pub grpc: Option<SocketAddr>,
     /// What it asks of those who read it over HTTP.
     pub access: AccessSettings,
+    /// What can be pulled of it.
+    pub mirror: Mirror,
 }
 
 /// What is logged, and how.
@@ -132,6 +140,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let settings = Settings::gather(flags, file, environment)?;
         let catalogs = catalogs(&settings)?;
+        let data_dir = settings.data_folder();
         let config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
             http: settings.http.map_or(HTTP, |Address(address)| address),
@@ -140,12 +149,14 @@ impl Config {
             connections: settings.connections.resolve(settings.max_connections),
             grpc_tls: settings.grpc_tls.resolve("grpc_tls")?,
             http_tls: settings.http_tls.resolve("http_tls")?,
+            distribution: settings.distribution.resolve(),
             origins: origins(settings.cors_origins),
             registries: settings.registries.resolve(environment),
             log: settings.log.resolve(LOG_FILTER)?,
-            data_dir: settings.data_dir.unwrap_or_else(|| DATA_DIR.into()),
+            data_dir,
             unpack: settings.limits.unwrap_or_default(),
             cache: settings.cache.resolve(),
+            offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,
         };
@@ -153,6 +164,7 @@ impl Config {
         config.check_default()?;
         config.check_addresses()?;
         config.check_access()?;
+        config.check_mirrors()?;
         Ok(config)
     }
 
@@ -216,6 +228,19 @@ impl Config {
         Ok(())
     }
 
+    fn check_mirrors(&self) -> Result<(), ConfigError> {
+        let is_file = |catalog: &&CatalogConfig| {
+            matches!(catalog.source, Source::File(_) | Source::Curated(_))
+        };
+        let mut full = self.catalogs.iter().filter(|c| c.mirror == Mirror::Full);
+        match full.find(is_file) {
+            Some(catalog) => Err(ConfigError::NoImage {
+                catalog: catalog.name.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     fn check_access(&self) -> Result<(), ConfigError> {
         let verifies = self
             .http_tls
@@ -243,6 +268,11 @@ impl Settings {
             Some(file) => settings.over(Self::read(file)?),
             None => settings,
         })
+    }
+
+    /// The data folder.
+    pub fn data_folder(&self) -> PathBuf {
+        self.data_dir.clone().unwrap_or_else(|| DATA_DIR.into())
     }
 
     /// Where status, health and metrics listen.
@@ -382,6 +412,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 token_files: written.token_files.clone(),
                 client_certificate: written.client_certificate,
             },
+            mirror: written.mirror,
         });
     }
     curated::resolve(settings, &mut catalogs)?;

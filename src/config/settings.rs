@@ -13,9 +13,10 @@ use super::curated::PackageSettings;
 use super::error::ConfigError;
 use super::ports::{ConnectionSettings, TlsSettings};
 use super::value::{Address, Authority, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout};
-use crate::ingest::{Source, SourceError};
+use crate::ingest::{Mirror, Source, SourceError};
 use crate::name::{CatalogName, NameError};
 use crate::oci::Platform;
+use crate::serve::distribution::{Flow, GateSettings};
 use crate::unpack::Limits;
 
 /// The largest file that is read, in bytes.
@@ -68,6 +69,10 @@ pub struct Settings {
     #[arg(long, value_name = "WAY")]
     pub on_invalid: Option<Refusal>,
 
+    /// Serve what is stored, and look at no source
+    #[arg(long)]
+    pub offline: bool,
+
     /// The catalog for clients whose address names none
     #[arg(long, value_name = "NAME")]
     pub default_catalog: Option<CatalogName>,
@@ -87,6 +92,10 @@ pub struct Settings {
     /// TLS of the HTTP port; in a file only.
     #[arg(skip)]
     pub http_tls: TlsSettings,
+
+    /// Who may pull images; in a file only.
+    #[arg(skip)]
+    pub distribution: DistributionSettings,
 
     /// How to speak to registries.
     #[command(flatten)]
@@ -155,6 +164,19 @@ pub struct CatalogSettings {
     /// Whether a client's certificate lets it read it over HTTP.
     #[serde(default)]
     pub client_certificate: bool,
+    /// What can be pulled of it.
+    #[serde(default)]
+    pub mirror: Mirror,
+}
+
+/// Who may pull images.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DistributionSettings {
+    /// Files with users, as `htpasswd -B` writes them.
+    pub user_files: Option<Vec<PathBuf>>,
+    /// How clients show who they are.
+    pub flow: Option<Flow>,
 }
 
 /// How to speak to registries.
@@ -297,11 +319,13 @@ impl Settings {
             poll,
             platform,
             on_invalid,
+            offline,
             default_catalog,
             cors_origins,
             connections,
             grpc_tls,
             http_tls,
+            distribution,
             registries,
             limits,
             cache,
@@ -322,11 +346,13 @@ impl Settings {
             poll: poll.or(lower.poll),
             platform: platform.or(lower.platform),
             on_invalid: on_invalid.or(lower.on_invalid),
+            offline: offline || lower.offline,
             default_catalog: default_catalog.or(lower.default_catalog),
             cors_origins: cors_origins.or(lower.cors_origins),
             connections: connections.over(lower.connections),
             grpc_tls: grpc_tls.over(lower.grpc_tls),
             http_tls: http_tls.over(lower.http_tls),
+            distribution: distribution.over(lower.distribution),
             registries: registries.over(lower.registries),
             limits: limits.or(lower.limits),
             cache: CacheSettings {
@@ -364,7 +390,8 @@ impl Settings {
         let tokens = self.catalogs.iter_mut();
         let tokens =
             tokens.flat_map(|catalog| catalog.token_files.iter_mut().chain(&mut catalog.image_set));
-        for path in tls.chain(tokens) {
+        let users = self.distribution.user_files.iter_mut().flatten();
+        for path in tls.chain(tokens).chain(users) {
             *path = folder.join(&path);
         }
     }
@@ -405,6 +432,24 @@ impl RegistrySettings {
     }
 }
 
+impl DistributionSettings {
+    fn over(self, lower: Self) -> Self {
+        let Self { user_files, flow } = self;
+        Self {
+            user_files: user_files.or(lower.user_files),
+            flow: flow.or(lower.flow),
+        }
+    }
+
+    /// What the gate needs.
+    pub(super) fn resolve(self) -> GateSettings {
+        GateSettings {
+            user_files: self.user_files.unwrap_or_default(),
+            flow: self.flow.unwrap_or_default(),
+        }
+    }
+}
+
 impl FromStr for CatalogSettings {
     type Err = CatalogError;
 
@@ -433,6 +478,7 @@ impl FromStr for CatalogSettings {
             grpc: None,
             token_files: Vec::new(),
             client_certificate: false,
+            mirror: Mirror::default(),
         })
     }
 }

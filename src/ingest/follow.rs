@@ -255,7 +255,11 @@ fn jitter(interval: Duration) -> Duration {
 
 /// The wait after a number of failures in a row: growing, but never shorter
 /// than the registry asked for, and no longer than a day.
-fn retry(failures: u32, poll: Option<Duration>, retry_after: Option<Duration>) -> Duration {
+pub(super) fn retry(
+    failures: u32,
+    poll: Option<Duration>,
+    retry_after: Option<Duration>,
+) -> Duration {
     let longest = poll.unwrap_or_default().max(LAST_RETRY);
     // Where polls come quickly, so do retries.
     let first = poll.map_or(FIRST_RETRY, |poll| poll.min(FIRST_RETRY));

@@ -3,9 +3,11 @@
 //! `pass` is one pass, `follow` the loop around it, `curate` what a pass over a
 //! selection of other catalogs is, `folder` a revision of a folder that is not
 //! followed, `load` a reading without a revision, `encode` what is made of a
-//! revision once it is served. Answering clients is left to `serve`; the two
-//! meet in `snapshot`.
+//! revision once it is served, `images` what can be pulled of a catalog,
+//! `archive` carries catalogs in a file. Answering clients is left to `serve`;
+//! the two meet in `snapshot`.
 
+pub mod archive;
 mod build;
 mod curate;
 mod encode;
@@ -13,6 +15,7 @@ mod error;
 mod files;
 mod folder;
 mod follow;
+mod images;
 mod load;
 mod ordered;
 mod pass;
@@ -28,6 +31,7 @@ pub use error::{Cause, PassError, Stage};
 pub use files::FilesError;
 pub use folder::{digest_of_folder, store_folder};
 pub use follow::{follow, restore};
+pub use images::{Mirror, keep_image, restore_image};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use pass::{Followed, PassResult, Workshop, run_once};
 pub use source::{Source, SourceError};
@@ -65,6 +69,15 @@ pub fn describe_metrics() {
         "almanac_stage_seconds",
         Unit::Seconds,
         "Time that a stage of a pass took, by stage"
+    );
+    describe_histogram!(
+        "almanac_image_seconds",
+        Unit::Seconds,
+        "Time that the making of an image took"
+    );
+    describe_counter!(
+        "almanac_image_failures_total",
+        "Images that could not be made, by catalog and reason"
     );
     describe_gauge!(
         "almanac_catalog_objects",

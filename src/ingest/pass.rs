@@ -284,14 +284,15 @@ pub(super) async fn make(
 }
 
 /// A revision that is written, and what is still to be said of it.
-struct Written {
-    finished: Finished,
-    counts: Counts,
-    problems: Vec<Problem>,
-    search: Vec<SearchRow>,
+pub(super) struct Written {
+    pub(super) finished: Finished,
+    pub(super) counts: Counts,
+    pub(super) problems: Vec<Problem>,
+    pub(super) search: Vec<SearchRow>,
 }
 
-fn write_revision(
+/// The stages `read` and `build`, on this thread and its helpers.
+pub(super) fn write_revision(
     store: &Store,
     name: &CatalogName,
     files: CatalogFiles,

@@ -112,7 +112,7 @@ impl Origin<'_> {
         })
     }
 
-    fn parse(&self, digest: &Digest, bytes: &[u8]) -> Result<Manifest, PassError> {
+    pub(super) fn parse(&self, digest: &Digest, bytes: &[u8]) -> Result<Manifest, PassError> {
         Manifest::parse(bytes, None)
             .map_err(|error| PassError::at(Stage::Pull)(self.document_error(digest, error)))
     }
@@ -132,7 +132,7 @@ impl Origin<'_> {
     }
 
     /// A manifest or index, from the store when it is there.
-    async fn manifest(
+    pub(super) async fn manifest(
         &self,
         store: &Store,
         digest: &Digest,
@@ -181,7 +181,11 @@ impl Origin<'_> {
 
     /// A config or layer: verified while it streams into the store, unless it
     /// is there already or another pass is just fetching it.
-    async fn blob(&self, store: &Store, descriptor: &Descriptor) -> Result<PathBuf, PassError> {
+    pub(super) async fn blob(
+        &self,
+        store: &Store,
+        descriptor: &Descriptor,
+    ) -> Result<PathBuf, PassError> {
         let failed = PassError::at::<Cause>(Stage::Pull);
         if let Some(path) = store.blob(&descriptor.digest) {
             return Ok(path);

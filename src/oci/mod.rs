@@ -37,6 +37,7 @@ mod mirrors;
 pub mod platform;
 mod policy;
 pub mod reference;
+pub mod referrers;
 mod registries;
 mod retry;
 mod signatures;

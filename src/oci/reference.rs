@@ -276,7 +276,8 @@ fn is_registry(text: &str) -> bool {
 }
 
 /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/...)*` (distribution specification).
-fn is_repository(text: &str) -> bool {
+/// Whether the text is a repository, as the distribution specification has it.
+pub fn is_repository(text: &str) -> bool {
     text.len() <= MAX_REPOSITORY && text.split('/').all(is_path_component)
 }
 
@@ -303,7 +304,8 @@ fn is_path_component(text: &str) -> bool {
 }
 
 /// `[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}` (distribution specification).
-fn is_tag(text: &str) -> bool {
+/// Whether the text is a tag, as the distribution specification has it.
+pub fn is_tag(text: &str) -> bool {
     text.len() <= MAX_TAG
         && text.bytes().enumerate().all(|(at, b)| {
             b.is_ascii_alphanumeric() || b == b'_' || (at > 0 && (b == b'.' || b == b'-'))

@@ -278,6 +278,19 @@ impl Route {
         }
     }
 
+    /// Asks all places, and hands on what each of them answers.
+    pub(super) async fn all<Q: Question>(&self, question: &mut Q) -> Vec<Result<Q::Answer, Error>> {
+        let mut answers = Vec::new();
+        for number in self.order() {
+            if let Ok(endpoint) = &self.places[number].endpoint
+                && endpoint.blocked.is_none()
+            {
+                answers.push(self.ask(endpoint, question).await);
+            }
+        }
+        answers
+    }
+
     /// The places that are worth asking: the one that answered last, then the
     /// others in their order.
     fn order(&self) -> Vec<usize> {
@@ -329,7 +342,7 @@ impl Route {
 }
 
 /// What a place is asked, with one client or another.
-trait Question: Send {
+pub(super) trait Question: Send {
     type Answer: Send;
 
     fn ask(

@@ -78,6 +78,20 @@ pub enum CredentialError {
         /// The line, from 1.
         line: usize,
     },
+    /// A line that is no user with a hash. Nothing of it is shown.
+    #[error(
+        "line {line} of {} is no user with a bcrypt hash; `htpasswd -B` writes such",
+        path.display()
+    )]
+    User {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// The system gives no random numbers to sign with.
+    #[error("the system has no random numbers")]
+    Random,
 }
 
 fn because(problem: Option<&str>) -> String {

@@ -2,7 +2,7 @@
 //!
 //! `listen` accepts connections and lets them end well; `registry` answers the
 //! Operator Registry gRPC API, `catalogd` the HTTP API of OLM v1's catalogd,
-//! `admin` probes, metrics and status. All read snapshots; nothing in here
+//! `distribution` the OCI API that images are pulled by, `admin` probes, metrics and status. All read snapshots; nothing in here
 //! knows where they come from.
 
 mod activity;
@@ -13,6 +13,7 @@ pub mod catalogd;
 mod connection;
 pub mod credential;
 mod descriptors;
+pub mod distribution;
 mod expiry;
 mod limits;
 mod listen;

@@ -3,10 +3,13 @@
 //! In memory lie the index and the look-up tables made from it, on disk
 //! (mapped) the bytes. `metas` selects canonical metas for HTTP, `queries` finds
 //! the stored answers about packages, `registry` answers the questions of the
-//! gRPC API, `graphql` those of the GraphQL API, `publish` hands snapshots from
+//! gRPC API, `graphql` those of the GraphQL API, `files` is the catalog as
+//! files, `images` what can be pulled of it, `publish` hands snapshots from
 //! those who make them to those who serve them.
 
+mod files;
 pub mod graphql;
+mod images;
 mod lookup;
 mod material;
 mod metas;
@@ -19,6 +22,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+pub use images::{Image, ImagePublisher, Images, Shown};
 pub use metas::{Encoded, Query, Selection};
 pub use publish::{Catalog, Catalogs, Publisher, Routing, Status};
 pub use queries::Provided;

@@ -43,6 +43,14 @@ pub struct CacheLimits {
     pub max_bytes: u64,
 }
 
+impl CacheLimits {
+    /// Keeps nothing.
+    pub const NOTHING: Self = Self {
+        max_age: Duration::ZERO,
+        max_bytes: 0,
+    };
+}
+
 impl Default for CacheLimits {
     fn default() -> Self {
         Self {
@@ -191,7 +199,7 @@ impl Store {
 
     /// Removes those of the blobs that no revision was made from and no pass
     /// needs any more.
-    pub(super) async fn release_blobs(&self, blobs: &[Digest]) -> Result<(), StoreError> {
+    pub async fn release_blobs(&self, blobs: &[Digest]) -> Result<(), StoreError> {
         let needed = self.needed_blobs().await?;
         for digest in blobs.iter().filter(|digest| !needed.contains(digest)) {
             self.remove_spare(digest)?;
@@ -267,11 +275,11 @@ impl Store {
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn blobs_folder(&self) -> PathBuf {
+    pub(super) fn blobs_folder(&self) -> PathBuf {
         self.folder.join("blobs/sha256")
     }
 
-    fn blob_path(&self, digest: &Digest) -> PathBuf {
+    pub(super) fn blob_path(&self, digest: &Digest) -> PathBuf {
         self.blobs_folder().join(digest.hex())
     }
 }

@@ -3,8 +3,8 @@
 //! ```text
 //! data/
 //!   lock                          held by the almanac that runs
-//!   almanac.db                    catalogs, revisions, problems, passes, search
-//!   blobs/sha256/<hex>            OCI blobs as they were pulled
+//!   almanac.db                    catalogs, revisions, problems, images, passes, search
+//!   blobs/sha256/<hex>            OCI blobs as they were pulled or made
 //!   revisions/<id>/metas.jsonl    canonical metas in catalog order
 //!   revisions/<id>/metas.deflate  each of them as a deflate segment
 //!   revisions/<id>/messages.pb    encoded parts of registry messages
@@ -23,6 +23,8 @@
 mod blobs;
 mod encodings;
 mod error;
+mod images;
+mod import;
 mod index;
 mod passes;
 mod read_only;
@@ -41,6 +43,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 pub use blobs::{BlobClaim, BlobPin, BlobWriter, CacheLimits};
 pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
+pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, NewBlob, Referrer};
+pub use import::Import;
 pub use index::{
     BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageAnswers, PackageIndex,
     Provider, QuarantinedApi, QueryIndex, Region,

@@ -51,6 +51,36 @@ impl Store {
         }))
     }
 
+    /// Opens what another process has stored, also while that goes on writing:
+    /// what is read then is what was committed at that moment, and its files
+    /// may go away at any time. `None` means that there is no store.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn open_beside(folder: &Path) -> Result<Option<Self>, StoreError> {
+        match Self::open_to_read(folder).await {
+            Err(StoreError::Locked { .. }) => {}
+            opened => return opened,
+        }
+        let path = folder.join(LOCK);
+        let lock = File::open(&path).map_err(StoreError::io("open", &path))?;
+        let options = SqliteConnectOptions::new()
+            .filename(folder.join(DATABASE))
+            .read_only(true);
+        let pool = SqlitePoolOptions::new()
+            .max_connections(1)
+            .connect_with(options)
+            .await
+            .map_err(StoreError::sql("open the database"))?;
+        Ok(Some(Self {
+            folder: folder.into(),
+            pool,
+            pins: blobs::Pins::default(),
+            folders: Arc::default(),
+            _lock: Arc::new(lock),
+        }))
+    }
+
     /// Lets every user read all of the store, whatever the process's mask says:
     /// for one that is built by one user and read by another. `folder_too` says
     /// whether that is meant of the data folder itself as well, which may be

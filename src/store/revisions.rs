@@ -8,8 +8,8 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, Sqlite, Transaction};
 
 use super::{Finished, Index, SearchRow, Store, StoreError, index, search, sync_folder};
 use crate::digest::Digest;
@@ -24,7 +24,9 @@ pub(super) const QUERIES: &str = "queries.jsonl";
 pub(super) const INDEX: &str = "index.bin";
 
 /// The number of a revision, growing from one to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(transparent)]
 pub struct RevisionId(pub(super) i64);
 
@@ -42,7 +44,7 @@ impl FromStr for RevisionId {
 }
 
 /// How much a revision holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
     /// Blobs.
     pub metas: u64,
@@ -111,6 +113,13 @@ pub struct Files {
     pub queries: Bytes,
 }
 
+/// The dates of a revision, in seconds since 1970.
+#[derive(Clone, Copy)]
+pub(super) struct Dates {
+    pub(super) modified: i64,
+    pub(super) committed: i64,
+}
+
 /// How many problems of a revision are kept.
 const MAX_PROBLEMS: usize = 10_000;
 
@@ -128,28 +137,61 @@ impl Store {
         let modified = previous
             .filter(|previous| previous.content == finished.content)
             .map_or(now, |previous| seconds(previous.modified));
+        let dates = Dates {
+            modified,
+            committed: now,
+        };
+        let mut transaction = self.pool.begin().await.map_err(sql("begin"))?;
+        let revision = self
+            .name(&mut transaction, finished, new, dates, None)
+            .await?;
+        sync_folder(&self.revisions_folder())?;
+        transaction.commit().await.map_err(sql("commit"))?;
+        Ok(revision)
+    }
+
+    /// Writes the rows of a finished revision and puts its files in their
+    /// place. It counts once the transaction is committed. A number that is
+    /// asked for and given away already is not given again.
+    pub(super) async fn name(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        finished: Finished,
+        new: NewRevision<'_>,
+        dates: Dates,
+        wanted: Option<RevisionId>,
+    ) -> Result<Revision, StoreError> {
+        let sql = StoreError::sql;
+        let Dates {
+            modified,
+            committed,
+        } = dates;
         let counts = Counts {
             metas: finished.metas as u64,
             ..new.counts
         };
-
-        let mut transaction = self.pool.begin().await.map_err(sql("begin"))?;
+        let wanted = match wanted {
+            Some(id) if !self.is_given(transaction, id).await? => Some(id.0),
+            _ => None,
+        };
         sqlx::query("INSERT OR IGNORE INTO catalogs (name) VALUES (?)")
             .bind(new.catalog.as_str())
-            .execute(&mut *transaction)
+            .execute(&mut **transaction)
             .await
             .map_err(sql("record the catalog"))?;
         let id: i64 = sqlx::query(
-            "INSERT INTO revisions (catalog, source, digest, content, modified, committed, format,
-                                    metas, packages, channels, entries, bundles, quarantined)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            "INSERT INTO revisions (id, catalog, source, digest, content, modified, committed,
+                                    format, metas, packages, channels, entries, bundles,
+                                    quarantined)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         )
+        .bind(wanted)
         .bind(new.catalog.as_str())
         .bind(&new.source)
         .bind(new.digest.to_string())
         .bind(finished.content.to_string())
         .bind(modified)
-        .bind(now)
+        .bind(committed)
         .bind(index::FORMAT)
         .bind(signed(counts.metas))
         .bind(signed(counts.packages))
@@ -157,7 +199,7 @@ impl Store {
         .bind(signed(counts.entries))
         .bind(signed(counts.bundles))
         .bind(signed(counts.quarantined))
-        .fetch_one(&mut *transaction)
+        .fetch_one(&mut **transaction)
         .await
         .map_err(sql("record the revision"))?
         .get(0);
@@ -165,7 +207,7 @@ impl Store {
             sqlx::query("INSERT OR IGNORE INTO revision_blobs (revision, digest) VALUES (?, ?)")
                 .bind(id)
                 .bind(digest.to_string())
-                .execute(&mut *transaction)
+                .execute(&mut **transaction)
                 .await
                 .map_err(sql("record a blob"))?;
         }
@@ -174,15 +216,15 @@ impl Store {
                 .bind(id)
                 .bind(signed(number as u64))
                 .bind(serde_json::to_string(problem).unwrap_or_default())
-                .execute(&mut *transaction)
+                .execute(&mut **transaction)
                 .await
                 .map_err(sql("record a problem"))?;
         }
-        search::insert(&mut transaction, id, new.search).await?;
+        search::insert(transaction, id, new.search).await?;
         sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
             .bind(id)
             .bind(new.catalog.as_str())
-            .execute(&mut *transaction)
+            .execute(&mut **transaction)
             .await
             .map_err(sql("record the current revision"))?;
 
@@ -195,9 +237,6 @@ impl Store {
         fs::rename(finished.folder.path(), &folder).map_err(StoreError::io("create", &folder))?;
         // Nothing is left under the old name to be removed.
         let _ = finished.folder.keep();
-        sync_folder(&self.revisions_folder())?;
-        transaction.commit().await.map_err(sql("commit"))?;
-
         Ok(Revision {
             id,
             catalog: new.catalog.clone(),
@@ -205,9 +244,22 @@ impl Store {
             digest: new.digest,
             content: finished.content,
             modified: time(modified),
-            committed: time(now),
+            committed: time(committed),
             counts,
         })
+    }
+
+    async fn is_given(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        id: RevisionId,
+    ) -> Result<bool, StoreError> {
+        let row = sqlx::query("SELECT id FROM revisions WHERE id = ?")
+            .bind(id.0)
+            .fetch_optional(&mut **transaction)
+            .await
+            .map_err(StoreError::sql("look up a revision"))?;
+        Ok(row.is_some() || id.0 < 1)
     }
 
     /// The catalog's current revision, unless its files have another version's

@@ -574,6 +574,7 @@ fn the_sample_shows_the_defaults() {
         "#client_ca",
         "#client_certificates",
         "#min_version",
+        "#user_files",
         "#certs_dirs",
         "#registries_conf",
         "#policy_file",

@@ -53,6 +53,7 @@ fn a_moved_tag_is_served_after_a_poll() {
 #[test]
 fn an_unchanged_digest_costs_one_request_a_poll_and_writes_nothing() {
     let (upstream, mut almanac) = serving_first();
+    almanac.until_pullable("a");
     // What the first pass still has to tidy up is done by the next poll.
     upstream.forget_requests();
     almanac.until("a", "a poll", |_| upstream.asked(HEAD) == 1);
@@ -514,7 +515,7 @@ fn old_revisions_and_their_blobs_are_removed() {
     let id = almanac.status("a")["revision"]["id"].to_string();
     let expected = blobs_of(&image_of("third"));
     eventually("only the last to be there", || {
-        almanac.revisions() == [id.as_str()] && almanac.blobs() == expected
+        almanac.revisions() == [id.as_str()] && almanac.pulled_blobs("a") == expected
     });
 }
 
@@ -534,7 +535,7 @@ fn what_a_refused_image_brought_is_removed_as_well() {
     upstream.push(REPOSITORY, "latest", &good);
     almanac.until_at("a", &good.digest());
     eventually("only the last to be there", || {
-        almanac.blobs() == blobs_of(&good)
+        almanac.pulled_blobs("a") == blobs_of(&good)
     });
 }
 
@@ -632,7 +633,7 @@ fn blobs_of(image: &Built) -> Vec<String> {
     blobs
 }
 
-fn eventually(what: &str, good: impl Fn() -> bool) {
+fn eventually(what: &str, mut good: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !good() {
         assert!(

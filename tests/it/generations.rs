@@ -18,9 +18,9 @@ use prost::Message;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::support::catalog::{Catalog, bundle, entry};
+use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::program::{PATIENCE, skip_without};
-use crate::support::served::{Folders, Served};
+use crate::support::served::{Served, source};
 
 const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
 
@@ -31,7 +31,7 @@ const GENERATIONS: u32 = 100;
 const CONNECTIONS: u32 = 50;
 /// Packages of a generation, but for the one that only it has.
 const PACKAGES: u32 = 5;
-/// Of each stream, before the client has to read on: less than a generation.
+/// Of each stream, before the client has to read on: less than a bundle.
 const WINDOW: u32 = 8 << 10;
 /// How soon new content has to reach a client.
 const SOON: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ fn generation(number: u32) -> Catalog {
                     )
                     .deprecate(&format!("generation {number}"));
                 (0..2).fold(package, |package, minor| {
-                    let version = bundle(&version(minor)).property("x", "y".repeat(2000));
+                    let version = bundle(&version(minor)).property("x", "y".repeat(12_000));
                     package.bundle(version)
                 })
             })
@@ -229,15 +229,36 @@ async fn pause(least: u64, most: u64) {
     tokio::time::sleep(Duration::from_millis(fastrand::u64(least..most))).await;
 }
 
-fn following(folders: &Folders) -> Served {
-    let often = ["--poll".to_owned(), "100ms".to_owned()];
-    Served::start(folders.sources().into_iter().chain(often))
+/// A catalog in one file: a folder could be read while it is swapped.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn of(catalog: &Catalog) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        place.put(catalog);
+        place
+    }
+
+    /// Puts a catalog in the place of the one before, at once.
+    fn put(&self, catalog: &Catalog) {
+        let (new, place) = (
+            self.0.path().join("new"),
+            self.0.path().join("catalog.json"),
+        );
+        std::fs::write(&new, catalog.text(Format::JsonLines)).unwrap();
+        std::fs::rename(new, place).unwrap();
+    }
+
+    fn serve(&self) -> Served {
+        let source = source("catalog", &self.0.path().join("catalog.json"));
+        Served::start([source, "--poll=100ms".to_owned()])
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_snapshot_mixes_two_generations_however_often_content_changes() {
-    let folders = Folders::of("catalog", &generation(1));
-    let mut served = following(&folders);
+    let place = Place::of(&generation(1));
+    let mut served = place.serve();
     let over = Arc::new(AtomicBool::new(false));
     let snapshots = Arc::new(AtomicU32::new(0));
     let clients: Vec<_> = (0..CONNECTIONS)
@@ -263,7 +284,7 @@ async fn no_snapshot_mixes_two_generations_however_often_content_changes() {
         })
         .collect();
     for number in 2..=GENERATIONS + 1 {
-        folders.replace("catalog", &generation(number));
+        place.put(&generation(number));
         let begin = Instant::now();
         while served.status("catalog")["revision"]["id"] != number {
             assert!(begin.elapsed() < PATIENCE, "generation {number}");
@@ -300,14 +321,14 @@ async fn no_snapshot_mixes_two_generations_however_often_content_changes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn new_content_reaches_a_client_within_a_second() {
-    let folders = Folders::of("catalog", &generation(1));
-    let mut served = following(&folders);
+    let place = Place::of(&generation(1));
+    let mut served = place.serve();
     let mut channel = Connecting::ready(served.grpc).await;
     for number in 2..8 {
         assert_eq!(channel.snapshot().await, number - 1);
         // At nothing for long, or read just now.
         tokio::time::sleep(Duration::from_millis(u64::from(number % 2) * 500)).await;
-        folders.replace("catalog", &generation(number));
+        place.put(&generation(number));
         served.wait_for_status("catalog", |status| status["revision"]["id"] == number);
         let published = Instant::now();
         assert!(channel.idle(PATIENCE).await);
@@ -342,14 +363,14 @@ fn a_channel_of_another_library_goes_idle_and_comes_back_with_new_content() {
     if skip_without("python:grpc") {
         return;
     }
-    let folders = Folders::of("catalog", &generation(1));
-    let mut served = following(&folders);
+    let place = Place::of(&generation(1));
+    let mut served = place.serve();
     let mut watching = Watching::start(served.grpc);
     watching.until("READY");
     assert_eq!(watching.read(), "only-1");
     for number in 2..5 {
         let before = watching.states().len();
-        folders.replace("catalog", &generation(number));
+        place.put(&generation(number));
         served.wait_for_status("catalog", |status| status["revision"]["id"] == number);
         let published = Instant::now();
         let states = watching.after(before, "READY");

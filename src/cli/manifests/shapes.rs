@@ -199,14 +199,14 @@ mod tests {
             ]),
         ];
         let mirrors = Mirrors::of(&lists, "mirror.example.com:5000/ops/");
-        let idms = mirrors.idms("almanac").unwrap();
+        let by_digest = mirrors.idms("almanac").unwrap();
         assert_eq!(
-            idms["spec"]["imageDigestMirrors"],
+            by_digest["spec"]["imageDigestMirrors"],
             json!([{ "mirrors": ["mirror.example.com:5000/ops/org"], "source": "quay.io/org" }])
         );
-        let itms = mirrors.itms("almanac").unwrap();
+        let by_tag = mirrors.itms("almanac").unwrap();
         assert_eq!(
-            itms["spec"]["imageTagMirrors"],
+            by_tag["spec"]["imageTagMirrors"],
             json!([
                 { "mirrors": ["mirror.example.com:5000/ops/org"], "source": "quay.io/org" },
                 { "mirrors": ["mirror.example.com:5000/ops/pause"], "source": "registry.k8s.io/pause" },
@@ -215,7 +215,7 @@ mod tests {
         let icsp = mirrors.icsp("almanac").unwrap();
         assert_eq!(
             icsp["spec"]["repositoryDigestMirrors"],
-            idms["spec"]["imageDigestMirrors"]
+            by_digest["spec"]["imageDigestMirrors"]
         );
         assert!(Mirrors::of(&[], "m.example.com").idms("almanac").is_none());
     }

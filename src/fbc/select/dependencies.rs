@@ -254,13 +254,13 @@ impl<'a> Closing<'_, 'a> {
                     .any(|shelf| self.add(shelf, name, &in_range, requirement, of))
             }
             Requirement::Api(api) => {
-                let provides = |package: &Package<'_>, bundle: &str, _: Option<&Version>| {
+                let fits = |package: &Package<'_>, bundle: &str, _: Option<&Version>| {
                     let bundle = package.bundles.get(bundle);
                     bundle.is_some_and(|bundle| bundle.facts().provides.contains(api))
                 };
                 let providers = self.providers_of(api);
                 (providers.into_iter())
-                    .any(|(shelf, package)| self.add(shelf, package, &provides, requirement, of))
+                    .any(|(shelf, package)| self.add(shelf, package, &fits, requirement, of))
             }
             Requirement::All(all) => {
                 // Each is met where it can be, also behind one that is not.
@@ -304,7 +304,7 @@ impl<'a> Closing<'_, 'a> {
     /// Adds the best bundle of a package that fits; whether there is one.
     fn add(
         &mut self,
-        shelf: usize,
+        place: usize,
         name: &str,
         fits: &dyn Fn(&Package<'_>, &str, Option<&Version>) -> bool,
         requirement: &Requirement,
@@ -312,7 +312,7 @@ impl<'a> Closing<'_, 'a> {
     ) -> bool {
         let Some(package) = self
             .shelves
-            .get(shelf)
+            .get(place)
             .and_then(|shelf| shelf.package(name))
         else {
             return false;

@@ -89,6 +89,45 @@ impl Access {
         Ok((Self(Arc::new(rules)), followed))
     }
 
+    /// Whether any catalog asks for something.
+    pub fn asks_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Whether a catalog asks for something.
+    pub fn asks(&self, catalog: &CatalogName) -> bool {
+        self.0.contains_key(catalog)
+    }
+
+    /// Whether a catalog asks for a certificate, and nothing else would do.
+    pub fn asks_only_certificate(&self, catalog: &CatalogName) -> bool {
+        let rule = self.0.get(catalog);
+        rule.is_some_and(|rule| rule.tokens.is_none())
+    }
+
+    /// Whether a catalog may be read by somebody with this secret, or with a
+    /// certificate that was verified.
+    pub fn admits(&self, catalog: &CatalogName, secret: Option<&[u8]>, certified: bool) -> bool {
+        let Some(rule) = self.0.get(catalog) else {
+            return true;
+        };
+        if rule.certificate && certified {
+            return true;
+        }
+        match (&rule.tokens, secret) {
+            (Some(tokens), Some(secret)) => tokens.borrow().contain(secret),
+            _ => false,
+        }
+    }
+
+    /// Whether a secret is a token of any catalog.
+    pub fn knows(&self, secret: &[u8]) -> bool {
+        let tokens = self.0.values().filter_map(|rule| rule.tokens.as_ref());
+        tokens.fold(false, |known, tokens| {
+            known | tokens.borrow().contain(secret)
+        })
+    }
+
     /// Whether a request that comes with these headers from this peer may read
     /// a catalog; else the answer to it.
     pub fn check(
@@ -117,6 +156,9 @@ impl Access {
 
 /// Lets requests for a catalog through to its routes when they may read it.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+    if access.0.is_empty() {
+        return next.run(request).await;
+    }
     let (mut parts, body) = request.into_parts();
     match Place::of(&mut parts).await {
         // What no route takes has nothing to protect.

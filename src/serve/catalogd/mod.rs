@@ -160,8 +160,8 @@ fn unescape(text: &str) -> Result<String, Refusal> {
             b'%' => {
                 let (code, behind) = rest.split_at_checked(2).ok_or(Refusal::Query)?;
                 rest = behind;
-                let code = std::str::from_utf8(code).map_err(|_| Refusal::Query)?;
-                u8::from_str_radix(code, 16).map_err(|_| Refusal::Query)?
+                let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(Refusal::Query);
+                (digit(code[0])? << 4 | digit(code[1])?) as u8
             }
             other => other,
         });
@@ -282,6 +282,7 @@ mod tests {
             "schema=a&bogus",
             "schema=%",
             "schema=%zz",
+            "schema=%+1",
             "schema=%ff",
         ] {
             assert_eq!(query(bad), None, "{bad}");

@@ -1,7 +1,8 @@
 //! What is counted and logged of each request, and how long it may take to be
 //! answered.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -9,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::CONTENT_ENCODING;
 use http::{Method, StatusCode};
-use metrics::{counter, histogram};
+use metrics::{Counter, Histogram, counter, histogram};
 
 use super::access::Place;
 use crate::serve::Peer;
@@ -48,25 +49,31 @@ pub(super) async fn observe(
         Method::OPTIONS => "OPTIONS",
         _ => "other",
     };
-    let path: String = request.uri().path().chars().take(MAX_PATH).collect();
+    // Nobody reads the log of each request, unless they said so.
+    let logged = tracing::enabled!(target: "almanac::access", tracing::Level::DEBUG);
+    let path: Option<String> =
+        logged.then(|| request.uri().path().chars().take(MAX_PATH).collect());
     let response = tokio::time::timeout(TIMEOUT, next.run(request)).await;
     let response = response.unwrap_or_else(|_| StatusCode::REQUEST_TIMEOUT.into_response());
 
     let code = response.status().as_u16();
     let encoding = response.headers().get(CONTENT_ENCODING);
     let encoding = encoding.and_then(|encoding| encoding.to_str().ok());
-    let labels = [
-        ("method", method.to_owned()),
-        ("route", route),
-        ("code", code.to_string()),
-        ("catalog", catalog.clone()),
-        ("encoding", encoding.unwrap_or("identity").to_owned()),
-    ];
-    counter!("almanac_http_requests_total", &labels).increment(1);
-    histogram!("almanac_http_request_seconds", &labels[1..]).record(began.elapsed().as_secs_f64());
+    let meters = Meters::of(&Labels {
+        method,
+        route: &route,
+        code,
+        catalog: &catalog,
+        encoding: encoding.unwrap_or("identity"),
+    });
+    meters.requests.increment(1);
+    meters.seconds.record(began.elapsed().as_secs_f64());
     if let Some(answer) = answer {
         answer.report(move |sent| {
-            counter!("almanac_http_sent_bytes_total", &labels[1..]).increment(sent.bytes);
+            meters.sent.increment(sent.bytes);
+            let Some(path) = path else {
+                return;
+            };
             tracing::debug!(
                 target: "almanac::access",
                 method,
@@ -81,4 +88,58 @@ pub(super) async fn observe(
         });
     }
     response
+}
+
+/// What tells the meters of one kind of answers from others. There is only so
+/// much of each, whatever clients send.
+struct Labels<'a> {
+    method: &'static str,
+    route: &'a str,
+    code: u16,
+    catalog: &'a str,
+    encoding: &'a str,
+}
+
+/// What is counted of one kind of answers.
+struct Meters {
+    requests: Counter,
+    seconds: Histogram,
+    sent: Counter,
+}
+
+impl Meters {
+    /// Looks them up, which costs less than having them found by all their
+    /// labels for each answer.
+    fn of(labels: &Labels<'_>) -> Arc<Self> {
+        static KNOWN: LazyLock<RwLock<HashMap<String, Arc<Meters>>>> =
+            LazyLock::new(RwLock::default);
+        let Labels {
+            method,
+            route,
+            code,
+            catalog,
+            encoding,
+        } = labels;
+        let key = format!("{method} {route} {code} {catalog} {encoding}");
+        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(meters) = known.get(&key) {
+            return Arc::clone(meters);
+        }
+        drop(known);
+        let labels = [
+            ("method", (*method).to_owned()),
+            ("route", (*route).to_owned()),
+            ("code", code.to_string()),
+            ("catalog", (*catalog).to_owned()),
+            ("encoding", (*encoding).to_owned()),
+        ];
+        let meters = Arc::new(Self {
+            requests: counter!("almanac_http_requests_total", &labels),
+            seconds: histogram!("almanac_http_request_seconds", &labels[1..]),
+            sent: counter!("almanac_http_sent_bytes_total", &labels[1..]),
+        });
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, Arc::clone(&meters));
+        meters
+    }
 }

@@ -41,7 +41,7 @@ const QUIET: Duration = Duration::from_millis(400);
 const STEP: Duration = Duration::from_millis(20);
 /// When it is asked at the latest: the pauses of some are too short, others
 /// read too slowly, and new content has to reach them too.
-const NEVER_QUIET: Duration = Duration::from_secs(10);
+const NEVER_QUIET: Duration = Duration::from_secs(30);
 /// Whoever asks whether we are well is answered whatever else is going on.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// What a client is told that speaks HTTP/1.1.

@@ -45,11 +45,24 @@ impl Almanac {
     /// Starts it with the text of a configuration, which names no ports and no
     /// data folder.
     pub(crate) fn start(config: &str) -> Self {
-        Self::start_with(config, &[])
+        Self::start_as(config, |start| start)
+    }
+
+    /// Starts it on a data folder that is there.
+    pub(crate) fn start_in(data: &Path, config: &str) -> Self {
+        Self::start_as(config, |start| start.data(data))
     }
 
     /// Starts it with variables of the environment as well.
     pub(crate) fn start_with(config: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start_as(config, |start| {
+            variables
+                .iter()
+                .fold(start, |start, (name, value)| start.variable(name, value))
+        })
+    }
+
+    fn start_as(config: &str, more: impl FnOnce(Start) -> Start) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("almanac.toml");
         fs::write(&path, config).unwrap();
@@ -58,11 +71,8 @@ impl Almanac {
             .argument("--grpc=127.0.0.1:0")
             .argument("--http=127.0.0.1:0")
             .argument("--admin=127.0.0.1:0");
-        let start = variables
-            .iter()
-            .fold(start, |start, (name, value)| start.variable(name, value));
         Self {
-            program: start.start(),
+            program: more(start).start(),
             config: path,
             _folder: folder,
         }
@@ -179,6 +189,31 @@ impl Almanac {
     /// The blobs that it keeps.
     pub(crate) fn blobs(&self) -> Vec<String> {
         self.files("blobs/sha256").into_keys().collect()
+    }
+
+    /// The blobs that it keeps and has not made itself, for the image of a
+    /// catalog.
+    pub(crate) fn pulled_blobs(&mut self, catalog: &str) -> Vec<String> {
+        let image = self.http(&format!("/v2/{catalog}/manifests/latest"));
+        let made = String::from_utf8(image.body.clone()).unwrap();
+        let own = almanac::digest::Digest::of(&image.body).hex();
+        let mut blobs = self.blobs();
+        blobs.retain(|blob| !made.contains(blob.as_str()) && *blob != own);
+        blobs
+    }
+
+    /// Waits until the image of a catalog can be pulled.
+    pub(crate) fn until_pullable(&mut self, catalog: &str) -> Reply {
+        let path = format!("/v2/{catalog}/manifests/latest");
+        let begin = Instant::now();
+        loop {
+            let reply = self.http(&path);
+            if reply.status == 200 {
+                return reply;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{}", reply.text());
+            std::thread::sleep(STEP);
+        }
     }
 
     /// The names in the folder of revisions.

@@ -1,0 +1,120 @@
+//! `almanac export`: catalogs into one file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use super::{Failure, block_on, output, progress};
+use crate::config::{Environment, Settings};
+use crate::ingest::archive::{self, ArchiveError, Export, Since};
+use crate::name::CatalogName;
+
+/// Write catalogs into one file, to be imported where there is no network
+///
+/// The file is an OCI layout in a tar: the images of the catalogs, and their
+/// revisions with dates and numbers. It is written whole or not at all. An
+/// almanac may run on the data folder meanwhile.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// A catalog to export; may be given again [default: all]
+    #[arg(long, value_name = "NAME")]
+    catalog: Vec<CatalogName>,
+
+    /// What the other side has: an archive that it imported, or the number of
+    /// a revision of this store. What is in there is left out
+    #[arg(long, value_name = "FILE|REVISION")]
+    since: Option<Known>,
+
+    /// Leave out signatures and other attachments of mirrored images
+    #[arg(long)]
+    without_signatures: bool,
+
+    /// The file to write
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Where revisions are kept [default: as `serve` has it]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// The configuration file that `serve` was given, to read the folder from
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac export --output monday.tar
+  almanac export --since monday.tar --output tuesday.tar
+  almanac export --catalog community --data-dir /var/lib/almanac -o community.tar
+
+Environment:
+  ALMANAC_DATA_DIR and ALMANAC_CONFIG stand for the options of that name.
+
+Exit codes:
+  0  the file is written
+  1  it could not be written
+  2  the arguments or the configuration cannot be used
+  3  what is stored, or the archive of --since, could not be read";
+
+/// What the other side has.
+#[derive(Clone, Debug)]
+struct Known(Since);
+
+impl FromStr for Known {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let revision = text.parse().ok().filter(|_| digits);
+        Ok(Self(match revision {
+            Some(revision) => Since::Revision(revision),
+            None => Since::Archive(text.into()),
+        }))
+    }
+}
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let flags = Settings {
+            data_dir: self.data_dir,
+            ..Settings::default()
+        };
+        let settings =
+            Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
+        let asked = Export {
+            data: settings.data_folder(),
+            catalogs: self.catalog,
+            since: self.since.map(|Known(since)| since),
+            signatures: !self.without_signatures,
+            output: self.output,
+        };
+        let progress = progress::progress();
+        let work = progress::until_told(&progress, archive::export(&asked, &progress));
+        let exported = block_on(work)?.map_err(failure)?;
+        for (catalog, revision) in &exported.catalogs {
+            output::note(&format!("exported {catalog} at revision {revision}"));
+        }
+        output::note(&format!(
+            "{}: {} catalogs, {} blobs, {} left out, {} bytes",
+            asked.output.display(),
+            exported.catalogs.len(),
+            exported.blobs,
+            exported.held,
+            exported.bytes
+        ));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Errors by whose fault they are.
+pub(super) fn failure(error: ArchiveError) -> Failure {
+    match error {
+        ArchiveError::UnknownCatalog { .. } | ArchiveError::Name(_) => Failure::usage(error),
+        ArchiveError::Stopped | ArchiveError::Io { .. } | ArchiveError::Store(_) => {
+            Failure::run(error)
+        }
+        _ => Failure::unreadable(error),
+    }
+}

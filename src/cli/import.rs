@@ -1,0 +1,74 @@
+//! `almanac import`: catalogs out of a file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::export::failure;
+use super::{Failure, block_on, output, progress};
+use crate::config::{Environment, Settings};
+use crate::ingest::archive::{self, ImportOutcome};
+
+/// Take the catalogs of an archive that `almanac export` wrote
+///
+/// All of the archive is verified before anything changes, and then all of its
+/// catalogs are taken or none. Each is served as it was where it came from:
+/// with the same digests, dates and, where it is free, the same number. No
+/// almanac may run on the data folder meanwhile.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The archive
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Where revisions are kept; made when it is missing [default: as `serve`
+    /// has it]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// The configuration file that `serve` is given, to read the folder from
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac import monday.tar
+  almanac import --data-dir /var/lib/almanac tuesday.tar
+  almanac serve --offline --config almanac.toml
+
+Environment:
+  ALMANAC_DATA_DIR and ALMANAC_CONFIG stand for the options of that name.
+
+Exit codes:
+  0  the catalogs are there
+  1  they could not be stored; nothing was changed
+  2  the arguments or the configuration cannot be used
+  3  the archive could not be read or is refused; nothing was changed";
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let flags = Settings {
+            data_dir: self.data_dir,
+            ..Settings::default()
+        };
+        let settings =
+            Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
+        let data = settings.data_folder();
+        let limits = settings.limits.unwrap_or_default();
+        let progress = progress::progress();
+        let work = archive::import(&self.file, &data, &limits, &progress);
+        let imported = block_on(progress::until_told(&progress, work))?.map_err(failure)?;
+        for catalog in imported {
+            let done = match catalog.outcome {
+                ImportOutcome::Taken => "imported",
+                ImportOutcome::Unchanged => "already there:",
+            };
+            output::note(&format!(
+                "{done} {} at revision {}",
+                catalog.catalog, catalog.revision
+            ));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,356 @@
+//! Writing an archive.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use super::import::read_metadata;
+use super::{
+    ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, Marker,
+    Metadata, Progress,
+};
+use crate::digest::{Digest, Hasher};
+use crate::name::CatalogName;
+use crate::oci::Manifest;
+use crate::oci::manifest::OCI_INDEX;
+use crate::store::{Image, ImageBlob, RevisionId, Store};
+
+/// How often a store that changes meanwhile is looked at again.
+const LOOKS: usize = 5;
+
+/// What to export.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// The data folder.
+    pub data: PathBuf,
+    /// The catalogs; all when there are none.
+    pub catalogs: Vec<CatalogName>,
+    /// What the other side has.
+    pub since: Option<Since>,
+    /// Whether signatures and other attachments of mirrored images come along.
+    pub signatures: bool,
+    /// The file to write.
+    pub output: PathBuf,
+}
+
+/// What the other side has.
+#[derive(Clone, Debug)]
+pub enum Since {
+    /// All that is in an archive, or that it left out.
+    Archive(PathBuf),
+    /// All up to a revision of the same store.
+    Revision(RevisionId),
+}
+
+/// What was exported.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    /// The catalogs, each with its revision.
+    pub catalogs: Vec<(CatalogName, RevisionId)>,
+    /// Blobs in the archive.
+    pub blobs: usize,
+    /// Blobs that the other side has.
+    pub held: usize,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// The blobs of the archive, open, so that they stay when others are done with
+/// them.
+type Open = BTreeMap<Digest, (File, ImageBlob, CatalogName)>;
+
+/// Writes an archive, whole or not at all. An almanac may run on the data
+/// folder meanwhile.
+pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, ArchiveError> {
+    let no_store = || ArchiveError::NoStore {
+        path: asked.data.clone(),
+    };
+    let store = Store::open_beside(&asked.data)
+        .await?
+        .ok_or_else(no_store)?;
+    let held = match &asked.since {
+        Some(Since::Archive(path)) => {
+            let metadata = read_metadata(path, progress)?;
+            let parts = metadata.catalogs.iter().flat_map(|c| c.image.parts());
+            let mut held: BTreeSet<Digest> = parts.map(|part| part.digest).collect();
+            held.extend(metadata.held);
+            held
+        }
+        _ => BTreeSet::new(),
+    };
+    let mut looks = 0;
+    let (metadata, open) = loop {
+        looks += 1;
+        match gather(&store, asked, held.clone()).await {
+            // A revision was replaced while it was looked at.
+            Err(ArchiveError::StoredBlob { .. } | ArchiveError::NoImage { .. })
+                if looks < LOOKS =>
+            {
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
+            gathered => break gathered?,
+        }
+    };
+    store.close().await;
+    if metadata.catalogs.is_empty() && asked.since.is_none() {
+        return Err(no_store());
+    }
+    let (asked, progress) = (asked.clone(), progress.clone());
+    let writing = tokio::task::spawn_blocking(move || write(&asked, &metadata, open, &progress));
+    writing
+        .await
+        .map_err(|error| ArchiveError::io("write", Path::new("an archive"))(error.into()))?
+}
+
+/// What to carry, and its blobs.
+async fn gather(
+    store: &Store,
+    asked: &Export,
+    mut held: BTreeSet<Digest>,
+) -> Result<(Metadata, Open), ArchiveError> {
+    let known = store.catalogs().await?;
+    if let Some(name) = asked.catalogs.iter().find(|name| !known.contains(name)) {
+        let known: Vec<&str> = known.iter().map(CatalogName::as_str).collect();
+        return Err(ArchiveError::UnknownCatalog {
+            name: name.clone(),
+            known: known.join(", "),
+        });
+    }
+    let mut catalogs = Vec::new();
+    for name in known {
+        if !asked.catalogs.is_empty() && !asked.catalogs.contains(&name) {
+            continue;
+        }
+        let Some(revision) = store.current(&name).await? else {
+            continue;
+        };
+        let image = store.image(revision.id).await?;
+        let image = image.ok_or_else(|| ArchiveError::NoImage {
+            catalog: name.clone(),
+        })?;
+        let image = if asked.signatures {
+            image
+        } else {
+            without_attached(store, image, &name)?
+        };
+        if let Some(Since::Revision(since)) = &asked.since
+            && revision.id <= *since
+        {
+            held.extend(image.parts().map(|part| part.digest));
+            continue;
+        }
+        catalogs.push(CarriedRevision {
+            catalog: name,
+            id: revision.id,
+            source: revision.source,
+            digest: revision.digest,
+            content: revision.content,
+            modified: seconds(revision.modified),
+            committed: seconds(revision.committed),
+            counts: revision.counts,
+            problems: store.problems(revision.id).await?,
+            image,
+        });
+    }
+    let mut open = Open::new();
+    for carried in &catalogs {
+        for part in carried.image.parts() {
+            if held.contains(&part.digest) || open.contains_key(&part.digest) {
+                continue;
+            }
+            let missing = || ArchiveError::StoredBlob {
+                digest: part.digest,
+                catalog: carried.catalog.clone(),
+            };
+            let path = store.blob(&part.digest).ok_or_else(missing)?;
+            let file = File::open(path).map_err(|_| missing())?;
+            open.insert(part.digest, (file, part, carried.catalog.clone()));
+        }
+    }
+    Ok((Metadata { catalogs, held }, open))
+}
+
+/// The image without what is attached to it.
+fn without_attached(
+    store: &Store,
+    mut image: Image,
+    catalog: &CatalogName,
+) -> Result<Image, ArchiveError> {
+    image.manifests.retain(|manifest| !manifest.attached);
+    let left: BTreeSet<Digest> = image.manifests.iter().map(|m| m.digest).collect();
+    let mut named = BTreeSet::new();
+    for digest in &left {
+        let missing = || ArchiveError::StoredBlob {
+            digest: *digest,
+            catalog: catalog.clone(),
+        };
+        let path = store.blob(digest).ok_or_else(missing)?;
+        let bytes = std::fs::read(path).map_err(|_| missing())?;
+        if let Ok(Manifest::Image(found)) = Manifest::parse(&bytes, None) {
+            named.insert(found.config.digest);
+            named.extend(found.layers.iter().map(|layer| layer.digest));
+        }
+    }
+    image.blobs.retain(|blob| named.contains(&blob.digest));
+    image.tags.retain(|_, digest| left.contains(digest));
+    if let Some(origin) = &mut image.origin {
+        origin.tags.retain(|_, digest| left.contains(digest));
+    }
+    Ok(image)
+}
+
+fn write(
+    asked: &Export,
+    metadata: &Metadata,
+    open: Open,
+    progress: &Progress,
+) -> Result<Exported, ArchiveError> {
+    let path = &asked.output;
+    let failed = |source: io::Error| ArchiveError::Io {
+        action: "write",
+        path: path.clone(),
+        source,
+    };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // Removed when anything fails on the way.
+    let file = NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
+    let document = serde_json::to_vec(metadata).map_err(|error| failed(error.into()))?;
+    let digest = Digest::of(&document);
+    let marker = Marker {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").into(),
+        metadata: digest,
+    };
+    let marker = serde_json::to_vec(&marker).map_err(|error| failed(error.into()))?;
+    let index = index(metadata).to_string();
+    put(&mut archive, LAYOUT, LAYOUT_TEXT.as_bytes()).map_err(failed)?;
+    put(&mut archive, MARKER, &marker).map_err(failed)?;
+    put(&mut archive, INDEX, index.as_bytes()).map_err(failed)?;
+    let name = format!("{BLOBS}{}", digest.hex());
+    put(&mut archive, &name, &document).map_err(failed)?;
+    let total: u64 = open.values().map(|(_, part, _)| part.size).sum();
+    let mut done = 0;
+    let blobs = open.len();
+    for (digest, (file, part, catalog)) in open {
+        let mut reader = Checked {
+            inner: file,
+            hasher: Hasher::default(),
+            progress,
+            done: &mut done,
+            total,
+            stopped: false,
+        };
+        let mut header = header(part.size);
+        let name = format!("{BLOBS}{}", digest.hex());
+        let appended = archive.append_data(&mut header, name, &mut reader);
+        if reader.stopped {
+            return Err(ArchiveError::Stopped);
+        }
+        appended.map_err(failed)?;
+        // Rotten bytes must not be found out on the other side only.
+        if reader.hasher.size() != part.size || reader.hasher.finish() != digest {
+            return Err(ArchiveError::StoredBlob { digest, catalog });
+        }
+    }
+    let mut output = archive.into_inner().map_err(failed)?;
+    output.flush().map_err(failed)?;
+    let file = output
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    file.as_file().sync_all().map_err(failed)?;
+    let bytes = file.as_file().metadata().map_err(failed)?.len();
+    progress.at("exporting", total, total)?;
+    let file = file.persist(path).map_err(|error| failed(error.error))?;
+    make_readable(&file).map_err(failed)?;
+    Ok(Exported {
+        catalogs: metadata
+            .catalogs
+            .iter()
+            .map(|carried| (carried.catalog.clone(), carried.id))
+            .collect(),
+        blobs,
+        held: metadata.held.len(),
+        bytes,
+    })
+}
+
+/// The images of an archive, for other tools.
+pub(super) fn index(metadata: &Metadata) -> serde_json::Value {
+    let mut manifests = Vec::new();
+    for carried in &metadata.catalogs {
+        for (tag, digest) in &carried.image.tags {
+            let mut found = carried.image.manifests.iter();
+            let Some(manifest) = found.find(|manifest| manifest.digest == *digest) else {
+                continue;
+            };
+            manifests.push(json!({
+                "mediaType": manifest.media_type,
+                "digest": digest,
+                "size": manifest.size,
+                "annotations": {
+                    "org.opencontainers.image.ref.name": format!("{}:{tag}", carried.catalog),
+                },
+            }));
+        }
+    }
+    json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": manifests})
+}
+
+fn put<W: io::Write>(archive: &mut tar::Builder<W>, name: &str, bytes: &[u8]) -> io::Result<()> {
+    archive.append_data(&mut header(bytes.len() as u64), name, bytes)
+}
+
+fn header(size: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    header
+}
+
+/// As other files that are written for somebody, not as temporary ones.
+fn make_readable(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// A blob on its way into the archive.
+struct Checked<'a> {
+    inner: File,
+    hasher: Hasher,
+    progress: &'a Progress,
+    done: &'a mut u64,
+    total: u64,
+    stopped: bool,
+}
+
+impl Read for Checked<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.hasher.update(buffer.get(..read).unwrap_or_default());
+        *self.done += read as u64;
+        if self
+            .progress
+            .at("exporting", *self.done, self.total)
+            .is_err()
+        {
+            self.stopped = true;
+            return Err(io::Error::other("stopped"));
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,488 @@
+//! Reading an archive: all of it is verified before anything is taken.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::export::index;
+use super::{
+    ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, MAX_DOCUMENT,
+    Marker, Metadata, Progress,
+};
+use crate::digest::{Digest, Hasher};
+use crate::ingest::files;
+use crate::ingest::pass::{Written, write_revision};
+use crate::ingest::{OnInvalid, PassError, Stage};
+use crate::name::CatalogName;
+use crate::oci::{ImageConfig, Manifest, Platform};
+use crate::store::{
+    BlobPin, CacheLimits, Counts, Finished, ImageKind, Import, NewRevision, RevisionId, SearchRow,
+    Store,
+};
+use crate::unpack::Limits;
+
+/// What became of a catalog of an archive.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The catalog.
+    pub catalog: CatalogName,
+    /// Its revision here.
+    pub revision: RevisionId,
+    /// What was done.
+    pub outcome: Outcome,
+}
+
+/// What was done with a catalog of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was not here before, or something else was.
+    Taken,
+    /// It was here already.
+    Unchanged,
+}
+
+/// What is read of an archive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// As far as the metadata.
+    Metadata,
+    /// All of it.
+    Whole,
+}
+
+/// An archive that was read.
+struct Scanned {
+    metadata: Metadata,
+    /// The blobs, all good, with their sizes.
+    blobs: BTreeMap<Digest, u64>,
+}
+
+/// Takes the catalogs of an archive into a data folder, all of them or none.
+/// No almanac may run on it.
+pub async fn import(
+    archive: &Path,
+    data: &Path,
+    limits: &Limits,
+    progress: &Progress,
+) -> Result<Vec<Imported>, ArchiveError> {
+    let scanned = {
+        let (archive, progress) = (archive.to_owned(), progress.clone());
+        blocking(move || scan(&archive, Depth::Whole, &progress)).await?
+    };
+    let store = Store::open_with(data, CacheLimits::NOTHING).await?;
+    let imported = take(archive, &store, scanned, limits, progress).await;
+    // What was brought and is not named goes.
+    let swept = store.tidy_blobs().await;
+    store.close().await;
+    let imported = imported?;
+    swept?;
+    Ok(imported)
+}
+
+async fn take(
+    archive: &Path,
+    store: &Store,
+    scanned: Scanned,
+    limits: &Limits,
+    progress: &Progress,
+) -> Result<Vec<Imported>, ArchiveError> {
+    let Scanned { metadata, blobs } = scanned;
+    let mut imported = Vec::new();
+    let mut new = Vec::new();
+    for carried in metadata.catalogs {
+        let current = store.current(&carried.catalog).await?;
+        if let Some(current) = current.filter(|current| {
+            current.digest == carried.digest
+                && current.content == carried.content
+                && current.source == carried.source
+                && current.modified == time(carried.modified)
+                && current.committed == time(carried.committed)
+        }) && store.image(current.id).await?.as_ref() == Some(&carried.image)
+        {
+            imported.push(Imported {
+                catalog: carried.catalog,
+                revision: current.id,
+                outcome: Outcome::Unchanged,
+            });
+        } else {
+            new.push(carried);
+        }
+    }
+    let (work, at) = (store.clone(), archive.to_owned());
+    let (limits, told) = (limits.clone(), progress.clone());
+    let (new, written, pins) = blocking(move || {
+        let pins = bring(&at, &work, &new, &blobs, &told)?;
+        let mut written = Vec::with_capacity(new.len());
+        for (number, carried) in new.iter().enumerate() {
+            told.at("reading", number as u64, new.len() as u64)?;
+            written.push(read(&work, carried, &limits)?);
+        }
+        told.at("reading", new.len() as u64, new.len() as u64)?;
+        Ok((new, written, pins))
+    })
+    .await?;
+    let (finished, rest): (Vec<_>, Vec<_>) = written.into_iter().unzip();
+    let imports = new.iter().zip(finished).zip(&rest);
+    let imports = imports.map(|((carried, finished), rest)| Import {
+        finished,
+        new: NewRevision {
+            catalog: &carried.catalog,
+            source: carried.source.clone(),
+            digest: carried.digest,
+            counts: rest.0,
+            blobs: &[],
+            problems: &carried.problems,
+            search: &rest.1,
+        },
+        id: carried.id,
+        modified: time(carried.modified),
+        committed: time(carried.committed),
+        image: &carried.image,
+    });
+    let revisions = store.import(imports.collect()).await?;
+    drop(pins);
+    for revision in revisions {
+        store.retire(&revision).await?;
+        imported.push(Imported {
+            catalog: revision.catalog,
+            revision: revision.id,
+            outcome: Outcome::Taken,
+        });
+    }
+    imported.sort_by(|a, b| a.catalog.cmp(&b.catalog));
+    Ok(imported)
+}
+
+/// Brings the blobs of revisions from the archive, or sees to it that the
+/// store has them. They stay as long as the pins live.
+fn bring(
+    archive: &Path,
+    store: &Store,
+    new: &[CarriedRevision],
+    blobs: &BTreeMap<Digest, u64>,
+    progress: &Progress,
+) -> Result<Vec<BlobPin>, ArchiveError> {
+    let mut pins = Vec::new();
+    let mut wanted = BTreeMap::new();
+    for carried in new {
+        for part in carried.image.parts() {
+            pins.push(store.pin(part.digest));
+            let missing = || ArchiveError::Missing {
+                path: archive.to_owned(),
+                digest: part.digest,
+                catalog: carried.catalog.clone(),
+            };
+            if store.blob(&part.digest).is_some_and(|path| {
+                // What lies on a disk for months can rot.
+                File::open(path).is_ok_and(|file| digest_of(file).ok() == Some(part.digest))
+            }) {
+                continue;
+            }
+            match blobs.get(&part.digest) {
+                Some(size) if *size == part.size => wanted.insert(part.digest, part.size),
+                _ => return Err(missing()),
+            };
+        }
+    }
+    let total: u64 = wanted.values().sum();
+    let mut done = 0;
+    let mut reader = open(archive)?;
+    for entry in reader
+        .entries()
+        .map_err(ArchiveError::io("read", archive))?
+    {
+        let mut entry = entry.map_err(ArchiveError::io("read", archive))?;
+        let name = name_of(&entry);
+        let digest = name.strip_prefix(BLOBS).and_then(digest_named);
+        let Some(digest) = digest.filter(|digest| wanted.contains_key(digest)) else {
+            continue;
+        };
+        wanted.remove(&digest);
+        let mut writer = store.write_blob(digest)?;
+        let mut hasher = Hasher::default();
+        pieces(&mut entry, archive, |piece| {
+            hasher.update(piece);
+            done += piece.len() as u64;
+            progress.at("importing", done, total)?;
+            Ok(writer.write(piece)?)
+        })?;
+        // It may have been changed since it was verified.
+        let actual = hasher.finish();
+        if actual != digest {
+            return Err(damaged(archive, digest, actual));
+        }
+        writer.finish()?;
+    }
+    if let Some((digest, _)) = wanted.first_key_value() {
+        return Err(no_archive(archive, format!("{digest} is gone from it")));
+    }
+    Ok(pins)
+}
+
+/// Reads a catalog whose blobs are in the store, and sees to it that it is the
+/// one that was exported.
+fn read(
+    store: &Store,
+    carried: &CarriedRevision,
+    limits: &Limits,
+) -> Result<(Finished, (Counts, Vec<SearchRow>)), ArchiveError> {
+    let refused = |problem: String| ArchiveError::Catalog {
+        catalog: carried.catalog.clone(),
+        problem,
+    };
+    let failed = |source: PassError| ArchiveError::Pass {
+        catalog: carried.catalog.clone(),
+        source: Box::new(source),
+    };
+    let document = |digest: &Digest| {
+        let path = store.blob(digest);
+        let bytes = path.and_then(|path| std::fs::read(path).ok());
+        bytes.ok_or_else(|| refused(format!("{digest} cannot be read")))
+    };
+    let top = match carried.image.kind {
+        ImageKind::Full => carried.digest,
+        ImageKind::Slim => {
+            let mut tags = carried.image.tags.values();
+            let first = tags.next().copied();
+            first.ok_or_else(|| refused("its image has no tag".into()))?
+        }
+    };
+    let parse = |digest: &Digest| {
+        let bytes = document(digest)?;
+        Manifest::parse(&bytes, None).map_err(|error| refused(format!("{digest}: {error}")))
+    };
+    let image = match parse(&top)? {
+        Manifest::Image(image) => image,
+        Manifest::Index(index) => {
+            let platform = carried.source.rsplit_once(' ').map(|(_, text)| text);
+            let platform: Option<Platform> = platform.and_then(|text| text.parse().ok());
+            let chosen = index
+                .select(&platform.unwrap_or_default())
+                .map_err(|error| refused(error.to_string()))?;
+            match parse(&chosen.digest)? {
+                Manifest::Image(image) => image,
+                Manifest::Index(_) => return Err(refused("an index lies in an index".into())),
+            }
+        }
+    };
+    let config = ImageConfig::parse(&document(&image.config.digest)?)
+        .map_err(|error| refused(error.to_string()))?;
+    let folder = config
+        .configs_label()
+        .ok_or_else(|| refused("its image does not say where the catalog lies".into()))?;
+    let mut layers = Vec::with_capacity(image.layers.len());
+    for layer in image.layers {
+        let path = store.blob(&layer.digest);
+        let path = path.ok_or_else(|| refused(format!("{} is missing", layer.digest)))?;
+        layers.push((layer, path));
+    }
+    let files = files::of_image(&layers, folder, limits, &store.temporary())
+        .map_err(|error| failed(PassError::at(Stage::Unpack)(error)))?;
+    let written = write_revision(store, &carried.catalog, files, OnInvalid::Quarantine);
+    let Written {
+        finished,
+        counts,
+        search,
+        ..
+    } = written.map_err(failed)?;
+    if finished.content != carried.content {
+        return Err(refused(format!(
+            "its content has the digest {} and not {}",
+            finished.content, carried.content
+        )));
+    }
+    Ok((finished, (counts, search)))
+}
+
+/// The metadata of an archive, verified.
+pub(super) fn read_metadata(path: &Path, progress: &Progress) -> Result<Metadata, ArchiveError> {
+    Ok(scan(path, Depth::Metadata, progress)?.metadata)
+}
+
+/// Goes through an archive and verifies what is in it.
+fn scan(path: &Path, depth: Depth, progress: &Progress) -> Result<Scanned, ArchiveError> {
+    let read = || ArchiveError::io("read", path);
+    let total = std::fs::metadata(path).map_err(read())?.len();
+    let mut archive = open(path)?;
+    let mut marker: Option<Marker> = None;
+    let mut metadata: Option<Metadata> = None;
+    let mut listed = None;
+    let mut blobs = BTreeMap::new();
+    let mut done = 0;
+    for entry in archive.entries().map_err(read())? {
+        let broken = |error: io::Error| no_archive(path, format!("it is cut or damaged: {error}"));
+        let mut entry = entry.map_err(broken)?;
+        if !entry.header().entry_type().is_file() {
+            return Err(no_archive(path, "it has something else than files".into()));
+        }
+        let name = name_of(&entry);
+        let size = entry.size();
+        let Some(known) = &marker else {
+            match name.as_str() {
+                LAYOUT => {
+                    let text = small(&mut entry, path)?;
+                    if text != LAYOUT_TEXT.as_bytes() {
+                        return Err(no_archive(path, "it is no OCI layout".into()));
+                    }
+                }
+                MARKER => marker = Some(read_marker(&small(&mut entry, path)?, path)?),
+                _ => return Err(no_archive(path, format!("it does not begin with {MARKER}"))),
+            }
+            continue;
+        };
+        if name == INDEX {
+            listed = Some(small(&mut entry, path)?);
+            continue;
+        }
+        let digest = name.strip_prefix(BLOBS).and_then(digest_named);
+        let digest = digest.ok_or_else(|| {
+            let shown: String = name.chars().take(200).collect();
+            no_archive(path, format!("it has an unknown file {shown:?}"))
+        })?;
+        let wanted = digest == known.metadata;
+        let mut kept = Vec::new();
+        let mut hasher = Hasher::default();
+        if wanted && size > MAX_DOCUMENT {
+            return Err(no_archive(path, "its metadata are too large".into()));
+        }
+        pieces(&mut entry, path, |piece| {
+            hasher.update(piece);
+            done += piece.len() as u64;
+            if wanted {
+                kept.extend_from_slice(piece);
+            }
+            progress.at("verifying", done, total)
+        })?;
+        let actual = hasher.finish();
+        if actual != digest {
+            return Err(damaged(path, digest, actual));
+        }
+        if wanted {
+            let parsed = serde_json::from_slice(&kept);
+            let parsed: Metadata =
+                parsed.map_err(|error| no_archive(path, format!("its metadata: {error}")))?;
+            let index = index(&parsed).to_string().into_bytes();
+            if listed.as_ref() != Some(&index) {
+                return Err(no_archive(path, format!("{INDEX} is damaged")));
+            }
+            metadata = Some(parsed);
+            if depth == Depth::Metadata {
+                break;
+            }
+        } else {
+            blobs.insert(digest, size);
+        }
+    }
+    let metadata = metadata.ok_or_else(|| no_archive(path, "it has no metadata".into()))?;
+    Ok(Scanned { metadata, blobs })
+}
+
+fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {
+    /// What every format has.
+    #[derive(serde::Deserialize)]
+    struct Any {
+        format: u32,
+        #[serde(default)]
+        version: String,
+    }
+    let broken = |error| no_archive(path, format!("{MARKER}: {error}"));
+    let any: Any = serde_json::from_slice(bytes).map_err(broken)?;
+    if any.format > FORMAT {
+        return Err(ArchiveError::Newer {
+            path: path.to_owned(),
+            format: any.format,
+            version: any.version.chars().take(100).collect(),
+        });
+    }
+    serde_json::from_slice(bytes).map_err(broken)
+}
+
+fn open(path: &Path) -> Result<tar::Archive<BufReader<File>>, ArchiveError> {
+    let file = File::open(path).map_err(ArchiveError::io("open", path))?;
+    Ok(tar::Archive::new(BufReader::with_capacity(1 << 20, file)))
+}
+
+/// The name of an entry; nothing is made of it but a comparison.
+fn name_of<R: Read>(entry: &tar::Entry<'_, R>) -> String {
+    String::from_utf8_lossy(&entry.path_bytes()).into_owned()
+}
+
+fn digest_named(hex: &str) -> Option<Digest> {
+    format!("sha256:{hex}").parse().ok()
+}
+
+/// A document of at most 4 MiB, and more only for the index of many images.
+fn small(reader: &mut impl Read, path: &Path) -> Result<Vec<u8>, ArchiveError> {
+    const MAX: u64 = 64 << 20;
+    let mut bytes = Vec::new();
+    let read = reader.take(MAX + 1).read_to_end(&mut bytes);
+    read.map_err(ArchiveError::io("read", path))?;
+    if bytes.len() as u64 > MAX {
+        return Err(no_archive(path, "a document in it is too large".into()));
+    }
+    Ok(bytes)
+}
+
+/// Hands on what a reader gives, piece by piece.
+fn pieces(
+    reader: &mut impl Read,
+    path: &Path,
+    mut take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
+) -> Result<(), ArchiveError> {
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let read = reader
+            .read(&mut buffer)
+            .map_err(ArchiveError::io("read", path))?;
+        if read == 0 {
+            return Ok(());
+        }
+        take(buffer.get(..read).unwrap_or_default())?;
+    }
+}
+
+fn digest_of(mut file: File) -> io::Result<Digest> {
+    let mut hasher = Hasher::default();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(hasher.finish());
+        }
+        hasher.update(buffer.get(..read).unwrap_or_default());
+    }
+}
+
+fn damaged(path: &Path, digest: Digest, actual: Digest) -> ArchiveError {
+    ArchiveError::Damaged {
+        path: path.to_owned(),
+        digest,
+        actual,
+    }
+}
+
+fn no_archive(path: &Path, problem: String) -> ArchiveError {
+    ArchiveError::NoArchive {
+        path: path.to_owned(),
+        problem,
+    }
+}
+
+fn time(seconds: u64) -> std::time::SystemTime {
+    // Far beyond what a date can be, the beginning will do.
+    UNIX_EPOCH
+        .checked_add(Duration::from_secs(seconds))
+        .unwrap_or(UNIX_EPOCH)
+}
+
+/// Runs work that takes the processor and the disk on a thread of its own.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
+) -> Result<T, ArchiveError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| {
+        ArchiveError::io("read", &PathBuf::from("an archive"))(io::Error::other(error))
+    })?
+}

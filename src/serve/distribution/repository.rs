@@ -1,0 +1,123 @@
+//! Repositories: the images of catalogs under the names that they are asked
+//! by.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::digest::Digest;
+use crate::name::CatalogName;
+use crate::snapshot::{Image, Images, Shown};
+use crate::store::ImageManifest;
+
+/// What lies under one name: parts of one or more catalogs.
+pub(super) struct Repository {
+    parts: Vec<Part>,
+}
+
+/// What a catalog has under a name.
+struct Part {
+    catalog: CatalogName,
+    /// Whether the name is the catalog's own; else it is that of its source.
+    own: bool,
+    shown: Shown,
+}
+
+impl Repository {
+    /// What lies under a name, the catalog of that name first; nothing when
+    /// there is no such repository. `namespace` is the registry that a client
+    /// means which asks here in its stead.
+    pub(super) fn find(images: &Images, name: &str, namespace: Option<&str>) -> Option<Self> {
+        let mut parts = Vec::new();
+        for (catalog, shown) in images.iter() {
+            let own = namespace.is_none() && catalog.as_str() == name;
+            let of_source = shown.current.as_ref().and_then(|image| image.origin());
+            let of_source = of_source.is_some_and(|origin| {
+                origin.repository == name
+                    && namespace.is_none_or(|namespace| namespace == origin.registry)
+            });
+            if own || of_source {
+                parts.push(Part {
+                    catalog: catalog.clone(),
+                    own,
+                    shown,
+                });
+            }
+        }
+        parts.sort_by_key(|part| !part.own);
+        (!parts.is_empty()).then_some(Self { parts })
+    }
+
+    /// The names of all repositories, sorted, each with its catalog.
+    pub(super) fn names(images: &Images) -> Vec<(String, CatalogName)> {
+        let mut names = Vec::new();
+        for (catalog, shown) in images.iter() {
+            names.push((catalog.to_string(), catalog.clone()));
+            let image = shown.current.as_ref();
+            if let Some(origin) = image.and_then(|image| image.origin()) {
+                names.push((origin.repository.clone(), catalog.clone()));
+            }
+        }
+        names.sort();
+        names
+    }
+
+    /// The catalogs that have something here.
+    pub(super) fn catalogs(&self) -> impl Iterator<Item = &CatalogName> {
+        self.parts.iter().map(|part| &part.catalog)
+    }
+
+    /// Leaves out the catalogs that are not good.
+    pub(super) fn retain(&mut self, good: impl Fn(&CatalogName) -> bool) {
+        self.parts.retain(|part| good(&part.catalog));
+    }
+
+    /// Whether nothing can be pulled yet of what there is.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.parts.iter().all(|part| part.shown.current.is_none())
+    }
+
+    /// The tags, sorted by their bytes.
+    pub(super) fn tags(&self) -> BTreeMap<&str, Digest> {
+        let mut tags = BTreeMap::new();
+        for part in &self.parts {
+            let Some(image) = &part.shown.current else {
+                continue;
+            };
+            let own = part.own.then(|| image.tags());
+            let origin = image.origin().filter(|_| !part.own);
+            let all = own.into_iter().chain(origin.map(|origin| &origin.tags));
+            for (tag, digest) in all.flatten() {
+                tags.entry(tag.as_str()).or_insert(*digest);
+            }
+        }
+        tags
+    }
+
+    /// A manifest, with its bytes.
+    pub(super) fn manifest(&self, digest: &Digest) -> Option<(ImageManifest, Bytes)> {
+        let found = self.images().find_map(|image| image.manifest(digest));
+        found.map(|(manifest, bytes)| (manifest.clone(), bytes.clone()))
+    }
+
+    /// A configuration or layer.
+    pub(super) fn blob(&self, digest: &Digest) -> Option<Bytes> {
+        self.images().find_map(|image| image.blob(digest)).cloned()
+    }
+
+    /// The manifests that refer to one, each once, sorted by digest.
+    pub(super) fn referrers(&self, subject: Digest) -> BTreeMap<Digest, ImageManifest> {
+        let found = self.images().flat_map(|image| image.referrers(subject));
+        found
+            .map(|manifest| (manifest.digest, manifest.clone()))
+            .collect()
+    }
+
+    /// What can be pulled by digest: also what was there a moment ago.
+    fn images(&self) -> impl Iterator<Item = &Arc<Image>> {
+        let current = self.parts.iter().map(|part| &part.shown.current);
+        let previous = self.parts.iter().map(|part| &part.shown.previous);
+        current.chain(previous).flatten()
+    }
+}

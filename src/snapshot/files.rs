@@ -1,0 +1,69 @@
+//! The files of a catalog in canonical form.
+
+use bytes::Bytes;
+
+use super::Snapshot;
+
+/// The name of each file, and of the only one where that is needed.
+const FILE: &str = "catalog.json";
+
+impl Snapshot {
+    /// The catalog as files: paths below the catalog folder, and their lines.
+    /// One after the other, as a reader walks over them, they are the whole
+    /// catalog, byte for byte.
+    ///
+    /// Each package has a folder of its own, so that readers share out the
+    /// work, unless the catalog's order would be another then, or a package has
+    /// a name that is no name for a folder; such a catalog is one file.
+    pub fn files(&self) -> Vec<(String, Bytes)> {
+        let lines = &self.meta_lookup.lines;
+        let mut files: Vec<(String, Bytes)> = Vec::new();
+        let mut last: Option<&str> = None;
+        let mut from = 0;
+        for (number, meta) in self.index.metas.iter().enumerate() {
+            let package = self.index.texts.get(meta.package as usize);
+            let package = package.map_or("", |text| &**text);
+            if last == Some(package) {
+                continue;
+            }
+            // A walk goes through folders in the order of their names' bytes.
+            if !is_folder_name(package) || last.is_some_and(|last| last >= package) {
+                return self.one_file();
+            }
+            let to = lines.get(number).map_or(0, |line| *line as usize);
+            if let Some(name) = last {
+                files.push((format!("{name}/{FILE}"), self.metas.slice(from..to)));
+            }
+            (last, from) = (Some(package), to);
+        }
+        if let Some(name) = last {
+            files.push((format!("{name}/{FILE}"), self.metas.slice(from..)));
+        }
+        files
+    }
+
+    fn one_file(&self) -> Vec<(String, Bytes)> {
+        vec![(FILE.to_owned(), self.metas.clone())]
+    }
+}
+
+/// Whether a folder may have the name anywhere, and readers look into it.
+fn is_folder_name(name: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    (1..=200).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_a_name_everywhere_is_a_folder() {
+        for good in ["a", "lantern-operator", "A.b_c-9"] {
+            assert!(is_folder_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", ".git", "a/b", "a b", "ä", &"a".repeat(201)] {
+            assert!(!is_folder_name(bad), "{bad}");
+        }
+    }
+}

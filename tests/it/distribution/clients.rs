@@ -1,0 +1,239 @@
+//! Clients that others wrote pull from the program: skopeo and podman.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use almanac::digest::Digest;
+use serde_json::Value;
+
+use super::{REPOSITORY, Slim, index, mirroring};
+use crate::support::almanac::{Almanac, following};
+use crate::support::program::{shared, skip_without};
+use crate::support::upstream::Upstream;
+
+/// How long a client may take.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Runs a client to its end, with what it keeps of its own in `home`.
+fn run(home: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = home.join("output");
+    let errors = home.join("errors");
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env("HOME", home)
+        .env("XDG_RUNTIME_DIR", home)
+        .env("XDG_DATA_HOME", home)
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&output).unwrap())
+        .stderr(fs::File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begin.elapsed() > PATIENCE {
+            let _ = child.kill();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let errors = fs::read_to_string(errors).unwrap();
+    assert!(status.success(), "{program} {arguments:?}: {errors}");
+    fs::read_to_string(output).unwrap()
+}
+
+fn skopeo(home: &Path, arguments: &[&str]) -> String {
+    let all = [&["--insecure-policy"], arguments].concat();
+    run(home, "skopeo", &all)
+}
+
+#[test]
+fn skopeo_inspects_copies_and_syncs() {
+    if skip_without("skopeo") {
+        return;
+    }
+    let slim = Slim::start();
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let image = format!("docker://{}/a:latest", slim.address);
+    let seen = skopeo(home, &["inspect", "--tls-verify=false", &image]);
+    let seen: Value = serde_json::from_str(&seen).unwrap();
+    let digest = Digest::of(&slim.manifest.body).to_string();
+    assert_eq!(seen["Digest"], digest.as_str());
+    assert_eq!(seen["RepoTags"], serde_json::json!(["latest"]));
+
+    let layout = format!("oci:{}:latest", home.join("layout").display());
+    let options = [
+        "copy",
+        "--quiet",
+        "--src-tls-verify=false",
+        "--preserve-digests",
+    ];
+    skopeo(home, &[&options[..], &[&image, &layout]].concat());
+    let index = fs::read_to_string(home.join("layout/index.json")).unwrap();
+    assert!(index.contains(&digest), "{index}");
+
+    let synced = home.join("synced");
+    fs::create_dir(&synced).unwrap();
+    let source = format!("{}/a", slim.address);
+    skopeo(
+        home,
+        &[
+            "sync",
+            "--src=docker",
+            "--dest=dir",
+            "--src-tls-verify=false",
+            &source,
+            synced.to_str().unwrap(),
+        ],
+    );
+    let manifest = fs::read(synced.join("a:latest/manifest.json")).unwrap();
+    assert_eq!(manifest, slim.manifest.body);
+}
+
+#[test]
+fn skopeo_copies_all_platforms_and_signatures_of_a_mirror() {
+    if skip_without("skopeo") {
+        return;
+    }
+    let upstream = Upstream::start();
+    let image = index();
+    upstream.push(REPOSITORY, "v4.20", &image);
+    let mut almanac = mirroring(&upstream);
+    almanac.until_pullable("a");
+    let address = almanac.program.address("http");
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let source = format!("docker://{address}/{REPOSITORY}:v4.20");
+    let layout = home.join("layout");
+    let target = format!("oci:{}:v4.20", layout.display());
+    let options = [
+        "copy",
+        "--quiet",
+        "--all",
+        "--preserve-digests",
+        "--src-tls-verify=false",
+    ];
+    skopeo(home, &[&options[..], &[&source, &target]].concat());
+    image.for_each_blob(|blob| {
+        let path = layout.join("blobs/sha256").join(blob.digest.hex());
+        assert_eq!(fs::read(path).unwrap(), blob.bytes);
+    });
+}
+
+#[test]
+fn podman_pulls_and_reads_the_catalog() {
+    if skip_without("podman") {
+        return;
+    }
+    let mut slim = Slim::start();
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let policy = home.join("policy.json");
+    fs::write(
+        &policy,
+        r#"{"default":[{"type":"insecureAcceptAnything"}]}"#,
+    )
+    .unwrap();
+    let path = |name: &str| home.join(name).display().to_string();
+    let (root, state) = (
+        format!("--root={}", path("root")),
+        format!("--runroot={}", path("run")),
+    );
+    let podman = |arguments: &[&str]| {
+        // Its usual storage needs what a container does not give.
+        let options = [root.as_str(), state.as_str(), "--storage-driver=vfs"];
+        run(home, "podman", &[&options[..], arguments].concat())
+    };
+    let image = format!("{}/a:latest", slim.address);
+    let policy = format!("--signature-policy={}", policy.display());
+    podman(&["pull", "--quiet", "--tls-verify=false", &policy, &image]);
+    let seen = podman(&["image", "inspect", "--format={{.Digest}}", &image]);
+    assert_eq!(seen.trim(), Digest::of(&slim.manifest.body).to_string());
+    // What was pulled is what was served.
+    let archive = home.join("archive.tar");
+    let output = format!("--output={}", archive.display());
+    podman(&[
+        "save",
+        "--quiet",
+        "--format=docker-archive",
+        &output,
+        &image,
+    ]);
+    let mut text = String::new();
+    let mut archive = tar::Archive::new(fs::File::open(archive).unwrap());
+    for entry in archive.entries().unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        if Path::new(&name)
+            .extension()
+            .is_some_and(|ending| ending == "tar")
+            && entry.header().entry_type().is_file()
+        {
+            text = files(entry);
+        }
+    }
+    assert_eq!(text, slim.almanac.all("a").text());
+}
+
+/// The files of a layer, one after the other.
+fn files(layer: impl std::io::Read) -> String {
+    let mut text = String::new();
+    let mut layer = tar::Archive::new(layer);
+    for entry in layer.entries().unwrap() {
+        std::io::Read::read_to_string(&mut entry.unwrap(), &mut text).unwrap();
+    }
+    text
+}
+
+/// The slim image of a real catalog, as skopeo pulls it.
+#[test]
+fn a_real_catalog_is_pulled_byte_for_byte() {
+    if skip_without("shared") || skip_without("skopeo") || skip_without("zstd") {
+        return;
+    }
+    let shared = shared().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let archive = shared.join("corpus/community-v4.20.tar.zst");
+    let unpacked = Command::new("tar")
+        .args(["--zstd", "-xf", archive.to_str().unwrap(), "-C"])
+        .arg(folder.path())
+        .status();
+    assert!(unpacked.unwrap().success());
+    let source = format!("file:{}", folder.path().display());
+    let start = || {
+        let mut almanac = Almanac::start(&following(&source));
+        let begin = Instant::now();
+        while almanac.http("/v2/a/manifests/latest").status != 200 {
+            assert!(
+                begin.elapsed() < Duration::from_mins(5),
+                "{}",
+                almanac.program.log()
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        almanac
+    };
+    let mut one = start();
+    let address = one.program.address("http");
+    let layout = folder.path().join("layout");
+    let target = format!("dir:{}", layout.display());
+    let image = format!("docker://{address}/a:latest");
+    skopeo(
+        folder.path(),
+        &["copy", "--quiet", "--src-tls-verify=false", &image, &target],
+    );
+    let manifest = fs::read(layout.join("manifest.json")).unwrap();
+    let document: Value = serde_json::from_slice(&manifest).unwrap();
+    let layer = document["layers"][0]["digest"].as_str().unwrap();
+    let layer = fs::File::open(layout.join(layer.strip_prefix("sha256:").unwrap())).unwrap();
+    let text = files(flate2::read::GzDecoder::new(layer));
+    assert!(text == one.all("a").text(), "other bytes were pulled");
+    one.stop();
+
+    let mut other = start();
+    assert_eq!(other.http("/v2/a/manifests/latest").body, manifest);
+}

@@ -1,0 +1,359 @@
+//! Catalogs that are exported, carried and imported: the same answers on the
+//! other side, and nothing half-done when anything is wrong.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::almanac::{Almanac, catalog, following};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::http;
+use crate::support::image::{Built, Image, Index};
+use crate::support::program::{Finished, Start};
+use crate::support::upstream::Upstream;
+
+const REPOSITORY: &str = "operators/catalog";
+
+/// An almanac with a folder's catalog `a` and a mirrored one, `b`.
+struct Side {
+    upstream: Upstream,
+    almanac: Almanac,
+    folder: TempDir,
+    image: Built,
+}
+
+impl Side {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("catalog")).unwrap();
+        Catalog::small().write_to(&folder.path().join("catalog"), Format::Yaml);
+        let upstream = Upstream::start();
+        let of_platform = |architecture: &str| {
+            Image::of_catalog(&Catalog::one("etcd"))
+                .platform("linux", architecture)
+                .build()
+        };
+        let image = Index::new()
+            .image(of_platform("amd64"))
+            .image(of_platform("arm64"))
+            .build();
+        upstream.push(REPOSITORY, "v4.20", &image);
+        let tag = format!("sha256-{}.sig", image.digest().hex());
+        let signature = Image::new().edit_config(|config| config["signed"] = true.into());
+        upstream.push(REPOSITORY, &tag, &signature.build());
+        let config = Self::config_of(&folder, &upstream);
+        let mut almanac = Almanac::start(&config);
+        almanac.until_pullable("a");
+        almanac.until_pullable("b");
+        Self {
+            upstream,
+            almanac,
+            folder,
+            image,
+        }
+    }
+
+    fn config_of(folder: &TempDir, upstream: &Upstream) -> String {
+        let source = format!("file:{}", folder.path().join("catalog").display());
+        let mirror = upstream.reference(REPOSITORY, "v4.20");
+        format!(
+            "{}{}mirror = \"full\"\n",
+            following(&source),
+            catalog("b", &mirror)
+        )
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn export(&self, name: &str, more: &[&str]) -> Finished {
+        let mut start = Start::new(["export"])
+            .argument(format!(
+                "--data-dir={}",
+                self.almanac.program.data().display()
+            ))
+            .argument(format!("--output={}", self.path(name).display()));
+        for argument in more {
+            start = start.argument(*argument);
+        }
+        start.run()
+    }
+
+    fn exported(&self, name: &str, more: &[&str]) -> PathBuf {
+        let finished = self.export(name, more);
+        assert!(finished.status.success(), "{finished:?}");
+        self.path(name)
+    }
+}
+
+fn import(archive: &Path, data: &Path) -> Finished {
+    Start::new(["import"])
+        .argument(format!("--data-dir={}", data.display()))
+        .argument(archive.display().to_string())
+        .run()
+}
+
+/// All that is answered of both catalogs.
+fn answers(almanac: &mut Almanac) -> BTreeMap<String, String> {
+    let address = almanac.program.address("http");
+    let mut answers = BTreeMap::new();
+    for name in ["a", "b"] {
+        for path in [
+            format!("/catalogs/{name}/api/v1/all"),
+            format!("/catalogs/{name}/api/v1/metas?schema=olm.bundle"),
+            format!("/catalogs/{name}/api/v1/packages"),
+            format!("/v2/{name}/tags/list"),
+            format!("/v2/{name}/manifests/latest"),
+        ] {
+            for encoding in ["identity", "gzip"] {
+                // The whole has a smaller form a moment later.
+                if encoding == "gzip" && path.ends_with("/all") {
+                    continue;
+                }
+                let headers = [("Accept-Encoding", encoding)];
+                let reply = http::ask(address, "GET", &path, &headers, b"").unwrap();
+                assert_eq!(reply.status, 200, "{path}");
+                let mut headers = reply.headers.clone();
+                headers.retain(|(name, _)| name != "date");
+                let digest = almanac::digest::Digest::of(&reply.body);
+                answers.insert(
+                    format!("{path} {encoding}"),
+                    format!("{headers:?} {digest}"),
+                );
+            }
+        }
+        answers.insert(
+            format!("{name} packages"),
+            format!("{:?}", almanac.packages(name).unwrap()),
+        );
+        let mut status = almanac.status(name);
+        answers.insert(
+            format!("{name} revision"),
+            status["revision"].take().to_string(),
+        );
+        answers.insert(
+            format!("{name} problems"),
+            status["problems"].take().to_string(),
+        );
+    }
+    answers
+}
+
+/// What lies in a data folder.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                found.insert(path.clone(), fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_imported_is_served_as_it_was() {
+    let mut side = Side::start();
+    // Beside the almanac that runs.
+    let archive = side.exported("all.tar", &[]);
+    let before = answers(&mut side.almanac);
+    let config = Side::config_of(&side.folder, &side.upstream);
+    side.almanac.stop();
+    let data = side.almanac.program.data().to_owned();
+    // The same without it.
+    let second = side.exported("second.tar", &[]);
+    assert!(fs::read(&archive).unwrap() == fs::read(second).unwrap());
+
+    fs::remove_dir_all(&data).unwrap();
+    let finished = import(&archive, &data);
+    assert!(finished.status.success(), "{finished:?}");
+    assert!(finished.stderr.contains("imported a"), "{finished:?}");
+    side.upstream
+        .misbehave(|behaviour| behaviour.status = Some(503));
+    side.upstream.forget_requests();
+    side.almanac
+        .restart_with(&format!("offline = true\n{config}"));
+    side.almanac.program.wait_until_ready();
+    assert_eq!(answers(&mut side.almanac), before);
+    // Every platform and signature came along.
+    side.image.for_each_manifest(|manifest| {
+        let path = format!("/v2/{REPOSITORY}/manifests/{}", manifest.digest);
+        assert_eq!(side.almanac.http(&path).body, manifest.bytes);
+    });
+    let tag = format!("sha256-{}.sig", side.image.digest().hex());
+    assert_eq!(
+        side.almanac.http(&format!("/v2/b/manifests/{tag}")).status,
+        200
+    );
+    assert_eq!(side.upstream.lines(), [""; 0]);
+
+    // Nothing is taken from under an almanac that runs.
+    let finished = import(&archive, &data);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("in use"), "{finished:?}");
+    side.almanac.stop();
+    let finished = import(&archive, &data);
+    assert!(finished.stderr.contains("already there: a"), "{finished:?}");
+}
+
+#[test]
+fn what_the_other_side_has_is_left_out() {
+    let mut side = Side::start();
+    let first = side.exported("first.tar", &[]);
+    let other = tempfile::tempdir().unwrap();
+    assert!(import(&first, other.path()).status.success());
+    let changed = Catalog::one("another");
+    fs::remove_dir_all(side.path("catalog")).unwrap();
+    fs::create_dir(side.path("catalog")).unwrap();
+    changed.write_to(&side.path("catalog"), Format::Yaml);
+    let revision = side.almanac.status("b")["revision"]["id"].to_string();
+    let newest = revision.parse::<u32>().unwrap().max(2);
+    side.almanac.until("a", "the change", |status| {
+        status["revision"]["id"].as_u64().unwrap() > u64::from(newest)
+    });
+    side.almanac.until_pullable("a");
+    let text = changed.text(Format::JsonLines);
+    let since = format!("--since={}", first.display());
+    let begin = std::time::Instant::now();
+    // The image is made a moment after the revision.
+    let second = loop {
+        let finished = side.export("second.tar", &[&since]);
+        if finished.status.success() {
+            break side.path("second.tar");
+        }
+        assert!(begin.elapsed().as_secs() < 30, "{finished:?}");
+    };
+    let third = side.exported("third.tar", &[&format!("--since={newest}")]);
+    let length = |path: &Path| fs::metadata(path).unwrap().len();
+    assert!(length(&second) < length(&first));
+    assert!(length(&third) < length(&first));
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let finished = import(&second, elsewhere.path());
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    for part in ["sha256:", "without --since"] {
+        assert!(finished.stderr.contains(part), "{finished:?}");
+    }
+    for archive in [&second, &third] {
+        let finished = import(archive, other.path());
+        assert!(finished.status.success(), "{finished:?}");
+    }
+    let config = format!(
+        "offline = true\n{}",
+        Side::config_of(&side.folder, &side.upstream)
+    );
+    let mut there = Almanac::start_in(other.path(), &config);
+    assert_eq!(there.all("a").text(), text);
+    assert_eq!(there.packages("b").unwrap(), ["etcd"]);
+}
+
+#[test]
+fn one_flipped_bit_is_found_and_nothing_changes() {
+    let side = Side::start();
+    let archive = side.exported("all.tar", &[]);
+    let other = tempfile::tempdir().unwrap();
+    assert!(import(&archive, other.path()).status.success());
+    let before = files(other.path());
+    let good = fs::read(&archive).unwrap();
+    let mut reader = tar::Archive::new(&good[..]);
+    let mut blobs = 0;
+    let places: Vec<(String, u64, u64)> = reader
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let name = entry.path().unwrap().display().to_string();
+            (name, entry.raw_file_position(), entry.size())
+        })
+        .collect();
+    for (name, start, size) in places {
+        let mut bad = good.clone();
+        bad[(start + size / 2) as usize] ^= 1;
+        let path = side.path("bad.tar");
+        fs::write(&path, bad).unwrap();
+        let finished = import(&path, other.path());
+        assert!(
+            matches!(finished.status.code(), Some(2 | 3)),
+            "{name}: {finished:?}"
+        );
+        if let Some(hex) = name.strip_prefix("blobs/sha256/") {
+            blobs += 1;
+            assert!(finished.stderr.contains(hex), "{name}: {finished:?}");
+        }
+        assert!(files(other.path()) == before, "{name}");
+    }
+    assert!(blobs > 8, "{blobs}");
+    for part in [good.len() / 2, 512, 1] {
+        let path = side.path("cut.tar");
+        fs::write(&path, &good[..part]).unwrap();
+        let finished = import(&path, other.path());
+        assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+        assert!(files(other.path()) == before);
+    }
+}
+
+#[test]
+fn an_archive_of_a_newer_version_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("newer.tar");
+    let mut archive = tar::Builder::new(fs::File::create(&path).unwrap());
+    for (name, text) in [
+        ("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#),
+        (
+            "almanac.json",
+            r#"{"format":99,"version":"9.1.0","else":1}"#,
+        ),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive
+            .append_data(&mut header, name, text.as_bytes())
+            .unwrap();
+    }
+    archive.finish().unwrap();
+    let data = folder.path().join("data");
+    let finished = import(&path, &data);
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    let wanted = "import it with almanac 9.1.0 or newer";
+    assert!(finished.stderr.contains(wanted), "{finished:?}");
+    assert!(!data.exists());
+}
+
+#[test]
+fn what_cannot_be_exported_says_why() {
+    let side = Side::start();
+    let finished = side.export("none.tar", &["--catalog=c"]);
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    assert!(finished.stderr.contains("there are: a, b"), "{finished:?}");
+    assert!(!side.path("none.tar").exists());
+    let finished = Start::new(["export", "--data-dir=/nowhere", "--output=a.tar"]).run();
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    assert!(finished.stderr.contains("--data-dir"), "{finished:?}");
+
+    // Without signatures there are none.
+    let whole = side.exported("whole.tar", &[]);
+    let bare = side.exported("bare.tar", &["--without-signatures", "--catalog=b"]);
+    let index = |path: &Path| {
+        let mut archive = tar::Archive::new(fs::File::open(path).unwrap());
+        let mut entries = archive.entries().unwrap();
+        let entry = entries.find(|entry| {
+            let path = entry.as_ref().unwrap().path().unwrap().into_owned();
+            path == Path::new("index.json")
+        });
+        serde_json::from_reader::<_, Value>(entry.unwrap().unwrap()).unwrap()
+    };
+    assert!(index(&whole).to_string().contains(".sig"));
+    assert!(!index(&bare).to_string().contains(".sig"));
+    let data = tempfile::tempdir().unwrap();
+    assert!(import(&bare, data.path()).status.success());
+}

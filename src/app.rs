@@ -37,15 +37,17 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     let credentials = Credentials::open(&config)?;
     let ports = Ports::bind(&config, &credentials).await?;
     serve::raise_descriptor_limit(config.connections.connections);
-    let store = Store::open(&config.data_dir).await.map_err(|error| {
-        let folder = format!("data folder {}", config.data_dir.display());
-        let in_use = matches!(error, StoreError::Locked { .. });
-        let error = anyhow::Error::new(error).context(folder);
-        if in_use {
-            return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
-        }
-        error
-    })?;
+    let store = Store::open_with(&config.data_dir, config.cache)
+        .await
+        .map_err(|error| {
+            let folder = format!("data folder {}", config.data_dir.display());
+            let in_use = matches!(error, StoreError::Locked { .. });
+            let error = anyhow::Error::new(error).context(folder);
+            if in_use {
+                return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
+            }
+            error
+        })?;
     let (catalogs, followed) = catalogs(&config);
     let workshop = Workshop {
         store: store.clone(),

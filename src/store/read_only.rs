@@ -76,6 +76,8 @@ impl Store {
             folder: folder.into(),
             pool,
             pins: blobs::Pins::default(),
+            claims: blobs::Claims::default(),
+            cache: CacheLimits::default(),
             folders: Arc::default(),
             _lock: Arc::new(lock),
         }))

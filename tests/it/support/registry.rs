@@ -410,8 +410,9 @@ async fn answer(state: &Arc<Mutex<State>>, request: Request<Body>) -> Response<B
         if let Some(referrers) = referrers {
             let manifests = referrers.get(&key).cloned().unwrap_or_default();
             let index = json!({"schemaVersion": 2, "manifests": manifests}).to_string();
-            let kind = "application/vnd.oci.image.index.v1+json";
-            return content(&parts.method, &behaviour, kind, index.as_bytes());
+            let (index, kind) = (Bytes::from(index), "application/vnd.oci.image.index.v1+json");
+            let digest = Digest::of(&index);
+            return content(&parts, &behaviour, kind, digest, &index, None);
         }
     }
     if let Some((_, name)) = path.rsplit_once("/blobs/") {

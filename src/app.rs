@@ -18,7 +18,7 @@ pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::{self, Followed, Workshop};
-use crate::oci::Client;
+use crate::oci::Registries;
 use crate::serve::catalogd::{self, Access, Tokens};
 use crate::serve::tls::{self, Tls};
 use crate::serve::{self, Listener, credential, registry};
@@ -41,7 +41,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
         .with_context(|| format!("data folder {}", config.data_dir.display()))?;
     let workshop = Workshop {
         store: store.clone(),
-        client: Client::new(&config.registries).context("cannot set up the registry client")?,
+        registries: Registries::new(&config.registries)
+            .context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
     };

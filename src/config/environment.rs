@@ -1,5 +1,5 @@
 //! The environment: the settings that stand in it, and where it says that
-//! credentials are.
+//! the files of other tools are.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use super::error::ConfigError;
 use super::settings::Settings;
+use crate::oci::MirrorFiles;
 
 /// What the names of all our variables begin with.
 const PREFIX: &str = "ALMANAC_";
@@ -53,6 +54,22 @@ const VARIABLES: &[(&str, Setter)] = &[
     }),
     ("ALMANAC_CA_FILE", |s, v| {
         s.registries.ca_files = Some(paths(v));
+        Ok(())
+    }),
+    ("ALMANAC_CERTS_DIR", |s, v| {
+        s.registries.certs_dirs = Some(paths(v));
+        Ok(())
+    }),
+    ("ALMANAC_REGISTRIES_CONF", |s, v| {
+        s.registries.registries_conf = Some(paths(v));
+        Ok(())
+    }),
+    ("ALMANAC_MIRROR_FILE", |s, v| {
+        s.registries.mirror_files = Some(paths(v));
+        Ok(())
+    }),
+    ("ALMANAC_POLICY_FILE", |s, v| {
+        s.registries.policy_file = Some(v.into());
         Ok(())
     }),
     ("ALMANAC_LOG", |s, v| put(&mut s.log.filter, v)),
@@ -103,23 +120,64 @@ impl Environment {
     }
 
     /// The files with credentials that other tools would use: the one that
-    /// `REGISTRY_AUTH_FILE` names, else the first there is of podman's and
-    /// docker's.
-    pub(super) fn auth_files(&self) -> Vec<PathBuf> {
+    /// `REGISTRY_AUTH_FILE` names, else those of podman's and docker's that
+    /// are there.
+    pub(super) fn auth_files(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         if let Some(path) = self.get("REGISTRY_AUTH_FILE") {
-            return vec![path.into()];
+            return (vec![path.into()], Vec::new());
         }
-        let below = |name, rest: &str| Some(Path::new(self.get(name)?).join(rest));
-        [
-            below("XDG_RUNTIME_DIR", "containers/auth.json"),
-            below("HOME", ".config/containers/auth.json"),
-            below("DOCKER_CONFIG", "config.json").or_else(|| below("HOME", ".docker/config.json")),
-        ]
-        .into_iter()
-        .flatten()
-        .find(|path| path.is_file())
-        .into_iter()
-        .collect()
+        let usual = [
+            self.below("XDG_RUNTIME_DIR", "containers/auth.json"),
+            self.below("HOME", ".config/containers/auth.json"),
+            self.below("DOCKER_CONFIG", "config.json")
+                .or_else(|| self.below("HOME", ".docker/config.json")),
+            self.below("HOME", ".dockercfg"),
+        ];
+        (Vec::new(), usual.into_iter().flatten().collect())
+    }
+
+    /// Where other tools look for `registries.conf`: what
+    /// `CONTAINERS_REGISTRIES_CONF` names, else the user's or the system's, and
+    /// the folders of both.
+    pub(super) fn registries_conf(&self) -> MirrorFiles {
+        if let Some(path) = self.get("CONTAINERS_REGISTRIES_CONF") {
+            return MirrorFiles {
+                named: vec![path.into()],
+                ..MirrorFiles::default()
+            };
+        }
+        let mut folders = self.containers("registries.conf.d");
+        // Of folders the user's outweighs the system's, and comes last.
+        folders.reverse();
+        MirrorFiles {
+            usual: self.containers("registries.conf"),
+            usual_folders: folders,
+            ..MirrorFiles::default()
+        }
+    }
+
+    /// Where other tools look for the certificates of a registry.
+    pub(super) fn certificate_folders(&self) -> Vec<PathBuf> {
+        let mut folders = self.containers("certs.d");
+        folders.push("/etc/docker/certs.d".into());
+        folders
+    }
+
+    /// Where other tools look for `policy.json`.
+    pub(super) fn policies(&self) -> Vec<PathBuf> {
+        self.containers("policy.json")
+    }
+
+    /// A file or folder of podman's: the user's, then the system's.
+    fn containers(&self, name: &str) -> Vec<PathBuf> {
+        let user = self.below("HOME", ".config/containers");
+        let system = Some(PathBuf::from("/etc/containers"));
+        let folders = [user, system].into_iter().flatten();
+        folders.map(|folder| folder.join(name)).collect()
+    }
+
+    fn below(&self, variable: &str, rest: &str) -> Option<PathBuf> {
+        Some(Path::new(self.get(variable)?).join(rest))
     }
 }
 

@@ -239,16 +239,39 @@ impl Settings {
 }
 
 impl RegistrySettings {
-    /// What the registry client needs. Where no file with credentials is
-    /// given, it is one that other tools would use.
+    /// What the registry client needs. Where no files are given, they are
+    /// those that other tools would use.
     pub fn resolve(self, environment: &Environment) -> oci::Settings {
         let default = oci::Settings::default();
         let time = |set: Option<Timeout>, default| set.map_or(default, |Timeout(time)| time);
         let insecure = self.insecure.unwrap_or_default();
+        let (auth_files, usual_auth_files) = match self.auth_files {
+            Some(named) => (named, Vec::new()),
+            None => environment.auth_files(),
+        };
+        let conf = self.registries_conf.map_or_else(
+            || environment.registries_conf(),
+            |named| oci::MirrorFiles {
+                named,
+                ..oci::MirrorFiles::default()
+            },
+        );
         oci::Settings {
             insecure: insecure.into_iter().map(|Host(host)| host).collect(),
-            auth_files: self.auth_files.unwrap_or_else(|| environment.auth_files()),
+            auth_files,
+            usual_auth_files,
             ca_files: self.ca_files.unwrap_or_default(),
+            certificate_folders: self
+                .certs_dirs
+                .unwrap_or_else(|| environment.certificate_folders()),
+            mirrors: oci::MirrorFiles {
+                kubernetes: self.mirror_files.unwrap_or_default(),
+                ..conf
+            },
+            policy: oci::PolicyFiles {
+                usual: environment.policies(),
+                named: self.policy_file,
+            },
             connect_timeout: time(self.connect_timeout, default.connect_timeout),
             idle_timeout: time(self.idle_timeout, default.idle_timeout),
             manifest_timeout: time(self.manifest_timeout, default.manifest_timeout),

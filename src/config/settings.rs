@@ -151,6 +151,27 @@ pub struct RegistrySettings {
     #[arg(long = "ca-file", value_name = "FILE")]
     pub ca_files: Option<Vec<PathBuf>>,
 
+    /// A folder with certificates by registry (certs.d); may be given again
+    /// [default: where podman and docker have theirs]
+    #[arg(long = "certs-dir", value_name = "DIR")]
+    pub certs_dirs: Option<Vec<PathBuf>>,
+
+    /// A registries.conf, or a folder of such files; may be given again
+    /// [default: where podman has it]
+    #[arg(long, value_name = "PATH")]
+    pub registries_conf: Option<Vec<PathBuf>>,
+
+    /// A file with an `ImageDigestMirrorSet`, `ImageTagMirrorSet` or
+    /// `ImageContentSourcePolicy`, or a folder of such files; may be given
+    /// again
+    #[arg(long = "mirror-file", value_name = "PATH")]
+    pub mirror_files: Option<Vec<PathBuf>>,
+
+    /// The policy.json that says which images are let in [default: where
+    /// podman has it]
+    #[arg(long, value_name = "FILE")]
+    pub policy_file: Option<PathBuf>,
+
     /// The longest time to connect; in a file only.
     #[arg(skip)]
     pub connect_timeout: Option<Timeout>,
@@ -273,8 +294,15 @@ impl Settings {
 
     fn start_paths_at(&mut self, folder: &Path) {
         let registries = &mut self.registries;
-        let files = [&mut registries.auth_files, &mut registries.ca_files];
+        let files = [
+            &mut registries.auth_files,
+            &mut registries.ca_files,
+            &mut registries.certs_dirs,
+            &mut registries.registries_conf,
+            &mut registries.mirror_files,
+        ];
         let files = files.into_iter().flatten().flatten();
+        let files = files.chain(&mut registries.policy_file);
         let sources = self.catalogs.iter_mut();
         let sources = sources.filter_map(|catalog| match &mut catalog.source {
             Source::File(path) | Source::Layout { folder: path, .. } => Some(path),
@@ -299,6 +327,10 @@ impl RegistrySettings {
             insecure,
             auth_files,
             ca_files,
+            certs_dirs,
+            registries_conf,
+            mirror_files,
+            policy_file,
             connect_timeout,
             idle_timeout,
             manifest_timeout,
@@ -308,6 +340,10 @@ impl RegistrySettings {
             insecure: insecure.or(lower.insecure),
             auth_files: auth_files.or(lower.auth_files),
             ca_files: ca_files.or(lower.ca_files),
+            certs_dirs: certs_dirs.or(lower.certs_dirs),
+            registries_conf: registries_conf.or(lower.registries_conf),
+            mirror_files: mirror_files.or(lower.mirror_files),
+            policy_file: policy_file.or(lower.policy_file),
             connect_timeout: connect_timeout.or(lower.connect_timeout),
             idle_timeout: idle_timeout.or(lower.idle_timeout),
             manifest_timeout: manifest_timeout.or(lower.manifest_timeout),

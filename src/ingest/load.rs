@@ -17,7 +17,7 @@ use crate::fbc::graph::Graph;
 use crate::fbc::problem::{Place, Problem};
 use crate::fbc::read::Meta;
 use crate::map;
-use crate::oci::{self, Client, Layout, Platform};
+use crate::oci::{self, Layout, Platform, Registries};
 use crate::store::{Counts, Store};
 use crate::unpack::Limits;
 
@@ -68,12 +68,10 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             image(&origin, tag.as_deref(), options, folder.path()).await?
         }
         Source::Image(reference) => {
-            let client = Client::new(&options.registries).map_err(PassError::at(Stage::Resolve))?;
-            let origin = Origin::Registry {
-                client: &client,
-                reference,
-            };
-            image(&origin, None, options, folder.path()).await?
+            let failed = PassError::at(Stage::Resolve);
+            let registries = Registries::new(&options.registries).map_err(&failed)?;
+            let route = registries.route(reference).await.map_err(&failed)?;
+            image(&Origin::Registry(&route), None, options, folder.path()).await?
         }
     };
     Ok(Loaded { digest, files })

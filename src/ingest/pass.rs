@@ -17,7 +17,7 @@ use super::{OnInvalid, Source, build, queries};
 use crate::digest::Digest;
 use crate::fbc::problem::{Problem, Severity};
 use crate::name::CatalogName;
-use crate::oci::{Client, Layout, Platform};
+use crate::oci::{Layout, Platform, Registries, Route};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{
     BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store,
@@ -31,7 +31,7 @@ pub struct Workshop {
     /// Where revisions are kept.
     pub store: Store,
     /// Speaks to registries.
-    pub client: Client,
+    pub registries: Registries,
     /// What an image may hold.
     pub limits: Limits,
     /// One permit lets one catalog be read: reading takes all cores and some
@@ -108,7 +108,7 @@ pub async fn run_once(
     let pass = async {
         match &followed.source {
             Source::File(path) => folder_pass(workshop, followed, current, path, digest).await,
-            _ => image_pass(workshop, followed, current, digest).await,
+            _ => image_pass(workshop, followed, publisher, current, digest).await,
         }
     };
     let made = tokio::time::timeout(LONGEST, pass)
@@ -129,22 +129,35 @@ type Made = Option<(Revision, Vec<Problem>)>;
 async fn image_pass(
     workshop: &Workshop,
     followed: &Followed,
+    publisher: &Publisher,
     current: Option<Revision>,
     found: &mut Option<Digest>,
 ) -> Result<Made, PassError> {
+    let route: Route;
     let (origin, tag) = match &followed.source {
         Source::Layout { folder, tag } => {
             let layout = Layout::open(folder).map_err(PassError::at(Stage::Resolve))?;
             (Origin::Layout(layout), tag.as_deref())
         }
         Source::Image(reference) => {
-            let client = &workshop.client;
-            (Origin::Registry { client, reference }, None)
+            let found = workshop.registries.route(reference).await;
+            route = found.map_err(PassError::at(Stage::Resolve))?;
+            (Origin::Registry(&route), None)
         }
         Source::File(_) => return Ok(None),
     };
     let digest = stage(Stage::Resolve, origin.resolve(tag)).await?;
     *found = Some(digest);
+    let served_by = || match &origin {
+        Origin::Registry(route) => route.served_by(),
+        Origin::Layout(_) => None,
+    };
+    let tell = |served_by: Option<String>| {
+        if served_by.is_some() {
+            publisher.update(|status| status.served_by = served_by);
+        }
+    };
+    tell(served_by());
     if current.is_some_and(|current| current.digest == digest) {
         return Ok(None);
     }
@@ -158,6 +171,16 @@ async fn image_pass(
         ),
     )
     .await?;
+    if let Some(served_by) = served_by() {
+        tracing::info!(
+            catalog = %followed.name,
+            source = %followed.source,
+            %digest,
+            served_by,
+            "pulled"
+        );
+        tell(Some(served_by));
+    }
     let folder = pulled
         .folder
         .ok_or(FilesError::NoLabel)

@@ -10,18 +10,13 @@ use super::error::{Cause, PassError, Stage};
 use super::files::FilesError;
 use crate::digest::Digest;
 use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
-use crate::oci::{
-    self, Client, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform, Reference,
-};
+use crate::oci::{self, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform, Route};
 use crate::store::{BlobPin, Store};
 use crate::unpack::Limits;
 
 /// An image's own place: where its documents and blobs are read from.
 pub(super) enum Origin<'a> {
-    Registry {
-        client: &'a Client,
-        reference: &'a Reference,
-    },
+    Registry(&'a Route),
     Layout(Layout),
 }
 
@@ -39,12 +34,9 @@ impl Origin<'_> {
     /// The digest of the image's top-level document.
     pub(super) async fn resolve(&self, tag: Option<&str>) -> Result<Digest, PassError> {
         match self {
-            Self::Registry { client, reference } => {
-                let resolved = client
-                    .resolve(reference)
-                    .await
-                    .map_err(PassError::at(Stage::Resolve))?;
-                Ok(resolved.digest)
+            Self::Registry(route) => {
+                let resolved = route.resolve().await;
+                Ok(resolved.map_err(PassError::at(Stage::Resolve))?.digest)
             }
             Self::Layout(layout) => {
                 let descriptor = layout.resolve(tag).map_err(PassError::at(Stage::Resolve))?;
@@ -63,7 +55,8 @@ impl Origin<'_> {
     ) -> Result<Pulled, PassError> {
         let failed = PassError::at::<Cause>(Stage::Pull);
         let mut blobs = Vec::new();
-        let mut digest = *digest;
+        let top = *digest;
+        let mut digest = top;
         let mut bytes = self.manifest(store, &digest, &mut blobs).await?;
         let mut manifest = self.parse(&digest, &bytes)?;
         if let Manifest::Index(index) = &manifest {
@@ -73,6 +66,11 @@ impl Origin<'_> {
                 .digest;
             bytes = self.manifest(store, &digest, &mut blobs).await?;
             manifest = self.parse(&digest, &bytes)?;
+        }
+        if let Self::Registry(route) = self {
+            // Before anything in the image is looked at.
+            let admitted = route.admit(&top, Some(&digest)).await;
+            admitted.map_err(PassError::at(Stage::Pull))?;
         }
         let Manifest::Image(image) = manifest else {
             return Err(failed(self.document_error(&digest, ManifestError::Nested)));
@@ -109,8 +107,8 @@ impl Origin<'_> {
 
     fn document_error(&self, digest: &Digest, source: ManifestError) -> Cause {
         match self {
-            Self::Registry { reference, .. } => Cause::Oci(oci::Error::Manifest {
-                reference: (*reference).clone(),
+            Self::Registry(route) => Cause::Oci(oci::Error::Manifest {
+                reference: route.requested().clone(),
                 digest: *digest,
                 source,
             }),
@@ -137,8 +135,8 @@ impl Origin<'_> {
             return Ok(bytes.into());
         }
         let bytes = match self {
-            Self::Registry { client, reference } => client
-                .manifest(reference, digest)
+            Self::Registry(route) => route
+                .manifest(digest)
                 .await
                 .map_err(PassError::at(Stage::Pull))?,
             Self::Layout(layout) => layout
@@ -168,15 +166,26 @@ impl Origin<'_> {
             .write_blob(descriptor.digest)
             .map_err(|e| failed(e.into()))?;
         match self {
-            Self::Registry { client, reference } => {
-                let mut stream = client
-                    .blob(reference, descriptor)
-                    .await
-                    .map_err(PassError::at(Stage::Pull))?;
-                while let Some(piece) = stream.next().await.map_err(PassError::at(Stage::Pull))? {
-                    writer.write(&piece).map_err(|e| failed(e.into()))?;
+            Self::Registry(route) => loop {
+                let opened = route.blob(descriptor).await;
+                let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
+                let broken = loop {
+                    match stream.next().await {
+                        Ok(Some(piece)) => writer.write(&piece).map_err(|e| failed(e.into()))?,
+                        Ok(None) => break None,
+                        Err(error) => break Some(error),
+                    }
+                };
+                match broken {
+                    None => break,
+                    Some(error) if route.give_up(place, &error) => {
+                        writer = store
+                            .write_blob(descriptor.digest)
+                            .map_err(|e| failed(e.into()))?;
+                    }
+                    Some(error) => return Err(failed(error.into())),
                 }
-            }
+            },
             Self::Layout(layout) => {
                 let mut reader = layout
                     .read_blob(descriptor)

@@ -1,8 +1,8 @@
-//! Credentials, as Docker and podman keep them in `auth.json` files.
+//! Credentials, as Docker, podman and Kubernetes keep them in files.
 //!
 //! The files are read afresh whenever a registry asks for credentials, so a
-//! rotated secret counts at once. Credential helpers (programs that are run)
-//! are not supported.
+//! rotated secret counts at once. Where a file names a credential helper
+//! (`credHelpers`, `credsStore`), `helper` runs it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::io::AsyncReadExt;
 
+use crate::oci::helper::Helpers;
+
 /// The largest credentials file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 /// The names under which Docker Hub is known.
 const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+
+/// What Docker Hub is called where helpers are asked.
+const DOCKER_HUB_SERVER: &str = "https://index.docker.io/v1/";
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -47,7 +52,28 @@ pub enum Credentials {
 /// The credentials files of a client, in the order in which they are asked.
 #[derive(Clone, Debug, Default)]
 pub struct AuthFiles {
-    paths: Vec<PathBuf>,
+    /// Those that somebody named: each has to be there.
+    named: Vec<PathBuf>,
+    /// Those that may be there.
+    usual: Vec<PathBuf>,
+    helpers: Helpers,
+}
+
+/// What one file says.
+#[derive(Default)]
+struct Document {
+    auths: Map<String, Value>,
+    /// The helper of each registry.
+    helpers: Map<String, Value>,
+    /// The helper of all others.
+    store: Option<String>,
+}
+
+/// Where the credentials for a repository may be, with the length of the key
+/// that leads there.
+enum Candidate<'a> {
+    Helper(&'a Path, &'a str, &'a str),
+    Entry(&'a Path, &'a str, &'a Value),
 }
 
 /// A credentials file that cannot be used. No variant carries content of the
@@ -68,7 +94,7 @@ pub enum AuthError {
         /// The file.
         path: PathBuf,
     },
-    /// Not JSON, or without `auths`.
+    /// Not JSON, or not of the shape of such a file.
     #[error("credentials file {path} is not valid: {problem}")]
     Content {
         /// The file.
@@ -122,35 +148,99 @@ fn header(text: &str) -> Option<HeaderValue> {
 }
 
 impl AuthFiles {
-    /// Looks into `paths`, in this order.
-    pub fn new(paths: Vec<PathBuf>) -> Self {
-        Self { paths }
+    /// Looks into `named`, in this order, then into those of `usual` that are
+    /// there.
+    pub fn new(named: Vec<PathBuf>, usual: Vec<PathBuf>) -> Self {
+        Self {
+            named,
+            usual,
+            helpers: Helpers::default(),
+        }
     }
 
     /// The credentials for a repository: of all entries the one whose key
     /// (`host`, `host:port`, `host/path` ...) matches the longest part, the
-    /// first file winning a tie. An entry that cannot be read is logged and
-    /// passed over; a file that cannot be read is an error, since somebody
-    /// counts on it.
+    /// first file winning a tie, and a helper before what is written. Where
+    /// there is none, the helper for all registries is asked. An entry that
+    /// cannot be used is logged and passed over; a file that cannot be read is
+    /// an error, since somebody counts on it.
     pub async fn find(
         &self,
         registry: &str,
         repository: &str,
     ) -> Result<Option<Credentials>, AuthError> {
-        let mut best: Option<(usize, Credentials)> = None;
-        for path in &self.paths {
-            let found = search(path, &read(path).await?, registry, repository);
-            if let Some((length, credentials)) = found
-                && best.as_ref().is_none_or(|(longest, _)| length > *longest)
-            {
-                best = Some((length, credentials));
+        let mut documents = Vec::new();
+        for path in &self.named {
+            documents.push((path, read(path).await?));
+        }
+        for path in &self.usual {
+            match read(path).await {
+                Err(AuthError::Read { .. }) if !path.is_file() => {}
+                document => documents.push((path, document?)),
             }
         }
-        Ok(best.map(|(_, credentials)| credentials))
+        let mut candidates = Vec::new();
+        for (path, document) in &documents {
+            let matching = |key: &str| match_length(key, registry, repository);
+            for (key, helper) in &document.helpers {
+                if let (Some(length), Some(helper)) = (matching(key), helper.as_str()) {
+                    candidates.push((length, Candidate::Helper(path, key, helper)));
+                }
+            }
+            for (key, entry) in &document.auths {
+                if let Some(length) = matching(key) {
+                    candidates.push((length, Candidate::Entry(path, key, entry)));
+                }
+            }
+        }
+        // Stable, so what came first stays first.
+        candidates.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+        for (_, candidate) in candidates {
+            let found = match candidate {
+                Candidate::Entry(path, key, entry) => written(path, key, entry),
+                Candidate::Helper(path, server, helper) => self.ask(path, helper, server).await,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        let server = match registry {
+            registry if is_hub(registry) => DOCKER_HUB_SERVER,
+            registry => registry,
+        };
+        for (path, document) in &documents {
+            if let Some(helper) = &document.store
+                && let Some(found) = self.ask(path, helper, server).await
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn ask(&self, path: &Path, helper: &str, server: &str) -> Option<Credentials> {
+        match self.helpers.get(helper, server).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), server, %error, "credential helper passed over");
+                None
+            }
+        }
     }
 }
 
-async fn read(path: &Path) -> Result<Map<String, Value>, AuthError> {
+/// The credentials of an entry, when there are some.
+fn written(path: &Path, key: &str, entry: &Value) -> Option<Credentials> {
+    let entry = Entry::deserialize(entry)
+        .ok()
+        .and_then(Entry::into_credentials);
+    if entry.is_none() {
+        tracing::warn!(path = %path.display(), key, "credentials entry is not valid, passed over");
+    }
+    entry.flatten()
+}
+
+async fn read(path: &Path) -> Result<Document, AuthError> {
     let read = |source| AuthError::Read {
         path: path.into(),
         source,
@@ -176,39 +266,34 @@ async fn read(path: &Path) -> Result<Map<String, Value>, AuthError> {
             error.column()
         ))
     })?;
-    match document {
-        Value::Object(mut document) => match document.remove("auths") {
-            Some(Value::Object(auths)) => Ok(auths),
-            // A file that only names a credential helper.
-            None | Some(Value::Null) => Ok(Map::new()),
-            Some(_) => Err(content("auths is no object".into())),
-        },
-        _ => Err(content("it is no object".into())),
-    }
+    let Value::Object(mut document) = document else {
+        return Err(content("it is no object".into()));
+    };
+    let mut object = |name: &str| match document.remove(name) {
+        Some(Value::Object(found)) => Ok(Some(found)),
+        None | Some(Value::Null) => Ok(None),
+        Some(_) => Err(content(format!("{name} is no object"))),
+    };
+    let (auths, helpers) = (object("auths")?, object("credHelpers")?);
+    let store = document.remove("credsStore");
+    let store = store.as_ref().and_then(Value::as_str).map(str::to_owned);
+    let auths = match auths {
+        Some(auths) => auths,
+        // Docker's first format (`.dockercfg`) is the entries alone.
+        None if helpers.is_none() && document.values().any(is_entry) => document,
+        None => Map::new(),
+    };
+    Ok(Document {
+        auths,
+        helpers: helpers.unwrap_or_default(),
+        store: store.filter(|store| !store.is_empty()),
+    })
 }
 
-/// The best entry of one file, with the length of its key.
-fn search(
-    path: &Path,
-    auths: &Map<String, Value>,
-    registry: &str,
-    repository: &str,
-) -> Option<(usize, Credentials)> {
-    let mut matching = auths
+fn is_entry(value: &Value) -> bool {
+    ["auth", "username", "identitytoken"]
         .iter()
-        .filter_map(|(key, entry)| Some((match_length(key, registry, repository)?, key, entry)))
-        .collect::<Vec<_>>();
-    matching.sort_by_key(|(length, ..)| std::cmp::Reverse(*length));
-    matching.into_iter().find_map(|(length, key, entry)| {
-        match Entry::deserialize(entry).ok().and_then(Entry::into_credentials) {
-            Some(Some(credentials)) => Some((length, credentials)),
-            Some(None) => None,
-            None => {
-                tracing::warn!(path = %path.display(), key, "credentials entry is not valid, passed over");
-                None
-            }
-        }
-    })
+        .any(|name| value.get(name).is_some_and(Value::is_string))
 }
 
 /// How much of `registry/repository` the key of an entry matches, when it does.
@@ -225,8 +310,7 @@ fn match_length(key: &str, registry: &str, repository: &str) -> Option<usize> {
         _ if had_scheme => "",
         path => path,
     };
-    let hub = |name: &str| DOCKER_HUB.iter().any(|hub| name.eq_ignore_ascii_case(hub));
-    let same_host = host.eq_ignore_ascii_case(registry) || (hub(host) && hub(registry));
+    let same_host = host.eq_ignore_ascii_case(registry) || (is_hub(host) && is_hub(registry));
     if !same_host {
         return None;
     }
@@ -235,6 +319,10 @@ fn match_length(key: &str, registry: &str, repository: &str) -> Option<usize> {
     }
     let rest = repository.strip_prefix(path)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(path.len())
+}
+
+fn is_hub(name: &str) -> bool {
+    DOCKER_HUB.iter().any(|hub| name.eq_ignore_ascii_case(hub))
 }
 
 #[derive(Deserialize)]
@@ -296,7 +384,7 @@ mod tests {
             .collect::<Vec<_>>();
         let paths = files.iter().map(|file| file.path().to_owned()).collect();
         let (registry, repository) = image.split_once('/').unwrap();
-        let found = AuthFiles::new(paths)
+        let found = AuthFiles::new(paths, Vec::new())
             .find(registry, repository)
             .await
             .unwrap();
@@ -382,14 +470,14 @@ mod tests {
     async fn a_file_that_cannot_be_used_is_named_and_not_shown() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("missing.json");
-        let error = AuthFiles::new(vec![missing])
+        let error = AuthFiles::new(vec![missing], Vec::new())
             .find("quay.io", "a")
             .await
             .unwrap_err();
         assert!(error.to_string().contains("missing.json"), "{error}");
         for content in ["\"hunter2\"", "{\"auths\": \"hunter2\"}", "{hunter2", ""] {
             let file = file(content);
-            let files = AuthFiles::new(vec![file.path().to_owned()]);
+            let files = AuthFiles::new(vec![file.path().to_owned()], Vec::new());
             let error = files.find("quay.io", "a").await.unwrap_err();
             assert!(
                 !format!("{error} {error:?}").contains("hunter2"),
@@ -397,16 +485,29 @@ mod tests {
             );
         }
         let large = file(&" ".repeat(MAX_FILE as usize + 1));
-        let error = AuthFiles::new(vec![large.path().to_owned()])
+        let error = AuthFiles::new(vec![large.path().to_owned()], Vec::new())
             .find("quay.io", "a")
             .await;
         assert!(matches!(error, Err(AuthError::TooLarge { .. })));
     }
 
     #[tokio::test]
+    async fn files_that_may_be_missing_are_read_when_they_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth.json");
+        let files = AuthFiles::new(Vec::new(), vec![path.clone()]);
+        assert_eq!(files.find("quay.io", "a").await.unwrap(), None);
+        // Without the key `auths` it is Docker's first format.
+        std::fs::write(&path, r#"{"https://quay.io/":{"username":"me"}}"#).unwrap();
+        assert!(files.find("quay.io", "a").await.unwrap().is_some());
+        std::fs::write(&path, "{").unwrap();
+        assert!(files.find("quay.io", "a").await.is_err());
+    }
+
+    #[tokio::test]
     async fn a_changed_file_counts_at_once() {
         let file = file(r#"{"auths":{"quay.io":{"username":"old"}}}"#);
-        let files = AuthFiles::new(vec![file.path().to_owned()]);
+        let files = AuthFiles::new(vec![file.path().to_owned()], Vec::new());
         let old = files.find("quay.io", "a").await.unwrap();
         std::fs::write(file.path(), r#"{"auths":{"quay.io":{"username":"new"}}}"#).unwrap();
         assert_ne!(files.find("quay.io", "a").await.unwrap(), old);

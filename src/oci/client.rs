@@ -15,9 +15,11 @@ use crate::oci::blob::BlobStream;
 use crate::oci::challenge;
 use crate::oci::error::{Error, redacted};
 use crate::oci::manifest::{Descriptor, MAX_DOCUMENT, Manifest};
+use crate::oci::mirrors::MirrorFiles;
+use crate::oci::policy::PolicyFiles;
 use crate::oci::reference::Reference;
 use crate::oci::token::{Authorization, Authorizer};
-use crate::oci::transport::{Request, Transport, body, is_ok, refusal, same_origin};
+use crate::oci::transport::{Request, Security, Transport, body, is_ok, refusal, same_origin};
 use crate::oci::verify::VerifyError;
 
 /// The manifests that are taken: OCI's first, then Docker's.
@@ -40,9 +42,18 @@ pub struct Settings {
     /// Docker), asked in this order. They are read when a registry asks for
     /// credentials; one that is missing then is an error.
     pub auth_files: Vec<PathBuf>,
+    /// Further such files, asked after those, which may be missing.
+    pub usual_auth_files: Vec<PathBuf>,
     /// PEM files of certificate authorities that are trusted besides the
-    /// system's. They are read once, by [`Client::new`].
+    /// system's. They are read by [`Client::new`], and again when they change.
     pub ca_files: Vec<PathBuf>,
+    /// Folders as `certs.d`: in each one folder a registry, `HOST` or
+    /// `HOST:PORT`, of which the first there is counts.
+    pub certificate_folders: Vec<PathBuf>,
+    /// The files that name mirrors; they are read for each pass.
+    pub mirrors: MirrorFiles,
+    /// The files that say which images are let in; they are read for each pass.
+    pub policy: PolicyFiles,
     /// The longest time to connect, TLS included.
     pub connect_timeout: Duration,
     /// The longest time without a single byte.
@@ -59,7 +70,11 @@ impl Default for Settings {
         Self {
             insecure: Vec::new(),
             auth_files: Vec::new(),
+            usual_auth_files: Vec::new(),
             ca_files: Vec::new(),
+            certificate_folders: Vec::new(),
+            mirrors: MirrorFiles::default(),
+            policy: PolicyFiles::default(),
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_mins(1),
             manifest_timeout: Duration::from_mins(2),
@@ -94,13 +109,49 @@ impl Client {
     /// A client with these settings. Fails when certificates cannot be read.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         let transport = Transport::new(settings)?;
-        let files = AuthFiles::new(settings.auth_files.clone());
+        let files = AuthFiles::new(
+            settings.auth_files.clone(),
+            settings.usual_auth_files.clone(),
+        );
         Ok(Self {
             authorizer: Authorizer::new(transport.clone(), files),
             transport,
             manifest_timeout: settings.manifest_timeout,
             blob_timeout: settings.blob_timeout,
         })
+    }
+
+    /// The same client, as sure of whom it speaks to as it is told to be. It
+    /// shares connections, but no tokens.
+    pub(super) fn secured(&self, security: Security) -> Self {
+        let transport = self.transport.secured(security);
+        Self {
+            authorizer: self.authorizer.over(transport.clone()),
+            transport,
+            ..self.clone()
+        }
+    }
+
+    /// Whether a registry is spoken to over plain http.
+    pub(super) fn is_plain(&self, reference: &Reference) -> bool {
+        let url = self.transport.url(reference, "");
+        url.is_ok_and(|url| url.scheme() == "http")
+    }
+
+    /// A document of at most 4 MiB at some path below the repository, which
+    /// nothing verifies.
+    pub(super) async fn document(
+        &self,
+        reference: &Reference,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<Bytes, Error> {
+        let url = self.transport.url(reference, path)?;
+        self.in_time(reference, &url, async {
+            let response = self.get(reference, &url, accept).await?;
+            body(reference, response, MAX_DOCUMENT).await
+        })
+        .await
     }
 
     /// The digest that a reference stands for: one HEAD request when all is

@@ -10,7 +10,9 @@ use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::oci::auth::AuthError;
+use crate::oci::files::FileError;
 use crate::oci::manifest::ManifestError;
+use crate::oci::policy::Refusal;
 use crate::oci::reference::Reference;
 use crate::oci::verify::VerifyError;
 
@@ -119,6 +121,50 @@ pub enum Error {
         /// Why not.
         source: AuthError,
     },
+    /// A file about registries that cannot be used.
+    #[error("{reference}: nothing is pulled: {source}")]
+    File {
+        /// The image.
+        reference: Reference,
+        /// Which, and why not.
+        source: FileError,
+    },
+    /// A place that the configuration of registries blocks.
+    #[error("{reference}: the configuration of registries blocks {prefix}")]
+    Blocked {
+        /// The image, as it is called there.
+        reference: Reference,
+        /// The prefix that is blocked.
+        prefix: String,
+    },
+    /// A location in the configuration of registries that leads nowhere.
+    #[error("{reference}: the configuration of registries makes {text:?} of it: {problem}")]
+    Location {
+        /// The image.
+        reference: Reference,
+        /// What came of it.
+        text: String,
+        /// Why that is no reference.
+        problem: String,
+    },
+    /// None of several places has it.
+    #[error("{reference}: no place can serve it: {told}")]
+    Places {
+        /// The image.
+        reference: Reference,
+        /// Why not, in the order in which they were asked.
+        told: String,
+        /// The errors, the image's own place last.
+        failures: Vec<Error>,
+    },
+    /// The policy does not let the image in.
+    #[error("{reference} is not let in: {source}")]
+    Refused {
+        /// The image.
+        reference: Reference,
+        /// Why not.
+        source: Refusal,
+    },
     /// A document larger than its limit.
     #[error("{reference}: the answer of {url} is larger than {limit} bytes")]
     TooLarge {
@@ -185,6 +231,18 @@ impl Error {
             Self::Redirect { .. } => "bad_redirect",
             Self::Token { .. } => "no_token",
             Self::Credentials { .. } => "credentials",
+            Self::File { source, .. } => source.reason(),
+            Self::Blocked { .. } => "blocked",
+            Self::Location { .. } => "mirrors",
+            // What is blocked was not meant to serve it.
+            Self::Places { failures, .. } => failures
+                .iter()
+                .rfind(|error| !matches!(error, Self::Blocked { .. }))
+                .map_or("blocked", Self::reason),
+            Self::Refused { source, .. } => match source {
+                Refusal::Unsigned { .. } => "signature",
+                _ => "policy",
+            },
             Self::TooLarge { .. } => "too_large",
             Self::BlobMismatch { .. } if self.cut_short() => "cut_short",
             Self::ManifestMismatch { .. } | Self::BlobMismatch { .. } => "digest_mismatch",
@@ -202,6 +260,7 @@ impl Error {
             | Self::Interrupted { .. }
             | Self::BlobFailed { .. } => true,
             Self::Status { status, .. } => status_class(*status).1,
+            Self::Places { failures, .. } => failures.iter().any(Self::is_temporary),
             _ => self.cut_short(),
         }
     }
@@ -211,8 +270,23 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
+            Self::Places { failures, .. } => failures.iter().filter_map(Self::retry_after).max(),
             _ => None,
         }
+    }
+
+    /// Whether the registry says that there is no such thing.
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Status { status, .. }
+            if matches!(*status, StatusCode::NOT_FOUND | StatusCode::GONE))
+    }
+
+    /// Whether there was no connection, or none that spoke as it should.
+    pub(super) fn is_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Tls { .. } | Self::Interrupted { .. }
+        )
     }
 
     fn cut_short(&self) -> bool {

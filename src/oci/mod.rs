@@ -16,18 +16,26 @@
 //! and every refusal has to have a name.
 //!
 //! In reading order: [`mod@reference`], [`manifest`], [`image`], [`client`],
-//! [`blob`], [`layout`], [`error`].
+//! [`blob`], [`layout`], [`error`]. [`Registries`] is what goes to mirrors and asks the
+//! policy; [`Client`] is what speaks to one registry.
 
 pub mod auth;
 pub mod blob;
+mod certificates;
 mod challenge;
 pub mod client;
 pub mod error;
+pub mod files;
+mod helper;
 pub mod image;
 pub mod layout;
 pub mod manifest;
+mod mirrors;
 pub mod platform;
+mod policy;
 pub mod reference;
+mod registries;
+mod signatures;
 mod token;
 mod transport;
 pub mod verify;
@@ -35,8 +43,12 @@ pub mod verify;
 pub use blob::BlobStream;
 pub use client::{Client, Resolved, Settings};
 pub use error::Error;
+pub use files::{FileError, FileKind};
 pub use image::{CONFIGS_LABEL, ImageConfig};
 pub use layout::{Layout, LayoutError};
 pub use manifest::{Descriptor, ImageManifest, Index, Manifest, ManifestError};
+pub use mirrors::MirrorFiles;
 pub use platform::Platform;
+pub use policy::{PolicyFiles, Refusal};
 pub use reference::{Reference, ReferenceError};
+pub use registries::{PlaceNumber, Registries, Route};

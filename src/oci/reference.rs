@@ -130,6 +130,17 @@ impl Reference {
         }
     }
 
+    /// The same repository, by tag; none when that cannot be one.
+    #[must_use]
+    pub fn with_tag(&self, tag: &str) -> Option<Self> {
+        let parts = || Parts {
+            registry: self.0.registry.clone(),
+            repository: self.0.repository.clone(),
+            version: Version::Tag(tag.into()),
+        };
+        is_tag(tag).then(|| Self(Arc::new(parts())))
+    }
+
     /// The same repository, by digest: `HOST/REPOSITORY@sha256:...`.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {

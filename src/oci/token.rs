@@ -67,6 +67,11 @@ impl Authorizer {
         }
     }
 
+    /// The same over another transport, with nothing remembered.
+    pub(super) fn over(&self, transport: Transport) -> Self {
+        Self::new(transport, self.files.clone())
+    }
+
     /// What the first request for a repository should carry: whatever its
     /// registry asked for last time, or nothing.
     pub(super) async fn remembered(&self, reference: &Reference) -> Result<Authorization, Error> {

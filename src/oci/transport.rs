@@ -1,12 +1,13 @@
-//! HTTP under the registry client: which scheme, which proxy, which redirects,
-//! how much of an answer.
+//! HTTP under the registry client: which scheme, which certificates, which
+//! proxy, which redirects, how much of an answer.
 //!
 //! Redirects are followed here and not by the HTTP library, because what may
 //! be sent along (never credentials to another host) and where to (never from
 //! https down to http) is a matter of registries.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
@@ -14,16 +15,19 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, LOCATIO
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use reqwest::{Response, Url};
 
+use crate::oci::certificates::{Certificates, Chosen, Loaded};
 use crate::oci::client::Settings;
 use crate::oci::error::{Error, Message, redacted, retry_after};
+use crate::oci::files::FileError;
 use crate::oci::reference::Reference;
 
 /// The most redirects that are followed for one request.
 const MAX_REDIRECTS: usize = 8;
 /// The largest error document that is looked at, in bytes.
 const MAX_ERROR_DOCUMENT: usize = 64 << 10;
-/// The largest file of certificates, in bytes.
-const MAX_CERTIFICATES: u64 = 4 << 20;
+/// The most HTTP clients that are kept: one for all hosts without files of
+/// their own, and one for each with such.
+const MAX_CLIENTS: usize = 64;
 
 /// One request.
 pub(super) struct Request<'a> {
@@ -41,54 +45,81 @@ pub(super) struct Request<'a> {
     pub(super) form: Option<String>,
 }
 
+/// How sure to be of whom a registry is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Security {
+    /// https with a certificate that is trusted; plain http only where the
+    /// settings say so, and on this machine.
+    #[default]
+    Verified,
+    /// https with any certificate.
+    Unverified,
+    /// Plain http.
+    Plain,
+}
+
 /// The HTTP clients and the rules about whom they may speak to. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Transport {
-    proxied: reqwest::Client,
-    direct: reqwest::Client,
-    insecure: Arc<[String]>,
+    shared: Arc<Shared>,
+    security: Security,
+}
+
+struct Shared {
+    settings: Settings,
+    insecure: Vec<String>,
+    certificates: Certificates,
+    clients: Mutex<HashMap<Kind, reqwest::Client>>,
+}
+
+/// What two HTTP clients differ in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Kind {
+    direct: bool,
+    unverified: bool,
+    certificates: Chosen,
 }
 
 impl Transport {
     pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
         // Fails when the program has chosen a provider already: then that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let certificates = certificates(settings)?;
-        let builder = || {
-            let declined = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            reqwest::Client::builder()
-                .user_agent(concat!("almanac/", env!("CARGO_PKG_VERSION")))
-                .default_headers(HeaderMap::from_iter([declined]))
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .referer(false)
-                .connect_timeout(settings.connect_timeout)
-                .read_timeout(settings.idle_timeout)
-                .tls_certs_merge(certificates.iter().cloned())
+        let certificates = Certificates::new(&settings.ca_files, &settings.certificate_folders);
+        let insecure = settings.insecure.iter();
+        let insecure = insecure.map(|name| name.to_ascii_lowercase()).collect();
+        let shared = Shared {
+            settings: settings.clone(),
+            insecure,
+            certificates,
+            clients: Mutex::default(),
         };
-        let build = |direct: bool| {
-            let configure = |builder: reqwest::ClientBuilder| {
-                if direct { builder.no_proxy() } else { builder }
-            };
-            configure(builder()).build().or_else(|error| {
-                // A machine without any trusted certificate can still speak
-                // plain http; https will fail there with its own message.
-                tracing::warn!(error = %causes(&error), "no system certificates, https will trust nobody");
-                configure(builder().tls_certs_only([])).build()
-            })
+        // What is wrong with the bundles shows at the start.
+        let setup = |source: FileError| Error::Setup {
+            problem: causes(&source),
         };
-        let setup = |error: reqwest::Error| Error::Setup {
-            problem: causes(&error),
+        let chosen = shared.certificates.choose(&[], "").map_err(setup)?;
+        let kind = Kind {
+            direct: false,
+            unverified: false,
+            certificates: chosen,
         };
+        let client = shared.build(&kind).map_err(|error| match error {
+            BuildError::File(source) => setup(source),
+            BuildError::Client(problem) => Error::Setup { problem },
+        })?;
+        shared.lock().insert(kind, client);
         Ok(Self {
-            proxied: build(false).map_err(setup)?,
-            direct: build(true).map_err(setup)?,
-            insecure: settings
-                .insecure
-                .iter()
-                .map(|name| name.to_ascii_lowercase())
-                .collect(),
+            shared: Arc::new(shared),
+            security: Security::default(),
         })
+    }
+
+    /// The same, as sure of its peers as it is told to be.
+    pub(super) fn secured(&self, security: Security) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            security,
+        }
     }
 
     /// The address of `path` under the API of the reference's registry.
@@ -105,7 +136,16 @@ impl Transport {
             })
         };
         let secure = parse("https")?;
-        let plain = is_loopback(&secure) || self.is_insecure(host);
+        let plain = match self.security {
+            Security::Unverified => false,
+            Security::Plain => true,
+            Security::Verified => {
+                // Who keeps certificates for a host has it speak TLS.
+                let local =
+                    || is_loopback(&secure) && self.shared.certificates.folder(host).is_none();
+                self.is_insecure(host) || local()
+            }
+        };
         if plain { parse("http") } else { Ok(secure) }
     }
 
@@ -135,11 +175,7 @@ impl Transport {
         } = &request;
         let mut url = origin.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let client = if is_loopback(&url) {
-                &self.direct
-            } else {
-                &self.proxied
-            };
+            let client = self.client(reference, &url).await?;
             let mut builder = client
                 .request(method.clone(), url.clone())
                 .header(ACCEPT, request.accept);
@@ -194,7 +230,116 @@ impl Transport {
     }
 
     fn is_insecure(&self, authority: &str) -> bool {
-        self.insecure.iter().any(|name| name == authority)
+        self.shared.insecure.iter().any(|name| name == authority)
+    }
+
+    /// The HTTP client for a request to `url` that is made for `reference`:
+    /// the authorities of the registry's folder count wherever it sends us,
+    /// and a certificate is shown to its own host alone.
+    async fn client(&self, reference: &Reference, url: &Url) -> Result<reqwest::Client, Error> {
+        let registry = self.url(reference, "")?;
+        let own = if same_origin(&registry, url) {
+            reference.registry().to_owned()
+        } else {
+            authority(url)
+        };
+        let (trusted, secure) = (reference.registry().to_owned(), url.scheme() == "https");
+        let (direct, unverified) = (is_loopback(url), self.security == Security::Unverified);
+        let shared = Arc::clone(&self.shared);
+        let choosing = tokio::task::spawn_blocking(move || {
+            let both = [trusted.as_str(), own.as_str()];
+            let hosts = if trusted == own {
+                &both[..1]
+            } else {
+                &both[..]
+            };
+            let certificates = if secure {
+                shared.certificates.choose(hosts, &own)?
+            } else {
+                Chosen::default()
+            };
+            let kind = Kind {
+                direct,
+                unverified,
+                certificates,
+            };
+            if let Some(client) = shared.lock().get(&kind) {
+                return Ok(client.clone());
+            }
+            let client = shared.build(&kind)?;
+            let mut clients = shared.lock();
+            if clients.len() >= MAX_CLIENTS {
+                clients.clear();
+            }
+            clients.insert(kind, client.clone());
+            Ok(client)
+        });
+        let chosen = choosing
+            .await
+            .unwrap_or_else(|error| Err(BuildError::Client(format!("almanac failed: {error}"))));
+        chosen.map_err(|error| match error {
+            BuildError::File(source) => Error::File {
+                reference: reference.clone(),
+                source,
+            },
+            BuildError::Client(problem) => Error::Setup { problem },
+        })
+    }
+}
+
+/// Why there is no HTTP client.
+enum BuildError {
+    File(FileError),
+    Client(String),
+}
+
+impl From<FileError> for BuildError {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
+
+impl Shared {
+    fn build(&self, kind: &Kind) -> Result<reqwest::Client, BuildError> {
+        let Loaded {
+            authorities,
+            identity,
+        } = kind.certificates.load()?;
+        let builder = || {
+            let declined = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            let builder = reqwest::Client::builder()
+                .user_agent(concat!("almanac/", env!("CARGO_PKG_VERSION")))
+                .default_headers(HeaderMap::from_iter([declined]))
+                .redirect(reqwest::redirect::Policy::none())
+                .retry(reqwest::retry::never())
+                .referer(false)
+                .connect_timeout(self.settings.connect_timeout)
+                .read_timeout(self.settings.idle_timeout)
+                .tls_danger_accept_invalid_certs(kind.unverified)
+                .tls_certs_merge(authorities.iter().cloned());
+            let builder = match &identity {
+                Some(identity) => builder.identity(identity.clone()),
+                None => builder,
+            };
+            if kind.direct {
+                builder.no_proxy()
+            } else {
+                builder
+            }
+        };
+        let built = builder().build().or_else(|error| {
+            // A machine without any trusted certificate can still speak
+            // plain http, and https to whom its authorities vouch for.
+            tracing::warn!(error = %causes(&error), "no system certificates are trusted");
+            builder()
+                .tls_certs_only(authorities.iter().cloned())
+                .build()
+        });
+        built.map_err(|error| BuildError::Client(causes(&error)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Kind, reqwest::Client>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -274,29 +419,6 @@ fn is_loopback(url: &Url) -> bool {
         || address
             .parse::<IpAddr>()
             .is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
-fn certificates(settings: &Settings) -> Result<Vec<reqwest::Certificate>, Error> {
-    let mut all = Vec::new();
-    for path in &settings.ca_files {
-        let setup = |problem: String| Error::Setup {
-            problem: format!("certificates {}: {problem}", path.display()),
-        };
-        let size = std::fs::metadata(path)
-            .map_err(|error| setup(error.to_string()))?
-            .len();
-        if size > MAX_CERTIFICATES {
-            return Err(setup(format!("larger than {MAX_CERTIFICATES} bytes")));
-        }
-        let pem = std::fs::read(path).map_err(|error| setup(error.to_string()))?;
-        let found =
-            reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| setup(causes(&error)))?;
-        if found.is_empty() {
-            return Err(setup("there is none in it".into()));
-        }
-        all.extend(found);
-    }
-    Ok(all)
 }
 
 /// An error with what it came from, on one line.

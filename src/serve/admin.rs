@@ -79,6 +79,10 @@ struct Status {
 struct CatalogStatus {
     name: String,
     source: String,
+    /// The repository that the last answer about the source came from: its
+    /// own, or a mirror's. None before the first answer, and for sources that
+    /// are in no registry.
+    served_by: Option<String>,
     /// `serving`, `loading` (nothing yet) or `failing` (nothing yet, and the
     /// last pass failed).
     state: &'static str,
@@ -134,6 +138,7 @@ impl CatalogStatus {
         Self {
             name: catalog.name.to_string(),
             source: status.source,
+            served_by: status.served_by,
             state,
             revision: snapshot.map(|snapshot| RevisionStatus::of(snapshot.revision())),
             problems: status.problems.to_vec(),

@@ -53,6 +53,9 @@ pub struct Publisher {
 pub struct Status {
     /// Where it comes from, as it was configured.
     pub source: String,
+    /// The repository that answered when the source was last asked, which may
+    /// be a mirror's.
+    pub served_by: Option<String>,
     /// Whether it was looked for at all since the start, or came from the
     /// store: until then almanac is not ready.
     pub settled: bool,

@@ -411,44 +411,78 @@ fn a_misspelt_variable_is_found() {
 }
 
 #[test]
-fn credentials_are_looked_for_where_other_tools_keep_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let home = folder.path().to_str().unwrap();
-    let found = |variables: &[(&str, &str)], arguments: &[&str]| {
+fn files_are_looked_for_where_other_tools_keep_them() {
+    let registries = |variables: &[(&str, &str)], arguments: &[&str]| {
         let flags = flags(&[&["file:a"], arguments].concat()).unwrap();
         let config = Config::load(flags, None, &environment(variables)).unwrap();
-        config.registries.auth_files
+        config.registries
     };
-    let nothing: [PathBuf; 0] = [];
-    let at_home = [("HOME", home), ("XDG_RUNTIME_DIR", home)];
-    assert_eq!(found(&at_home, &[]), nothing);
+    let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect::<Vec<_>>();
+    let usual = registries(&[("HOME", "/home/me"), ("XDG_RUNTIME_DIR", "/run/me")], &[]);
+    assert!(usual.auth_files.is_empty());
+    let auth_files = [
+        "/run/me/containers/auth.json",
+        "/home/me/.config/containers/auth.json",
+        "/home/me/.docker/config.json",
+        "/home/me/.dockercfg",
+    ];
+    assert_eq!(usual.usual_auth_files, paths(&auth_files));
+    let folders = [
+        "/home/me/.config/containers/certs.d",
+        "/etc/containers/certs.d",
+        "/etc/docker/certs.d",
+    ];
+    assert_eq!(usual.certificate_folders, paths(&folders));
+    let conf = [
+        "/home/me/.config/containers/registries.conf",
+        "/etc/containers/registries.conf",
+    ];
+    assert_eq!(usual.mirrors.usual, paths(&conf));
+    let folders = [
+        "/etc/containers/registries.conf.d",
+        "/home/me/.config/containers/registries.conf.d",
+    ];
+    assert_eq!(usual.mirrors.usual_folders, paths(&folders));
+    let policies = [
+        "/home/me/.config/containers/policy.json",
+        "/etc/containers/policy.json",
+    ];
+    assert_eq!(usual.policy.usual, paths(&policies));
 
-    let make = |path: &str| {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, "{}").unwrap();
-        path
-    };
-    let docker = make(".docker/config.json");
-    assert_eq!(found(&at_home, &[]), [docker]);
-    let podman = make(".config/containers/auth.json");
-    assert_eq!(found(&at_home, &[]), [podman]);
-    let runtime = make("containers/auth.json");
-    assert_eq!(found(&at_home, &[]), [runtime]);
-
-    // One that is named counts also when it is missing: that will be said.
-    let named = [("HOME", home), ("REGISTRY_AUTH_FILE", "/named")];
-    assert_eq!(found(&named, &[]), [Path::new("/named")]);
-    assert_eq!(
-        found(&named, &["--auth-file", "/flag"]),
-        [Path::new("/flag")]
+    // What is named has to be there, and is all there is.
+    let named = registries(
+        &[
+            ("HOME", "/home/me"),
+            ("REGISTRY_AUTH_FILE", "/named"),
+            ("CONTAINERS_REGISTRIES_CONF", "/conf"),
+        ],
+        &[],
     );
-    let elsewhere = make("elsewhere/config.json");
-    let elsewhere_only = [(
-        "DOCKER_CONFIG",
-        elsewhere.parent().unwrap().to_str().unwrap(),
-    )];
-    assert_eq!(found(&elsewhere_only, &[]), [elsewhere]);
+    assert_eq!(named.auth_files, paths(&["/named"]));
+    assert!(named.usual_auth_files.is_empty());
+    assert_eq!(named.mirrors.named, paths(&["/conf"]));
+    assert!(named.mirrors.usual.is_empty() && named.mirrors.usual_folders.is_empty());
+    let flagged = registries(
+        &[("HOME", "/home/me"), ("REGISTRY_AUTH_FILE", "/named")],
+        &[
+            "--auth-file=/flag",
+            "--certs-dir=/certs",
+            "--registries-conf=/conf",
+            "--mirror-file=/sets",
+            "--policy-file=/policy",
+        ],
+    );
+    assert_eq!(flagged.auth_files, paths(&["/flag"]));
+    assert_eq!(flagged.certificate_folders, paths(&["/certs"]));
+    assert_eq!(flagged.mirrors.named, paths(&["/conf"]));
+    assert_eq!(flagged.mirrors.kubernetes, paths(&["/sets"]));
+    assert_eq!(flagged.policy.named, Some("/policy".into()));
+    let docker = registries(&[("HOME", "/home/me"), ("DOCKER_CONFIG", "/docker")], &[]);
+    assert!(
+        docker
+            .usual_auth_files
+            .contains(&"/docker/config.json".into())
+    );
 }
 
 #[test]
@@ -540,6 +574,9 @@ fn the_sample_shows_the_defaults() {
         "#client_ca",
         "#client_certificates",
         "#min_version",
+        "#certs_dirs",
+        "#registries_conf",
+        "#policy_file",
     ];
     let shown: Vec<_> = text
         .lines()

@@ -19,14 +19,14 @@ use crate::support::program::skip_without;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The `distribution` registry with its storage.
-struct Distribution {
+pub(crate) struct Distribution {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     folder: TempDir,
 }
 
 impl Distribution {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Free a moment ago, and nobody else asks for this very one.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -63,7 +63,7 @@ impl Distribution {
     }
 
     /// Pushes what the tag of a layout leads to, as the same tag.
-    fn push(&self, layout: &Path, repository: &str, tag: &str, options: &[&str]) {
+    pub(crate) fn push(&self, layout: &Path, repository: &str, tag: &str, options: &[&str]) {
         let mut child = Command::new("skopeo")
             .args(["--insecure-policy", "copy", "--quiet"])
             .args(["--dest-tls-verify=false"])

@@ -45,6 +45,11 @@ impl Almanac {
     /// Starts it with the text of a configuration, which names no ports and no
     /// data folder.
     pub(crate) fn start(config: &str) -> Self {
+        Self::start_with(config, &[])
+    }
+
+    /// Starts it with variables of the environment as well.
+    pub(crate) fn start_with(config: &str, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("almanac.toml");
         fs::write(&path, config).unwrap();
@@ -53,6 +58,9 @@ impl Almanac {
             .argument("--grpc=127.0.0.1:0")
             .argument("--http=127.0.0.1:0")
             .argument("--admin=127.0.0.1:0");
+        let start = variables
+            .iter()
+            .fold(start, |start, (name, value)| start.variable(name, value));
         Self {
             program: start.start(),
             config: path,

@@ -5,12 +5,14 @@
 pub(crate) mod almanac;
 mod bundle;
 pub(crate) mod catalog;
+pub(crate) mod cosign;
 pub(crate) mod grpc;
 pub(crate) mod h2;
 pub(crate) mod http;
 pub(crate) mod image;
 pub(crate) mod layer;
 pub(crate) mod program;
+pub(crate) mod proxy;
 pub(crate) mod registry;
 pub(crate) mod schema;
 pub(crate) mod served;

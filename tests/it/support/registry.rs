@@ -32,9 +32,11 @@ use http::header::{
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use serde_json::json;
+use rustls::ServerConfig;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
 /// A registry that is running.
 pub(crate) struct TestRegistry {
@@ -122,6 +124,10 @@ struct State {
     blobs: HashMap<Digest, Bytes>,
     tokens: HashSet<String>,
     tokens_given: u32,
+    has_tls: bool,
+    /// What refers to an image, by repository and digest; none: there is no
+    /// such API.
+    referrers: Option<HashMap<(String, String), Vec<Value>>>,
     requests: Vec<Recorded>,
 }
 
@@ -133,10 +139,20 @@ const FLUSH: Duration = Duration::from_millis(20);
 impl TestRegistry {
     /// Starts an empty registry on a free port of 127.0.0.1.
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1:0", None).await
+    }
+
+    /// Starts an empty registry at an address, with TLS if it is told how.
+    pub(crate) async fn start_at(address: &str, tls: Option<Arc<ServerConfig>>) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(Mutex::new(State::default()));
-        let server = tokio::spawn(serve(listener, Arc::clone(&state))).abort_handle();
+        let state = State {
+            has_tls: tls.is_some(),
+            ..State::default()
+        };
+        let state = Arc::new(Mutex::new(state));
+        let tls = tls.map(TlsAcceptor::from);
+        let server = tokio::spawn(serve(listener, tls, Arc::clone(&state))).abort_handle();
         Self {
             address,
             state,
@@ -192,6 +208,14 @@ impl TestRegistry {
         digest
     }
 
+    /// Names a manifest among those that refer to another.
+    pub(crate) fn put_referrer(&self, repository: &str, subject: &Digest, descriptor: Value) {
+        let mut state = self.lock();
+        let referrers = state.referrers.get_or_insert_default();
+        let key = (repository.to_owned(), subject.to_string());
+        referrers.entry(key).or_default().push(descriptor);
+    }
+
     /// The requests so far, oldest first.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.lock().requests.clone()
@@ -225,7 +249,7 @@ impl Drop for TestRegistry {
 }
 
 /// Takes connections until it is aborted, and its connections with it.
-async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Mutex<State>>) {
     let app = axum::Router::new().fallback(move |request: Request<Body>| {
         let state = Arc::clone(&state);
         async move { answer(&state, request).await }
@@ -233,10 +257,17 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let service = hyper_util::service::TowerToHyperService::new(app.clone());
+        let tls = tls.clone();
         connections.spawn(async move {
             let server = auto::Builder::new(TokioExecutor::new());
             // A client that goes away is none of the registry's business.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            let Some(tls) = tls else {
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                return;
+            };
+            if let Ok(stream) = tls.accept(stream).await {
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            }
         });
     }
 }
@@ -286,6 +317,16 @@ async fn answer(state: &Mutex<State>, request: Request<Body>) -> Response<Body> 
             Some((media_type, bytes)) => content(&parts.method, &behaviour, &media_type, &bytes),
             None => error(404, "MANIFEST_UNKNOWN", "manifest unknown"),
         };
+    }
+    if let Some((repository, digest)) = path.rsplit_once("/referrers/") {
+        let key = (repository.to_owned(), digest.to_owned());
+        let referrers = state.lock().unwrap().referrers.clone();
+        if let Some(referrers) = referrers {
+            let manifests = referrers.get(&key).cloned().unwrap_or_default();
+            let index = json!({"schemaVersion": 2, "manifests": manifests}).to_string();
+            let kind = "application/vnd.oci.image.index.v1+json";
+            return content(&parts.method, &behaviour, kind, index.as_bytes());
+        }
     }
     if let Some((_, name)) = path.rsplit_once("/blobs/") {
         if let Some(base) = &behaviour.redirect_blobs {
@@ -421,7 +462,9 @@ fn refuse_stranger(
         .get("host")
         .and_then(|host| host.to_str().ok())
         .unwrap_or_default();
-    let own_realm = format!("http://{host}/token");
+    let secure = state.lock().unwrap().has_tls;
+    let scheme = if secure { "https" } else { "http" };
+    let own_realm = format!("{scheme}://{host}/token");
     let challenge = match &behaviour.access {
         Access::Open => return None,
         Access::Basic(user, password) => {

@@ -10,7 +10,8 @@ use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use tonic::transport::{Channel, Endpoint};
 
 use super::http::{self, Reply};
@@ -50,7 +51,13 @@ impl Authority {
 
     /// A certificate for `localhost`, or of a client.
     pub(crate) fn sign(&self) -> Pair {
-        let parameters = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        self.sign_for(&["localhost"])
+    }
+
+    /// A certificate for these names and addresses.
+    pub(crate) fn sign_for(&self, names: &[&str]) -> Pair {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let parameters = CertificateParams::new(names).unwrap();
         let key = KeyPair::generate().unwrap();
         Pair {
             certificate: parameters.signed_by(&key, &self.issuer).unwrap().pem(),
@@ -93,6 +100,28 @@ impl Authority {
 }
 
 impl Pair {
+    /// How a server shows it, which asks for certificates of an authority if
+    /// one is given.
+    pub(crate) fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let config = match clients {
+            None => config.with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(authority.issuer.as_ref().der().clone()).unwrap();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                config.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let chain = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        Arc::new(config.with_single_cert(vec![chain], key).unwrap())
+    }
+
     /// Writes `tls.crt` and `tls.key` into a folder.
     pub(crate) fn write(&self, folder: &Path) {
         fs::create_dir_all(folder).unwrap();

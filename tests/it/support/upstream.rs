@@ -2,7 +2,9 @@
 //! for the program: it has threads of its own, and takes whole images.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
+use rustls::ServerConfig;
 use tokio::runtime::{Builder, Runtime};
 
 use super::image::{Blob, Built};
@@ -18,13 +20,18 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// Starts an empty registry.
     pub(crate) fn start() -> Self {
+        Self::start_at("127.0.0.1:0", None)
+    }
+
+    /// Starts an empty registry at an address, with TLS if it is told how.
+    pub(crate) fn start_at(address: &str, tls: Option<Arc<ServerConfig>>) -> Self {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
         Self {
-            registry: runtime.block_on(TestRegistry::start()),
+            registry: runtime.block_on(TestRegistry::start_at(address, tls)),
             _runtime: runtime,
         }
     }

@@ -1,0 +1,137 @@
+//! Kubernetes' YAML, as far as lists of mirrors need it: objects, lists, and
+//! scalars that are all taken for strings. What a catalog's YAML means, with
+//! its types of scalars, aliases and merge keys, is a matter of `fbc`; nothing
+//! of that may stand here.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use libyaml_safer::{Encoding, EventData, Parser};
+use serde_json::{Map, Value};
+
+/// The deepest nesting.
+const MAX_DEPTH: usize = 32;
+/// The most values of one file.
+const MAX_VALUES: usize = 200_000;
+
+/// The documents of a text; empty ones are left out.
+pub(super) fn documents(text: &str) -> Result<Vec<Value>, String> {
+    // The parser relies on an ended last line, and on there being no CRLF.
+    let text = text.replace("\r\n", "\n") + "\n";
+    // What it does not survive is no YAML that anybody writes.
+    catch_unwind(AssertUnwindSafe(|| parse(&text)))
+        .unwrap_or_else(|_| Err("it is no YAML that can be read".into()))
+}
+
+/// A collection that is not at its end: the items, and of a mapping the key
+/// whose value comes next.
+enum Open {
+    List(Vec<Value>),
+    Object(Map<String, Value>, Option<String>),
+}
+
+fn parse(text: &str) -> Result<Vec<Value>, String> {
+    let mut parser = Parser::new();
+    parser.set_encoding(Encoding::Utf8);
+    parser.set_input(text.as_bytes());
+    let mut documents = Vec::new();
+    let mut open: Vec<Open> = Vec::new();
+    let mut values = 0;
+    loop {
+        let event = parser.parse().map_err(|error| {
+            let line = error.problem_mark().map(|mark| mark.line + 1);
+            match line {
+                Some(line) => format!("it is no YAML, line {line}"),
+                None => "it is no YAML".to_owned(),
+            }
+        })?;
+        let line = event.start_mark.line + 1;
+        let value = match event.data {
+            EventData::StreamEnd => return Ok(documents),
+            EventData::StreamStart { .. }
+            | EventData::DocumentStart { .. }
+            | EventData::DocumentEnd { .. } => continue,
+            EventData::Alias { .. } => {
+                return Err(format!("line {line}: aliases are not supported"));
+            }
+            EventData::SequenceStart { .. } | EventData::MappingStart { .. }
+                if open.len() == MAX_DEPTH =>
+            {
+                return Err(format!(
+                    "line {line}: it is nested deeper than {MAX_DEPTH} times"
+                ));
+            }
+            EventData::SequenceStart { .. } => {
+                open.push(Open::List(Vec::new()));
+                continue;
+            }
+            EventData::MappingStart { .. } => {
+                open.push(Open::Object(Map::new(), None));
+                continue;
+            }
+            EventData::SequenceEnd | EventData::MappingEnd => match open.pop() {
+                Some(Open::List(items)) => Value::Array(items),
+                Some(Open::Object(members, _)) => Value::Object(members),
+                None => continue,
+            },
+            EventData::Scalar {
+                value,
+                plain_implicit,
+                ..
+            } => {
+                if plain_implicit && matches!(value.as_str(), "" | "~" | "null") {
+                    Value::Null
+                } else {
+                    Value::String(value)
+                }
+            }
+        };
+        values += 1;
+        if values > MAX_VALUES {
+            return Err(format!("there are more than {MAX_VALUES} values in it"));
+        }
+        match open.last_mut() {
+            None if value.is_null() => {}
+            None => documents.push(value),
+            Some(Open::List(items)) => items.push(value),
+            Some(Open::Object(members, key)) => match (key.take(), value) {
+                (Some(key), value) => {
+                    members.insert(key, value);
+                }
+                (None, Value::String(text)) => *key = Some(text),
+                (None, _) => return Err(format!("line {line}: a key is no text")),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn objects_and_lists_of_texts_are_read() {
+        let text =
+            "# Mirrors\na: yes\r\nb: [x, \"y\", 'null', ~]\nc:\n- d: 010\n---\n---\n{\"e\": {}}";
+        let expected = [
+            json!({"a": "yes", "b": ["x", "y", "null", null], "c": [{"d": "010"}]}),
+            json!({"e": {}}),
+        ];
+        assert_eq!(documents(text).unwrap(), expected);
+        assert!(documents("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_line() {
+        for (text, problem) in [
+            ("a: b\nc: [", "line"),
+            ("a: &b c\nd: *b", "line 2: aliases"),
+            ("? [a]\n: b", "line 1: a key is no text"),
+            (&"[".repeat(100), "nested deeper than 32"),
+            ("[!a, b]", "no YAML"),
+        ] {
+            let error = documents(text).unwrap_err();
+            assert!(error.contains(problem), "{text:?}: {error}");
+        }
+    }
+}

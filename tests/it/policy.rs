@@ -1,0 +1,352 @@
+//! Which images are let in: `policy.json` with signatures that are made here,
+//! against a registry that has them, lacks them or lies about them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use almanac::digest::Digest;
+use almanac::oci::{Error, PolicyFiles, Registries, Settings};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::almanac::{Almanac, following};
+use crate::support::catalog::Catalog;
+use crate::support::cosign::Signer;
+use crate::support::image::{Built, Image, Index};
+use crate::support::program::{Start, skip_without};
+use crate::support::upstream::Upstream;
+
+const REPOSITORY: &str = "catalogs/a";
+
+/// A registry with an image, and a policy for it.
+struct Setup {
+    upstream: Upstream,
+    image: Built,
+    folder: TempDir,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let setup = Self {
+            upstream: Upstream::start(),
+            image: Image::of_catalog(&Catalog::one("first")).build(),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        setup.upstream.push(REPOSITORY, "latest", &setup.image);
+        setup
+    }
+
+    fn digest(&self) -> Digest {
+        self.image.digest()
+    }
+
+    fn name(&self) -> String {
+        format!("{}/{REPOSITORY}", self.upstream.host())
+    }
+
+    /// What has to be written for images of the registry.
+    fn requiring(&self, requirements: &Value) {
+        let policy = json!({
+            "default": [{"type": "reject"}],
+            "transports": {"docker": {(self.upstream.host()): requirements}},
+        });
+        fs::write(self.path(), policy.to_string()).unwrap();
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("policy.json")
+    }
+
+    /// Whether the image, or the part of it that was chosen, is let in.
+    fn admitted(&self, source: &str, instance: Option<&Digest>) -> Result<(), Error> {
+        let settings = Settings {
+            policy: PolicyFiles {
+                named: Some(self.path()),
+                usual: Vec::new(),
+            },
+            ..Settings::default()
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let registries = Registries::new(&settings).unwrap();
+            let route = registries.route(&source.parse().unwrap()).await?;
+            let digest = route.resolve().await?.digest;
+            route.admit(&digest, instance).await
+        })
+    }
+
+    fn by_tag(&self) -> Result<(), Error> {
+        self.admitted(&self.upstream.reference(REPOSITORY, "latest"), None)
+    }
+
+    fn by_digest(&self) -> Result<(), Error> {
+        self.admitted(&format!("{}@{}", self.name(), self.digest()), None)
+    }
+}
+
+fn signed_by(signer: &Signer) -> Value {
+    json!({"type": "sigstoreSigned", "keyData": signer.key_data(),
+        "signedIdentity": {"type": "matchRepository"}})
+}
+
+/// The reason and the whole text of a refusal.
+fn refused(result: Result<(), Error>) -> (&'static str, String) {
+    let error = result.unwrap_err();
+    (error.reason(), error.to_string())
+}
+
+#[test]
+fn a_signature_lets_an_image_in_wherever_cosign_puts_it() {
+    let signer = Signer::new();
+    let put: [fn(&Setup, &Signer); 3] = [
+        |setup, signer| {
+            let made = signer.sign(&setup.digest(), &setup.name());
+            made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+        },
+        |setup, signer| {
+            let made = signer.sign(&setup.digest(), &setup.name());
+            made.put_referrer(&setup.upstream, REPOSITORY, &setup.digest());
+        },
+        |setup, signer| {
+            let made = signer.sign(&setup.digest(), &setup.name());
+            made.put_referrer_tag(&setup.upstream, REPOSITORY, &setup.digest());
+        },
+    ];
+    for put in put {
+        let setup = Setup::new();
+        setup.requiring(&json!([signed_by(&signer)]));
+        let (reason, text) = refused(setup.by_tag());
+        assert_eq!(reason, "signature");
+        assert!(text.contains("there is none"), "{text}");
+        assert!(text.contains(&setup.name()), "{text}");
+        put(&setup, &signer);
+        setup.by_tag().unwrap();
+        setup.by_digest().unwrap();
+    }
+}
+
+#[test]
+fn a_signature_that_does_not_fit_is_refused_with_the_reason() {
+    let (signer, stranger) = (Signer::new(), Signer::new());
+    let other = Digest::of(b"another image");
+    for (make, problem) in [
+        (
+            Box::new(|setup: &Setup| stranger.sign(&setup.digest(), &setup.name()))
+                as Box<dyn Fn(&Setup) -> _>,
+            "not made with a key of the policy",
+        ),
+        (
+            Box::new(|setup: &Setup| signer.sign(&other, &setup.name())),
+            "it is one of sha256:",
+        ),
+        (
+            Box::new(|setup: &Setup| signer.sign(&setup.digest(), "quay.io/other/image")),
+            "it is one of quay.io/other/image, not of",
+        ),
+        (
+            Box::new(|_: &Setup| signer.sign_bytes(b"{}".to_vec())),
+            "no document about an image",
+        ),
+        (
+            Box::new(|setup: &Setup| {
+                let mut made = signer.sign(&setup.digest(), &setup.name());
+                made.manifest["layers"][0]["annotations"] = json!({});
+                made
+            }),
+            "is no signature",
+        ),
+        (
+            Box::new(|setup: &Setup| {
+                let mut made = signer.sign(&setup.digest(), &setup.name());
+                made.manifest["layers"][0]["size"] = json!(1 << 30);
+                made
+            }),
+            "is no signature",
+        ),
+    ] {
+        let setup = Setup::new();
+        setup.requiring(&json!([signed_by(&signer)]));
+        make(&setup).put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+        let (reason, text) = refused(setup.by_tag());
+        assert_eq!(reason, "signature");
+        assert!(text.contains(problem), "{problem:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn one_good_signature_among_others_is_enough_for_each_requirement() {
+    let setup = Setup::new();
+    let (first, second, stranger) = (Signer::new(), Signer::new(), Signer::new());
+    let (digest, name) = (setup.digest(), setup.name());
+    setup.requiring(&json!([signed_by(&first), signed_by(&second)]));
+    let one = stranger
+        .sign(&digest, &name)
+        .and(first.sign(&digest, &name));
+    one.put_tag(&setup.upstream, REPOSITORY, &digest);
+    assert_eq!(refused(setup.by_tag()).0, "signature");
+    // The second lies elsewhere.
+    let other = second.sign(&digest, &name);
+    other.put_referrer(&setup.upstream, REPOSITORY, &digest);
+    setup.by_tag().unwrap();
+    // Of several keys of one requirement one is enough.
+    let keys = json!([stranger.key_data(), first.key_data()]);
+    setup.requiring(&json!([{"type": "sigstoreSigned", "keyDatas": keys,
+        "signedIdentity": {"type": "exactRepository", "dockerRepository": name}}]));
+    setup.by_tag().unwrap();
+}
+
+#[test]
+fn a_name_with_a_tag_is_asked_for_unless_told_otherwise() {
+    let setup = Setup::new();
+    let signer = Signer::new();
+    let key = setup.folder.path().join("cosign.pub");
+    fs::write(&key, signer.public_key()).unwrap();
+    setup.requiring(&json!([{"type": "sigstoreSigned", "keyPath": key}]));
+    let made = signer.sign(&setup.digest(), &setup.name());
+    made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+    let (_, text) = refused(setup.by_tag());
+    assert!(text.contains("matchRepository takes that"), "{text}");
+    setup.by_digest().unwrap();
+    let made = signer.sign(&setup.digest(), &format!("{}:latest", setup.name()));
+    made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+    setup.by_tag().unwrap();
+}
+
+#[test]
+fn a_list_of_images_may_be_signed_as_a_whole_or_in_its_parts() {
+    let setup = Setup::new();
+    let signer = Signer::new();
+    setup.requiring(&json!([signed_by(&signer)]));
+    let index = Index::new().image(setup.image.clone()).build();
+    setup.upstream.push(REPOSITORY, "list", &index);
+    let list = setup.upstream.reference(REPOSITORY, "list");
+    let instance = setup.digest();
+    assert!(setup.admitted(&list, Some(&instance)).is_err());
+    for digest in [instance, index.digest()] {
+        let made = signer.sign(&digest, &setup.name());
+        made.put_tag(&setup.upstream, REPOSITORY, &digest);
+        setup.admitted(&list, Some(&instance)).unwrap();
+    }
+}
+
+#[test]
+fn a_registry_that_cannot_be_asked_for_signatures_is_asked_again() {
+    let setup = Setup::new();
+    let signer = Signer::new();
+    setup.requiring(&json!([signed_by(&signer)]));
+    setup
+        .upstream
+        .misbehave(|behaviour| behaviour.status = Some(503));
+    let error = setup.by_digest().unwrap_err();
+    assert_eq!(error.reason(), "server_error");
+    assert!(error.is_temporary());
+}
+
+#[test]
+fn a_key_of_rsa_is_one_too() {
+    if skip_without("openssl") {
+        return;
+    }
+    let setup = Setup::new();
+    let path = |name: &str| setup.folder.path().join(name).display().to_string();
+    let openssl = |arguments: &[&str]| {
+        let output = Command::new("openssl").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    };
+    let (key, public, payload) = (path("key"), path("key.pub"), path("payload"));
+    let signature = path("signature");
+    openssl(&["genrsa", "-out", &key, "2048"]);
+    openssl(&["rsa", "-in", &key, "-pubout", "-out", &public]);
+    setup.requiring(&json!([{"type": "sigstoreSigned", "keyPath": public,
+        "signedIdentity": {"type": "matchRepository"}}]));
+    let mut signed = Signer::new().sign(&setup.digest(), &setup.name());
+    fs::write(&payload, &signed.blobs[1]).unwrap();
+    openssl(&[
+        "dgst", "-sha256", "-sign", &key, "-out", &signature, &payload,
+    ]);
+    let signature = BASE64_STANDARD.encode(fs::read(signature).unwrap());
+    signed.manifest["layers"][0]["annotations"] =
+        json!({"dev.cosignproject.cosign/signature": signature});
+    signed.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+    setup.by_tag().unwrap();
+}
+
+#[test]
+fn a_broken_policy_stops_pulls_and_nothing_that_is_served() {
+    let setup = Setup::new();
+    setup.requiring(&json!([{"type": "insecureAcceptAnything"}]));
+    let source = setup.upstream.reference(REPOSITORY, "latest");
+    let config = following(&source)
+        + &format!(
+            "[registries]\npolicy_file = {:?}\n",
+            setup.path().to_str().unwrap()
+        );
+    let mut almanac = Almanac::start(&config);
+    almanac.until_at("a", &setup.digest());
+    let second = Image::of_catalog(&Catalog::one("second")).build();
+    for (text, reason, problem) in [
+        ("{", "policy", "policy.json"),
+        (
+            r#"{"default":[{"type":"acceptSome"}]}"#,
+            "policy",
+            "acceptSome",
+        ),
+        (
+            r#"{"default":[{"type":"reject"}]}"#,
+            "policy",
+            "rejects everything by default",
+        ),
+        (
+            r#"{"default":[{"type":"signedBy","keyType":"GPGKeys","keyPath":"x"}]}"#,
+            "policy",
+            "signedBy",
+        ),
+    ] {
+        fs::write(setup.path(), text).unwrap();
+        setup.upstream.push(REPOSITORY, "latest", &second);
+        let status = almanac.until("a", problem, |status| {
+            status["last_error"]
+                .as_str()
+                .is_some_and(|error| error.contains(problem))
+        });
+        assert_eq!(status["last_result"]["reason"], reason);
+        assert_eq!(status["state"], "serving");
+        assert_eq!(almanac.packages("a").unwrap(), ["first"]);
+    }
+    fs::remove_file(setup.path()).unwrap();
+    almanac.until("a", "a missing policy", |status| {
+        let error = status["last_error"].as_str();
+        error.is_some_and(|error| error.contains("cannot be read"))
+    });
+    // Once it asks for a signature that is there, the pass goes on by itself.
+    let signer = Signer::new();
+    let made = signer.sign(&second.digest(), &setup.name());
+    made.put_tag(&setup.upstream, REPOSITORY, &second.digest());
+    setup.requiring(&json!([signed_by(&signer)]));
+    almanac.until_at("a", &second.digest());
+}
+
+#[test]
+fn commands_hold_to_the_policy_as_well() {
+    let setup = Setup::new();
+    let signer = Signer::new();
+    setup.requiring(&json!([signed_by(&signer)]));
+    let source = setup.upstream.reference(REPOSITORY, "latest");
+    let check = || {
+        Start::new(["check", &source])
+            .variable("ALMANAC_POLICY_FILE", setup.path().to_str().unwrap())
+            .run()
+    };
+    let finished = check();
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    assert!(finished.stderr.contains("is not let in"), "{finished:?}");
+    let made = signer.sign(&setup.digest(), &setup.name());
+    made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
+    assert_ne!(check().status.code(), Some(3));
+}

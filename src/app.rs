@@ -53,15 +53,17 @@ pub async fn run(
     let ports = Ports::bind(&config, &credentials).await?;
     let prepared = Prepared::first(&config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
-    let store = Store::open(&config.data_dir).await.map_err(|error| {
-        let folder = format!("data folder {}", config.data_dir.display());
-        let in_use = matches!(error, StoreError::Locked { .. });
-        let error = anyhow::Error::new(error).context(folder);
-        if in_use {
-            return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
-        }
-        error
-    })?;
+    let store = Store::open_with(&config.data_dir, config.cache)
+        .await
+        .map_err(|error| {
+            let folder = format!("data folder {}", config.data_dir.display());
+            let in_use = matches!(error, StoreError::Locked { .. });
+            let error = anyhow::Error::new(error).context(folder);
+            if in_use {
+                return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
+            }
+            error
+        })?;
     let (roster, catalogs) = Roster::new();
     let images = Images::default();
     let workshop = Workshop {
@@ -152,16 +154,16 @@ pub async fn run(
     connections.close();
     followers.close();
     let finished = tokio::time::timeout(longest, async {
-        // A panic of it has been shown.
-        let _ = reloading.await;
+        // Kept until then, as the writing ends are in it. A panic has been shown.
+        let fleet = reloading.await;
         followers.wait().await;
         connections.wait().await;
+        drop(fleet);
     });
     if finished.await.is_err() {
         tracing::warn!(left = connections.len(), "connections were cut");
     }
     admin.cancel();
-    drop(held);
     store.close().await;
     tracing::info!("stopped");
     Ok(())

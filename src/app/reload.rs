@@ -41,15 +41,16 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Looks at the file, and listens for `hangup`.
-    pub(super) async fn follow(mut self, mut hangup: Signal, stop: CancellationToken) {
+    /// Looks at the file, and listens for `hangup`. At the end it gives back
+    /// the catalogs.
+    pub(super) async fn follow(mut self, mut hangup: Signal, stop: CancellationToken) -> Fleet {
         let path = self.written.file().map(Path::to_owned);
         let mut seen = look(path.clone()).await;
         loop {
             let asked = tokio::select! {
                 Some(()) = hangup.recv() => true,
                 () = tokio::time::sleep(LOOK) => false,
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return self.fleet,
             };
             if path.is_none() {
                 if asked {

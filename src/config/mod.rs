@@ -32,7 +32,8 @@ pub use names::suggest as suggest_name;
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use reload::Written;
 pub use settings::{
-    CatalogError, CatalogSettings, DistributionSettings, LogSettings, RegistrySettings, Settings,
+    CacheSettings, CatalogError, CatalogSettings, DistributionSettings, LogSettings,
+    RegistrySettings, Settings,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use value::{
@@ -46,6 +47,7 @@ use crate::oci::{self, Platform};
 use crate::serve::catalogd::{AccessSettings, Origins};
 use crate::serve::distribution::GateSettings;
 use crate::serve::{Limits, tls};
+use crate::store::CacheLimits;
 use crate::unpack;
 
 /// Where data is kept unless set: below the folder the program is started in.
@@ -91,6 +93,8 @@ pub struct Config {
     pub registries: oci::Settings,
     /// How much of an image is taken.
     pub unpack: unpack::Limits,
+    /// How much is kept of blobs that nothing was made from.
+    pub cache: CacheLimits,
     /// What is logged, and how.
     pub log: LogConfig,
 }
@@ -157,6 +161,7 @@ impl Config {
             log: settings.log.resolve(LOG_FILTER)?,
             data_dir,
             unpack: settings.limits.unwrap_or_default(),
+            cache: settings.cache.resolve(),
             offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,
@@ -320,6 +325,19 @@ impl RegistrySettings {
             idle_timeout: time(self.idle_timeout, default.idle_timeout),
             manifest_timeout: time(self.manifest_timeout, default.manifest_timeout),
             blob_timeout: time(self.blob_timeout, default.blob_timeout),
+            attempts: self.attempts.unwrap_or(default.attempts),
+            requests_per_host: self.requests_per_host.unwrap_or(default.requests_per_host),
+        }
+    }
+}
+
+impl CacheSettings {
+    /// What the store needs.
+    pub fn resolve(self) -> CacheLimits {
+        let default = CacheLimits::default();
+        CacheLimits {
+            max_age: self.max_age.map_or(default.max_age, |Time(time)| time),
+            max_bytes: self.max_bytes.unwrap_or(default.max_bytes),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -112,6 +112,11 @@ pub struct Settings {
     /// How much of an image is taken; in a file only.
     #[arg(skip)]
     pub limits: Option<Limits>,
+
+    /// How much is kept of what passes brought that came to nothing; in a
+    /// file only.
+    #[arg(skip)]
+    pub cache: CacheSettings,
 
     /// What is logged, and how.
     #[command(flatten)]
@@ -240,6 +245,24 @@ pub struct RegistrySettings {
     /// The longest time for a blob; in a file only.
     #[arg(skip)]
     pub blob_timeout: Option<Timeout>,
+
+    /// How often the same is tried; in a file only.
+    #[arg(skip)]
+    pub attempts: Option<NonZeroU32>,
+
+    /// How many requests a registry gets at once; in a file only.
+    #[arg(skip)]
+    pub requests_per_host: Option<NonZeroUsize>,
+}
+
+/// How much is kept of pulled blobs that no revision was made from.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheSettings {
+    /// For how long.
+    pub max_age: Option<Time>,
+    /// How many bytes.
+    pub max_bytes: Option<u64>,
 }
 
 /// What is logged, and how.
@@ -317,6 +340,7 @@ impl Settings {
             distribution,
             registries,
             limits,
+            cache,
             log,
         } = self;
         Self {
@@ -344,6 +368,10 @@ impl Settings {
             distribution: distribution.over(lower.distribution),
             registries: registries.over(lower.registries),
             limits: limits.or(lower.limits),
+            cache: CacheSettings {
+                max_age: cache.max_age.or(lower.cache.max_age),
+                max_bytes: cache.max_bytes.or(lower.cache.max_bytes),
+            },
             log: LogSettings {
                 filter: log.filter.or(lower.log.filter),
                 format: log.format.or(lower.log.format),
@@ -399,6 +427,8 @@ impl RegistrySettings {
             idle_timeout,
             manifest_timeout,
             blob_timeout,
+            attempts,
+            requests_per_host,
         } = self;
         Self {
             insecure: insecure.or(lower.insecure),
@@ -412,6 +442,8 @@ impl RegistrySettings {
             idle_timeout: idle_timeout.or(lower.idle_timeout),
             manifest_timeout: manifest_timeout.or(lower.manifest_timeout),
             blob_timeout: blob_timeout.or(lower.blob_timeout),
+            attempts: attempts.or(lower.attempts),
+            requests_per_host: requests_per_host.or(lower.requests_per_host),
         }
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn read(
     }
 
     let Properties {
-        properties,
+        list: properties,
         known,
         plain: plain_properties,
     } = match blob.walk("properties") {
@@ -106,7 +106,7 @@ pub(super) fn read(
                     name,
                     version,
                     metadata,
-                    csv::RelatedImages {
+                    &csv::RelatedImages {
                         value: blob.walk("relatedImages"),
                         plain: related.as_ref().is_some_and(|images| !images.is_empty()),
                     },
@@ -161,7 +161,7 @@ struct Property<'a> {
 /// The properties of a bundle.
 #[derive(Default)]
 struct Properties<'a> {
-    properties: Vec<Property<'a>>,
+    list: Vec<Property<'a>>,
     known: Known<'a>,
     /// Whether they are as [`PLAIN_LISTS`] has them.
     plain: bool,
@@ -186,7 +186,18 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
             return Properties::default();
         }
     }
+    let mut passed = 0;
     while walk.next_element() {
+        passed += 1;
+        if passed > MAX_LIST {
+            plain = false;
+            note(
+                defects,
+                malformed(&format!("there are more than {MAX_LIST}")),
+            );
+            walk.skip();
+            continue;
+        }
         let mut property = Property {
             kind: Cow::Borrowed(""),
             value: b"null",
@@ -202,7 +213,7 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
             }
             _ => {
                 plain = false;
-                defects.push(malformed("each must be an object"));
+                note(defects, malformed("each must be an object"));
                 walk.skip();
                 continue;
             }
@@ -217,7 +228,7 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
                 match walk.skip() {
                     [b'"', kind @ .., b'"'] => property.kind = unescape(kind),
                     b"null" => {}
-                    _ => defects.push(malformed("a type must be a string")),
+                    _ => note(defects, malformed("a type must be a string")),
                 }
             } else if !key.eq_ignore_ascii_case(b"\"value\"") {
                 walk.skip();
@@ -236,20 +247,27 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
         }
         if let Err(Defect { code, message }) = known.take(&property, checked) {
             let (number, kind) = (properties.len(), &property.kind);
-            defects.push(Defect {
-                code,
-                message: format!(
-                    "has property {number} of type {kind:?} with an invalid value: {message}"
-                ),
-            });
+            let message =
+                format!("has property {number} of type {kind:?} with an invalid value: {message}");
+            note(defects, Defect { code, message });
         }
         plain &= keys.len() == 0;
         properties.push(property);
     }
     Properties {
-        properties,
+        list: properties,
         known,
         plain,
+    }
+}
+
+/// How many defects of a bundle are noted.
+const MAX_DEFECTS: usize = 1_000;
+
+/// Notes a defect, unless it is the same again or one of too many.
+fn note(defects: &mut Vec<Defect>, defect: Defect) {
+    if defects.len() < MAX_DEFECTS && defects.last() != Some(&defect) {
+        defects.push(defect);
     }
 }
 
@@ -477,10 +495,14 @@ fn check_image(what: &str, spec: &str, defects: &mut Vec<Defect>) {
         return;
     }
     if let Err(error) = pullspec::check(spec) {
-        defects.push(Defect {
-            code: Code::ImageInvalid,
-            message: format!("has {what} {spec:?}, which is not a pull spec: {error}"),
-        });
+        let message = format!("has {what} {spec:?}, which is not a pull spec: {error}");
+        note(
+            defects,
+            Defect {
+                code: Code::ImageInvalid,
+                message,
+            },
+        );
     }
 }
 

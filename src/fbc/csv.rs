@@ -6,6 +6,7 @@
 //! written for the bundle. The install strategy must be there although it is
 //! empty: OLM's packageserver crashes on related images without one.
 
+use super::folded;
 use super::message::{Part, Span};
 use super::shape::{self, Checked, Field, Mismatch, Shape};
 use super::text::write_string;
@@ -90,12 +91,21 @@ pub(super) struct Metadata<'a>(Vec<Member<'a>>);
 struct Member<'a> {
     field: &'static Field,
     value: &'a [u8],
+    /// What stands before it under keys that differ in case.
+    earlier: Vec<&'a [u8]>,
     checked: Checked,
+}
+
+impl<'a> Member<'a> {
+    /// All that is said of the field, in order.
+    fn values(&self) -> Vec<&'a [u8]> {
+        [&self.earlier[..], &[self.value]].concat()
+    }
 }
 
 /// Checks the `olm.csv.metadata` value at `walk` against its type.
 pub(super) fn check<'a>(walk: &mut Walk<'a>) -> Result<Metadata<'a>, Mismatch> {
-    let mut members = Vec::with_capacity(CSV_METADATA.len());
+    let mut members: Vec<Member<'a>> = Vec::with_capacity(CSV_METADATA.len());
     match walk.peek() {
         Some(b'{') => walk.step(),
         Some(b'n') => {
@@ -106,20 +116,41 @@ pub(super) fn check<'a>(walk: &mut Walk<'a>) -> Result<Metadata<'a>, Mismatch> {
     }
     let mut next = 0;
     while let Some(key) = walk.next_key() {
-        let Some(number) = shape::find(&CSV_METADATA, &key[1..key.len() - 1], next) else {
+        let name = &key[1..key.len() - 1];
+        let Some((number, exactly)) = folded::find(&CSV_METADATA, name, next) else {
             walk.skip();
             continue;
         };
         next = number + 1;
         let field = &CSV_METADATA[number];
         let start = walk.position();
-        let checked =
+        let mut checked =
             shape::check(&field.shape, walk).map_err(|error| shape::within(key, &error))?;
-        members.push(Member {
-            field,
-            value: walk.since(start),
-            checked,
-        });
+        // Under another key it cannot be taken with its neighbours.
+        checked.same &= exactly;
+        let value = walk.since(start);
+        let Some(member) = members
+            .iter_mut()
+            .find(|known| known.field.name == field.name)
+        else {
+            members.push(Member {
+                field,
+                value,
+                earlier: Vec::new(),
+                checked,
+            });
+            continue;
+        };
+        let before = std::mem::replace(&mut member.value, value);
+        member.earlier.push(before);
+    }
+    for member in &mut members {
+        if !member.earlier.is_empty() {
+            member.checked =
+                folded::check(&member.field.shape, &member.values()).map_err(|error| {
+                    shape::within(format!("{:?}", member.field.name).as_bytes(), &error)
+                })?;
+        }
     }
     Ok(Metadata(members))
 }
@@ -132,7 +163,7 @@ pub(super) fn make(
     name: &str,
     version: &str,
     metadata: &Metadata<'_>,
-    related_images: RelatedImages<'_>,
+    related_images: &RelatedImages<'_>,
     messages: &mut Vec<u8>,
 ) -> Made {
     let mut maker = Maker {
@@ -182,6 +213,7 @@ pub(super) fn make(
         let images = Member {
             field: &RELATED,
             value: walk.since(0),
+            earlier: Vec::new(),
             checked,
         };
         maker.field(RELATED_IMAGES, &images, true, None);
@@ -241,7 +273,11 @@ impl Maker<'_, '_> {
         }
         if !same {
             self.parts.push(Part::Fixed(fixed));
-            self.own(|messages| shape::write(&member.field.shape, member.value, messages));
+            let shape = &member.field.shape;
+            self.own(|messages| match &member.earlier[..] {
+                [] => shape::write(shape, member.value, messages),
+                _ => folded::write(shape, &member.values(), messages),
+            });
             return Some(Taken { end: None });
         }
         let span = self.line.span(member.value);
@@ -274,7 +310,7 @@ pub(super) struct RelatedImages<'a> {
 impl RelatedImages<'_> {
     fn check(&self, walk: &mut Walk<'_>) -> Result<Checked, Mismatch> {
         if self.plain {
-            walk.to_end();
+            walk.finish();
             return Ok(Checked {
                 same: true,
                 empty: false,
@@ -432,7 +468,7 @@ mod tests {
             "a.v1",
             "1.0.0",
             &metadata,
-            RelatedImages {
+            &RelatedImages {
                 value: related.map(|_| Walk::new(related_images)),
                 plain: false,
             },
@@ -544,11 +580,40 @@ mod tests {
     }
 
     #[test]
+    fn keys_in_another_case_name_the_same_fields() {
+        let (made, from_line) = made(
+            r#"{"Annotations":{"a":"1","b":"2"},"CRDDescriptions":{"Owned":[{"KIND":"A","Name":"as","version":"v1"}]},"DisplayName":"D","Keywords":["k","l"],"annotations":{"b":"3"},"description":"d","keywords":["m"],"provider":{"NAME":"p","Other":1}}"#,
+            Some(r#"[{"Image":"i","NAME":"n"}]"#),
+            None,
+        );
+        // Only the description stands as it is needed.
+        assert_eq!(from_line, 1);
+        assert_eq!(
+            made["metadata"],
+            json!({"name": "a.v1", "annotations": {"a": "1", "b": "3"}})
+        );
+        let spec = &made["spec"];
+        assert_eq!(
+            spec["customresourcedefinitions"],
+            json!({"owned": [{"kind": "A", "name": "as", "version": "v1"}]})
+        );
+        assert_eq!(spec["displayName"], "D");
+        assert_eq!(spec["description"], "d");
+        assert_eq!(spec["keywords"], json!(["m"]));
+        assert_eq!(spec["provider"], json!({"name": "p"}));
+        assert_eq!(spec["relatedImages"], json!([{"image": "i", "name": "n"}]));
+    }
+
+    #[test]
     fn a_field_of_another_type_is_refused() {
         let check = |json: &str| check(&mut Walk::new(json.as_bytes())).map(drop);
         assert_eq!(
             check(r#"{"installModes":"all"}"#),
             Err(r#"its "installModes" must be a list"#.into())
+        );
+        assert_eq!(
+            check(r#"{"InstallModes":[{"Type":1}]}"#),
+            Err(r#"its "InstallModes" "Type" must be a string"#.into())
         );
         assert!(check(r#"["a"]"#).is_err());
     }

@@ -1,10 +1,12 @@
 //! What the rows of a SQLite index mean as blobs: the ones that `opm migrate`
 //! makes of such a catalog. Reading the rows is left to the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// A package's rows.
@@ -18,18 +20,37 @@ pub struct LegacyPackage {
     pub channels: BTreeMap<String, Vec<LegacyEntry>>,
 }
 
-/// An entry of a channel. What it replaces is said of its bundle, so it is the
-/// same in all channels.
+/// An entry of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyEntry {
     /// The bundle's name.
     pub name: String,
-    /// The bundle that it replaces; empty when it replaces none.
-    pub replaces: String,
-    /// The bundles that it skips, separated by commas.
-    pub skips: String,
+    /// What it replaces and skips in this channel.
+    pub edges: Edges,
     /// The versions that it skips; empty when it skips none.
     pub skip_range: String,
+}
+
+/// What the entry of a bundle leads from in one channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edges {
+    /// The bundle that it replaces.
+    pub replaces: Option<String>,
+    /// The bundles that it skips.
+    pub skips: Vec<String>,
+}
+
+/// A row of the table of entries. A bundle has one for each edge in a channel.
+#[derive(Clone, Debug)]
+pub struct EdgeRow {
+    /// Its key.
+    pub id: i64,
+    /// The package, the channel and the bundle.
+    pub of: (String, String, String),
+    /// The key of the row of what is replaced or skipped.
+    pub replaces: Option<i64>,
+    /// How far it is from the head of its channel.
+    pub depth: Option<i64>,
 }
 
 /// A bundle's rows.
@@ -55,46 +76,104 @@ pub struct LegacyBundle<'a> {
 
 /// The manifests of a bundle, read.
 #[derive(Debug, Default)]
-pub struct Manifests(Vec<Value>);
+pub struct Manifests<'a> {
+    objects: Vec<&'a RawValue>,
+    csv: Option<Value>,
+}
 
-impl Manifests {
+impl<'a> Manifests<'a> {
     /// Reads JSON objects that stand one after the other.
     ///
     /// # Errors
     /// With what is wrong.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let objects = serde_json::Deserializer::from_str(text).into_iter();
-        let objects: Result<_, _> = objects.collect();
-        objects.map(Self).map_err(|error| error.to_string())
-    }
-
-    fn csv(&self) -> Option<&Value> {
-        let mut objects = self.0.iter();
-        objects.find(|object| object["kind"] == "ClusterServiceVersion")
+    pub fn read(text: &'a str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Kind {
+            #[serde(default)]
+            kind: Value,
+        }
+        let read = || {
+            let objects = serde_json::Deserializer::from_str(text).into_iter();
+            let mut manifests = Self {
+                objects: objects.collect::<Result<_, _>>()?,
+                csv: None,
+            };
+            for object in &manifests.objects {
+                let kind: Kind = serde_json::from_str(object.get())?;
+                if kind.kind == "ClusterServiceVersion" {
+                    manifests.csv = Some(serde_json::from_str(object.get())?);
+                    break;
+                }
+            }
+            Ok(manifests)
+        };
+        read().map_err(|error: serde_json::Error| error.to_string())
     }
 
     /// The first icon of the `ClusterServiceVersion`, as a package has it.
     fn icon(&self) -> Option<Value> {
-        let icon = self.csv()?["spec"]["icon"].get(0)?;
+        let icon = self.csv.as_ref()?["spec"]["icon"].get(0)?;
         // Some are broken into lines.
         let data = icon["base64data"].as_str()?.replace([' ', '\n', '\r'], "");
-        let data = STANDARD.decode(data).ok()?;
+        let data = STANDARD.decode(data).ok().filter(|data| !data.is_empty())?;
         let kind = icon["mediatype"].as_str().unwrap_or_default();
         Some(json!({"base64data": STANDARD.encode(data), "mediatype": kind}))
     }
 
-    fn related_images(&self) -> Vec<(String, String)> {
-        let images = self.csv().map(|csv| &csv["spec"]["relatedImages"]);
-        let images = images.and_then(Value::as_array);
-        let text = |image: &Value, key: &str| image[key].as_str().unwrap_or_default().to_owned();
-        let pair = |image| (text(image, "image"), text(image, "name"));
-        images.into_iter().flatten().map(pair).collect()
+    fn related_images(&self) -> Vec<RelatedImage> {
+        let images = self.csv.as_ref().map(|csv| &csv["spec"]["relatedImages"]);
+        let images = images.and_then(Value::as_array).into_iter().flatten();
+        let related = |image| RelatedImage {
+            image: text(image, "image"),
+            name: text(image, "name"),
+        };
+        images.map(related).collect()
     }
+}
+
+/// The entries of channels, by package, channel and name.
+///
+/// A bundle has a row for each edge. The edges on the way from a head to the
+/// end, always along what is replaced, are those of `replaces`; all others are
+/// of `skips`. What the bundles' own rows say of it is not asked: indexes that
+/// order bundles by version have nothing there.
+pub fn entries(rows: &[EdgeRow]) -> BTreeMap<(&str, &str), BTreeMap<&str, Edges>> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|&at| rows[at].id);
+    let by_id: HashMap<i64, usize> = order.iter().map(|&at| (rows[at].id, at)).collect();
+    let next = |at: usize| by_id.get(&rows[at].replaces?).copied();
+
+    let head = rows.iter().filter_map(|row| row.depth).min();
+    let is_head = |at: &usize| head.is_some() && rows[*at].depth == head;
+    let mut on_the_way = vec![false; rows.len()];
+    for start in (0..rows.len()).filter(is_head) {
+        let mut at = Some(start);
+        while let Some(here) = at.filter(|&here| !on_the_way[here]) {
+            on_the_way[here] = true;
+            at = next(here);
+        }
+    }
+
+    let mut entries: BTreeMap<_, BTreeMap<&str, Edges>> = BTreeMap::new();
+    for at in order {
+        let (package, channel, name) = &rows[at].of;
+        let channel = entries.entry((package.as_str(), channel.as_str()));
+        let edges = channel.or_default().entry(name.as_str()).or_default();
+        if let Some(other) = next(at) {
+            let other = rows[other].of.2.clone();
+            if on_the_way[at] {
+                edges.replaces = edges.replaces.take().max(Some(other));
+            } else {
+                edges.skips.push(other);
+            }
+        }
+    }
+    entries
 }
 
 /// Writes the blobs of a package and of its channels. `head` are the manifests
 /// of the head of its default channel, which has the icon.
-pub fn write_package(package: &LegacyPackage, head: &Manifests, out: &mut Vec<u8>) {
+pub fn write_package(package: &LegacyPackage, head: &Manifests<'_>, out: &mut Vec<u8>) {
     let mut blob = json!({
         "schema": "olm.package",
         "name": package.name,
@@ -103,7 +182,7 @@ pub fn write_package(package: &LegacyPackage, head: &Manifests, out: &mut Vec<u8
     if let Some(icon) = head.icon() {
         blob["icon"] = icon;
     }
-    line(&blob, out);
+    line(&blob.to_string(), out);
     for (name, entries) in &package.channels {
         let entries: Vec<Value> = entries.iter().map(entry).collect();
         let blob = json!({
@@ -112,23 +191,49 @@ pub fn write_package(package: &LegacyPackage, head: &Manifests, out: &mut Vec<u8
             "name": name,
             "entries": entries,
         });
-        line(&blob, out);
+        line(&blob.to_string(), out);
     }
 }
 
 fn entry(entry: &LegacyEntry) -> Value {
     let mut blob = json!({"name": entry.name});
-    if !entry.replaces.is_empty() {
-        blob["replaces"] = entry.replaces.as_str().into();
+    if let Some(replaces) = &entry.edges.replaces {
+        blob["replaces"] = replaces.as_str().into();
     }
-    let skips: Vec<&str> = entry.skips.split(',').filter(|s| !s.is_empty()).collect();
-    if !skips.is_empty() {
-        blob["skips"] = skips.into();
+    if !entry.edges.skips.is_empty() {
+        blob["skips"] = entry.edges.skips.clone().into();
     }
     if !entry.skip_range.is_empty() {
         blob["skipRange"] = entry.skip_range.as_str().into();
     }
     blob
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bundle<'a> {
+    schema: &'a str,
+    name: &'a str,
+    package: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    image: &'a str,
+    properties: Vec<Property>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    related_images: Vec<RelatedImage>,
+}
+
+#[derive(Serialize)]
+struct Property {
+    #[serde(rename = "type")]
+    kind: String,
+    value: Box<RawValue>,
+}
+
+/// Ordered by its image.
+#[derive(Serialize, PartialEq, Eq, PartialOrd, Ord)]
+struct RelatedImage {
+    image: String,
+    name: String,
 }
 
 /// Writes the blob of a bundle.
@@ -138,152 +243,122 @@ fn entry(entry: &LegacyEntry) -> Value {
 pub fn write_bundle(bundle: &LegacyBundle<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let manifests = Manifests::read(bundle.manifests)?;
     let mut properties = properties(bundle);
-    for object in &manifests.0 {
-        let mut text = String::new();
-        as_go(object, &mut text);
-        text.push('\n');
-        let data = json!({"data": STANDARD.encode(text)});
-        // Objects come last.
-        properties.insert((true, "olm.bundle.object".into(), data.to_string()), data);
+    for object in &manifests.objects {
+        // The bytes that the database has.
+        let data = STANDARD.encode(object.get());
+        put(&mut properties, OBJECT, json!({"data": data}).to_string());
     }
-    let properties: Vec<Value> = properties
-        .into_iter()
-        .map(|((_, kind, _), value)| json!({"type": kind, "value": value}))
-        .collect();
+    let properties = properties.into_iter().map(|(_, kind, text)| {
+        let value = RawValue::from_string(text)?;
+        Ok(Property { kind, value })
+    });
+    let properties: Result<_, serde_json::Error> = properties.collect();
 
     let mut images = manifests.related_images();
-    let named: BTreeSet<String> = images.iter().map(|(image, _)| image.clone()).collect();
+    let named: BTreeSet<String> = images.iter().map(|related| related.image.clone()).collect();
     let others: BTreeSet<&String> = bundle.related_images.iter().collect();
-    let others = others.into_iter().filter(|image| !named.contains(*image));
-    images.extend(others.map(|image| (image.clone(), String::new())));
-    images.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let others = others.into_iter();
+    let others = others.filter(|image| !image.is_empty() && !named.contains(*image));
+    images.extend(others.map(|image| RelatedImage {
+        image: image.clone(),
+        name: String::new(),
+    }));
+    images.sort();
 
-    let mut blob = json!({
-        "schema": "olm.bundle",
-        "name": bundle.name,
-        "package": bundle.package,
-        "properties": properties,
-    });
-    if !bundle.image.is_empty() {
-        blob["image"] = bundle.image.into();
-    }
-    if !images.is_empty() {
-        let images = images.into_iter();
-        let images = images.map(|(image, name)| json!({"name": name, "image": image}));
-        blob["relatedImages"] = images.collect();
-    }
-    line(&blob, out);
+    let blob = Bundle {
+        schema: "olm.bundle",
+        name: bundle.name,
+        package: bundle.package,
+        image: bundle.image,
+        properties: properties.map_err(|error| error.to_string())?,
+        related_images: images,
+    };
+    let text = serde_json::to_string(&blob).map_err(|error| error.to_string())?;
+    line(&text, out);
     Ok(())
 }
 
-/// Properties sorted by type and value, each once, those with objects last.
-type Sorted = BTreeMap<(bool, String, String), Value>;
+const OBJECT: &str = "olm.bundle.object";
+
+/// Types and values of properties, sorted, each once, those with objects last.
+type Sorted = BTreeSet<(bool, String, String)>;
+
+fn put(sorted: &mut Sorted, kind: &str, text: String) {
+    let object = matches!(kind, OBJECT | "olm.csv.metadata");
+    sorted.insert((object, kind.to_owned(), text));
+}
 
 fn properties(bundle: &LegacyBundle<'_>) -> Sorted {
     let mut sorted = Sorted::new();
-    let mut put = |kind: &str, value: Value| {
-        let object = matches!(kind, "olm.bundle.object" | "olm.csv.metadata");
-        sorted.insert((object, kind.to_owned(), value.to_string()), value);
-    };
     let mut packaged = false;
-    for (kind, text) in bundle.properties {
+    for (kind, value) in bundle.properties {
         packaged |= kind == "olm.package";
-        match kind.as_str() {
-            "olm.gvk" => put(kind, gvk(&parsed(text))),
-            _ => put(kind, parsed(text)),
-        }
+        let value = match kind.as_str() {
+            "olm.gvk" => gvk(value),
+            _ => compact(value),
+        };
+        put(&mut sorted, kind, value);
     }
-    for (kind, text) in bundle.dependencies {
-        let value = parsed(text);
+    for (kind, value) in bundle.dependencies {
         match kind.as_str() {
-            "olm.gvk" => put("olm.gvk.required", gvk(&value)),
+            "olm.gvk" => put(&mut sorted, "olm.gvk.required", gvk(value)),
             "olm.package" => {
-                // Older loaders wrote other keys.
-                let name = [&value["packageName"], &value["name"]];
-                let name = name.into_iter().find(|name| name.is_string());
-                let range = [&value["version"], &value["versionRange"]];
-                let range = range.into_iter().find(|range| range.is_string());
-                let required = json!({"packageName": name, "versionRange": range});
-                put("olm.package.required", required);
+                let value: Value = serde_json::from_str(value).unwrap_or_default();
+                let required = json!({
+                    "packageName": text(&value, "packageName"),
+                    "versionRange": text(&value, "version"),
+                });
+                put(&mut sorted, "olm.package.required", required.to_string());
             }
-            "olm.constraint" => put(kind, value),
+            // No property stands for others, such as labels.
             _ => {}
         }
     }
     if !packaged {
         let own = json!({"packageName": bundle.package, "version": bundle.version});
-        put("olm.package", own);
+        put(&mut sorted, "olm.package", own.to_string());
     }
     sorted
 }
 
-/// A value; one that is no JSON stays a text, and is a problem of its property.
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
-}
-
 /// Without what rows have beside: `plural` and `type`.
-fn gvk(value: &Value) -> Value {
-    if !value.is_object() {
-        return value.clone();
-    }
-    json!({"group": value["group"], "version": value["version"], "kind": value["kind"]})
+fn gvk(value: &str) -> String {
+    let value: Value = serde_json::from_str(value).unwrap_or_default();
+    let [group, kind, version] = ["group", "kind", "version"].map(|key| text(&value, key));
+    json!({"group": group, "kind": kind, "version": version}).to_string()
 }
 
-fn line(blob: &Value, out: &mut Vec<u8>) {
-    out.extend_from_slice(blob.to_string().as_bytes());
+/// A text of an object; empty when there is none.
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// JSON without space between its signs. What is none becomes a text, and is a
+/// problem of its property.
+fn compact(value: &str) -> String {
+    if serde_json::from_str::<&RawValue>(value).is_err() {
+        return Value::from(value).to_string();
+    }
+    let mut quoted = false;
+    let mut escaped = false;
+    let keep = |sign: &char| {
+        if escaped {
+            escaped = false;
+        } else if quoted {
+            escaped = *sign == '\\';
+            quoted = *sign != '"';
+        } else {
+            quoted = *sign == '"';
+            return !sign.is_ascii_whitespace();
+        }
+        true
+    };
+    value.chars().filter(keep).collect()
+}
+
+fn line(blob: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(blob.as_bytes());
     out.push(b'\n');
-}
-
-/// The text of a value as Go's encoder writes it: whole numbers without a
-/// fraction, and what matters in HTML escaped. Values that were read are not
-/// deep.
-fn as_go(value: &Value, out: &mut String) {
-    match value {
-        Value::Null | Value::Bool(_) => out.push_str(&value.to_string()),
-        Value::Number(number) => out.push_str(&match number.as_f64() {
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21 => {
-                format!("{float:.0}")
-            }
-            _ => number.to_string(),
-        }),
-        Value::String(text) => quote(text, out),
-        Value::Array(values) => {
-            out.push('[');
-            for (at, value) in values.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                as_go(value, out);
-            }
-            out.push(']');
-        }
-        Value::Object(values) => {
-            out.push('{');
-            for (at, (key, value)) in values.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                quote(key, out);
-                out.push(':');
-                as_go(value, out);
-            }
-            out.push('}');
-        }
-    }
-}
-
-fn quote(text: &str, out: &mut String) {
-    for sign in Value::from(text).to_string().chars() {
-        match sign {
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '&' => out.push_str("\\u0026"),
-            '\u{2028}' => out.push_str("\\u2028"),
-            '\u{2029}' => out.push_str("\\u2029"),
-            sign => out.push(sign),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -298,6 +373,13 @@ mod tests {
         (kind.into(), value.into())
     }
 
+    fn edges(replaces: Option<&str>, skips: &[&str]) -> Edges {
+        Edges {
+            replaces: replaces.map(str::to_owned),
+            skips: skips.iter().map(|&name| name.to_owned()).collect(),
+        }
+    }
+
     fn written(bundle: &LegacyBundle<'_>) -> Value {
         let mut out = Vec::new();
         write_bundle(bundle, &mut out).unwrap();
@@ -306,18 +388,17 @@ mod tests {
 
     #[test]
     fn a_package_has_the_icon_of_its_head_and_sorted_channels() {
-        let entry = |name: &str, replaces: &str, skips: &str, range: &str| LegacyEntry {
+        let entry = |name: &str, replaces: Option<&str>, skips: &[&str], range: &str| LegacyEntry {
             name: name.into(),
-            replaces: replaces.into(),
-            skips: skips.into(),
+            edges: edges(replaces, skips),
             skip_range: range.into(),
         };
         let channels = BTreeMap::from([
             (
                 "stable".into(),
-                vec![entry("a.v2", "a.v1", "a.v0,a.v00", "<2.0.0")],
+                vec![entry("a.v2", Some("a.v1"), &["a.v0", "a.v00"], "<2.0.0")],
             ),
-            ("alpha".into(), vec![entry("a.v1", "", "", "")]),
+            ("alpha".into(), vec![entry("a.v1", None, &[], "")]),
         ]);
         let package = LegacyPackage {
             name: "a".into(),
@@ -424,12 +505,13 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_written_as_go_writes_them() {
+    fn objects_keep_their_bytes_and_come_last() {
         let blob = written(&LegacyBundle {
-            manifests: "{\"b\":1.0,\"a\":\"<&>\"}\n{\"c\":[null,12345678901]}",
+            manifests: "{\"b\": 1.0,\"a\":\"<&>\"}\n{\"c\":[null,12345678901]}\n",
             ..LegacyBundle::default()
         });
         let properties = blob["properties"].as_array().unwrap();
+        assert_eq!(properties[0]["type"], "olm.package");
         let texts: BTreeSet<String> = properties[1..]
             .iter()
             .map(|p| {
@@ -439,11 +521,41 @@ mod tests {
             })
             .map(|data| String::from_utf8(data).unwrap())
             .collect();
-        let wanted = [
-            "{\"a\":\"\\u003c\\u0026\\u003e\",\"b\":1}\n",
-            "{\"c\":[null,12345678901]}\n",
-        ];
+        let wanted = ["{\"b\": 1.0,\"a\":\"<&>\"}", "{\"c\":[null,12345678901]}"];
         assert_eq!(texts, wanted.map(str::to_owned).into());
+    }
+
+    #[test]
+    fn edges_are_of_their_channel_and_only_the_way_from_the_head_replaces() {
+        let row = |id, channel: &str, name: &str, replaces, depth| EdgeRow {
+            id,
+            of: ("p".into(), channel.into(), name.into()),
+            replaces,
+            depth: Some(depth),
+        };
+        let rows = [
+            row(1, "stable", "v3", Some(4), 0),
+            row(2, "stable", "skipped", None, 1),
+            row(3, "stable", "v3", Some(2), 1),
+            row(4, "stable", "v1", Some(5), 2),
+            // Rows of hostile databases may go round, or nowhere.
+            row(5, "stable", "v0", Some(4), 3),
+            row(6, "alpha", "v1", Some(99), 0),
+        ];
+        let entries = entries(&rows);
+        let of = |channel, name| entries[&("p", channel)][name].clone();
+        assert_eq!(of("stable", "v3"), edges(Some("v1"), &["skipped"]));
+        assert_eq!(of("stable", "v1"), edges(Some("v0"), &[]));
+        assert_eq!(of("stable", "v0"), edges(Some("v1"), &[]));
+        assert_eq!(of("stable", "skipped"), edges(None, &[]));
+        assert_eq!(of("alpha", "v1"), edges(None, &[]));
+    }
+
+    #[test]
+    fn space_between_signs_says_nothing() {
+        let text = "{ \"a b\" : [1, \"\\\" \\\\\" ] }";
+        assert_eq!(compact(text), "{\"a b\":[1,\"\\\" \\\\\"]}");
+        assert_eq!(compact("no json"), "\"no json\"");
     }
 
     #[test]

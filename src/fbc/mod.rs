@@ -13,6 +13,7 @@ pub mod csv;
 pub mod details;
 pub mod drawing;
 pub mod fields;
+mod folded;
 pub mod graph;
 pub mod graphql;
 pub mod images;

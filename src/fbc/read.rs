@@ -467,6 +467,19 @@ fn key_in_two_cases(object: &Object<'_>) -> Option<String> {
         }
         return None;
     }
+    // There may be a key in every few bytes.
+    if object.members().all(plain) {
+        let mut keys: Vec<&[u8]> = object.members().map(|(key, _)| key).collect();
+        keys.sort_unstable_by(|one, other| {
+            one.iter()
+                .map(u8::to_ascii_lowercase)
+                .cmp(other.iter().map(u8::to_ascii_lowercase))
+        });
+        let twice = keys
+            .windows(2)
+            .find(|pair| pair[0].eq_ignore_ascii_case(pair[1]));
+        return twice.map(|pair| unescape(pair[0]).to_ascii_lowercase());
+    }
     let mut keys: Vec<String> = object
         .members()
         .map(|(key, _)| unescape(key).to_lowercase())

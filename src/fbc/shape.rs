@@ -5,8 +5,11 @@
 //! out, missing ones that are not appear with their zero value, `null` becomes
 //! the zero value, and a value of another type is an error. A [`Shape`] says
 //! all that of a type, and [`check`] and [`write()`] do it, on canonical JSON and
-//! without a tree.
+//! without a tree; only
+//! objects whose keys differ from the names of fields in case go by way of
+//! `folded`.
 
+use super::folded;
 use super::walk::Walk;
 
 /// A type.
@@ -71,6 +74,9 @@ trait Sink {
     fn length(&self) -> usize;
     /// Forgets what it took since it had this length.
     fn cut(&mut self, length: usize);
+    /// Learns that a key differs from its field's name in case; whether that
+    /// is all right.
+    fn folds(&mut self) -> bool;
 }
 
 /// Only tells whether anything changed.
@@ -90,6 +96,10 @@ impl Sink for Same {
     fn cut(&mut self, _: usize) {
         self.changed = true;
     }
+    fn folds(&mut self) -> bool {
+        self.changed = true;
+        true
+    }
 }
 
 impl Sink for Vec<u8> {
@@ -104,6 +114,9 @@ impl Sink for Vec<u8> {
     }
     fn cut(&mut self, length: usize) {
         self.truncate(length);
+    }
+    fn folds(&mut self) -> bool {
+        false
     }
 }
 
@@ -137,9 +150,8 @@ pub(super) fn check(shape: &Shape, walk: &mut Walk<'_>) -> Result<Checked, Misma
 pub(super) fn write(shape: &Shape, json: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     if value(shape, &mut Walk::new(json), out).is_err() {
-        // Not after a check.
         out.truncate(start);
-        write_zero(shape, out);
+        folded::write(shape, &[json], out);
     }
 }
 
@@ -216,14 +228,17 @@ fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<
     let mut seen: u32 = 0;
     let mut next = 0;
     while let Some(key) = walk.next_key() {
-        let known = find(fields, &key[1..key.len() - 1], next);
-        next = known.map_or(next, |number| number + 1);
         let start = out.length();
-        let Some(number) = known else {
+        let found = folded::find(fields, &key[1..key.len() - 1], next);
+        let Some((number, exactly)) = found else {
             walk.skip();
             out.cut(start);
             continue;
         };
+        next = number + 1;
+        if !exactly && !out.folds() {
+            return Err("is written by way of a tree".into());
+        }
         if !first {
             out.keep(b",");
         }
@@ -251,16 +266,6 @@ fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<
     }
     out.keep(b"}");
     Ok(false)
-}
-
-/// The field of a key. Keys and fields are sorted, so it is most likely `next`
-/// or behind it.
-pub(super) fn find(fields: &[Field], key: &[u8], next: usize) -> Option<usize> {
-    let is = |field: &Field| field.name.as_bytes() == key;
-    match fields.get(next..)?.iter().position(is) {
-        Some(further) => Some(next + further),
-        None => fields.iter().position(is),
-    }
 }
 
 /// Appends the zero value of a type.
@@ -298,7 +303,8 @@ fn add_zero(shape: &Shape, out: &mut impl Sink) {
     out.add(zero);
 }
 
-fn name(shape: &Shape) -> &'static str {
+/// What a value of the type is called.
+pub(super) fn name(shape: &Shape) -> &'static str {
     match shape {
         Shape::Text => "a string",
         Shape::Bool => "true or false",
@@ -367,6 +373,16 @@ mod tests {
                 r#"{"b":[{"x":false},{"x":false}],"a":"","f":{}}"#,
             ),
             (r#"{"f":{"y":"","z":1}}"#, r#"{"f":{},"a":""}"#),
+            // Keys in another case.
+            (r#"{"A":"t","F":{"Y":"u"}}"#, r#"{"a":"t","f":{"y":"u"}}"#),
+            (
+                r#"{"A":"t","B":[{"X":true}],"a":"u","zz":1}"#,
+                r#"{"a":"u","b":[{"x":true}],"f":{}}"#,
+            ),
+            (
+                r#"{"D":{"K":"1"},"a":"t","d":{"k":"2"},"f":{}}"#,
+                r#"{"a":"t","d":{"K":"1","k":"2"},"f":{}}"#,
+            ),
         ] {
             assert_eq!(written(json).as_deref(), Ok(wanted), "{json}");
         }
@@ -379,6 +395,7 @@ mod tests {
             (r#"{"b":[{"x":1}]}"#, r#"its "b" "x" must be true or false"#),
             (r#"{"c":1.5}"#, r#"its "c" must be a 32-bit integer"#),
             (r#"{"d":{"k":[]}}"#, r#"its "d" "k" must be a string"#),
+            (r#"{"B":[{"X":1}]}"#, r#"its "B" "X" must be true or false"#),
             ("[]", "must be an object"),
         ] {
             assert_eq!(written(json), Err(wanted.to_owned()), "{json}");

@@ -7,6 +7,8 @@ use std::marker::PhantomData;
 use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::folded::is_name;
+
 /// A struct that is read as Go reads one: from an object or `null`; a field
 /// takes the value of its name or of one that differs only in case; `null`
 /// leaves a field as it is, and of two values the last counts.
@@ -74,7 +76,7 @@ where
                 // Nearly all are written as they should be.
                 let place = place.or_else(|| {
                     let mut names = names;
-                    names.position(|name| name.eq_ignore_ascii_case(&key))
+                    names.position(|name| is_name(key.as_bytes(), name))
                 });
                 match place {
                     Some(place) => value.read(place, &mut map)?,

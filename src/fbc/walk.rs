@@ -39,7 +39,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes behind all that comes.
-    pub(super) fn to_end(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.at = self.json.len();
     }
 

@@ -88,6 +88,15 @@ pub enum Cause {
     /// The catalog's files.
     #[error(transparent)]
     Files(#[from] FilesError),
+    /// The files of an image.
+    #[error("{image}: {error}")]
+    Image {
+        /// The image.
+        image: String,
+        /// What is wrong with them.
+        #[source]
+        error: FilesError,
+    },
     /// What a curated catalog is made of.
     #[error(transparent)]
     Curate(#[from] CurateError),
@@ -130,12 +139,25 @@ impl PassError {
         }
     }
 
+    /// The same, with the image named to which an error of its files belongs.
+    pub(super) fn of_image(self, image: &impl fmt::Display) -> Self {
+        let Self { stage, cause } = self;
+        let cause = match cause {
+            Cause::Files(error) => Cause::Image {
+                image: image.to_string(),
+                error,
+            },
+            cause => cause,
+        };
+        Self { stage, cause }
+    }
+
     /// A short label for metrics.
     pub fn reason(&self) -> &'static str {
         match &self.cause {
             Cause::Oci(error) => error.reason(),
             Cause::Layout(_) | Cause::LayoutDocument { .. } | Cause::LayoutBlob { .. } => "layout",
-            Cause::Files(error) => error.reason(),
+            Cause::Files(error) | Cause::Image { error, .. } => error.reason(),
             Cause::Curate(error) => error.reason(),
             Cause::Store(_) => "store",
             Cause::Temporary(_) => "io",

@@ -196,6 +196,11 @@ async fn pass(
     {
         tracing::warn!(%error, "the pass could not be recorded");
     }
+    if result.is_err()
+        && let Err(error) = workshop.store.tidy_blobs().await
+    {
+        tracing::warn!(%error, "spare blobs could not be removed");
+    }
     publisher.update(|status| {
         status.settled = true;
         status.last_pass = Some(finished);

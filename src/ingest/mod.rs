@@ -43,6 +43,20 @@ pub use source::{LayoutSource, Source, SourceError};
 pub fn describe_metrics() {
     use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
     describe_counter!(
+        "almanac_pulled_bytes_total",
+        Unit::Bytes,
+        "Bytes of layers and image configurations that came from registries"
+    );
+    describe_counter!(
+        "almanac_pull_resumptions_total",
+        "Times that a pull went on after its body was cut"
+    );
+    describe_gauge!(
+        "almanac_spare_blob_bytes",
+        Unit::Bytes,
+        "Bytes of blobs that are kept though no revision was made from them"
+    );
+    describe_counter!(
         "almanac_passes_total",
         "Passes over a catalog, by catalog and outcome"
     );

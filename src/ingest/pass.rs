@@ -117,7 +117,9 @@ pub async fn run_once(
             Source::Curated(curation) => {
                 curate::pass(workshop, followed, curation, current, digest).await
             }
-            _ => image_pass(workshop, followed, publisher, current, digest).await,
+            source => image_pass(workshop, followed, publisher, current, digest)
+                .await
+                .map_err(|error| error.of_image(source)),
         }
     };
     let made = tokio::time::timeout(LONGEST, pass)

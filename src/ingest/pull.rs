@@ -1,20 +1,32 @@
 //! The stages `resolve` and `pull`: a source's digest, and its blobs in the
 //! store, whether they come from a registry or from a layout folder.
+//!
+//! All layers are pulled, side by side. Which of them hold the catalog is said
+//! by nothing that could be believed: not by the image's history, which is
+//! free text, and not by annotations, as any layer may hide or replace what
+//! those below it have. And whoever asks almanac for the image wants them all.
 
 use std::io::Read as _;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use metrics::counter;
 
 use super::error::{Cause, PassError, Stage};
 use super::files::FilesError;
 use crate::digest::Digest;
 use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
 use crate::oci::{
-    self, Choice, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform, Route,
+    self, BlobStream, Choice, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform,
+    Route,
 };
-use crate::store::{BlobPin, Store};
+use crate::store::{BlobPin, BlobWriter, Store};
 use crate::unpack::Limits;
+
+/// How many layers of one image are pulled side by side at most; the registry
+/// client has a limit of its own for all of them.
+const SIDE_BY_SIDE: usize = 4;
 
 /// An image's own place: where its documents and blobs are read from.
 pub(super) enum Origin<'a> {
@@ -83,20 +95,19 @@ impl Origin<'_> {
             SizeError::Config(error) => failed(self.document_error(&image.config.digest, error)),
             SizeError::Layers(error) => failed(error.into()),
         })?;
-        let config = self.blob(store, &image.config, &mut blobs).await?;
-        let config = tokio::fs::read(&config).await.map_err(|source| {
-            failed(Cause::LayoutBlob {
-                digest: image.config.digest,
-                source,
-            })
-        })?;
+        let wanted = image.layers.iter().chain([&image.config]);
+        blobs.extend(wanted.map(|descriptor| store.pin(descriptor.digest)));
+        let config = self.document(store, &image.config).await?;
         let config = ImageConfig::parse(&config)
             .map_err(|error| failed(self.document_error(&image.config.digest, error)))?;
-        let mut layers = Vec::with_capacity(image.layers.len());
-        for layer in image.layers {
-            let path = self.blob(store, &layer, &mut blobs).await?;
-            layers.push((layer, path));
-        }
+        let layers = image.layers.into_iter().map(|layer| async move {
+            let path = self.blob(store, &layer).await?;
+            Ok::<_, PassError>((layer, path))
+        });
+        let layers = stream::iter(layers)
+            .buffered(SIDE_BY_SIDE)
+            .try_collect()
+            .await?;
         Ok(Pulled {
             folder: config
                 .configs_label()
@@ -156,16 +167,36 @@ impl Origin<'_> {
         Ok(bytes)
     }
 
+    /// The bytes of a config. What lies in the store may have been damaged
+    /// there; then it is fetched anew.
+    async fn document(&self, store: &Store, descriptor: &Descriptor) -> Result<Vec<u8>, PassError> {
+        let digest = descriptor.digest;
+        let read = async || {
+            let path = self.blob(store, descriptor).await?;
+            let failed = |source| Cause::LayoutBlob { digest, source };
+            let bytes = tokio::fs::read(&path).await.map_err(failed);
+            bytes.map_err(PassError::at(Stage::Pull))
+        };
+        let bytes = read().await?;
+        if Digest::of(&bytes) == digest {
+            return Ok(bytes);
+        }
+        store.remove_blob(&digest);
+        read().await
+    }
+
     /// A config or layer: verified while it streams into the store, unless it
-    /// is there already.
+    /// is there already or another pass is just fetching it.
     pub(super) async fn blob(
         &self,
         store: &Store,
         descriptor: &Descriptor,
-        blobs: &mut Vec<BlobPin>,
     ) -> Result<PathBuf, PassError> {
         let failed = PassError::at::<Cause>(Stage::Pull);
-        blobs.push(store.pin(descriptor.digest));
+        if let Some(path) = store.blob(&descriptor.digest) {
+            return Ok(path);
+        }
+        let _claim = store.claim(descriptor.digest).await;
         if let Some(path) = store.blob(&descriptor.digest) {
             return Ok(path);
         }
@@ -176,21 +207,18 @@ impl Origin<'_> {
             Self::Registry(route) => loop {
                 let opened = route.blob(descriptor).await;
                 let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
-                let broken = loop {
-                    match stream.next().await {
-                        Ok(Some(piece)) => writer.write(&piece).map_err(|e| failed(e.into()))?,
-                        Ok(None) => break None,
-                        Err(error) => break Some(error),
-                    }
-                };
-                match broken {
-                    None => break,
-                    Some(error) if route.give_up(place, &error) => {
+                let copied = copy(&mut stream, &mut writer).await;
+                counter!("almanac_pulled_bytes_total").increment(stream.transferred());
+                counter!("almanac_pull_resumptions_total")
+                    .increment(u64::from(stream.resumptions()));
+                match copied {
+                    Ok(()) => break,
+                    Err(Cause::Oci(error)) if route.give_up(place, &error) => {
                         writer = store
                             .write_blob(descriptor.digest)
                             .map_err(|e| failed(e.into()))?;
                     }
-                    Some(error) => return Err(failed(error.into())),
+                    Err(cause) => return Err(failed(cause)),
                 }
             },
             Self::Layout(layout) => {
@@ -216,6 +244,13 @@ impl Origin<'_> {
         }
         writer.finish().map_err(|e| failed(e.into()))
     }
+}
+
+async fn copy(stream: &mut BlobStream, writer: &mut BlobWriter) -> Result<(), Cause> {
+    while let Some(piece) = stream.next().await? {
+        writer.write(&piece)?;
+    }
+    Ok(())
 }
 
 enum SizeError {

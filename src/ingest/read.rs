@@ -10,7 +10,7 @@ use super::ordered::ordered;
 use super::size;
 pub(super) use super::size::Listing;
 use crate::digest::Digest;
-use crate::fbc::blob::{Blobs, Located};
+use crate::fbc::blob::{Blobs, Defect, Located};
 use crate::fbc::fields::{Fields, SchemaFields};
 use crate::fbc::graph::{self, Channel, Entry, Graph, Package};
 use crate::fbc::graphql;
@@ -25,6 +25,9 @@ const PIECE: usize = 1 << 20;
 const WINDOW: usize = 6;
 /// How many problems of documents are kept.
 const MAX_PROBLEMS: usize = 10_000;
+/// How many defects of blobs are kept in full, and how many blobs of no package:
+/// more than are ever listed.
+const MAX_DEFECTS: usize = 2 * graph::MAX_PROBLEMS;
 
 /// A catalog that was read.
 pub(super) struct Catalog {
@@ -148,6 +151,9 @@ struct Collected<'a> {
     fields: Fields,
     problems: Vec<Problem>,
     omitted: usize,
+    /// How many defects, and how many blobs of no package, there were.
+    defects: usize,
+    nameless: usize,
     metas: u32,
     /// The file of the last piece, and its documents and line ends so far.
     file: u32,
@@ -164,6 +170,8 @@ impl<'a> Collected<'a> {
             fields: Fields::default(),
             problems: Vec::new(),
             omitted: 0,
+            defects: 0,
+            nameless: 0,
             metas: 0,
             file: 0,
             documents: 0,
@@ -181,7 +189,8 @@ impl<'a> Collected<'a> {
             line_ends: self.line_ends,
         };
         let output = &mut done.output;
-        let from = std::mem::take(&mut output.blobs);
+        let mut from = std::mem::take(&mut output.blobs);
+        self.bound(&mut from, &mut output.ends);
         let into = &mut self.blobs;
         append(&mut into.packages, from.packages, before);
         append(&mut into.channels, from.channels, before);
@@ -211,6 +220,42 @@ impl<'a> Collected<'a> {
         self.metas += output.metas.len() as u32;
         self.documents += output.documents;
         self.line_ends += output.line_ends;
+    }
+
+    /// Lets go of what can never be listed: a catalog may have a defect in
+    /// every few bytes.
+    fn bound(&mut self, blobs: &mut Blobs, ends: &mut Vec<Ends>) {
+        let mut takes = |package: &str| {
+            self.nameless += usize::from(package.is_empty());
+            !package.is_empty() || self.nameless <= MAX_DEFECTS
+        };
+        let mut all_ends = std::mem::take(ends).into_iter();
+        blobs.packages.retain(|package| {
+            let takes = takes(&package.blob.name);
+            ends.extend(all_ends.next().filter(|_| takes));
+            takes
+        });
+        blobs.channels.retain(|one| takes(&one.blob.package));
+        blobs.bundles.retain(|one| takes(&one.blob.package));
+        blobs.deprecations.retain(|one| takes(&one.blob.package));
+
+        let packages = blobs.packages.iter_mut().map(|one| &mut one.blob.defects);
+        let channels = blobs.channels.iter_mut().map(|one| &mut one.blob.defects);
+        let bundles = blobs.bundles.iter_mut().map(|one| &mut one.blob.defects);
+        let deprecations = blobs.deprecations.iter_mut();
+        let deprecations = deprecations.map(|one| &mut one.blob.defects);
+        let all = packages.chain(channels).chain(bundles).chain(deprecations);
+        for defects in all.filter(|defects| !defects.is_empty()) {
+            self.defects += defects.len();
+            if self.defects > MAX_DEFECTS {
+                // One stays, by which the package is left out.
+                *defects = vec![Defect {
+                    code: defects[0].code,
+                    message: "has defects".to_owned(),
+                }];
+            }
+            defects.shrink_to_fit();
+        }
     }
 
     fn finish(self) -> Catalog {

@@ -1,23 +1,31 @@
 //! The registry client: resolve, pull a manifest, pull a blob.
+//!
+//! Each of the three takes a place at the registry's gate and is tried a few
+//! times; what of a request is worth that is said in `error`, how often and
+//! when in `retry`, and how a blob goes on after a cut in `blob`.
 
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{Method, StatusCode};
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RANGE};
+use http::{HeaderMap, Method, StatusCode};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout};
 
 use crate::digest::Digest;
 use crate::oci::auth::AuthFiles;
-use crate::oci::blob::BlobStream;
+use crate::oci::blob::{self, BlobStream};
 use crate::oci::challenge;
-use crate::oci::error::{Error, redacted};
+use crate::oci::error::{Error, redacted, retry_after};
+use crate::oci::gate::{Gate, Gates};
+use crate::oci::known::KnownTags;
 use crate::oci::manifest::{Descriptor, MAX_DOCUMENT, Manifest};
 use crate::oci::mirrors::MirrorFiles;
 use crate::oci::policy::PolicyFiles;
 use crate::oci::reference::Reference;
+use crate::oci::retry::Retries;
 use crate::oci::token::{Authorization, Authorizer};
 use crate::oci::transport::{Request, Security, Transport, body, is_ok, refusal, same_origin};
 use crate::oci::verify::VerifyError;
@@ -61,8 +69,13 @@ pub struct Settings {
     /// The longest time for a manifest, from the first request (asking for a
     /// token included) to its last byte.
     pub manifest_timeout: Duration,
-    /// The longest time for a blob, counted from its first byte.
+    /// The longest time for a blob, counted from its first byte, all its
+    /// resumptions included.
     pub blob_timeout: Duration,
+    /// How often the same is tried at most while nothing comes of it.
+    pub attempts: NonZeroU32,
+    /// The most requests that one registry gets at once.
+    pub requests_per_host: NonZeroUsize,
 }
 
 impl Default for Settings {
@@ -79,6 +92,8 @@ impl Default for Settings {
             idle_timeout: Duration::from_mins(1),
             manifest_timeout: Duration::from_mins(2),
             blob_timeout: Duration::from_hours(1),
+            attempts: const { NonZeroU32::new(3).unwrap() },
+            requests_per_host: const { NonZeroUsize::new(6).unwrap() },
         }
     }
 }
@@ -89,6 +104,9 @@ impl Default for Settings {
 pub struct Client {
     transport: Transport,
     authorizer: Authorizer,
+    gates: Gates,
+    known: KnownTags,
+    attempts: NonZeroU32,
     manifest_timeout: Duration,
     blob_timeout: Duration,
 }
@@ -116,6 +134,9 @@ impl Client {
         Ok(Self {
             authorizer: Authorizer::new(transport.clone(), files),
             transport,
+            gates: Gates::new(settings.requests_per_host),
+            known: KnownTags::default(),
+            attempts: settings.attempts,
             manifest_timeout: settings.manifest_timeout,
             blob_timeout: settings.blob_timeout,
         })
@@ -147,11 +168,15 @@ impl Client {
         accept: &'static str,
     ) -> Result<Bytes, Error> {
         let url = self.transport.url(reference, path)?;
-        self.in_time(reference, &url, async {
-            let response = self.get(reference, &url, accept).await?;
+        let gate = self.gates.of(&url);
+        let _place = gate.enter().await;
+        let attempt = || async {
+            let response = self
+                .get(reference, &url, &gate, accept, HeaderMap::new())
+                .await?;
             body(reference, response, MAX_DOCUMENT).await
-        })
-        .await
+        };
+        self.in_time(reference, &url, self.persist(attempt)).await
     }
 
     /// The digest that a reference stands for: one HEAD request when all is
@@ -172,25 +197,10 @@ impl Client {
             };
         };
         let url = self.transport.url(reference, &format!("manifests/{tag}"))?;
-        self.in_time(reference, &url, async {
-            let (response, authorization) =
-                self.ask(reference, Method::HEAD, &url, MANIFESTS).await?;
-            if is_ok(&response)
-                && let Some(digest) = stated_digest(&response)
-            {
-                return Ok(Resolved {
-                    digest,
-                    media_type: media_type(&response),
-                    size: header(&response, CONTENT_LENGTH.as_str())
-                        .and_then(|text| text.parse().ok()),
-                });
-            }
-            if !is_ok(&response) && !may_know_get(response.status()) {
-                return Err(refusal(reference, response, authorization.with_credentials).await);
-            }
-            self.resolve_by_get(reference, &url).await
-        })
-        .await
+        let gate = self.gates.of(&url);
+        let _place = gate.enter().await;
+        let attempt = || self.resolve_once(reference, &url, &gate);
+        self.in_time(reference, &url, self.persist(attempt)).await
     }
 
     /// The manifest with this digest in the reference's repository, verified,
@@ -199,17 +209,61 @@ impl Client {
         let url = self
             .transport
             .url(reference, &format!("manifests/{digest}"))?;
-        self.in_time(reference, &url, async {
-            let response = self.get(reference, &url, MANIFESTS).await?;
-            let bytes = body(reference, response, MAX_DOCUMENT).await?;
+        let gate = self.gates.of(&url);
+        let place = gate.enter().await;
+        let deadline = Instant::now() + self.manifest_timeout;
+        let get = || self.get(reference, &url, &gate, MANIFESTS, HeaderMap::new());
+        let response = self.in_time(reference, &url, self.persist(get)).await?;
+        let Some(size) = response.content_length() else {
+            // Nobody knows where it would have to go on after a cut.
+            let body = body(reference, response, MAX_DOCUMENT);
+            let bytes = self.in_time(reference, &url, body).await?;
             verify_manifest(reference, &url, *digest, &bytes)?;
-            Ok(bytes)
-        })
-        .await
+            return Ok(bytes);
+        };
+        if size > MAX_DOCUMENT as u64 {
+            return Err(Error::TooLarge {
+                reference: reference.clone(),
+                url: redacted(&url),
+                limit: MAX_DOCUMENT,
+            });
+        }
+        let descriptor = Descriptor {
+            media_type: String::new(),
+            digest: *digest,
+            size,
+        };
+        let mut stream = BlobStream::new(
+            self.clone(),
+            blob::Wanted::new(reference, &descriptor, &url, MANIFESTS),
+            response,
+            deadline,
+            place,
+        );
+        let mut bytes = BytesMut::with_capacity(size as usize);
+        loop {
+            match stream.next().await {
+                Ok(Some(piece)) => bytes.extend_from_slice(&piece),
+                Ok(None) => return Ok(bytes.freeze()),
+                Err(Error::BlobMismatch {
+                    reference,
+                    url,
+                    source: VerifyError::Digest { digest, actual },
+                }) => {
+                    return Err(Error::ManifestMismatch {
+                        reference,
+                        url,
+                        expected: digest,
+                        actual,
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// A blob of the reference's repository, as a stream that verifies itself
-    /// against the descriptor.
+    /// against the descriptor and goes on by itself after a cut.
     pub async fn blob(
         &self,
         reference: &Reference,
@@ -217,9 +271,10 @@ impl Client {
     ) -> Result<BlobStream, Error> {
         let Descriptor { digest, size, .. } = *descriptor;
         let url = self.transport.url(reference, &format!("blobs/{digest}"))?;
-        let response = self
-            .in_time(reference, &url, self.get(reference, &url, BLOBS))
-            .await?;
+        let gate = self.gates.of(&url);
+        let place = gate.enter_for_blob().await;
+        let get = || self.get(reference, &url, &gate, BLOBS, HeaderMap::new());
+        let response = self.in_time(reference, &url, self.persist(get)).await?;
         let announced = response.content_length();
         if let Some(actual) = announced
             && actual != size
@@ -240,11 +295,64 @@ impl Client {
             });
         }
         let deadline = Instant::now() + self.blob_timeout;
-        Ok(BlobStream::new(reference, descriptor, response, deadline))
+        let wanted = blob::Wanted::new(reference, descriptor, &url, BLOBS);
+        Ok(BlobStream::new(
+            self.clone(),
+            wanted,
+            response,
+            deadline,
+            place,
+        ))
     }
 
-    async fn resolve_by_get(&self, reference: &Reference, url: &Url) -> Result<Resolved, Error> {
-        let response = self.get(reference, url, MANIFESTS).await?;
+    /// One attempt at a tag.
+    async fn resolve_once(
+        &self,
+        reference: &Reference,
+        url: &Url,
+        gate: &Gate,
+    ) -> Result<Resolved, Error> {
+        let known = self.known.get(url);
+        let mut condition = HeaderMap::new();
+        if let Some(known) = &known {
+            condition.insert(IF_NONE_MATCH, known.etag.clone());
+        }
+        let (response, authorization) = self
+            .ask(reference, Method::HEAD, url, gate, MANIFESTS, condition)
+            .await?;
+        if response.status() == StatusCode::NOT_MODIFIED
+            && let Some(known) = known
+            && stated_digest(&response).is_none_or(|digest| digest == known.resolved.digest)
+        {
+            return Ok(known.resolved);
+        }
+        if is_ok(&response)
+            && let Some(digest) = stated_digest(&response)
+        {
+            let size = header(&response, CONTENT_LENGTH.as_str());
+            let resolved = Resolved {
+                digest,
+                media_type: media_type(&response),
+                size: size.and_then(|text| text.parse().ok()),
+            };
+            self.known.set(url, response.headers().get(ETAG), &resolved);
+            return Ok(resolved);
+        }
+        if !is_ok(&response) && !may_know_get(response.status()) {
+            return Err(refusal(reference, response, authorization.with_credentials).await);
+        }
+        self.resolve_by_get(reference, url, gate).await
+    }
+
+    async fn resolve_by_get(
+        &self,
+        reference: &Reference,
+        url: &Url,
+        gate: &Gate,
+    ) -> Result<Resolved, Error> {
+        let response = self
+            .get(reference, url, gate, MANIFESTS, HeaderMap::new())
+            .await?;
         let stated = stated_digest(&response);
         let media_type = media_type(&response);
         let bytes = body(reference, response, MAX_DOCUMENT).await?;
@@ -264,14 +372,61 @@ impl Client {
         })
     }
 
+    /// What is left of something that was cut: an answer with the bytes from
+    /// `from` on, or with all of them.
+    pub(super) async fn rest(&self, wanted: &blob::Wanted, from: u64) -> Result<Response, Error> {
+        let gate = self.gates.of(&wanted.url);
+        let mut range = HeaderMap::new();
+        if from > 0
+            && let Ok(value) = format!("bytes={from}-").parse()
+        {
+            // No If-Range: what is named by its digest cannot have changed,
+            // and the servers behind one name often disagree on its ETag.
+            range.insert(RANGE, value);
+        }
+        let request = self.get(&wanted.reference, &wanted.url, &gate, wanted.accept, range);
+        self.in_time(&wanted.reference, &wanted.url, request).await
+    }
+
+    /// The attempts that each thing gets.
+    pub(super) fn retries(&self) -> Retries {
+        Retries::new(self.attempts)
+    }
+
+    /// Tries until it goes well, is not worth another attempt, or there were
+    /// enough of them.
+    async fn persist<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut retries = self.retries();
+        loop {
+            let error = match attempt().await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let Some(wait) = retries.after(&error) else {
+                return Err(error);
+            };
+            tracing::debug!(reason = error.reason(), ?wait, %error, "asking again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
     async fn get(
         &self,
         reference: &Reference,
         url: &Url,
+        gate: &Gate,
         accept: &'static str,
+        headers: HeaderMap,
     ) -> Result<Response, Error> {
-        let (response, authorization) = self.ask(reference, Method::GET, url, accept).await?;
-        if is_ok(&response) {
+        let may_be_part = headers.contains_key(RANGE);
+        let (response, authorization) = self
+            .ask(reference, Method::GET, url, gate, accept, headers)
+            .await?;
+        let is_part = response.status() == StatusCode::PARTIAL_CONTENT;
+        if is_ok(&response) || is_part && may_be_part {
             return Ok(response);
         }
         Err(refusal(reference, response, authorization.with_credentials).await)
@@ -284,18 +439,37 @@ impl Client {
         reference: &Reference,
         method: Method,
         url: &Url,
+        gate: &Gate,
         accept: &'static str,
+        headers: HeaderMap,
     ) -> Result<(Response, Authorization), Error> {
+        if let Some(wait) = gate.closed() {
+            return Err(Error::LeftAlone {
+                reference: reference.clone(),
+                url: redacted(url),
+                wait,
+            });
+        }
         let request = |authorization: &Authorization| Request {
             reference,
             method: method.clone(),
             url: url.clone(),
             accept,
             authorization: authorization.header.clone(),
+            headers: headers.clone(),
             form: None,
         };
+        let note = |response: Response| {
+            if is_told_to_wait(response.status())
+                && same_origin(url, response.url())
+                && let Some(wait) = retry_after(response.headers(), SystemTime::now())
+            {
+                gate.close_for(wait);
+            }
+            response
+        };
         let first = self.authorizer.remembered(reference).await?;
-        let response = self.transport.send(request(&first)).await?;
+        let response = note(self.transport.send(request(&first)).await?);
         // A host that was redirected to gets no credentials, whatever it asks.
         if response.status() != StatusCode::UNAUTHORIZED || !same_origin(url, response.url()) {
             return Ok((response, first));
@@ -307,7 +481,7 @@ impl Client {
         if second.header.is_none() || second.header == first.header {
             return Ok((response, second));
         }
-        let response = self.transport.send(request(&second)).await?;
+        let response = note(self.transport.send(request(&second)).await?);
         Ok((response, second))
     }
 
@@ -334,6 +508,14 @@ fn may_know_get(status: StatusCode) -> bool {
         StatusCode::NOT_IMPLEMENTED => true,
         status => status.is_client_error() || status.is_success(),
     }
+}
+
+/// Whether a `Retry-After` of this answer is meant for all who ask.
+fn is_told_to_wait(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    )
 }
 
 fn verify_manifest(

@@ -93,6 +93,31 @@ pub enum Error {
         /// Whether credentials were sent.
         with_credentials: bool,
     },
+    /// A registry that asked to be left alone for longer than it was by now.
+    #[error(
+        "{reference}: {url} is not asked, since its registry asked to be left alone for another {}",
+        humantime::format_duration(Duration::from_secs(wait.as_secs() + 1))
+    )]
+    LeftAlone {
+        /// The image.
+        reference: Reference,
+        /// What would have been asked.
+        url: String,
+        /// How long that goes on.
+        wait: Duration,
+    },
+    /// Another part of a blob than the one that was asked for.
+    #[error("{reference}: {url} gave another part than the one from byte {from} of {size} on")]
+    Range {
+        /// The image.
+        reference: Reference,
+        /// What was asked.
+        url: String,
+        /// Where the part should have begun.
+        from: u64,
+        /// The size of the whole, in bytes.
+        size: u64,
+    },
     /// A redirect that is not followed.
     #[error("{reference}: the redirect of {url} is not followed: {problem}")]
     Redirect {
@@ -228,6 +253,8 @@ impl Error {
             Self::Timeout { .. } => "timeout",
             Self::Interrupted { .. } | Self::BlobFailed { .. } => "interrupted",
             Self::Status { status, .. } => status_class(*status).0,
+            Self::LeftAlone { .. } => "too_many_requests",
+            Self::Range { .. } => "bad_range",
             Self::Redirect { .. } => "bad_redirect",
             Self::Token { .. } => "no_token",
             Self::Credentials { .. } => "credentials",
@@ -251,17 +278,34 @@ impl Error {
     }
 
     /// Whether the same may go well a little later without anybody doing
-    /// anything.
+    /// anything: the one table of what is asked for again. Of answers those
+    /// with 408, 429 and 5xx are, but for 501; of connections all that could
+    /// not be made, broke or went silent, but for those without trust, which
+    /// does not come by waiting; of bodies those that were cut.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. }
-            | Self::Tls { .. }
             | Self::Timeout { .. }
             | Self::Interrupted { .. }
-            | Self::BlobFailed { .. } => true,
+            | Self::LeftAlone { .. } => true,
             Self::Status { status, .. } => status_class(*status).1,
+            Self::BlobMismatch { .. } => self.cut_short(),
             Self::Places { failures, .. } => failures.iter().any(Self::is_temporary),
-            _ => self.cut_short(),
+            Self::Setup { .. }
+            | Self::Host { .. }
+            | Self::Tls { .. }
+            | Self::Range { .. }
+            | Self::Redirect { .. }
+            | Self::File { .. }
+            | Self::Blocked { .. }
+            | Self::Location { .. }
+            | Self::Refused { .. }
+            | Self::Token { .. }
+            | Self::Credentials { .. }
+            | Self::TooLarge { .. }
+            | Self::ManifestMismatch { .. }
+            | Self::BlobFailed { .. }
+            | Self::Manifest { .. } => false,
         }
     }
 
@@ -270,6 +314,7 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
+            Self::LeftAlone { wait, .. } => Some(*wait),
             Self::Places { failures, .. } => failures.iter().filter_map(Self::retry_after).max(),
             _ => None,
         }

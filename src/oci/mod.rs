@@ -4,9 +4,10 @@
 //!
 //! Nothing in here writes to disk, unpacks a layer or knows what a catalog is;
 //! it hands on bytes whose size and digest hold, or an [`Error`] that names
-//! what was asked and of whom. Waiting and asking again is left to the caller,
-//! who is told by [`Error::is_temporary`] and [`Error::retry_after`] whether
-//! and when that makes sense.
+//! what was asked and of whom. What may go well a moment later is asked for
+//! again, a few times, and a blob that was cut goes on where it was cut; one
+//! table, [`Error::is_temporary`], says what that is. Longer waits are left to
+//! the caller, who is told by [`Error::retry_after`] what the registry wishes.
 //!
 //! The documents (manifest, index, image configuration, layout) are read with
 //! small structs of this module rather than with a general library of OCI
@@ -28,8 +29,10 @@ pub mod client;
 mod docker_archive;
 pub mod error;
 pub mod files;
+mod gate;
 mod helper;
 pub mod image;
+mod known;
 pub mod layout;
 pub mod manifest;
 mod mirrors;
@@ -38,6 +41,7 @@ mod policy;
 pub mod reference;
 pub mod referrers;
 mod registries;
+mod retry;
 mod signatures;
 mod token;
 mod transport;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::{HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
@@ -202,6 +202,7 @@ fn token_request<'a>(
         url: realm.clone(),
         accept: "application/json",
         authorization: None,
+        headers: HeaderMap::new(),
         form: None,
     };
     match credentials {

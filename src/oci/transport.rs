@@ -41,6 +41,8 @@ pub(super) struct Request<'a> {
     pub(super) accept: &'static str,
     /// Credentials, for the host of `url` only.
     pub(super) authorization: Option<HeaderValue>,
+    /// What else the request says: a range, a condition.
+    pub(super) headers: HeaderMap,
     /// A form to send.
     pub(super) form: Option<String>,
 }
@@ -178,6 +180,7 @@ impl Transport {
             let client = self.client(reference, &url).await?;
             let mut builder = client
                 .request(method.clone(), url.clone())
+                .headers(request.headers.clone())
                 .header(ACCEPT, request.accept);
             if let Some(authorization) = &request.authorization
                 && same_origin(origin, &url)
@@ -533,6 +536,7 @@ mod tests {
             url: url(&format!("https://{address}/")),
             accept: "*/*",
             authorization: None,
+            headers: HeaderMap::new(),
             form: None,
         };
         let error = transport(&[]).send(request).await.unwrap_err();

@@ -66,6 +66,16 @@ impl Verifier {
         Ok(())
     }
 
+    /// How many bytes came so far.
+    pub fn received(&self) -> u64 {
+        self.hasher.size()
+    }
+
+    /// How many bytes are missing.
+    pub fn missing(&self) -> u64 {
+        self.size - self.hasher.size()
+    }
+
     /// Whether the pieces so far are the whole content.
     pub fn finish(&self) -> Result<(), VerifyError> {
         let actual = self.hasher.size();

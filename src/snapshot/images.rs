@@ -128,9 +128,8 @@ impl Images {
     /// All catalogs, sorted by name, with what can be pulled of them.
     pub fn all(&self) -> Vec<(CatalogName, Shown)> {
         let cells = Arc::clone(&self.0.borrow());
-        let shown = |(name, cell): (&CatalogName, &ImageCell)| {
-            (name.clone(), cell.0.borrow().clone())
-        };
+        let shown =
+            |(name, cell): (&CatalogName, &ImageCell)| (name.clone(), cell.0.borrow().clone());
         cells.iter().map(shown).collect()
     }
 }

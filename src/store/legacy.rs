@@ -12,7 +12,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
 use crate::fbc::legacy::{
-    LegacyBundle, LegacyEntry, LegacyPackage, Manifests, write_bundle, write_package,
+    EdgeRow, LegacyBundle, LegacyEntry, LegacyPackage, Manifests, entries, write_bundle,
+    write_package,
 };
 
 /// The tables that are read, and the columns that they must have.
@@ -24,32 +25,31 @@ const TABLES: [(&str, &[&str]); 7] = [
     ),
     (
         "channel_entry",
-        &["package_name", "channel_name", "operatorbundle_name"],
+        &[
+            "entry_id",
+            "package_name",
+            "channel_name",
+            "operatorbundle_name",
+            "replaces",
+            "depth",
+        ],
     ),
     ("properties", &["operatorbundle_name", "type", "value"]),
     ("dependencies", &["operatorbundle_name", "type", "value"]),
     ("related_image", &["operatorbundle_name", "image"]),
     (
         BUNDLES,
-        &[
-            "name",
-            "version",
-            "bundlepath",
-            "skiprange",
-            "replaces",
-            "skips",
-            "bundle",
-        ],
+        &["name", "version", "bundlepath", "skiprange", "bundle"],
     ),
 ];
 const BUNDLES: &str = "operatorbundle";
 /// The most rows of a table.
-const MAX_ROWS: usize = 2_000_000;
+const MAX_ROWS: usize = 1_000_000;
 /// The longest text in a row, and the longest manifests of a bundle, in bytes.
 const MAX_TEXT: i64 = 4 << 20;
-const MAX_MANIFESTS: i64 = 64 << 20;
+const MAX_MANIFESTS: i64 = 16 << 20;
 /// How much all texts but manifests may have together, in bytes.
-const MAX_TEXTS: usize = 512 << 20;
+const MAX_TEXTS: usize = 256 << 20;
 /// The longest time for all of it.
 const LONGEST: Duration = Duration::from_mins(5);
 /// After how many steps of SQLite's machine the time is looked at.
@@ -129,8 +129,6 @@ struct BundleRow {
     version: String,
     image: String,
     skip_range: String,
-    replaces: String,
-    skips: String,
 }
 
 /// Values by the name of their bundle.
@@ -225,13 +223,11 @@ impl Database {
             let mut out = Vec::new();
             let head = heads.get(&(package.name.clone(), package.default_channel.clone()));
             let head = head.and_then(|name| Some((name, bundles.get(name)?)));
-            let head = match head {
-                Some((name, row)) => {
-                    let text = self.manifests(row.row).await?;
-                    Manifests::read(&text).map_err(manifests(name))?
-                }
-                None => Manifests::default(),
+            let (head, text) = match head {
+                Some((name, row)) => (name.as_str(), self.manifests(row.row).await?),
+                None => ("", String::new()),
             };
+            let head = Manifests::read(&text).map_err(manifests(head))?;
             write_package(package, &head, &mut out);
             sink(&package.name, &out)?;
             let entries = package.channels.values().flatten();
@@ -264,20 +260,18 @@ impl Database {
     async fn bundles(&mut self) -> Result<HashMap<String, BundleRow>, LegacyError> {
         let mut bundles = HashMap::new();
         let query = "SELECT CAST(name AS TEXT), CAST(version AS TEXT), CAST(bundlepath AS TEXT),
-                       CAST(skiprange AS TEXT), CAST(replaces AS TEXT), CAST(skips AS TEXT), rowid
+                       CAST(skiprange AS TEXT), rowid
                      FROM operatorbundle";
-        self.rows(BUNDLES, query, 6, |mut texts, row| {
+        self.rows(BUNDLES, query, 4, |mut texts, row| {
             let mut take = |at: usize| std::mem::take(&mut texts[at]);
             let (Some(name), Some(version), Some(image)) = (take(0), take(1), take(2)) else {
                 return Ok(());
             };
             bundles.entry(name).or_insert(BundleRow {
-                row: row.try_get(6)?,
+                row: row.try_get(4)?,
                 version,
                 image,
                 skip_range: take(3).unwrap_or_default(),
-                replaces: take(4).unwrap_or_default(),
-                skips: take(5).unwrap_or_default(),
             });
             Ok(())
         })
@@ -353,28 +347,45 @@ impl Database {
             Ok(())
         })
         .await?;
-        let query = "SELECT DISTINCT CAST(package_name AS TEXT), CAST(channel_name AS TEXT),
-                       CAST(operatorbundle_name AS TEXT) FROM channel_entry";
-        self.rows("channel_entry", query, 3, |texts, _| {
+        let rows = self.edges().await?;
+        for ((package, channel), found) in entries(&rows) {
+            let package = packages.get_mut(package);
+            let Some(channel) = package.and_then(|package| package.channels.get_mut(channel))
+            else {
+                continue;
+            };
+            channel.extend(found.into_iter().filter_map(|(name, edges)| {
+                Some(LegacyEntry {
+                    name: name.to_owned(),
+                    edges,
+                    skip_range: bundles.get(name)?.skip_range.clone(),
+                })
+            }));
+        }
+        Ok((packages, heads))
+    }
+
+    async fn edges(&mut self) -> Result<Vec<EdgeRow>, LegacyError> {
+        let mut edges = Vec::new();
+        let query = "SELECT CAST(package_name AS TEXT), CAST(channel_name AS TEXT),
+                       CAST(operatorbundle_name AS TEXT), CAST(entry_id AS INTEGER),
+                       CAST(replaces AS INTEGER), CAST(depth AS INTEGER)
+                     FROM channel_entry";
+        self.rows("channel_entry", query, 3, |texts, row| {
             if let Ok([Some(package), Some(channel), Some(name)]) = <[_; 3]>::try_from(texts)
-                && let Some(package) = packages.get_mut(&package)
-                && let Some(entries) = package.channels.get_mut(&channel)
-                && let Some(bundle) = bundles.get(&name)
+                && let Some(id) = row.try_get(3)?
             {
-                entries.push(LegacyEntry {
-                    name,
-                    replaces: bundle.replaces.clone(),
-                    skips: bundle.skips.clone(),
-                    skip_range: bundle.skip_range.clone(),
+                edges.push(EdgeRow {
+                    id,
+                    of: (package, channel, name),
+                    replaces: row.try_get(4)?,
+                    depth: row.try_get(5)?,
                 });
             }
             Ok(())
         })
         .await?;
-        for entries in packages.values_mut().flat_map(|p| p.channels.values_mut()) {
-            entries.sort_by(|a, b| a.name.cmp(&b.name));
-        }
-        Ok((packages, heads))
+        Ok(edges)
     }
 
     /// Goes over the rows of a query, whose first columns are so many texts.

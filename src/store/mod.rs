@@ -16,8 +16,9 @@
 //!
 //! Files are written under a temporary name in the same file system, synced
 //! and renamed; the SQL transaction that names them comes last. So a crash
-//! leaves the previous revision current, and whatever no row names is swept
-//! away at the next start.
+//! leaves the previous revision current, and revisions that no row names are
+//! swept away at the next start. Blobs that no row names may stay for a while,
+//! as a pass that failed may want them again.
 
 mod blobs;
 mod encodings;
@@ -40,7 +41,7 @@ use std::sync::{Arc, Mutex};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
-pub use blobs::{BlobPin, BlobWriter};
+pub use blobs::{BlobClaim, BlobPin, BlobWriter, CacheLimits};
 pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, NewBlob, Referrer};
@@ -67,6 +68,8 @@ pub struct Store {
     folder: Arc<Path>,
     pool: sqlx::SqlitePool,
     pins: blobs::Pins,
+    claims: blobs::Claims,
+    cache: CacheLimits,
     /// Held while a folder of a revision is removed or gets another file.
     folders: Arc<Mutex<()>>,
     /// Held as long as the store is open.
@@ -81,6 +84,12 @@ impl Store {
     /// When the folder cannot be written, is in use by another almanac, or
     /// holds a database that this version cannot read.
     pub async fn open(folder: &Path) -> Result<Self, StoreError> {
+        Self::open_with(folder, CacheLimits::default()).await
+    }
+
+    /// As [`Store::open`], with other limits of what is kept of blobs that no
+    /// revision was made from.
+    pub async fn open_with(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
         for part in ["", "blobs/sha256", "revisions"] {
             let path = folder.join(part);
             fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
@@ -113,6 +122,8 @@ impl Store {
             folder: folder.into(),
             pool,
             pins: blobs::Pins::default(),
+            claims: blobs::Claims::default(),
+            cache,
             folders: Arc::default(),
             _lock: Arc::new(lock),
         };
@@ -143,6 +154,7 @@ impl Store {
     /// Removes the rows of revisions that are not their catalog's current one:
     /// almanac ended after a commit, before the old revision was removed.
     async fn forget_replaced(&self) -> Result<(), StoreError> {
+        let blobs = self.blobs_of_replaced(None).await?;
         sqlx::query(
             "DELETE FROM revisions WHERE id NOT IN
                (SELECT current FROM catalogs WHERE current IS NOT NULL)",
@@ -150,10 +162,10 @@ impl Store {
         .execute(&self.pool)
         .await
         .map_err(StoreError::sql("remove replaced revisions"))?;
-        Ok(())
+        self.release_blobs(&blobs).await
     }
 
-    /// Removes revisions and blobs that no row names.
+    /// Removes revisions that no row names, and spare blobs beyond the limits.
     async fn sweep(&self) -> Result<(), StoreError> {
         let known = self.revision_ids().await?;
         let folder = self.revisions_folder();
@@ -167,7 +179,7 @@ impl Store {
                 fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
             }
         }
-        self.sweep_blobs().await
+        self.tidy_blobs().await
     }
 }
 

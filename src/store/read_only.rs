@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-use super::{DATABASE, LOCK, Store, StoreError, blobs};
+use super::{CacheLimits, DATABASE, LOCK, Store, StoreError, blobs};
 
 /// Everybody may look into folders and read files.
 const FOLDER: u32 = 0o755;
@@ -44,6 +44,8 @@ impl Store {
             folder: folder.into(),
             pool,
             pins: blobs::Pins::default(),
+            claims: blobs::Claims::default(),
+            cache: CacheLimits::default(),
             folders: Arc::default(),
             _lock: Arc::new(lock),
         }))
@@ -74,6 +76,8 @@ impl Store {
             folder: folder.into(),
             pool,
             pins: blobs::Pins::default(),
+            claims: blobs::Claims::default(),
+            cache: CacheLimits::default(),
             folders: Arc::default(),
             _lock: Arc::new(lock),
         }))

@@ -330,6 +330,7 @@ impl Store {
     /// nobody needs any more. Open files stay readable.
     pub async fn retire(&self, kept: &Revision) -> Result<(), StoreError> {
         let sql = StoreError::sql;
+        let blobs = self.blobs_of_replaced(Some(kept.catalog.as_str())).await?;
         let old = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?")
             .bind(kept.catalog.as_str())
             .bind(kept.id.0)
@@ -347,7 +348,8 @@ impl Store {
             let _alone = self.keep_folders();
             fs::remove_dir_all(&folder).map_err(StoreError::io("remove", &folder))?;
         }
-        self.sweep_blobs().await
+        self.release_blobs(&blobs).await?;
+        self.tidy_blobs().await
     }
 
     pub(super) async fn revision_ids(&self) -> Result<HashSet<RevisionId>, StoreError> {

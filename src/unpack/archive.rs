@@ -14,7 +14,8 @@ use tar::{EntryType, GnuExtSparseHeader, Header};
 use super::compression::{Decompressed, stored_error};
 use super::error::{Damage, Exceeded};
 use super::limits::Limits;
-use super::pax::{Records, read_records};
+use super::pax::{Records, Stored, read_records};
+use super::sparse::{self, Next, Parts, Sparse};
 
 /// A header, and what contents are padded to, in bytes.
 const BLOCK: usize = 512;
@@ -44,6 +45,10 @@ pub(super) struct Archive<'a, R: Read> {
     padding: u64,
     path: Vec<u8>,
     link: Vec<u8>,
+    /// The current entry's map, until it is opened.
+    sparse: Option<Sparse>,
+    /// The current entry's map while it is read.
+    parts: Option<Parts>,
     ended: bool,
 }
 
@@ -61,7 +66,10 @@ pub(super) enum EntryKind {
     Folder,
     Symlink,
     Hardlink,
+    /// A file with holes, which is to be opened before it is read.
     Sparse,
+    /// One that cannot be.
+    UnknownSparse,
     /// Anything else, by name.
     Special(&'static str),
 }
@@ -100,6 +108,8 @@ impl<'a, R: Read> Archive<'a, R> {
             padding: 0,
             path: Vec::new(),
             link: Vec::new(),
+            sparse: None,
+            parts: None,
             ended: false,
         }
     }
@@ -122,6 +132,7 @@ impl<'a, R: Read> Archive<'a, R> {
             return Ok(None);
         }
         let mut extended = Extended::default();
+        (self.sparse, self.parts) = (None, None);
         loop {
             self.skip_entry()?;
             let mut header = Header::new_old();
@@ -158,8 +169,54 @@ impl<'a, R: Read> Archive<'a, R> {
         }
     }
 
+    /// Reads the map of the current entry, a sparse file; from here on it is
+    /// read with its holes as zeros. Returns how many bytes it has then.
+    pub(super) fn open_sparse(&mut self) -> Result<u64, Fault> {
+        let mut sparse = self.sparse.take().unwrap_or_default();
+        if sparse.map_in_contents {
+            let numbers = sparse::read_map(|block| {
+                let mut filled = 0;
+                while filled < BLOCK {
+                    match self.read_stored(&mut block[filled..])? {
+                        0 => return Err(Fault::Damage(Damage::SparseMap)),
+                        count => filled += count,
+                    }
+                }
+                Ok(())
+            })?;
+            sparse.set_map(numbers);
+        }
+        let parts = sparse.into_parts(self.left)?;
+        let size = parts.size();
+        self.parts = Some(parts);
+        Ok(size)
+    }
+
     /// Reads from the current entry's contents; 0 at their end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fault> {
+        let Some(next) = self.parts.as_ref().map(Parts::next) else {
+            return self.read_stored(buffer);
+        };
+        let most = |left: u64| usize::try_from(left).map_or(buffer.len(), |n| n.min(buffer.len()));
+        let count = match next {
+            Next::End => 0,
+            Next::Hole(left) => {
+                let count = most(left);
+                buffer[..count].fill(0);
+                count
+            }
+            Next::Stored(left) => {
+                let count = most(left);
+                self.read_stored(&mut buffer[..count])?
+            }
+        };
+        if let Some(parts) = &mut self.parts {
+            parts.advance(count as u64);
+        }
+        Ok(count)
+    }
+
+    fn read_stored(&mut self, buffer: &mut [u8]) -> Result<usize, Fault> {
         let most = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
         if most == 0 {
             return Ok(0);
@@ -182,9 +239,13 @@ impl<'a, R: Read> Archive<'a, R> {
         let Extended {
             long_path,
             long_link,
-            records,
+            mut records,
             ..
         } = extended;
+        let stored = match entry_type {
+            EntryType::Regular | EntryType::Continuous => records.stored(),
+            _ => Stored::Plain,
+        };
         let size = records.size.unwrap_or(size);
         replace(
             &mut self.path,
@@ -199,13 +260,19 @@ impl<'a, R: Read> Archive<'a, R> {
             EntryType::Regular if header.as_old().linkflag[0] == 0 && self.path.ends_with(b"/") => {
                 EntryKind::Folder
             }
-            EntryType::Regular | EntryType::Continuous if records.sparse => EntryKind::Sparse,
-            EntryType::Regular | EntryType::Continuous => EntryKind::File,
+            EntryType::Regular | EntryType::Continuous => match stored {
+                Stored::Plain => EntryKind::File,
+                Stored::Unknown => EntryKind::UnknownSparse,
+                Stored::Sparse(sparse) => {
+                    self.sparse = Some(sparse);
+                    EntryKind::Sparse
+                }
+            },
             EntryType::Directory => EntryKind::Folder,
             EntryType::Symlink => EntryKind::Symlink,
             EntryType::Link => EntryKind::Hardlink,
             EntryType::GNUSparse => {
-                self.skip_sparse_map(header)?;
+                self.sparse = Some(self.read_sparse_map(header)?);
                 EntryKind::Sparse
             }
             EntryType::Char => EntryKind::Special("a character device"),
@@ -315,18 +382,20 @@ impl<'a, R: Read> Archive<'a, R> {
         Ok(contents)
     }
 
-    /// The map of an old GNU sparse file may go on in blocks before the
+    /// The map of an old GNU sparse file, which may go on in blocks before the
     /// contents.
-    fn skip_sparse_map(&mut self, header: &Header) -> Result<(), Fault> {
+    fn read_sparse_map(&mut self, header: &Header) -> Result<Sparse, Fault> {
+        let mut sparse = Sparse::of_header(header);
         let mut more = header.as_gnu().is_some_and(tar::GnuHeader::is_extended);
         while more {
             let mut map = GnuExtSparseHeader::new();
             if !self.read_block(map.as_mut_bytes())? {
                 return Err(Damage::CutHeader.into());
             }
+            sparse.extend(map.sparse());
             more = map.is_extended();
         }
-        Ok(())
+        Ok(sparse)
     }
 
     fn fill_scratch(&mut self, most: usize) -> Result<usize, Fault> {

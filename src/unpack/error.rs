@@ -135,6 +135,9 @@ pub enum Damage {
         /// The most that is read.
         limit: u64,
     },
+    /// A sparse file whose parts do not fit into it, or its contents.
+    #[error("the map of a sparse file is not valid")]
+    SparseMap,
     /// Something follows the end of the archive.
     #[error("there are bytes after the end of the archive")]
     Trailing,
@@ -190,8 +193,8 @@ pub enum Refusal {
     /// A device, fifo or an entry of an unknown type.
     #[error("{0} is neither a file, a folder nor a link")]
     Special(&'static str),
-    /// A sparse file: readers disagree on them.
-    #[error("sparse files are not read")]
+    /// A sparse file of a format that is not known.
+    #[error("a sparse file of this format is not read; the old GNU format, 0.0, 0.1 and 1.0 are")]
     Sparse,
     /// A hardlink to something that no layer had at that point.
     #[error("the hardlink's target {target:?} is not there")]

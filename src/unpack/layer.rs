@@ -144,13 +144,22 @@ impl Target<'_, '_> {
                 Ok(kind) => kind,
                 Err(refusal) => return refused(self, refusal),
             },
-            EntryKind::File | EntryKind::Hardlink => NodeKind::Elsewhere,
+            EntryKind::Sparse if wanted => {
+                let size = archive
+                    .open_sparse()
+                    .map_err(|fault| self.fault(fault, archive.path()))?;
+                self.spool(archive, size)?
+            }
+            EntryKind::UnknownSparse if wanted => return refused(self, Refusal::Sparse),
+            EntryKind::File
+            | EntryKind::Hardlink
+            | EntryKind::Sparse
+            | EntryKind::UnknownSparse => NodeKind::Elsewhere,
             EntryKind::Symlink => match std::str::from_utf8(archive.link()) {
                 Ok(target) if target.contains('\0') => return refused(self, Refusal::ZeroByte),
                 Ok(target) => NodeKind::Symlink(target.to_owned()),
                 Err(_) => return refused(self, Refusal::NotUtf8),
             },
-            EntryKind::Sparse => return refused(self, Refusal::Sparse),
             EntryKind::Special(what) => return refused(self, Refusal::Special(what)),
         };
         self.insert(key, kind, archive.path())

@@ -25,6 +25,7 @@ mod links;
 mod path;
 mod pax;
 mod scope;
+mod sparse;
 mod spool;
 #[cfg(test)]
 mod testing;

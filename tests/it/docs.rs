@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use almanac::cli;
 use almanac::config::{Config, Environment, Settings};
 use almanac::fbc::problem::Code;
-use almanac::fbc::yaml;
 use clap::{CommandFactory as _, Parser as _};
 use serde_json::Value;
 
 use crate::support::http;
 use crate::support::program::Program;
+use crate::support::yaml;
 
 /// Flags of other programs that the pages name.
 const FOREIGN_FLAGS: [&str; 15] = [
@@ -261,7 +261,7 @@ fn every_module_has_its_place_in_the_architecture() {
 
 #[test]
 fn the_manifests_agree_with_each_other_and_with_the_program() {
-    let mut manifests = manifests(&read("deploy/kubernetes/almanac.yaml"));
+    let mut manifests = yaml::documents(&read("deploy/kubernetes/almanac.yaml"));
     manifests.extend(manifests_of_catalog_sources());
     let of_kind = |kind: &str| -> Vec<&Value> {
         let found = manifests.iter().filter(|manifest| manifest["kind"] == kind);
@@ -355,21 +355,10 @@ fn the_image_runs_what_the_manifests_expect() {
 
 /// The catalog sources of the manifests and of the pages.
 fn manifests_of_catalog_sources() -> Vec<Value> {
-    let mut found = manifests(&read("deploy/kubernetes/catalogsource.yaml"));
+    let mut found = yaml::documents(&read("deploy/kubernetes/catalogsource.yaml"));
     for (_, text) in pages() {
         for block in blocks(&text, "yaml") {
-            found.extend(manifests(&block));
-        }
-    }
-    found
-}
-
-fn manifests(text: &str) -> Vec<Value> {
-    let mut found = Vec::new();
-    for document in yaml::documents(text.as_bytes()) {
-        let mut json = Vec::new();
-        if yaml::to_json(document.bytes, &yaml::Limits::default(), &mut json).unwrap() {
-            found.push(serde_json::from_slice(&json).unwrap());
+            found.extend(yaml::documents(&block));
         }
     }
     found

@@ -7,7 +7,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::net::TcpSocket;
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -15,6 +14,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format};
+use crate::support::http;
 
 /// How long an end may take that nobody holds up.
 const SOON: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ struct Reader {
 
 impl Reader {
     fn start(address: SocketAddr) -> Self {
-        let mut connection = connect(address);
+        let mut connection = http::narrow(address);
         write!(
             connection,
             "GET /catalogs/a/api/v1/all HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -78,24 +78,6 @@ impl Reader {
             }
         }
     }
-}
-
-/// A connection that takes little before it is read from.
-fn connect(address: SocketAddr) -> TcpStream {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let connection = runtime.block_on(async {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(16 << 10).unwrap();
-        socket.connect(address).await.unwrap().into_std().unwrap()
-    });
-    connection.set_nonblocking(false).unwrap();
-    connection
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
-    connection
 }
 
 #[test]
@@ -176,12 +158,12 @@ fn connections_that_are_at_nothing_hold_nobody_up() {
         let address = almanac.program.address(service);
         // One that has said nothing, one that has only begun to, and one that
         // has had its answer.
-        open.push(connect(address));
-        let mut begun = connect(address);
+        open.push(http::narrow(address));
+        let mut begun = http::narrow(address);
         write!(begun, "PRI * HT").unwrap();
         open.push(begun);
         if service != "grpc" {
-            let mut answered = connect(address);
+            let mut answered = http::narrow(address);
             write!(answered, "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
             let mut answer = [0; 4096];
             assert!(answered.read(&mut answer).unwrap() > 0);

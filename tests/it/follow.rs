@@ -521,7 +521,11 @@ fn old_revisions_and_their_blobs_are_removed() {
 
 #[test]
 fn what_a_refused_image_brought_is_removed_as_well() {
-    let (upstream, mut almanac) = serving_first();
+    let upstream = Upstream::start();
+    upstream.push(REPOSITORY, "latest", &image_of("first"));
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut almanac = Almanac::start(&(config + "[cache]\nmax_age = \"0s\"\n"));
+    almanac.until_at("a", &image_of("first").digest());
     let bad = Image::new()
         .label(CONFIGS_LABEL, "/configs")
         .layer(Layer::new().file("configs/catalog.yaml", "no: schema"));

@@ -249,34 +249,16 @@ fn large_requests_are_read_a_few_at_once() {
     until_counted(&mut almanac, name);
 }
 
-/// A connection that takes little before it is read from.
-fn narrow(address: SocketAddr) -> TcpStream {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let connection = runtime.block_on(async {
-        let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(16 << 10).unwrap();
-        socket.connect(address).await.unwrap().into_std().unwrap()
-    });
-    connection.set_nonblocking(false).unwrap();
-    connection
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
-    connection
-}
-
 #[test]
 fn a_client_that_never_reads_is_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let tables = "[connections]\nstall_timeout = \"500ms\"";
     let mut almanac = serving(folder.path(), &large(), "", tables);
     let address = almanac.program.address("http");
-    let mut stuck = narrow(address);
+    let mut stuck = http::narrow(address);
     write!(stuck, "GET {ALL} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     // A slow one that goes on reading is not.
-    let mut slow = narrow(address);
+    let mut slow = http::narrow(address);
     write!(
         slow,
         "GET {ALL} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"

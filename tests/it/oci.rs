@@ -1,5 +1,6 @@
 //! The registry client against a registry that behaves, and one that does not.
 
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::{Duration, Instant};
 
 use almanac::digest::Digest;
@@ -7,10 +8,10 @@ use almanac::oci::manifest::{DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
 use almanac::oci::{
     CONFIGS_LABEL, Client, Descriptor, Error, ImageConfig, Manifest, Platform, Reference, Settings,
 };
-use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, IF_NONE_MATCH, RANGE, USER_AGENT};
 use serde_json::json;
 
-use crate::support::registry::{Access, DigestHeader, TestRegistry};
+use crate::support::registry::{Access, Behaviour, DigestHeader, TestRegistry};
 
 const REPOSITORY: &str = "catalogs/a";
 const HEAD: &str = "HEAD /v2/catalogs/a/manifests/latest";
@@ -331,7 +332,7 @@ async fn an_altered_blob_is_not_taken_for_the_blob() {
 #[tokio::test]
 async fn a_cut_body_is_not_taken_for_a_blob() {
     let (registry, reference, descriptor) = registry_with_blob().await;
-    registry.misbehave(|behaviour| behaviour.cut = Some(50));
+    registry.misbehave(|behaviour| behaviour.cut = Some(0));
     let error = pull(&client(), &reference, &descriptor).await.unwrap_err();
     assert_eq!(error.reason(), "interrupted");
     assert!(error.is_temporary());
@@ -340,10 +341,200 @@ async fn a_cut_body_is_not_taken_for_a_blob() {
 #[tokio::test]
 async fn a_body_that_ends_early_is_not_taken_for_a_blob() {
     let (registry, reference, descriptor) = registry_with_blob().await;
-    registry.misbehave(|behaviour| behaviour.percent = Some(50));
+    registry.misbehave(|behaviour| {
+        behaviour.percent = Some(50);
+        behaviour.no_ranges = true;
+    });
     let error = pull(&client(), &reference, &descriptor).await.unwrap_err();
     assert_eq!(error.reason(), "cut_short");
     assert!(error.is_temporary());
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_again_and_again_comes_whole_and_once() {
+    let (registry, reference, descriptor) = registry_with_blob().await;
+    for lie in [
+        (|behaviour| behaviour.cut = Some(60)) as fn(&mut Behaviour),
+        |behaviour| behaviour.percent = Some(60),
+    ] {
+        registry.behave();
+        registry.misbehave(lie);
+        registry.forget_requests();
+        let before = registry.sent();
+        let bytes = pull(&client(), &reference, &descriptor).await.unwrap();
+        assert_eq!(Digest::of(&bytes), descriptor.digest);
+        assert_eq!(registry.sent() - before, descriptor.size);
+        let requests = registry.requests();
+        assert_eq!(requests[0].headers.get(RANGE), None);
+        let begin = descriptor.size * 60 / 100;
+        assert_eq!(requests[1].headers[RANGE], format!("bytes={begin}-"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_ranges_sends_all_again_but_not_for_ever() {
+    let (registry, reference, descriptor) = registry_with_blob().await;
+    registry.misbehave(|behaviour| {
+        behaviour.cut = Some(60);
+        behaviour.no_ranges = true;
+    });
+    // A slack of a megabyte is meant for blobs that are much smaller.
+    let error = pull(&client(), &reference, &descriptor).await.unwrap_err();
+    assert_eq!(error.reason(), "interrupted");
+    assert!(registry.sent() < 2 * descriptor.size + (1 << 20));
+
+    // The cut was bad luck: what came then is passed over.
+    let mut stream = client().blob(&reference, &descriptor).await.unwrap();
+    let mut bytes = stream.next().await.unwrap().unwrap().to_vec();
+    registry.misbehave(|behaviour| behaviour.cut = None);
+    while let Some(piece) = stream.next().await.unwrap() {
+        bytes.extend_from_slice(&piece);
+    }
+    assert_eq!(Digest::of(&bytes), descriptor.digest);
+    assert_eq!(stream.resumptions(), 1);
+    assert!(stream.transferred() > descriptor.size);
+}
+
+#[tokio::test]
+async fn another_part_than_the_one_asked_for_is_refused() {
+    let (registry, reference, descriptor) = registry_with_blob().await;
+    registry.misbehave(|behaviour| {
+        behaviour.cut = Some(60);
+        behaviour.wrong_range = true;
+    });
+    let error = pull(&client(), &reference, &descriptor).await.unwrap_err();
+    assert_eq!(error.reason(), "bad_range");
+    assert!(
+        told(&error).contains("from byte 240000 of 400000"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_end_that_is_altered_does_not_pass_with_a_beginning_that_is_not() {
+    let (registry, reference, descriptor) = registry_with_blob().await;
+    registry.misbehave(|behaviour| behaviour.cut = Some(60));
+    let mut stream = client().blob(&reference, &descriptor).await.unwrap();
+    stream.next().await.unwrap();
+    registry.misbehave(|behaviour| {
+        behaviour.cut = None;
+        behaviour.altered = true;
+    });
+    let error = loop {
+        match stream.next().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the end was altered"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.reason(), "digest_mismatch");
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_cut_comes_whole() {
+    let (registry, reference, digest) = registry().await;
+    registry.misbehave(|behaviour| behaviour.cut = Some(60));
+    let bytes = client().manifest(&reference, &digest).await.unwrap();
+    assert_eq!(Digest::of(&bytes), digest);
+}
+
+#[tokio::test]
+async fn a_hiccup_is_not_the_end_of_a_pull() {
+    let (registry, reference, descriptor) = registry_with_blob().await;
+    for status in [408, 429, 500, 502, 503, 504] {
+        registry.misbehave(|behaviour| {
+            behaviour.status = Some(status);
+            behaviour.times = Some(2);
+        });
+        let bytes = pull(&client(), &reference, &descriptor).await.unwrap();
+        assert_eq!(Digest::of(&bytes), descriptor.digest, "{status}");
+    }
+    for status in [401, 403, 404, 501] {
+        registry.forget_requests();
+        registry.misbehave(|behaviour| {
+            behaviour.status = Some(status);
+            behaviour.times = Some(1);
+        });
+        pull(&client(), &reference, &descriptor).await.unwrap_err();
+        assert_eq!(registry.lines().len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_registry_that_asked_to_be_left_alone_is() {
+    let (registry, reference, digest) = registry().await;
+    let client = client();
+    registry.misbehave(|behaviour| {
+        behaviour.status = Some(429);
+        behaviour.retry_after = Some("60".into());
+        behaviour.times = Some(1);
+    });
+    let error = client.resolve(&reference).await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_mins(1)));
+    // For every catalog of it, without asking.
+    let error = client.manifest(&reference, &digest).await.unwrap_err();
+    assert_eq!(error.reason(), "too_many_requests");
+    assert!(error.to_string().contains("left alone"), "{error}");
+    assert!(error.retry_after().unwrap() > Duration::from_secs(50));
+    assert_eq!(registry.lines(), [HEAD]);
+}
+
+#[tokio::test]
+async fn a_short_wait_is_waited_for() {
+    let (registry, reference, digest) = registry().await;
+    registry.misbehave(|behaviour| {
+        behaviour.status = Some(503);
+        behaviour.retry_after = Some("1".into());
+        behaviour.times = Some(1);
+    });
+    let begin = Instant::now();
+    let resolved = client().resolve(&reference).await.unwrap();
+    assert_eq!(resolved.digest, digest);
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    assert_eq!(registry.lines(), [HEAD, HEAD]);
+}
+
+#[tokio::test]
+async fn a_registry_gets_no_more_requests_at_once_than_it_is_said_to_bear() {
+    let (registry, reference, descriptor) = registry_with_blob().await;
+    registry.misbehave(|behaviour| behaviour.slow = Some((200_000, Duration::from_millis(30))));
+    let settings = Settings {
+        requests_per_host: NonZeroUsize::new(3).unwrap(),
+        ..settings()
+    };
+    let client = Client::new(&settings).unwrap();
+    let pulls = (0..8).map(|_| pull(&client, &reference, &descriptor));
+    for bytes in futures_util::future::join_all(pulls).await {
+        assert_eq!(Digest::of(&bytes.unwrap()), descriptor.digest);
+    }
+    // One place is left for polls.
+    assert_eq!(registry.most_at_once(), 2);
+}
+
+#[tokio::test]
+async fn a_poll_asks_whether_anything_has_changed() {
+    let (registry, reference, digest) = registry().await;
+    registry.misbehave(|behaviour| behaviour.etags = true);
+    let client = client();
+    for _ in 0..2 {
+        assert_eq!(client.resolve(&reference).await.unwrap().digest, digest);
+    }
+    let asked = |number: usize| {
+        let requests = registry.requests();
+        requests[number].headers.get(IF_NONE_MATCH).cloned()
+    };
+    assert_eq!(asked(0), None);
+    assert_eq!(asked(1).unwrap(), format!("\"{digest}\""));
+    assert_eq!(registry.lines(), [HEAD, HEAD]);
+
+    let moved = put_image(&registry, REPOSITORY, "other");
+    registry.move_tag(REPOSITORY, "latest", "other");
+    assert_eq!(client.resolve(&reference).await.unwrap().digest, moved);
+    // A registry that gives none any more is asked without.
+    registry.behave();
+    client.resolve(&reference).await.unwrap();
+    client.resolve(&reference).await.unwrap();
+    assert_eq!(asked(4), None);
 }
 
 #[tokio::test]
@@ -388,7 +579,12 @@ async fn a_refusal_is_sorted_and_says_how_long_to_wait() {
             behaviour.status = Some(status);
             behaviour.retry_after = retry_after.map(Into::into);
         });
-        let error = client().resolve(&reference).await.unwrap_err();
+        let settings = Settings {
+            attempts: NonZeroU32::MIN,
+            ..settings()
+        };
+        let client = Client::new(&settings).unwrap();
+        let error = client.resolve(&reference).await.unwrap_err();
         assert_eq!(error.reason(), reason, "{status}");
         assert_eq!(error.is_temporary(), temporary, "{status}");
         assert_eq!(

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use almanac::cli;
-use almanac::fbc::yaml;
 use clap::{CommandFactory as _, Parser as _};
 use serde_json::Value;
 
 use crate::support::program::{PATIENCE, Start};
+use crate::support::yaml;
 
 /// A stage of a Dockerfile: what it is made from and what it says.
 #[derive(Debug, Default)]
@@ -62,18 +62,6 @@ fn dockerfile(text: &str) -> BTreeMap<String, Stage> {
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn manifests(path: &str) -> Vec<Value> {
-    let text = read(path);
-    let mut found = Vec::new();
-    for document in yaml::documents(text.as_bytes()) {
-        let mut json = Vec::new();
-        if yaml::to_json(document.bytes, &yaml::Limits::default(), &mut json).unwrap() {
-            found.push(serde_json::from_slice(&json).unwrap());
-        }
-    }
-    found
 }
 
 /// `opm` with these words can be typed.
@@ -213,7 +201,7 @@ fn every_flag_in_the_place_of_another_program_is_explained() {
 
 #[test]
 fn the_manifests_let_clients_always_find_somebody() {
-    let all = manifests("deploy/kubernetes/almanac.yaml");
+    let all = yaml::documents(&read("deploy/kubernetes/almanac.yaml"));
     let of_kind = |kind: &str| {
         all.iter()
             .find(|manifest| manifest["kind"] == kind)
@@ -245,7 +233,7 @@ fn the_manifests_let_clients_always_find_somebody() {
 
 #[test]
 fn sources_with_an_image_name_no_address() {
-    let sources = manifests("deploy/kubernetes/catalogsource-image.yaml");
+    let sources = yaml::documents(&read("deploy/kubernetes/catalogsource-image.yaml"));
     assert_eq!(sources.len(), 2);
     for source in &sources {
         assert_eq!(source["kind"], "CatalogSource");

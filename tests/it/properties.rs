@@ -40,6 +40,19 @@ proptest! {
     }
 
     #[test]
+    fn a_rendered_catalog_is_read_to_the_same(files in blobs().prop_flat_map(arranged)) {
+        let (first, lines) = read_files(&files);
+        for format in [Format::JsonLines, Format::Yaml] {
+            let rendered = rendered(&lines, format);
+            let (again, same_lines) = read_files(&[("all".to_owned(), rendered)]);
+            prop_assert_eq!(&same_lines, &lines, "{:?}", format);
+            prop_assert_eq!(again.graph(), first.graph());
+            prop_assert_eq!(again.messages(), first.messages());
+            prop_assert_eq!(findings(&again.problems), findings(&first.problems));
+        }
+    }
+
+    #[test]
     fn what_was_read_is_read_the_same_again(value in value()) {
         let blob = json!({"schema": "example.com.any", "name": "any", "value": value});
         let lines = [Format::JsonLines, Format::PrettyJson, Format::Yaml].map(|format| {
@@ -106,23 +119,7 @@ struct Read {
 
 impl Read {
     fn of(files: &[(String, String)]) -> Self {
-        let mut out = Output::default();
-        let mut reader = Reader::default();
-        for (number, (_, text)) in (0_u32..).zip(files) {
-            for piece in pieces(text.as_bytes(), 100) {
-                let bytes = &text.as_bytes()[piece.range.clone()];
-                reader.read(&piece, bytes, number, &mut out);
-            }
-        }
-        let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
-        let (graph, mut problems) = graph::build(&out.blobs, &names);
-        problems.extend(out.problems.into_iter().map(|(_, _, problem)| problem));
-        Self {
-            blobs: out.blobs,
-            messages: out.messages,
-            graph,
-            problems,
-        }
+        read_files(files).0
     }
 
     /// The graph, with names where it has indices of blobs.
@@ -174,6 +171,42 @@ impl Read {
             })
             .collect()
     }
+}
+
+/// Reads a catalog of files, and its canonical lines.
+fn read_files(files: &[(String, String)]) -> (Read, String) {
+    let mut out = Output::default();
+    let mut reader = Reader::default();
+    for (number, (_, text)) in (0_u32..).zip(files) {
+        for piece in pieces(text.as_bytes(), 100) {
+            let bytes = &text.as_bytes()[piece.range.clone()];
+            reader.read(&piece, bytes, number, &mut out);
+        }
+    }
+    let lines = String::from_utf8(std::mem::take(&mut out.lines)).unwrap();
+    let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+    let (graph, mut problems) = graph::build(&out.blobs, &names);
+    problems.extend(out.problems.into_iter().map(|(_, _, problem)| problem));
+    let read = Read {
+        blobs: out.blobs,
+        messages: out.messages,
+        graph,
+        problems,
+    };
+    (read, lines)
+}
+
+/// What `almanac render` prints for a catalog of these lines.
+fn rendered(lines: &str, format: Format) -> String {
+    if format != Format::Yaml {
+        return lines.to_owned();
+    }
+    let mut out = Vec::new();
+    for line in lines.lines() {
+        out.extend_from_slice(b"---\n");
+        yaml::from_json(line.as_bytes(), &mut out);
+    }
+    String::from_utf8(out).unwrap()
 }
 
 /// Problems without what depends on places.

@@ -24,6 +24,9 @@ const GAP: usize = 56;
 /// Ten times the width of a character of a name, and of a smaller one.
 const SIGN: usize = 75;
 const SMALL_SIGN: usize = 62;
+/// The same of the package's name, and of a channel's.
+const TITLE_SIGN: usize = 97;
+const CHANNEL_SIGN: usize = 79;
 /// Longer texts are cut, in characters.
 const LONGEST: usize = 60;
 
@@ -77,7 +80,13 @@ pub(super) fn write(drawing: &Drawing<'_>) -> String {
         placed.push(channel);
     }
     // The title and the key want some room, too.
-    let width = right.max(RIM * 2 + 460);
+    let mark = if drawing.deprecated {
+        " (deprecated)"
+    } else {
+        ""
+    };
+    let title = drawing.package.chars().chain(mark.chars()).count() * TITLE_SIGN / 10;
+    let width = right.max(RIM * 2 + title.max(460));
     let height = TOP + rows * ROW + RIM;
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -91,11 +100,6 @@ pub(super) fn write(drawing: &Drawing<'_>) -> String {
          <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
          <text class=\"title\" x=\"{RIM}\" y=\"36\">{name}{mark}</text>\n",
         name = escaped(drawing.package),
-        mark = if drawing.deprecated {
-            " (deprecated)"
-        } else {
-            ""
-        },
     );
     for channel in &placed {
         channel.write(&mut out);
@@ -138,7 +142,7 @@ impl<'a> Placed<'a> {
     /// Where the column ends.
     fn right(&self) -> usize {
         let (start, width) = self.lanes[1];
-        let title = signs(&self.column.title()) * SIGN / 10 + 16;
+        let title = signs(&self.column.title()) * CHANNEL_SIGN / 10 + 16;
         (start + width).max(self.lanes[0].0 + title)
     }
 
@@ -289,6 +293,17 @@ mod tests {
             text.contains(">head, skips &gt;=1.0.0 &lt;2.0.0</text>"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_long_title_has_room() {
+        let mut package = sample();
+        package.name = "n".repeat(63);
+        package.deprecation = Some("Gone.".to_owned());
+        let text = write(&Drawing::new(&package, None).unwrap());
+        let width = text.split("width=\"").nth(1).unwrap();
+        let width: usize = width.split('"').next().unwrap().parse().unwrap();
+        assert!(width > 24 + 76 * 96 / 10, "{width}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 pub use report::{MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE};
 pub(crate) use report::{more, quoted, shown};
@@ -122,46 +122,51 @@ struct Group<'a> {
 }
 
 /// The groups of a catalog, sorted by name; first the one of the blobs that
-/// name no package.
-fn groups(blobs: &Blobs) -> Vec<Group<'_>> {
-    let mut grouping = Grouping::default();
-    for (index, located) in blobs.packages.iter().enumerate() {
-        grouping.of(&located.blob.name).packages.push(index);
-    }
-    for (index, located) in blobs.channels.iter().enumerate() {
-        grouping.of(&located.blob.package).channels.push(index);
-    }
-    for (index, located) in blobs.bundles.iter().enumerate() {
-        grouping.of(&located.blob.package).bundles.push(index);
-    }
-    for (index, located) in blobs.deprecations.iter().enumerate() {
-        grouping.of(&located.blob.package).deprecations.push(index);
-    }
-    let mut groups = grouping.groups;
-    groups.sort_unstable_by_key(|group| group.name);
-    groups
-}
-
-#[derive(Default)]
-struct Grouping<'a> {
-    numbers: HashMap<&'a str, usize>,
-    groups: Vec<Group<'a>>,
-}
-
-impl<'a> Grouping<'a> {
-    fn of(&mut self, name: &'a str) -> &mut Group<'a> {
-        let number = *self.numbers.entry(name).or_insert(self.groups.len());
-        if number == self.groups.len() {
-            self.groups.push(Group {
-                name,
-                packages: Vec::new(),
-                channels: Vec::new(),
-                bundles: Vec::new(),
-                deprecations: Vec::new(),
-            });
+/// name no package. Each is made when it is its turn: there may be as many
+/// packages as blobs.
+fn groups(blobs: &Blobs) -> impl Iterator<Item = Group<'_>> {
+    let packages = blobs.packages.iter().map(|one| &one.blob.name);
+    let channels = blobs.channels.iter().map(|one| &one.blob.package);
+    let bundles = blobs.bundles.iter().map(|one| &one.blob.package);
+    let deprecations = blobs.deprecations.iter().map(|one| &one.blob.package);
+    let named = |kind: Kind| move |(index, name): (u32, _)| (name, kind, index);
+    let packages = (0..).zip(packages).map(named(Kind::Package));
+    let channels = (0..).zip(channels).map(named(Kind::Channel));
+    let bundles = (0..).zip(bundles).map(named(Kind::Bundle));
+    let deprecations = (0..).zip(deprecations).map(named(Kind::Deprecations));
+    let all = packages.chain(channels).chain(bundles).chain(deprecations);
+    let mut rest: Vec<(&String, Kind, u32)> = all.collect();
+    rest.sort_unstable();
+    let mut rest = rest.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let (name, ..) = rest.peek()?;
+        let mut group = Group {
+            name,
+            packages: Vec::new(),
+            channels: Vec::new(),
+            bundles: Vec::new(),
+            deprecations: Vec::new(),
+        };
+        while let Some((_, kind, index)) = rest.next_if(|(name, ..)| *name == group.name) {
+            let indices = match kind {
+                Kind::Package => &mut group.packages,
+                Kind::Channel => &mut group.channels,
+                Kind::Bundle => &mut group.bundles,
+                Kind::Deprecations => &mut group.deprecations,
+            };
+            indices.push(index as usize);
         }
-        &mut self.groups[number]
-    }
+        Some(group)
+    })
+}
+
+/// The kinds of blobs that make up a package.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Package,
+    Channel,
+    Bundle,
+    Deprecations,
 }
 
 impl Group<'_> {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::object::Entry;
 
 /// What an anchor takes in memory beside its JSON, roughly, in bytes.
-const ANCHOR_SIZE: usize = 128;
+const ANCHOR_SIZE: usize = 256;
 /// Nodes from which on aliases are watched: of so few no harm can come.
 const FEW_NODES: u64 = 1000;
 /// The same for nodes that come from aliases.

@@ -17,9 +17,14 @@ pub(super) const WANT_MAPPING: &str = "a merge (`<<`) takes a mapping or a list 
 const TOO_LARGE: &str =
     "the document becomes too large: its anchors and aliases make too much of it";
 
-/// Builds the JSON of the first document of `text` at the end of `out`.
-/// `Ok(false)` when it is empty or null.
-pub(super) fn build(text: &str, limits: &Limits, out: &mut Vec<u8>) -> Result<bool, YamlError> {
+/// Builds the JSON of the first document of `text` at the end of `out`, and
+/// returns the entries of the top-level object. `Ok(None)` when it is empty or
+/// null.
+pub(super) fn build(
+    text: &str,
+    limits: &Limits,
+    out: &mut Vec<u8>,
+) -> Result<Option<Vec<Entry>>, YamlError> {
     let mut parser = input::parser(text);
     let mut builder = Builder::new(limits, text.len(), out);
     loop {
@@ -27,8 +32,9 @@ pub(super) fn build(text: &str, limits: &Limits, out: &mut Vec<u8>) -> Result<bo
         let mark = event.start_mark;
         match builder.event(event) {
             Ok(Next::Event) => {}
-            Ok(Next::Nothing) => return Ok(false),
-            Ok(Next::Done) => return Ok(!builder.is_null()),
+            Ok(Next::Nothing) => return Ok(None),
+            Ok(Next::Done) if builder.is_null() => return Ok(None),
+            Ok(Next::Done) => return Ok(Some(builder.entries)),
             Err(message) => return Err(YamlError::new(message).at(mark.line, mark.column)),
         }
     }
@@ -227,7 +233,7 @@ impl<'o> Builder<'o> {
         if let Some(slot) = frame.anchor {
             self.close(slot, &frame, height)?;
         }
-        if frame.role == Role::Value {
+        if frame.role == Role::Value && !self.frames.is_empty() {
             self.entries.truncate(frame.first_entry);
         }
         self.finish_node(height);

@@ -143,7 +143,7 @@ fn returns(text: &str) -> usize {
 }
 
 /// Where commas are that end something like a tag.
-fn tag_like_commas(text: &[u8]) -> Vec<usize> {
+pub(super) fn tag_like_commas(text: &[u8]) -> Vec<usize> {
     let mut commas = Vec::new();
     let mut from = 0;
     while let Some(found) = memchr(b'!', &text[from..]) {

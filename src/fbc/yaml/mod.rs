@@ -5,7 +5,9 @@
 //! rules with some of its own. [`documents`] cuts and [`to_json`] converts one
 //! document, straight from the parser's events into the output: the keys of
 //! each object are sorted, of equal keys the last one counts, and aliases and
-//! merge keys are expanded under a budget. [`from_json`] is the way back.
+//! merge keys are expanded under a budget. Documents of plain block YAML, as
+//! nearly all are, are read without the parser, with the same result: see
+//! `plain`. [`from_json`] is the way back.
 //!
 //! What a document means, whether it is an object and has a schema, is left
 //! to the reader of metas.
@@ -17,6 +19,7 @@ mod emit;
 mod frame;
 mod input;
 mod object;
+mod plain;
 mod scalar;
 mod split;
 #[cfg(test)]
@@ -24,9 +27,12 @@ mod tests;
 mod timestamp;
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use emit::from_json;
+use object::Entry;
+use plain::Found;
 pub use split::{Document, Documents, documents};
 
 /// How large a document may become.
@@ -52,6 +58,10 @@ pub struct YamlError {
     pub message: String,
 }
 
+/// Where the members of the top-level object lie in an output: the ranges of
+/// key (without quotes) and value, in the order of the keys.
+pub type Members = Vec<(Range<usize>, Range<usize>)>;
+
 /// Appends one document (see [`documents`]) to `out` as compact, canonical
 /// JSON. `Ok(false)` when there is nothing in it but comments, blanks or
 /// null: then nothing is appended, and neither is on an error.
@@ -60,6 +70,51 @@ pub struct YamlError {
 /// Numbers and strings come out as Go's encoder writes them, except that an
 /// integer that no float64 holds keeps its digits.
 pub fn to_json(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<bool, YamlError> {
+    to_json_with_members(document, limits, out, &mut Members::new())
+}
+
+/// Does what [`to_json`] does, and puts into `members` where the members of the
+/// object are in `out` that was appended; nothing when it is none.
+pub fn to_json_with_members(
+    document: &[u8],
+    limits: &Limits,
+    out: &mut Vec<u8>,
+    members: &mut Members,
+) -> Result<bool, YamlError> {
+    match plain_to_json(document, limits, out, members) {
+        Some(found) => Ok(found),
+        None => parsed_to_json(document, limits, out, members),
+    }
+}
+
+/// Does what [`to_json_with_members`] does without the parser, or nothing where
+/// that needs it. For those who compare the two ways.
+pub fn plain_to_json(
+    document: &[u8],
+    limits: &Limits,
+    out: &mut Vec<u8>,
+    members: &mut Members,
+) -> Option<bool> {
+    members.clear();
+    let start = out.len();
+    match plain::convert(document, limits, out)? {
+        Found::Nothing => Some(false),
+        Found::Value(entries) => {
+            set_members(members, &entries, start);
+            Some(true)
+        }
+    }
+}
+
+/// Does what [`to_json_with_members`] does by way of the parser alone. For those
+/// who compare the two ways.
+pub fn parsed_to_json(
+    document: &[u8],
+    limits: &Limits,
+    out: &mut Vec<u8>,
+    members: &mut Members,
+) -> Result<bool, YamlError> {
+    members.clear();
     let start = out.len();
     // The parser asserts its invariants instead of returning errors. No input
     // is known that breaks one once `input` has looked at it.
@@ -69,10 +124,16 @@ pub fn to_json(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<bo
     }));
     let result =
         result.unwrap_or_else(|_| Err(YamlError::new("the parser cannot cope with this document")));
-    if result != Ok(true) {
+    if let Ok(Some(entries)) = &result {
+        set_members(members, entries, start);
+    } else {
         out.truncate(start);
     }
-    result
+    result.map(|entries| entries.is_some())
+}
+
+fn set_members(members: &mut Members, entries: &[Entry], start: usize) {
+    members.extend(entries.iter().map(|entry| entry.ranges(start)));
 }
 
 impl Limits {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// Where an entry of an object lies in the JSON: `"key":value` from `key` to
 /// `end`, in bytes. 32 bits are enough, see [`Limits`](super::Limits).
@@ -26,10 +27,19 @@ impl Entry {
         }
     }
 
+    /// Where key (without quotes) and value are in a buffer that has the JSON
+    /// from `start` on.
+    pub(super) fn ranges(self, start: usize) -> (Range<usize>, Range<usize>) {
+        let (key, value, end) = (self.key as usize, self.value as usize, self.end as usize);
+        (
+            start + key + 1..start + value.saturating_sub(2),
+            start + value..start + end,
+        )
+    }
+
     /// The key as it is written, without its quotes.
     fn key(self, json: &[u8]) -> &[u8] {
-        let inner = self.key as usize + 1..(self.value as usize).saturating_sub(2);
-        json.get(inner).unwrap_or_default()
+        json.get(self.ranges(0).0).unwrap_or_default()
     }
 
     fn text(self, json: &[u8]) -> &[u8] {

@@ -129,7 +129,7 @@ impl Scalar<'_> {
 }
 
 /// The type that an untagged scalar without quotes has.
-fn plain(text: &str) -> Scalar<'_> {
+pub(super) fn plain(text: &str) -> Scalar<'_> {
     let found = match text.as_bytes().first() {
         None => Some(Scalar::Null),
         Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~') => {

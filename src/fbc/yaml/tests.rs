@@ -11,6 +11,7 @@ fn convert(yaml: impl AsRef<[u8]>) -> Result<Option<String>, YamlError> {
 }
 
 fn convert_within(yaml: impl AsRef<[u8]>, limits: &Limits) -> Result<Option<String>, YamlError> {
+    plain::tests::agrees(yaml.as_ref(), limits);
     let mut out = b"before".to_vec();
     let result = to_json(yaml.as_ref(), limits, &mut out);
     let text = String::from_utf8(out).unwrap();
@@ -723,6 +724,7 @@ fn yaml_like() -> impl Strategy<Value = String> {
 
 fn holds_for_any_input(bytes: &[u8]) {
     for document in documents(bytes) {
+        plain::tests::agrees(document.bytes, &Limits::default());
         let mut out = Vec::new();
         match to_json(document.bytes, &Limits::default(), &mut out) {
             Ok(true) => {

@@ -18,7 +18,8 @@ use crate::ingest::{OnInvalid, PassError, Stage};
 use crate::name::CatalogName;
 use crate::oci::{ImageConfig, Manifest, Platform};
 use crate::store::{
-    BlobPin, Counts, Finished, ImageKind, Import, NewRevision, RevisionId, SearchRow, Store,
+    BlobPin, CacheLimits, Counts, Finished, ImageKind, Import, NewRevision, RevisionId, SearchRow,
+    Store,
 };
 use crate::unpack::Limits;
 
@@ -70,10 +71,10 @@ pub async fn import(
         let (archive, progress) = (archive.to_owned(), progress.clone());
         blocking(move || scan(&archive, Depth::Whole, &progress)).await?
     };
-    let store = Store::open(data).await?;
+    let store = Store::open_with(data, CacheLimits::NOTHING).await?;
     let imported = take(archive, &store, scanned, limits, progress).await;
     // What was brought and is not named goes.
-    let swept = store.sweep_blobs().await;
+    let swept = store.tidy_blobs().await;
     store.close().await;
     let imported = imported?;
     swept?;

@@ -159,9 +159,8 @@ impl Walk<'_> {
             return Ok(());
         }
         self.count(descriptor.size)?;
-        self.origin
-            .blob(self.store, descriptor, &mut self.pins)
-            .await?;
+        self.pins.push(self.store.pin(descriptor.digest));
+        self.origin.blob(self.store, descriptor).await?;
         self.blobs.push(ImageBlob {
             digest: descriptor.digest,
             size: descriptor.size,

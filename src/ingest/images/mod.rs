@@ -187,9 +187,10 @@ impl Keeper<'_> {
         let known = store.record_image(id, &record).await;
         if !known.map_err(|error| failed(error.into()))? {
             // There is a newer revision already, and its turn comes.
+            let blobs: Vec<_> = pins.iter().map(store::BlobPin::digest).collect();
             drop(pins);
             store
-                .sweep_blobs()
+                .release_blobs(&blobs)
                 .await
                 .map_err(|error| failed(error.into()))?;
             return Ok(false);

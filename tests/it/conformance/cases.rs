@@ -1,12 +1,12 @@
 //! The hundred small catalogs, each made for one question.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use almanac::fbc::problem::{Problem, Severity};
 use serde::Deserialize;
 
 use super::{Checked, check};
-use crate::support::program::{shared, skip_without};
+use crate::support::program::{Start, shared, skip_without};
 use crate::support::served::{Served, source};
 
 /// What the peers make of a case.
@@ -137,6 +137,45 @@ fn what_is_served_is_what_catalogd_stores() {
         });
     }
     findings.assert_none();
+}
+
+#[tokio::test]
+async fn every_catalog_that_is_rendered_reads_back_to_the_same() {
+    let Some((folder, cases)) = cases() else {
+        return;
+    };
+    let mut rendered = 0;
+    for case in &cases {
+        let source = folder.join(&case.name);
+        let first = check(&source).await;
+        let render = |path: &Path, format: &str| {
+            let path = format!("file:{}", path.display());
+            Start::new(["render", &path, "--output", format]).run()
+        };
+        let lines = render(&source, "jsonl");
+        if !first.is_stored() {
+            assert_eq!(lines.status.code(), Some(3), "{}: {lines:?}", case.name);
+            continue;
+        }
+        rendered += 1;
+        let yaml = render(&source, "yaml");
+        for text in [&lines.stdout, &yaml.stdout] {
+            let again = tempfile::tempdir().unwrap();
+            let file = again.path().join("catalog.yaml");
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(
+                check(again.path()).await.without_places(),
+                first.without_places(),
+                "{}",
+                case.name
+            );
+            let second = render(again.path(), "jsonl");
+            assert_eq!(second.stdout, lines.stdout, "{}: {second:?}", case.name);
+        }
+    }
+    let stored = cases.iter().filter(|case| case.catalogd_stores).count();
+    // Two of those have a document without a schema.
+    assert_eq!(rendered, stored - 2);
 }
 
 /// The objects that opm's message names and no problem of ours does.

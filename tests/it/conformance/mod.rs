@@ -51,6 +51,21 @@ impl Checked {
         }
     }
 
+    /// The problems as they are wherever the catalog lies, a line each and in
+    /// order of their words.
+    fn without_places(&self) -> Result<Vec<String>, String> {
+        let problems = self.result.clone()?.into_iter().map(|problem| {
+            Problem {
+                place: None,
+                ..problem
+            }
+            .to_string()
+        });
+        let mut lines: Vec<String> = problems.collect();
+        lines.sort_unstable();
+        Ok(lines)
+    }
+
     /// The problems, or why there are none, a line each.
     fn shown(&self) -> String {
         match &self.result {

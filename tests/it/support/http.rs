@@ -5,6 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use tokio::net::TcpSocket;
+
 /// How long a peer may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -180,4 +182,22 @@ mod checks {
             assert!(get(peer(cut), "/readyz").is_err(), "{cut:?}");
         }
     }
+}
+
+/// A connection that takes little before it is read from.
+pub(crate) fn narrow(address: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let connection = runtime.block_on(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(16 << 10).unwrap();
+        socket.connect(address).await.unwrap().into_std().unwrap()
+    });
+    connection.set_nonblocking(false).unwrap();
+    connection
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    connection
 }

@@ -19,4 +19,4 @@ pub(crate) mod served;
 pub(crate) mod source;
 pub(crate) mod tls;
 pub(crate) mod upstream;
-mod yaml;
+pub(crate) mod yaml;

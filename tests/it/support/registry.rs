@@ -17,7 +17,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use almanac::digest::Digest;
@@ -27,8 +30,10 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION,
+    RANGE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -53,6 +58,8 @@ pub(crate) struct Behaviour {
     pub(crate) access: Access,
     /// Answer each request with this status and an OCI error document.
     pub(crate) status: Option<u16>,
+    /// Answer so many requests with `status`, and the others well.
+    pub(crate) times: Option<u32>,
     /// The `Retry-After` that goes with `status`.
     pub(crate) retry_after: Option<String>,
     /// Never answer.
@@ -72,6 +79,12 @@ pub(crate) struct Behaviour {
     pub(crate) percent: Option<u16>,
     /// Send bodies in pieces of so many bytes, pausing before each.
     pub(crate) slow: Option<(usize, Duration)>,
+    /// Answer ranges with all of the content, as a server that knows none.
+    pub(crate) no_ranges: bool,
+    /// Answer ranges with another part than the one that was asked for.
+    pub(crate) wrong_range: bool,
+    /// Give manifests an `ETag`, and answer conditions with it.
+    pub(crate) etags: bool,
     /// Redirect blobs to this base URL (the path is appended).
     pub(crate) redirect_blobs: Option<String>,
 }
@@ -129,6 +142,29 @@ struct State {
     /// such API.
     referrers: Option<HashMap<(String, String), Vec<Value>>>,
     requests: Vec<Recorded>,
+    /// Bytes of blobs that were sent, and of how many at once.
+    sent: u64,
+    sending: usize,
+    most_at_once: usize,
+}
+
+/// One body of a blob on its way, as the state counts them.
+struct Sending(Arc<Mutex<State>>);
+
+impl Sending {
+    fn begin(state: &Arc<Mutex<State>>) -> Self {
+        let mut counts = state.lock().unwrap();
+        counts.sending += 1;
+        counts.most_at_once = counts.most_at_once.max(counts.sending);
+        drop(counts);
+        Self(Arc::clone(state))
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().sending -= 1;
+    }
 }
 
 /// How long the tokens of the registry hold, in seconds.
@@ -232,6 +268,30 @@ impl TestRegistry {
         self.lock().requests.clear();
     }
 
+    /// Moves a tag to what another one leads to.
+    pub(crate) fn move_tag(&self, repository: &str, tag: &str, other: &str) {
+        let mut state = self.lock();
+        let key = |tag: &str| (repository.to_owned(), tag.to_owned());
+        let manifest = state.manifests[&key(other)].clone();
+        state.manifests.insert(key(tag), manifest);
+    }
+
+    /// Keeps a blob that lies in a file, of whatever size.
+    pub(crate) fn put_blob_of_file(&self, digest: Digest, path: &Path) {
+        let bytes = almanac::map::map(path).unwrap();
+        self.lock().blobs.insert(digest, bytes);
+    }
+
+    /// How many bytes of blobs were sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.lock().sent
+    }
+
+    /// How many blobs were on their way at once at most.
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.lock().most_at_once
+    }
+
     /// Takes no token that was given out so far.
     pub(crate) fn revoke_tokens(&self) {
         self.lock().tokens.clear();
@@ -272,7 +332,7 @@ async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Mutex
     }
 }
 
-async fn answer(state: &Mutex<State>, request: Request<Body>) -> Response<Body> {
+async fn answer(state: &Arc<Mutex<State>>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let behaviour = {
         let mut state = state.lock().unwrap();
@@ -282,7 +342,13 @@ async fn answer(state: &Mutex<State>, request: Request<Body>) -> Response<Body> 
             query: parts.uri.query().unwrap_or_default().to_owned(),
             headers: parts.headers.clone(),
         });
-        state.behaviour.clone()
+        let mut behaviour = state.behaviour.clone();
+        match &mut state.behaviour.times {
+            Some(0) => behaviour.status = None,
+            Some(times) => *times -= 1,
+            None => {}
+        }
+        behaviour
     };
     if behaviour.silent {
         std::future::pending::<()>().await;
@@ -308,13 +374,33 @@ async fn answer(state: &Mutex<State>, request: Request<Body>) -> Response<Body> 
         let key = (repository.to_owned(), name.to_owned());
         let found = state.lock().unwrap().manifests.get(&key).cloned();
         return match found {
-            _ if behaviour.not_a_manifest => content(
-                &parts.method,
-                &behaviour,
-                "text/html",
-                b"<html>Log in</html>",
-            ),
-            Some((media_type, bytes)) => content(&parts.method, &behaviour, &media_type, &bytes),
+            _ if behaviour.not_a_manifest => {
+                let page = Bytes::from_static(b"<html>Log in</html>");
+                content(
+                    &parts,
+                    &behaviour,
+                    "text/html",
+                    Digest::of(&page),
+                    &page,
+                    None,
+                )
+            }
+            Some((media_type, bytes)) => {
+                let digest = Digest::of(&bytes);
+                let etag = format!("\"{digest}\"");
+                let asked = parts.headers.get(IF_NONE_MATCH);
+                if behaviour.etags && asked.is_some_and(|asked| asked == etag.as_str()) {
+                    return with(
+                        Response::builder().status(304).header(ETAG, etag),
+                        Body::empty(),
+                    );
+                }
+                let mut response = content(&parts, &behaviour, &media_type, digest, &bytes, None);
+                if behaviour.etags {
+                    response.headers_mut().insert(ETAG, etag.parse().unwrap());
+                }
+                response
+            }
             None => error(404, "MANIFEST_UNKNOWN", "manifest unknown"),
         };
     }
@@ -324,8 +410,12 @@ async fn answer(state: &Mutex<State>, request: Request<Body>) -> Response<Body> 
         if let Some(referrers) = referrers {
             let manifests = referrers.get(&key).cloned().unwrap_or_default();
             let index = json!({"schemaVersion": 2, "manifests": manifests}).to_string();
-            let kind = "application/vnd.oci.image.index.v1+json";
-            return content(&parts.method, &behaviour, kind, index.as_bytes());
+            let (index, kind) = (
+                Bytes::from(index),
+                "application/vnd.oci.image.index.v1+json",
+            );
+            let digest = Digest::of(&index);
+            return content(&parts, &behaviour, kind, digest, &index, None);
         }
     }
     if let Some((_, name)) = path.rsplit_once("/blobs/") {
@@ -337,16 +427,21 @@ async fn answer(state: &Mutex<State>, request: Request<Body>) -> Response<Body> 
             );
         }
         let found = name.parse().ok().and_then(|digest: Digest| {
-            let state = state.lock().unwrap();
-            state.blobs.get(&digest).cloned()
+            let bytes = state.lock().unwrap().blobs.get(&digest).cloned()?;
+            Some((digest, bytes))
         });
         return match found {
-            Some(bytes) => content(
-                &parts.method,
-                &behaviour,
-                "application/octet-stream",
-                &bytes,
-            ),
+            Some((digest, bytes)) => {
+                let kind = "application/octet-stream";
+                content(
+                    &parts,
+                    &behaviour,
+                    kind,
+                    digest,
+                    &bytes,
+                    Some(Sending::begin(state)),
+                )
+            }
             None => error(404, "BLOB_UNKNOWN", "blob unknown"),
         };
     }
@@ -355,65 +450,93 @@ async fn answer(state: &Mutex<State>, request: Request<Body>) -> Response<Body> 
 
 /// A manifest or a blob, with all the lies that were asked for.
 fn content(
-    method: &Method,
+    parts: &Parts,
     behaviour: &Behaviour,
     media_type: &str,
-    bytes: &[u8],
+    digest: Digest,
+    bytes: &Bytes,
+    sending: Option<Sending>,
 ) -> Response<Body> {
     let digest = match behaviour.digest_header {
-        DigestHeader::Right => Some(Digest::of(bytes).to_string()),
+        DigestHeader::Right => Some(digest.to_string()),
         DigestHeader::Wrong => Some(Digest::of(b"something else").to_string()),
         DigestHeader::Nonsense => Some("sha256:nonsense".to_owned()),
         DigestHeader::Absent => None,
     };
-    let mut builder = Response::builder()
-        .status(200)
-        .header(CONTENT_TYPE, media_type);
+    let mut builder = Response::builder().header(CONTENT_TYPE, media_type);
     if let Some(digest) = digest {
         builder = builder.header("docker-content-digest", digest);
     }
-    let mut bytes = bytes.to_vec();
-    if behaviour.altered
-        && let Some(last) = bytes.last_mut()
-    {
-        *last ^= 1;
+    let mut bytes = bytes.clone();
+    if behaviour.altered {
+        let mut altered = bytes.to_vec();
+        if let Some(last) = altered.last_mut() {
+            *last ^= 1;
+        }
+        bytes = altered.into();
+    }
+    let from = parts
+        .headers
+        .get(RANGE)
+        .filter(|_| !behaviour.no_ranges)
+        .map(|range| {
+            let range = range.to_str().unwrap().strip_prefix("bytes=").unwrap();
+            range.strip_suffix('-').unwrap().parse::<usize>().unwrap()
+        });
+    if let Some(from) = from {
+        let from = from + usize::from(behaviour.wrong_range);
+        let range = format!("bytes {from}-{}/{}", bytes.len() - 1, bytes.len());
+        builder = builder.status(206).header(CONTENT_RANGE, range);
+        bytes = bytes.slice(from..);
     }
     if let Some(percent) = behaviour.percent {
-        let length = bytes.len() * usize::from(percent) / 100;
-        bytes.resize(length, b'!');
+        let length = (bytes.len() * usize::from(percent)).div_ceil(100);
+        let mut other = bytes.to_vec();
+        other.resize(length, b'!');
+        bytes = other.into();
     } else {
         builder = builder.header(CONTENT_LENGTH, bytes.len());
     }
-    if method == Method::HEAD {
+    if parts.method == Method::HEAD {
         return with(builder, Body::empty());
     }
-    with(builder, body(behaviour, bytes))
+    with(builder, body(behaviour, bytes, sending))
 }
 
-fn body(behaviour: &Behaviour, mut bytes: Vec<u8>) -> Body {
-    let (size, pause) = behaviour.slow.unwrap_or((16 << 10, Duration::ZERO));
+fn body(behaviour: &Behaviour, mut bytes: Bytes, sending: Option<Sending>) -> Body {
+    let (size, pause) = behaviour.slow.unwrap_or((64 << 10, Duration::ZERO));
+    let mut cut = behaviour.cut.is_some();
     if let Some(percent) = behaviour.cut {
-        bytes.truncate(bytes.len() * usize::from(percent) / 100);
+        bytes.truncate((bytes.len() * usize::from(percent)).div_ceil(100));
     }
-    let mut pieces = bytes
-        .chunks(size)
-        .map(|piece| Ok(Bytes::copy_from_slice(piece)))
-        .collect::<Vec<_>>();
-    if behaviour.cut.is_some() {
-        pieces.push(Err(std::io::Error::other("cut as asked")));
-    }
-    let body = stream::unfold(pieces.into_iter(), move |mut pieces| async move {
-        let piece = pieces.next()?;
-        // What came before is flushed before a cut.
-        let pause = if piece.is_err() {
-            pause.max(FLUSH)
-        } else {
-            pause
-        };
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
+    let body = stream::poll_fn({
+        let mut sleep: Option<Pin<Box<tokio::time::Sleep>>> = None;
+        move |context: &mut Context<'_>| {
+            if bytes.is_empty() && !cut {
+                return Poll::Ready(None);
+            }
+            // What came before is flushed before a cut.
+            let least = if bytes.is_empty() {
+                FLUSH
+            } else {
+                Duration::ZERO
+            };
+            let pause = pause.max(least);
+            if !pause.is_zero() {
+                let waiting = sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+                std::task::ready!(waiting.as_mut().poll(context));
+                sleep = None;
+            }
+            if bytes.is_empty() {
+                cut = false;
+                return Poll::Ready(Some(Err(std::io::Error::other("cut as asked"))));
+            }
+            let piece = bytes.split_to(size.min(bytes.len()));
+            if let Some(Sending(state)) = &sending {
+                state.lock().unwrap().sent += piece.len() as u64;
+            }
+            Poll::Ready(Some(Ok(piece)))
         }
-        Some((piece, pieces))
     });
     Body::from_stream(body)
 }

@@ -1,8 +1,21 @@
-//! Values as YAML in block style, as catalog authors write it.
+//! Values as YAML in block style, as catalog authors write it, and back.
 
 use std::fmt::Write as _;
 
+use almanac::fbc::yaml;
 use serde_json::Value;
+
+/// The documents of a text, as almanac reads them; empty ones are left out.
+pub(crate) fn documents(text: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    for document in yaml::documents(text.as_bytes()) {
+        let mut json = Vec::new();
+        if yaml::to_json(document.bytes, &yaml::Limits::default(), &mut json).unwrap() {
+            found.push(serde_json::from_slice(&json).unwrap());
+        }
+    }
+    found
+}
 
 /// One document, without the `---` before it.
 pub(crate) fn document(value: &Value) -> String {

@@ -8,7 +8,7 @@ mod folder;
 mod reload;
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -53,17 +53,7 @@ pub async fn run(
     let ports = Ports::bind(&config, &credentials).await?;
     let prepared = Prepared::first(&config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
-    let store = Store::open_with(&config.data_dir, config.cache)
-        .await
-        .map_err(|error| {
-            let folder = format!("data folder {}", config.data_dir.display());
-            let in_use = matches!(error, StoreError::Locked { .. });
-            let error = anyhow::Error::new(error).context(folder);
-            if in_use {
-                return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
-            }
-            error
-        })?;
+    let store = open_store(&config).await?;
     let (roster, catalogs) = Roster::new();
     let images = Images::default();
     let workshop = Workshop {
@@ -113,13 +103,8 @@ pub async fn run(
     for files in credentials.certificates {
         servers.spawn(files.follow(stopping.clone()));
     }
-    let (status, configuration) = watch::channel(Configuration {
-        file: written.file().map(|path| path.display().to_string()),
-        taken: SystemTime::now(),
-        refused: None,
-        error: None,
-        needs_restart: Vec::new(),
-    });
+    let file = written.file().map(|path| path.display().to_string());
+    let (status, configuration) = watch::channel(Configuration::read(file));
     // Probes and metrics are answered to the end.
     let admin = CancellationToken::new();
     let admin_connections = TaskTracker::new();
@@ -167,6 +152,19 @@ pub async fn run(
     store.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+async fn open_store(config: &Config) -> anyhow::Result<Store> {
+    let opened = Store::open_with(&config.data_dir, config.cache).await;
+    opened.map_err(|error| {
+        let folder = format!("data folder {}", config.data_dir.display());
+        let in_use = matches!(error, StoreError::Locked { .. });
+        let error = anyhow::Error::new(error).context(folder);
+        if in_use {
+            return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
+        }
+        error
+    })
 }
 
 /// The recorder of metrics, with what each means.

@@ -26,7 +26,9 @@ pub async fn encode(store: Store, catalogs: Catalogs, stop: CancellationToken) {
     loop {
         publications.borrow_and_update();
         let all = catalogs.all();
-        all.iter().for_each(|catalog| describe(catalog));
+        for catalog in &all {
+            describe(catalog);
+        }
         for catalog in &all {
             for encoding in Encoding::ALL {
                 complete(&store, catalog, encoding, &mut failed, &stop).await;

@@ -83,8 +83,13 @@ pub enum FilesError {
         limit: u64,
     },
     /// A SQLite database that is no catalog, or cannot be read.
-    #[error(transparent)]
-    Legacy(#[from] LegacyError),
+    #[error("{path}: {source}")]
+    Legacy {
+        /// The database.
+        path: String,
+        /// Why not.
+        source: LegacyError,
+    },
     /// A defect of almanac.
     #[error("almanac failed on the database: {0}")]
     Panicked(String),
@@ -103,8 +108,8 @@ impl FilesError {
             Self::Read { .. } | Self::Spool { .. } => "io",
             Self::Limit { .. } => "limit",
             Self::Empty(_) => "empty",
-            Self::Legacy(LegacyError::Limit { .. } | LegacyError::Timeout) => "limit",
-            Self::Legacy(_) => "database",
+            Self::Legacy { source, .. } if source.is_limit() => "limit",
+            Self::Legacy { .. } => "database",
             Self::Panicked(_) => "panic",
         }
     }

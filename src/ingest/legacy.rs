@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::files::{CatalogFiles, FilesError, map_spool, spool, spooling};
-use crate::store;
+use crate::store::{self, LegacyError};
 use crate::unpack::Limits;
 
 /// What a database begins with.
@@ -64,8 +64,20 @@ async fn migrate(
         }
         Ok(())
     });
-    read.await?;
-    let out = out.into_inner().map_err(|error| error.into_error());
+    if let Err(error) = read.await {
+        return Err(match error {
+            // What the sink says of itself.
+            LegacyError::Write(error) => match error.downcast() {
+                Ok(own) => own,
+                Err(error) => spooling(temporary)(error),
+            },
+            source => {
+                let path = files.paths.concat();
+                FilesError::Legacy { path, source }
+            }
+        });
+    }
+    let out = out.into_inner().map_err(io::IntoInnerError::into_error);
     let content = map_spool(&out.map_err(spooling(temporary))?, temporary)?;
     if ranges.is_empty() {
         return Err(FilesError::Empty(files.paths.concat()));

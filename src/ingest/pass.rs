@@ -117,9 +117,12 @@ pub async fn run_once(
             Source::Curated(curation) => {
                 curate::pass(workshop, followed, curation, current, digest).await
             }
-            source => image_pass(workshop, followed, publisher, current, digest)
-                .await
-                .map_err(|error| error.of_image(source)),
+            source => {
+                let pass = image_pass(workshop, followed, publisher, current, digest);
+                // What it keeps from one await to the next is large.
+                let made = Box::pin(pass).await;
+                made.map_err(|error| error.of_image(source))
+            }
         }
     };
     let made = tokio::time::timeout(LONGEST, pass)

@@ -133,10 +133,8 @@ fn folders_of_links(path: &Path) -> Vec<PathBuf> {
             let Some(folder) = part.parent() else {
                 continue;
             };
-            let folder = match folder.as_os_str().is_empty() {
-                true => Path::new("."),
-                false => folder,
-            };
+            let here = folder.as_os_str().is_empty();
+            let folder = if here { Path::new(".") } else { folder };
             if !folders.iter().any(|known| known == folder) {
                 folders.push(folder.to_owned());
                 let rest = path.strip_prefix(part).unwrap_or(Path::new(""));

@@ -42,6 +42,19 @@ pub struct Configuration {
     pub needs_restart: Vec<&'static str>,
 }
 
+impl Configuration {
+    /// Of one that has just been read, of this file.
+    pub fn read(file: Option<String>) -> Self {
+        Self {
+            file,
+            taken: SystemTime::now(),
+            refused: None,
+            error: None,
+            needs_restart: Vec::new(),
+        }
+    }
+}
+
 /// The routes of the admin port.
 pub fn router(
     catalogs: Catalogs,

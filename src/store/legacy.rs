@@ -99,6 +99,13 @@ pub enum LegacyError {
     Write(#[from] std::io::Error),
 }
 
+impl LegacyError {
+    /// Whether there was too much of something.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::Limit { .. } | Self::Timeout)
+    }
+}
+
 /// Reads the database at `path`, to which nobody may write meanwhile. The text
 /// of each package (its blobs as lines of JSON) goes to `sink` in pieces,
 /// packages by name.

@@ -330,10 +330,14 @@ mod legacy {
             'quay.io/a/etcd:1.1.0', '>=1.0.0 <1.1.0', '1.1.0', 'etcd.v1.0.0', 'etcd.v1.0.1,etcd.v1.0.2',
             NULL);
         INSERT INTO operatorbundle (name) VALUES ('etcd.v0.9.0');
-        INSERT INTO channel_entry VALUES (1, 'stable', 'etcd', 'etcd.v1.1.0', 2, 0);
-        INSERT INTO channel_entry VALUES (2, 'stable', 'etcd', 'etcd.v1.0.0', NULL, 1);
-        INSERT INTO channel_entry VALUES (3, 'alpha', 'etcd', 'etcd.v1.0.0', NULL, 0);
-        INSERT INTO channel_entry VALUES (4, 'stable', 'etcd', 'etcd.v0.9.0', NULL, 2);
+        INSERT INTO channel_entry VALUES (1, 'stable', 'etcd', 'etcd.v1.1.0', 6, 0);
+        INSERT INTO channel_entry VALUES (2, 'stable', 'etcd', 'etcd.v1.0.1', NULL, 1);
+        INSERT INTO channel_entry VALUES (3, 'stable', 'etcd', 'etcd.v1.1.0', 2, 1);
+        INSERT INTO channel_entry VALUES (4, 'stable', 'etcd', 'etcd.v1.0.2', NULL, 2);
+        INSERT INTO channel_entry VALUES (5, 'stable', 'etcd', 'etcd.v1.1.0', 4, 2);
+        INSERT INTO channel_entry VALUES (6, 'stable', 'etcd', 'etcd.v1.0.0', 8, 3);
+        INSERT INTO channel_entry VALUES (7, 'alpha', 'etcd', 'etcd.v1.0.0', NULL, 0);
+        INSERT INTO channel_entry VALUES (8, 'stable', 'etcd', 'etcd.v0.9.0', NULL, 4);
         INSERT INTO properties VALUES ('olm.package', '{"packageName":"etcd","version":"1.1.0"}',
             'etcd.v1.1.0', '1.1.0', 'quay.io/a/etcd:1.1.0');
         INSERT INTO properties VALUES ('olm.gvk',
@@ -376,7 +380,7 @@ mod legacy {
         let csv = "{\"apiVersion\":\"operators.coreos.com/v1alpha1\",\
             \"kind\":\"ClusterServiceVersion\",\"metadata\":{\"name\":\"etcd.v1.1.0\"},\"spec\":\
             {\"icon\":[{\"base64data\":\"PHN2Zy8+\",\"mediatype\":\"image/svg+xml\"}],\
-            \"install\":{\"strategy\":\"deployment\"},\"relatedImages\":[{\"image\":\"quay.io/a/db:1\",\"name\":\"db\"}]}}\n";
+            \"install\":{\"strategy\":\"deployment\"},\"relatedImages\":[{\"name\":\"db\",\"image\":\"quay.io/a/db:1\"}]}}";
         let csv = base64::engine::general_purpose::STANDARD.encode(csv);
         vec![
             json!({"schema": "olm.package", "name": "etcd", "defaultChannel": "stable",
@@ -384,7 +388,7 @@ mod legacy {
             json!({"schema": "olm.channel", "package": "etcd", "name": "alpha",
                 "entries": [{"name": "etcd.v1.0.0"}]}),
             json!({"schema": "olm.channel", "package": "etcd", "name": "stable", "entries": [
-                {"name": "etcd.v1.0.0"},
+                {"name": "etcd.v1.0.0", "replaces": "etcd.v0.9.0"},
                 {"name": "etcd.v1.1.0", "replaces": "etcd.v1.0.0",
                     "skips": ["etcd.v1.0.1", "etcd.v1.0.2"], "skipRange": ">=1.0.0 <1.1.0"}]}),
             json!({"schema": "olm.bundle", "package": "etcd", "name": "etcd.v1.0.0",
@@ -455,7 +459,7 @@ mod legacy {
             ),
             (format!("{TABLES} {computed}"), "computed"),
             (
-                format!("{TABLES} ALTER TABLE operatorbundle DROP COLUMN skips;"),
+                format!("{TABLES} ALTER TABLE operatorbundle DROP COLUMN skiprange;"),
                 "no column",
             ),
             (

@@ -28,7 +28,7 @@ use crate::serve::catalogd::{self, Access};
 use crate::serve::distribution::{self, Gate, Users};
 use crate::serve::tls::{self, Tls};
 use crate::serve::{self, Listener, credential, registry};
-use crate::snapshot::{Images, Roster};
+use crate::snapshot::{Catalogs, Images, Roster};
 use crate::store::{Store, StoreError};
 use fleet::{Fleet, Prepared, Shared};
 use reload::Reload;
@@ -56,14 +56,7 @@ pub async fn run(
     let store = open_store(&config).await?;
     let (roster, catalogs) = Roster::new();
     let images = Images::default();
-    let workshop = Workshop {
-        store: store.clone(),
-        registries: Registries::new(&config.registries)
-            .context("cannot set up the registry client")?,
-        limits: config.unpack.clone(),
-        turns: Arc::new(Semaphore::new(1)),
-        catalogs: catalogs.clone(),
-    };
+    let workshop = workshop(&config, &store, &catalogs)?;
 
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
@@ -123,6 +116,7 @@ pub async fn run(
     tracing::info!(catalogs = count, loaded, elapsed = ?started.elapsed(), "started");
     let (longest, drain_time) = watch::channel(config.drain);
     let reload = Reload {
+        files: reload::files(&written, &config),
         written,
         first: config,
         fleet,
@@ -164,6 +158,18 @@ async fn open_store(config: &Config) -> anyhow::Result<Store> {
             return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
         }
         error
+    })
+}
+
+/// What passes have in common.
+fn workshop(config: &Config, store: &Store, catalogs: &Catalogs) -> anyhow::Result<Workshop> {
+    let registries = Registries::new(&config.registries);
+    Ok(Workshop {
+        store: store.clone(),
+        registries: registries.context("cannot set up the registry client")?,
+        limits: config.unpack.clone(),
+        turns: Arc::new(Semaphore::new(1)),
+        catalogs: catalogs.clone(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Taking a changed configuration while almanac runs: when the file changes,
+//! Taking a changed configuration while almanac runs: when a file of it changes,
 //! and when somebody asks (SIGHUP). What cannot be used is refused, and what
 //! was taken before it stays.
 
@@ -8,28 +8,30 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use metrics::{counter, gauge};
-use sha2::{Digest as _, Sha256};
 use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::fleet::Fleet;
 use crate::config::{Config, Written};
+use crate::digest::Digest;
 use crate::serve::admin::Configuration;
 
-/// The time between two looks at the file.
+/// The time between two looks at the files.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long a file that has changed must stay the same before it is read.
 const SETTLE: Duration = Duration::from_millis(200);
 /// How often that is waited for: who writes for longer gets what is there.
 const SETTLINGS: usize = 10;
-/// How much of the file is looked at, in bytes; more is refused anyway.
+/// How much of a file is looked at, in bytes; more is refused anyway.
 const MAX_FILE: u64 = 1 << 20;
 
 /// Takes changed configurations until it is stopped.
 pub(super) struct Reload {
     /// What configurations are made of.
     pub(super) written: Written,
+    /// The files among that.
+    pub(super) files: Vec<PathBuf>,
     /// The one that almanac was started with.
     pub(super) first: Config,
     /// The catalogs.
@@ -41,39 +43,45 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Looks at the file, and listens for `hangup`. At the end it gives back
+    /// Looks at the files, and listens for `hangup`. At the end it gives back
     /// the catalogs.
     pub(super) async fn follow(mut self, mut hangup: Signal, stop: CancellationToken) -> Fleet {
-        let path = self.written.file().map(Path::to_owned);
-        let mut seen = look(path.clone()).await;
+        let mut seen = look(self.files.clone()).await;
         loop {
             let asked = tokio::select! {
                 Some(()) = hangup.recv() => true,
                 () = tokio::time::sleep(LOOK) => false,
                 () = stop.cancelled() => return self.fleet,
             };
-            if path.is_none() {
+            if self.written.file().is_none() {
                 if asked {
                     tracing::warn!("there is no configuration file that could be read again");
                 }
                 continue;
             }
-            let mut now = look(path.clone()).await;
+            let mut now = look(self.files.clone()).await;
             if !asked && now == seen {
                 continue;
             }
-            // Who writes it may not be done.
+            // Who writes them may not be done.
             for _ in 0..SETTLINGS {
                 tokio::time::sleep(SETTLE).await;
-                let again = look(path.clone()).await;
+                let again = look(self.files.clone()).await;
                 if again == now {
                     break;
                 }
                 now = again;
             }
-            seen = now;
             // To its end, even when almanac is stopped meanwhile.
+            let before = self.files.clone();
             self.take().await;
+            // What is written while it is read shows at the next look.
+            let others = self.files != before;
+            seen = if others {
+                look(self.files.clone()).await
+            } else {
+                now
+            };
         }
     }
 
@@ -96,6 +104,7 @@ impl Reload {
                     );
                 }
                 self.drain.send_replace(config.drain);
+                self.files = files(&self.written, &config);
                 self.status.send_modify(|status| {
                     status.taken = SystemTime::now();
                     status.refused = None;
@@ -132,14 +141,22 @@ pub(super) fn describe_metrics() {
     );
 }
 
-/// A digest of what the file holds; nothing when it cannot be read.
-async fn look(path: Option<PathBuf>) -> Option<[u8; 32]> {
-    let path = path?;
-    let read = move || {
+/// The files that a configuration was made of.
+pub(super) fn files(written: &Written, config: &Config) -> Vec<PathBuf> {
+    let own = written.file().map(Path::to_owned);
+    own.into_iter().chain(config.files.clone()).collect()
+}
+
+/// Digests of what files hold; nothing where one cannot be read.
+async fn look(paths: Vec<PathBuf>) -> Vec<Option<Digest>> {
+    let read = |path: &Path| {
         let mut content = Vec::new();
-        let file = File::open(path)?;
-        file.take(MAX_FILE + 1).read_to_end(&mut content)?;
-        std::io::Result::Ok(Sha256::digest(&content).into())
+        let file = File::open(path).ok()?;
+        file.take(MAX_FILE + 1).read_to_end(&mut content).ok()?;
+        Some(Digest::of(&content))
     };
-    tokio::task::spawn_blocking(read).await.ok()?.ok()
+    let looking = move || paths.iter().map(|path| read(path)).collect();
+    tokio::task::spawn_blocking(looking)
+        .await
+        .unwrap_or_default()
 }

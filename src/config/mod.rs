@@ -85,6 +85,8 @@ pub struct Config {
     pub origins: Origins,
     /// The catalogs, at least one, no two with one name or authority.
     pub catalogs: Vec<CatalogConfig>,
+    /// Files that say more about them, and were read for this.
+    pub files: Vec<PathBuf>,
     /// Whether what is stored is served and no source is looked at.
     pub offline: bool,
     /// The one of them for clients whose address names none.
@@ -146,6 +148,9 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let settings = Settings::gather(flags, file, environment)?;
         let catalogs = catalogs(&settings)?;
+        let files = (settings.catalogs.iter())
+            .filter_map(|catalog| catalog.image_set.clone())
+            .collect();
         let data_dir = settings.data_folder();
         let config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
@@ -165,6 +170,7 @@ impl Config {
             offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,
+            files,
         };
         config.check_authorities()?;
         config.check_default()?;

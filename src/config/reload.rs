@@ -54,6 +54,7 @@ impl Config {
             // These are taken at once.
             drain: _,
             catalogs: _,
+            files: _,
             default_catalog: _,
             registries: _,
             unpack: _,

@@ -117,12 +117,9 @@ pub async fn run_once(
             Source::Curated(curation) => {
                 curate::pass(workshop, followed, curation, current, digest).await
             }
-            source => {
-                let pass = image_pass(workshop, followed, publisher, current, digest);
-                // What it keeps from one await to the next is large.
-                let made = Box::pin(pass).await;
-                made.map_err(|error| error.of_image(source))
-            }
+            source => image_pass(workshop, followed, publisher, current, digest)
+                .await
+                .map_err(|error| error.of_image(source)),
         }
     };
     let made = tokio::time::timeout(LONGEST, pass)
@@ -172,16 +169,14 @@ async fn image_pass(
     if current.is_some_and(|current| current.digest == digest) {
         return Ok(None);
     }
-    let pulled = stage(
-        Stage::Pull,
-        origin.pull(
-            &workshop.store,
-            &digest,
-            &followed.platform,
-            &workshop.limits,
-        ),
-    )
-    .await?;
+    let pulling = origin.pull(
+        &workshop.store,
+        &digest,
+        &followed.platform,
+        &workshop.limits,
+    );
+    // What it keeps of layers side by side is large.
+    let pulled = stage(Stage::Pull, Box::pin(pulling)).await?;
     if let Some(served_by) = served_by() {
         tracing::info!(
             catalog = %followed.name,

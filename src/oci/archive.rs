@@ -469,6 +469,16 @@ mod tests {
     }
 
     #[test]
+    fn an_archive_of_ever_more_entries_is_given_up() {
+        let mut header = Header::new_gnu();
+        header.set_size(0);
+        header.set_cksum();
+        let file = written(&header.as_bytes().repeat(MAX_ENTRIES + 1));
+        let error = Archive::open(file.path()).unwrap_err().to_string();
+        assert!(error.contains("entries; the limit is 100000"), "{error}");
+    }
+
+    #[test]
     fn a_huge_extended_header_is_refused_unread() {
         let file = archive(|builder| {
             let value = vec![b'a'; 1 << 20];

@@ -216,3 +216,93 @@ fn document(archive: &Archive, name: &str) -> Result<Vec<u8>, DockerError> {
         })?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NAME: &str = "name";
+
+    fn config_of(ids: &[Digest]) -> Value {
+        json!({"rootfs": {"type": "layers", "diff_ids": ids}})
+    }
+
+    fn read(files: &[(&str, &[u8])]) -> Result<(DockerImages, Index), DockerError> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, bytes) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            builder.append_data(&mut header, name, *bytes).unwrap();
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), builder.into_inner().unwrap()).unwrap();
+        DockerImages::read(&Archive::open(file.path())?, NAME)
+    }
+
+    fn listed(image: &Value) -> String {
+        json!([image]).to_string()
+    }
+
+    #[test]
+    fn each_name_of_an_image_is_listed_and_its_layers_are_found() {
+        let plain = b"plain".as_slice();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(b"packed").unwrap();
+        let gzip = gzip.finish().unwrap();
+        let ids = [Digest::of(plain), Digest::of(b"packed")];
+        let config = config_of(&ids).to_string();
+        let list = listed(&json!({
+            "Config": "config.json", "RepoTags": ["a/b:v1", "a/b:v2"], "Layers": ["1.tar", "2.tar"]
+        }));
+        let (images, index) = read(&[
+            ("1.tar", plain),
+            ("2.tar", &gzip),
+            ("config.json", config.as_bytes()),
+            (MANIFEST, list.as_bytes()),
+        ])
+        .unwrap();
+        let names: Vec<_> = index.entries.iter().map(|e| &e.annotations[NAME]).collect();
+        assert_eq!(names, ["a/b:v1", "a/b:v2"]);
+        let digest = index.entries[0].descriptor.digest;
+        let manifest: Value = serde_json::from_slice(&images.manifests[&digest]).unwrap();
+        let layers = &manifest["layers"];
+        // A plain layer has the digest that its configuration says.
+        assert_eq!(layers[0]["digest"], ids[0].to_string());
+        assert_eq!(layers[1]["digest"], Digest::of(&gzip).to_string());
+        assert_eq!(layers[1]["size"], gzip.len());
+        assert_eq!(images.blobs[&Digest::of(&gzip)], "2.tar");
+        assert_eq!(images.blobs[&Digest::of(config.as_bytes())], "config.json");
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused_by_name() {
+        let config = config_of(&[Digest::of(b"one")]).to_string();
+        let image =
+            |config: &str, layers: &[&str]| listed(&json!({"Config": config, "Layers": layers}));
+        for (list, said) in [
+            ("{}".to_owned(), "\"manifest.json\""),
+            (image("config.json", &[]), "0 layers with 1 digests"),
+            (
+                image("config.json", &["missing.tar"]),
+                "no file \"missing.tar\"",
+            ),
+            (image("../config.json", &[]), "no file \"../config.json\""),
+            (image("1.tar", &[]), "\"1.tar\""),
+        ] {
+            let files = [
+                ("1.tar", b"one".as_slice()),
+                ("config.json", config.as_bytes()),
+                (MANIFEST, list.as_bytes()),
+            ];
+            let error = read(&files).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let large = vec![b' '; MAX_DOCUMENT + 1];
+        let error = read(&[(MANIFEST, &large)]).unwrap_err().to_string();
+        assert!(error.contains("the limit is"), "{error}");
+    }
+}

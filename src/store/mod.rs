@@ -40,6 +40,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Sqlite, Transaction};
 
 pub use blobs::{BlobClaim, BlobPin, BlobWriter, CacheLimits};
 pub use encodings::{Decoded, Encoding};
@@ -141,6 +142,13 @@ impl Store {
     /// Closes the database, so that its log is folded into the file.
     pub async fn close(&self) {
         self.pool.close().await;
+    }
+
+    /// Begins a transaction that will write. It waits for its turn at once: one
+    /// that has read already is refused instead when another writes meanwhile.
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        let begun = self.pool.begin_with("BEGIN IMMEDIATE").await;
+        begun.map_err(StoreError::sql("begin"))
     }
 
     fn revisions_folder(&self) -> PathBuf {

@@ -3,16 +3,19 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use almanac::proto::{ListPackageRequest, PackageName};
+use serde_json::Value;
 use tempfile::TempDir;
 use tonic::Status;
 
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::grpc::Client;
-use crate::support::http::ask;
+use crate::support::http::{ask, get};
+use crate::support::program::Program;
 
 /// Folders of catalogs, each with one package of its own name.
 fn folders(names: &[&str]) -> TempDir {
@@ -40,6 +43,11 @@ fn source(root: &Path, folder: &str) -> String {
 
 fn serving(almanac: &mut Almanac, name: &str) {
     almanac.until(name, "the catalog", |status| status["state"] == "serving");
+}
+
+/// What stays the same of a revision that is served.
+fn identity(status: &Value) -> [Value; 3] {
+    ["id", "digest", "committed"].map(|key| status["revision"][key].clone())
 }
 
 async fn packages(client: &Client) -> Result<Vec<String>, Status> {
@@ -82,13 +90,9 @@ async fn catalogs_come_and_go_and_the_others_are_not_disturbed() {
 
     assert_eq!(packages(&one).await.unwrap(), ["one"]);
     let after = almanac.status("one");
-    assert_eq!(after["revision"], before["revision"]);
-    // Only the connection that saw what is gone was asked to come again.
-    let metrics = almanac.metrics();
-    assert!(
-        metrics.contains("almanac_grpc_goaways_total 1"),
-        "{metrics}"
-    );
+    assert_eq!(identity(&after), identity(&before));
+    // Only the connection that saw what is gone is asked to come again.
+    let metrics = almanac.until_metrics("almanac_grpc_goaways_total 1\n");
     assert!(metrics.contains("almanac_config_reloads_total{outcome=\"taken\"} 1"));
     assert_eq!(almanac.ready().status, 200);
     almanac.stop();
@@ -102,6 +106,143 @@ fn a_changed_file_is_seen_without_a_signal() {
     almanac.configure(&config(&root, &[("a", "one"), ("b", "two")]));
     almanac.until_names(&["a", "b"]);
     serving(&mut almanac, "b");
+}
+
+#[test]
+fn a_mounted_configuration_that_is_swapped_is_read_again() {
+    let root = folders(&["one", "two"]);
+    let mounted = tempfile::tempdir().unwrap();
+    let mount = |version: &str, text: &str| {
+        let folder = mounted.path().join(version);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("almanac.toml"), text).unwrap();
+        let (next, data) = (mounted.path().join("next"), mounted.path().join("..data"));
+        symlink(version, &next).unwrap();
+        fs::rename(next, data).unwrap();
+    };
+    mount("..1", &config(&root, &[("a", "one")]));
+    let path = mounted.path().join("almanac.toml");
+    symlink("..data/almanac.toml", &path).unwrap();
+    let mut almanac = Almanac::start_from(&path);
+    serving(&mut almanac, "a");
+    mount("..2", &config(&root, &[("b", "two")]));
+    almanac.until_names(&["b"]);
+    serving(&mut almanac, "b");
+}
+
+#[test]
+fn an_image_set_that_changes_is_read_again() {
+    let root = folders(&["one"]);
+    let harbor = root.path().join("harbor");
+    fs::create_dir(&harbor).unwrap();
+    let both = Catalog::one("crane").text(Format::JsonLines)
+        + &Catalog::one("pier").text(Format::JsonLines);
+    fs::write(harbor.join("catalog.json"), both).unwrap();
+    let set = root.path().join("imageset.yaml");
+    let select = |package: &str| {
+        let text = format!(
+            "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  \
+             operators:\n  - catalog: {}\n    packages:\n    - name: {package}\n",
+            source(root.path(), "harbor")
+        );
+        fs::write(&set, text).unwrap();
+    };
+    select("pier");
+    let harbor = config(&root, &[("harbor", "harbor")]);
+    let text = format!("{harbor}[[catalog]]\nname = \"ours\"\nimage_set = {set:?}\n");
+    let mut almanac = Almanac::start(&text);
+    serving(&mut almanac, "ours");
+    assert_eq!(almanac.packages("ours").unwrap(), ["pier"]);
+    let before = identity(&almanac.status("ours"));
+    select("crane");
+    almanac.until("ours", "the other selection", |status| {
+        identity(status) != before
+    });
+    assert_eq!(almanac.packages("ours").unwrap(), ["crane"]);
+    fs::write(&set, "kind: nothing\n").unwrap();
+    almanac.until_configuration("a refusal", |status| {
+        status["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("imageset.yaml"))
+    });
+    assert_eq!(almanac.packages("ours").unwrap(), ["crane"]);
+}
+
+#[test]
+fn a_signal_without_a_file_changes_nothing() {
+    let root = folders(&["one"]);
+    let source = format!("a={}", source(root.path(), "one"));
+    let arguments = ["serve", &source, "--data-dir={data}"];
+    let ports = ["grpc", "http", "admin"].map(|port| format!("--{port}=127.0.0.1:0"));
+    let arguments = arguments
+        .into_iter()
+        .chain(ports.iter().map(String::as_str));
+    let mut program = Program::start(arguments);
+    program.wait_until_ready();
+    program.signal("HUP");
+    program.wait_for_log("a warning", |log| log.contains("no configuration file"));
+    let http = program.address("http");
+    assert_eq!(get(http, "/catalogs/a/api/v1/all").unwrap().status, 200);
+    program.terminate();
+}
+
+#[test]
+fn a_catalog_that_is_gone_cannot_be_had_and_comes_back_from_the_store() {
+    let root = folders(&["one", "two"]);
+    let both = config(&root, &[("one", "one"), ("two", "two")]);
+    let mut almanac = Almanac::start(&both);
+    serving(&mut almanac, "one");
+    serving(&mut almanac, "two");
+    almanac.until_pullable("two");
+    let before = identity(&almanac.status("two"));
+    almanac.reconfigure(&config(&root, &[("one", "one")]));
+    almanac.until_names(&["one"]);
+    assert_eq!(almanac.all("two").status, 404);
+    assert_eq!(almanac.http("/v2/two/manifests/latest").status, 404);
+    let metrics = almanac.metrics();
+    let none = "almanac_catalog_objects{catalog=\"two\",kind=\"packages\"} 0";
+    assert!(metrics.contains(none), "{metrics}");
+
+    // Not even its source is there any more.
+    fs::remove_dir_all(root.path().join("two")).unwrap();
+    almanac.reconfigure(&both);
+    almanac.until_names(&["one", "two"]);
+    let after = almanac.until_failed("two");
+    assert_eq!(after["state"], "serving");
+    assert_eq!(identity(&after), before);
+    assert_eq!(almanac.packages("two").unwrap(), ["two"]);
+    almanac.until_pullable("two");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_clients_find_a_catalog_changes_at_once() {
+    let root = folders(&["one", "two"]);
+    let both = config(&root, &[("one", "one"), ("two", "two")]);
+    let mut almanac = Almanac::start(&both);
+    serving(&mut almanac, "one");
+    serving(&mut almanac, "two");
+    let grpc = almanac.program.address("grpc");
+    let answer = async |authority: &'static str| {
+        let packages = packages(&Client::called(grpc, authority)).await;
+        packages.map_err(|status| status.code())
+    };
+    assert_eq!(answer("else").await, Err(tonic::Code::NotFound));
+    let taken = almanac.configuration()["taken"].take();
+    // Times are of seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    almanac.reconfigure(&format!(
+        "default_catalog = \"one\"\n{both}authorities = [\"own.example.com\"]\n"
+    ));
+    almanac.until_configuration("the new one", |status| status["taken"] != taken);
+    assert_eq!(answer("else").await.unwrap(), ["one"]);
+    assert_eq!(answer("own.example.com").await.unwrap(), ["two"]);
+    almanac.reconfigure(&format!("{both}available = false\n"));
+    almanac.until("two", "to be withheld", |status| {
+        status["state"] == "unavailable"
+    });
+    assert_eq!(answer("own.example.com").await, Err(tonic::Code::NotFound));
+    assert_eq!(almanac.all("two").status, 404);
+    almanac.stop();
 }
 
 #[test]
@@ -180,12 +321,13 @@ fn keys_that_count_only_after_a_restart_are_named() {
 async fn ports_of_catalogs_come_and_go_and_move() {
     let root = folders(&["one", "two"]);
     let port = free_port();
+    let own_port = format!("grpc = \"{port}\"\n");
     let with = |own: &str| {
         let mut text = "poll = \"100ms\"\n".to_owned();
         for name in ["one", "two"] {
             text += &catalog(name, &source(root.path(), name));
             if name == own {
-                text += &format!("grpc = \"{port}\"\n");
+                text.push_str(&own_port);
             }
         }
         text

@@ -66,6 +66,16 @@ impl Almanac {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("almanac.toml");
         fs::write(&path, config).unwrap();
+        Self::start_at(path, folder, more)
+    }
+
+    /// Starts it with a configuration that somebody else looks after.
+    pub(crate) fn start_from(config: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::start_at(config.to_owned(), folder, |start| start)
+    }
+
+    fn start_at(path: PathBuf, folder: TempDir, more: impl FnOnce(Start) -> Start) -> Self {
         let start = Start::new(["serve", "--config", path.to_str().unwrap()])
             .argument("--data-dir={data}")
             .argument("--grpc=127.0.0.1:0")
@@ -151,6 +161,20 @@ impl Almanac {
     pub(crate) fn metrics(&mut self) -> String {
         let address = self.program.address("admin");
         get(address, "/metrics").unwrap().text()
+    }
+
+    /// Waits until the metrics have this text, and gives them back.
+    pub(crate) fn until_metrics(&mut self, wanted: &str) -> String {
+        let begin = Instant::now();
+        loop {
+            let metrics = self.metrics();
+            if metrics.contains(wanted) {
+                return metrics;
+            }
+            let late = begin.elapsed() >= PATIENCE;
+            assert!(!late, "waiting for {wanted:?}, there is {metrics}");
+            std::thread::sleep(STEP);
+        }
     }
 
     /// Ends it as an operator does, and waits for that.

@@ -31,23 +31,17 @@ use crate::store::{Store, StoreError};
 /// # Errors
 /// When it cannot start: a port that is taken, a data folder that cannot be
 /// used. What goes wrong with a catalog is reported and tried again.
+#[expect(
+    clippy::too_many_lines,
+    reason = "what is started, in its order, and stopped, in the other"
+)]
 pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let started = Instant::now();
     let metrics = metrics()?;
     let credentials = Credentials::open(&config)?;
     let ports = Ports::bind(&config, &credentials).await?;
     serve::raise_descriptor_limit(config.connections.connections);
-    let store = Store::open_with(&config.data_dir, config.cache)
-        .await
-        .map_err(|error| {
-            let folder = format!("data folder {}", config.data_dir.display());
-            let in_use = matches!(error, StoreError::Locked { .. });
-            let error = anyhow::Error::new(error).context(folder);
-            if in_use {
-                return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
-            }
-            error
-        })?;
+    let store = open_store(&config).await?;
     let (catalogs, followed) = catalogs(&config);
     let workshop = Workshop {
         store: store.clone(),
@@ -170,6 +164,19 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> anyhow::Resu
     store.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+async fn open_store(config: &Config) -> anyhow::Result<Store> {
+    let opened = Store::open_with(&config.data_dir, config.cache).await;
+    opened.map_err(|error| {
+        let folder = format!("data folder {}", config.data_dir.display());
+        let in_use = matches!(error, StoreError::Locked { .. });
+        let error = anyhow::Error::new(error).context(folder);
+        if in_use {
+            return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
+        }
+        error
+    })
 }
 
 /// The recorder of metrics, with what each means.

@@ -139,7 +139,8 @@ impl Config {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         let settings = Settings::gather(flags, file, environment)?;
-        let catalogs = catalogs(&settings)?;
+        let file = file.or(environment.config_file());
+        let catalogs = catalogs(&settings).map_err(|error| error.in_file(file))?;
         let data_dir = settings.data_folder();
         let config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),

@@ -109,7 +109,8 @@ pub async fn run_once(
         .snapshot()
         .map(|snapshot| snapshot.revision().clone())
         .filter(|revision| revision.source == followed.origin());
-    let pass = async {
+    // Large, and held by every follower.
+    let pass = Box::pin(async {
         match &followed.source {
             Source::File(path) => folder_pass(workshop, followed, current, path, digest).await,
             Source::Curated(curation) => {
@@ -119,7 +120,7 @@ pub async fn run_once(
                 .await
                 .map_err(|error| error.of_image(source)),
         }
-    };
+    });
     let made = tokio::time::timeout(LONGEST, pass)
         .await
         .unwrap_or(Err(PassError {
@@ -172,12 +173,12 @@ async fn image_pass(
     }
     let pulled = stage(
         Stage::Pull,
-        origin.pull(
+        Box::pin(origin.pull(
             &workshop.store,
             &digest,
             &followed.platform,
             &workshop.limits,
-        ),
+        )),
     )
     .await?;
     if let Some(served_by) = served_by() {

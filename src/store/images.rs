@@ -164,7 +164,7 @@ impl Store {
     pub async fn record_image(&self, id: RevisionId, image: &Image) -> Result<bool, StoreError> {
         let sql = StoreError::sql;
         sync_folder(&self.blobs_folder())?;
-        let mut transaction = self.pool.begin().await.map_err(sql("begin"))?;
+        let mut transaction = self.begin().await?;
         let there = sqlx::query("SELECT id FROM revisions WHERE id = ?")
             .bind(id.0)
             .fetch_optional(&mut *transaction)

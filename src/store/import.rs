@@ -33,7 +33,7 @@ impl Store {
         let sql = StoreError::sql;
         sync_folder(&self.blobs_folder())?;
         let mut revisions = Vec::with_capacity(imports.len());
-        let mut transaction = self.pool.begin().await.map_err(sql("begin"))?;
+        let mut transaction = self.begin().await?;
         for import in imports {
             let dates = Dates {
                 modified: seconds(import.modified),

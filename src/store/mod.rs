@@ -131,6 +131,13 @@ impl Store {
         Ok(store)
     }
 
+    /// Begins to write. A transaction that reads first and then writes would
+    /// fail at once when another has written meanwhile; this one waits its turn.
+    async fn begin(&self) -> Result<sqlx::Transaction<'_, sqlx::Sqlite>, StoreError> {
+        let begun = self.pool.begin_with("BEGIN IMMEDIATE").await;
+        begun.map_err(StoreError::sql("begin"))
+    }
+
     /// A folder in the same file system for files of a pass.
     pub fn temporary(&self) -> PathBuf {
         self.revisions_folder()

@@ -141,7 +141,7 @@ impl Store {
             modified,
             committed: now,
         };
-        let mut transaction = self.pool.begin().await.map_err(sql("begin"))?;
+        let mut transaction = self.begin().await?;
         let revision = self
             .name(&mut transaction, finished, new, dates, None)
             .await?;

@@ -18,6 +18,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -169,7 +170,6 @@ fn nginx(folder: &Path, root: &Path, address: SocketAddr) -> Option<Server> {
     let path = folder.join("nginx.conf");
     fs::write(&path, config).unwrap();
     // Its workers may be another user, who has to come to the files.
-    use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     let child = Command::new("nginx")
         .arg("-e")

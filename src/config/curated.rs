@@ -135,7 +135,11 @@ pub(super) fn source(
     };
     let name = written.name.as_ref();
     let catalog = name.map_or_else(|| "without a name".to_owned(), ToString::to_string);
-    Err(ConfigError::Curated { catalog, problem })
+    Err(ConfigError::Curated {
+        path: None,
+        catalog,
+        problem: Box::new(problem),
+    })
 }
 
 /// Gives curated catalogs what they are made of, once the names and sources of
@@ -147,16 +151,20 @@ pub(super) fn resolve(
     for (number, written) in settings.catalogs.iter().enumerate() {
         if matches!(catalogs[number].source, Source::Curated(_)) {
             let catalog = catalogs[number].name.to_string();
-            let curation = curation(written, catalogs)
-                .map_err(|problem| ConfigError::Curated { catalog, problem })?;
+            let curation = curation(written, catalogs).map_err(|problem| ConfigError::Curated {
+                path: None,
+                catalog,
+                problem: Box::new(problem),
+            })?;
             catalogs[number].source = Source::Curated(curation);
         }
     }
     for catalog in &*catalogs {
         if let Some(circle) = circle(catalog, catalogs) {
             return Err(ConfigError::Curated {
+                path: None,
                 catalog: catalog.name.to_string(),
-                problem: CuratedError::Circle(circle),
+                problem: Box::new(CuratedError::Circle(circle)),
             });
         }
     }

@@ -44,13 +44,15 @@ pub enum ConfigError {
          or a file with `--config`"
     )]
     NoCatalog,
-    /// A curated catalog that cannot be made.
-    #[error("the catalog {catalog}: {problem}")]
+    /// A curated catalog that cannot be made. Only files have any.
+    #[error("{}the catalog {catalog}: {problem}", at(path.as_deref()))]
     Curated {
+        /// The file, when it is known.
+        path: Option<PathBuf>,
         /// The catalog, or what is known of it.
         catalog: String,
         /// What is wrong with it.
-        problem: CuratedError,
+        problem: Box<CuratedError>,
     },
     /// A source that suggests no name.
     #[error(
@@ -149,7 +151,27 @@ pub enum ConfigError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(Option<(usize, usize)>);
 
+/// What goes before what is wrong in a file.
+fn at(path: Option<&Path>) -> String {
+    path.map(|path| format!("{}: ", path.display()))
+        .unwrap_or_default()
+}
+
 impl ConfigError {
+    /// The same, with the file named in which alone it can stand.
+    pub(super) fn in_file(self, file: Option<&Path>) -> Self {
+        match self {
+            Self::Curated {
+                catalog, problem, ..
+            } => Self::Curated {
+                path: file.map(Path::to_owned),
+                catalog,
+                problem,
+            },
+            other => other,
+        }
+    }
+
     /// What TOML's reader found in the file at `path`, with its `text`.
     pub(super) fn file(path: &Path, text: &str, mut error: toml::de::Error) -> Self {
         let place = error.span().map(|span| position(text, span.start));

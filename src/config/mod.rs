@@ -147,7 +147,8 @@ impl Config {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         let settings = Settings::gather(flags, file, environment)?;
-        let catalogs = catalogs(&settings)?;
+        let file = file.or(environment.config_file());
+        let catalogs = catalogs(&settings).map_err(|error| error.in_file(file))?;
         let files = (settings.catalogs.iter())
             .filter_map(|catalog| catalog.image_set.clone())
             .collect();

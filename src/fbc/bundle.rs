@@ -125,6 +125,8 @@ pub(super) fn read(
         manifests
     };
 
+    // A small file may have very many bundles with one defect each.
+    defects.shrink_to_fit();
     let blob = BundleBlob {
         name: name.to_owned(),
         package: package.to_owned(),

@@ -95,11 +95,11 @@ pub enum Cause {
         image: String,
         /// What is wrong with them.
         #[source]
-        error: FilesError,
+        error: Box<FilesError>,
     },
     /// What a curated catalog is made of.
     #[error(transparent)]
-    Curate(#[from] CurateError),
+    Curate(Box<CurateError>),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -115,6 +115,12 @@ pub enum Cause {
     /// A defect of almanac.
     #[error("almanac failed on this catalog: {0}")]
     Panicked(String),
+}
+
+impl From<CurateError> for Cause {
+    fn from(error: CurateError) -> Self {
+        Self::Curate(Box::new(error))
+    }
 }
 
 /// The first fatal problem, or error, and how many more there are.
@@ -145,7 +151,7 @@ impl PassError {
         let cause = match cause {
             Cause::Files(error) => Cause::Image {
                 image: image.to_string(),
-                error,
+                error: Box::new(error),
             },
             cause => cause,
         };
@@ -157,7 +163,8 @@ impl PassError {
         match &self.cause {
             Cause::Oci(error) => error.reason(),
             Cause::Layout(_) | Cause::LayoutDocument { .. } | Cause::LayoutBlob { .. } => "layout",
-            Cause::Files(error) | Cause::Image { error, .. } => error.reason(),
+            Cause::Files(error) => error.reason(),
+            Cause::Image { error, .. } => error.reason(),
             Cause::Curate(error) => error.reason(),
             Cause::Store(_) => "store",
             Cause::Temporary(_) => "io",

@@ -111,7 +111,8 @@ pub async fn run_once(
         .snapshot()
         .map(|snapshot| snapshot.revision().clone())
         .filter(|revision| revision.source == followed.origin());
-    let pass = async {
+    // Large, and held by every follower.
+    let pass = Box::pin(async {
         match &followed.source {
             Source::File(path) => folder_pass(workshop, followed, current, path, digest).await,
             Source::Curated(curation) => {
@@ -121,7 +122,7 @@ pub async fn run_once(
                 .await
                 .map_err(|error| error.of_image(source)),
         }
-    };
+    });
     let made = tokio::time::timeout(LONGEST, pass)
         .await
         .unwrap_or(Err(PassError {

@@ -124,7 +124,8 @@ pub(super) fn protocol(first: u8) -> Protocol {
     match first {
         // The record type of a handshake (RFC 8446, section 5.1).
         0x16 => Protocol::Tls,
-        b'A'..=b'Z' => Protocol::Http1,
+        // Methods are any tokens; those with a letter first are answered.
+        b'A'..=b'Z' | b'a'..=b'z' => Protocol::Http1,
         _ => Protocol::Other,
     }
 }

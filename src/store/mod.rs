@@ -40,7 +40,6 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Sqlite, Transaction};
 
 pub use blobs::{BlobClaim, BlobPin, BlobWriter, CacheLimits};
 pub use encodings::{Decoded, Encoding};
@@ -134,6 +133,13 @@ impl Store {
         Ok(store)
     }
 
+    /// Begins to write. A transaction that reads first and then writes would
+    /// fail at once when another has written meanwhile; this one waits its turn.
+    async fn begin(&self) -> Result<sqlx::Transaction<'_, sqlx::Sqlite>, StoreError> {
+        let begun = self.pool.begin_with("BEGIN IMMEDIATE").await;
+        begun.map_err(StoreError::sql("begin"))
+    }
+
     /// A folder in the same file system for files of a pass.
     pub fn temporary(&self) -> PathBuf {
         self.revisions_folder()
@@ -142,13 +148,6 @@ impl Store {
     /// Closes the database, so that its log is folded into the file.
     pub async fn close(&self) {
         self.pool.close().await;
-    }
-
-    /// Begins a transaction that will write. It waits for its turn at once: one
-    /// that has read already is refused instead when another writes meanwhile.
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        let begun = self.pool.begin_with("BEGIN IMMEDIATE").await;
-        begun.map_err(StoreError::sql("begin"))
     }
 
     fn revisions_folder(&self) -> PathBuf {

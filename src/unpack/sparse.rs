@@ -29,7 +29,7 @@ pub(super) struct Sparse {
 #[derive(Debug)]
 pub(super) struct Parts {
     /// Offset and length of each, in order, none in another.
-    parts: Vec<(u64, u64)>,
+    stored: Vec<(u64, u64)>,
     next: usize,
     size: u64,
     position: u64,
@@ -110,7 +110,7 @@ impl Sparse {
             return Err(Damage::SparseMap);
         }
         Ok(Parts {
-            parts,
+            stored: parts,
             next: 0,
             size,
             position: 0,
@@ -127,7 +127,7 @@ impl Parts {
     /// What comes next.
     pub(super) fn next(&self) -> Next {
         let left = self.size - self.position;
-        match self.parts.get(self.next) {
+        match self.stored.get(self.next) {
             _ if left == 0 => Next::End,
             None => Next::Hole(left),
             Some((offset, _)) if self.position < *offset => Next::Hole(offset - self.position),
@@ -138,7 +138,7 @@ impl Parts {
     /// Goes on by at most what [`Parts::next`] said.
     pub(super) fn advance(&mut self, count: u64) {
         self.position += count;
-        if let Some((offset, length)) = self.parts.get(self.next)
+        if let Some((offset, length)) = self.stored.get(self.next)
             && self.position >= offset + length
         {
             self.next += 1;

@@ -106,7 +106,7 @@ fn a_catalog_with_tokens_is_read_by_those_who_have_one() {
         ("/catalogs/%63losed/api/v1/all", 401),
         ("/catalogs/closed%2f/api/v1/all", 400),
         ("/catalogs/%ff/api/v1/all", 400),
-        ("/catalogs//closed/api/v1/all", 404),
+        ("/catalogs//closed/api/v1/all", 307),
         ("/catalogs/closed/api/v1/nothing", 404),
         ("/catalogs/other/api/v1/all", 404),
         ("/catalogs/open/api/v1/all", 200),

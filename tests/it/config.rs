@@ -580,6 +580,7 @@ fn the_sample_shows_the_defaults() {
         "#certs_dirs",
         "#registries_conf",
         "#policy_file",
+        "#image_set",
     ];
     let shown: Vec<_> = text
         .lines()

@@ -16,7 +16,7 @@ use crate::support::program::Program;
 use crate::support::yaml;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 15] = [
+const FOREIGN_FLAGS: [&str; 16] = [
     "json",
     "release",
     "tag",
@@ -32,6 +32,7 @@ const FOREIGN_FLAGS: [&str; 15] = [
     "seconds",
     "cacert",
     "catalogd-cas-dir",
+    "tls-verify",
 ];
 
 /// Commands in the place of other programs, which have a page of their own.
@@ -309,6 +310,16 @@ fn the_manifests_agree_with_each_other_and_with_the_program() {
     );
     let mut services = of_kind("Service");
     services.retain(|service| service["spec"]["type"] != "ExternalName");
+    // The place of catalogd is another one's, where almanac runs alone.
+    let (of_catalogd, services): (Vec<_>, Vec<_>) = services
+        .into_iter()
+        .partition(|service| service["metadata"]["name"] == "catalogd-service");
+    assert!(of_catalogd.len() == 1, "the page has one");
+    for service in of_catalogd {
+        assert_eq!(service["spec"]["selector"], pod["metadata"]["labels"]);
+        assert_eq!(service["spec"]["ports"][0]["port"], 443);
+        assert_eq!(service["spec"]["ports"][0]["targetPort"], 8443);
+    }
     for service in &services {
         let labels = &pod["metadata"]["labels"];
         assert_eq!(&service["spec"]["selector"], labels);

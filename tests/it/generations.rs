@@ -264,9 +264,9 @@ async fn no_snapshot_mixes_two_generations_however_often_content_changes() {
     let clients: Vec<_> = (0..CONNECTIONS)
         .map(|number| {
             let (over, snapshots) = (Arc::clone(&over), Arc::clone(&snapshots));
-            let server = served.grpc;
+            let address = served.grpc;
             tokio::spawn(async move {
-                let mut channel = Connecting::ready(server).await;
+                let mut channel = Connecting::ready(address).await;
                 let mut latest = 0;
                 while !over.load(Ordering::Relaxed) {
                     let generation = channel.snapshot().await;

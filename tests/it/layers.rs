@@ -1,6 +1,7 @@
 //! What of an image's layers is served, and which are refused with which
 //! words: one table, each case an image of its own in a registry.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use flate2::write::GzEncoder;
@@ -484,7 +485,7 @@ impl Archive {
         for (key, value) in records {
             let rest = key.len() + value.len() + 3;
             let length = (1..9).find(|n| (rest + n).to_string().len() == *n).unwrap() + rest;
-            contents += &format!("{length} {key}={value}\n");
+            writeln!(contents, "{length} {key}={value}").unwrap();
         }
         self.entry(EntryType::XHeader, "PaxHeaders/x", contents.as_bytes())
     }

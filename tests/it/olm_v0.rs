@@ -7,7 +7,6 @@ use std::path::Path;
 
 use almanac::cli;
 use clap::{CommandFactory as _, Parser as _};
-use serde_json::Value;
 
 use crate::support::program::{PATIENCE, Start};
 use crate::support::yaml;

@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "catalogs")]
     config: Option<PathBuf>,
 
-    /// The namespace of CatalogSources and of almanac's Services
+    /// The namespace of each CatalogSource and of almanac's Services
     #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
     namespace: String,
 

@@ -12,9 +12,9 @@ use std::rc::Rc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Reason;
 use super::choice::Choice;
 use super::material::{Package, Shelf};
-use super::{Reason, SelectError};
 use crate::fbc::blob::Gvk;
 use crate::fbc::semver::{Range, Version};
 
@@ -160,7 +160,7 @@ pub(super) fn close<'a>(
     shelves: &[Shelf<'a>],
     chosen: &mut BTreeMap<&'a str, Choice<'a>>,
     notes: &mut Vec<String>,
-) -> Result<(), SelectError> {
+) {
     let mut closing = Closing {
         shelves,
         chosen,
@@ -201,7 +201,6 @@ pub(super) fn close<'a>(
             unmet - MAX_NOTES
         ));
     }
-    Ok(())
 }
 
 struct Closing<'c, 'a> {

@@ -27,6 +27,9 @@ pub enum ImageSetError {
     /// It is no YAML.
     #[error("it is no YAML: {0}")]
     Yaml(#[from] yaml::YamlError),
+    /// It is a list, a text or a number.
+    #[error("it is no ImageSetConfiguration: it has no fields")]
+    NoFields,
     /// It has other fields, or other values.
     #[error("it is no ImageSetConfiguration: {0}{1}")]
     Shape(serde_json::Error, &'static str),
@@ -126,6 +129,10 @@ pub fn read(file: &[u8]) -> Result<Vec<Operators>, ImageSetError> {
     };
     if json.is_empty() {
         return Err(ImageSetError::Version(String::new()));
+    }
+    // A list would be taken for the fields in their order.
+    if json.first() != Some(&b'{') {
+        return Err(ImageSetError::NoFields);
     }
     let set: ImageSet = serde_json::from_slice(&json).map_err(shape)?;
     if set.kind != "ImageSetConfiguration" || set.api_version != VERSION {

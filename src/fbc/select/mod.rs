@@ -125,7 +125,7 @@ pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, Selec
         }
     }
     if request.dependencies {
-        dependencies::close(&shelves, &mut chosen, &mut notes)?;
+        dependencies::close(&shelves, &mut chosen, &mut notes);
     }
     if chosen.is_empty() {
         return Err(SelectError::Nothing);

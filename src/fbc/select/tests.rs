@@ -16,7 +16,7 @@ fn package(name: &str, default: &str) -> Value {
     json!({"schema": "olm.package", "name": name, "defaultChannel": default})
 }
 
-fn channel(package: &str, name: &str, entries: Value) -> Value {
+fn channel(package: &str, name: &str, entries: &Value) -> Value {
     json!({"schema": "olm.channel", "package": package, "name": name, "entries": entries})
 }
 
@@ -45,13 +45,13 @@ fn etcd() -> Catalog {
             channel(
                 "etcd",
                 "stable",
-                json!([
+                &json!([
                     {"name": "etcd.v1.0.0", "replaces": "etcd.v0.9.0"},
                     {"name": "etcd.v1.1.0", "replaces": "etcd.v1.0.0"},
                     {"name": "etcd.v2.0.0", "replaces": "etcd.v1.1.0", "skipRange": ">=1.0.0 <2.0.0"},
                 ]),
             ),
-            channel("etcd", "edge", json!([{"name": "etcd.v2.0.0"}])),
+            channel("etcd", "edge", &json!([{"name": "etcd.v2.0.0"}])),
             bundle("etcd", "etcd.v1.0.0", &[]),
             bundle("etcd", "etcd.v1.1.0", &[]),
             bundle("etcd", "etcd.v2.0.0", &[]),
@@ -200,7 +200,7 @@ fn what_is_between_versions_in_the_range_stays_and_what_is_skipped_only_in_it() 
             channel(
                 "a",
                 "s",
-                json!([
+                &json!([
                     {"name": "a.v1.0.0"},
                     {"name": "a.v1.1.0-rc.1", "replaces": "a.v1.0.0"},
                     {"name": "a.v1.0.5"},
@@ -238,7 +238,7 @@ fn a_selection_that_cannot_be_valid_says_which_channel_and_why() {
             channel(
                 "a",
                 "s",
-                json!([
+                &json!([
                     {"name": "a.v4.0.0", "replaces": "a.v3.0.0", "skips": ["a.v1.0.0"]},
                     {"name": "a.v3.0.0", "replaces": "a.v2.0.0", "skips": ["a.v2.0.0"]},
                     {"name": "a.v2.0.0", "replaces": "a.v1.0.0"},
@@ -320,10 +320,10 @@ fn the_first_catalog_that_has_a_package_counts() {
         "other",
         &[
             package("etcd", "own"),
-            channel("etcd", "own", json!([{"name": "etcd.v9.0.0"}])),
+            channel("etcd", "own", &json!([{"name": "etcd.v9.0.0"}])),
             bundle("etcd", "etcd.v9.0.0", &[]),
             package("kafka", "own"),
-            channel("kafka", "own", json!([{"name": "kafka.v1.0.0"}])),
+            channel("kafka", "own", &json!([{"name": "kafka.v1.0.0"}])),
             bundle("kafka", "kafka.v1.0.0", &[]),
         ],
     );
@@ -357,7 +357,7 @@ fn needing() -> Catalog {
         "c",
         &[
             package("app", "s"),
-            channel("app", "s", json!([{"name": "app.v1.0.0"}])),
+            channel("app", "s", &json!([{"name": "app.v1.0.0"}])),
             bundle(
                 "app",
                 "app.v1.0.0",
@@ -374,7 +374,7 @@ fn needing() -> Catalog {
             channel(
                 "base",
                 "s",
-                json!([
+                &json!([
                     {"name": "base.v1.0.0"},
                     {"name": "base.v1.5.0", "replaces": "base.v1.0.0"},
                     {"name": "base.v1.9.0", "replaces": "base.v1.5.0"},
@@ -386,8 +386,8 @@ fn needing() -> Catalog {
             bundle("base", "base.v1.9.0", &[]),
             bundle("base", "base.v2.0.0", &[]),
             package("lamp", "s"),
-            channel("lamp", "s", json!([{"name": "lamp.v1.0.0"}])),
-            channel("lamp", "t", json!([{"name": "lamp.v1.0.0"}])),
+            channel("lamp", "s", &json!([{"name": "lamp.v1.0.0"}])),
+            channel("lamp", "t", &json!([{"name": "lamp.v1.0.0"}])),
             bundle(
                 "lamp",
                 "lamp.v1.0.0",
@@ -399,13 +399,13 @@ fn needing() -> Catalog {
                 ],
             ),
             package("second", "s"),
-            channel("second", "s", json!([{"name": "second.v1.0.0"}])),
+            channel("second", "s", &json!([{"name": "second.v1.0.0"}])),
             bundle("second", "second.v1.0.0", &[]),
             package("third", "s"),
-            channel("third", "s", json!([{"name": "third.v1.0.0"}])),
+            channel("third", "s", &json!([{"name": "third.v1.0.0"}])),
             bundle("third", "third.v1.0.0", &[]),
             package("unneeded", "s"),
-            channel("unneeded", "s", json!([{"name": "unneeded.v1.0.0"}])),
+            channel("unneeded", "s", &json!([{"name": "unneeded.v1.0.0"}])),
             bundle("unneeded", "unneeded.v1.0.0", &[]),
         ],
     )

@@ -46,7 +46,8 @@ struct Descriptor<'a> {
 struct Config<'a> {
     architecture: &'a str,
     os: &'a str,
-    config: Runtime,
+    #[serde(rename = "config")]
+    runtime: Runtime,
     rootfs: RootFs<'a>,
 }
 
@@ -75,7 +76,7 @@ pub(super) fn make(
     let config = Config {
         architecture: "amd64",
         os: "linux",
-        config: Runtime {
+        runtime: Runtime {
             labels: labels.into(),
         },
         rootfs: RootFs {

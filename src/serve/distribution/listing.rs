@@ -1,6 +1,7 @@
 //! Lists: tags, referrers, repositories.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
@@ -240,7 +241,7 @@ fn escape(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             escaped.push(char::from(byte));
         } else {
-            escaped += &format!("%{byte:02X}");
+            let _ = write!(escaped, "%{byte:02X}");
         }
     }
     escaped

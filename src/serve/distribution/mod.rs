@@ -187,7 +187,7 @@ impl Registry {
             Asked::Manifest(name, _)
             | Asked::Blob(name, _)
             | Asked::Tags(name)
-            | Asked::Referrers(name, _) => (name, self.namespace(&parameters, &here)),
+            | Asked::Referrers(name, _) => (name, Self::namespace(&parameters, &here)),
         };
         let mut repository = self.repository(name, namespace, &caller, &here)?;
         repository.retain(|catalog| self.gate.admits(&caller, catalog));
@@ -332,7 +332,7 @@ impl Registry {
     }
 
     /// The registry that a client means: nothing when it means this one.
-    fn namespace<'a>(&self, parameters: &'a Parameters, here: &str) -> Option<&'a str> {
+    fn namespace<'a>(parameters: &'a Parameters, here: &str) -> Option<&'a str> {
         let namespace = parameters.namespace.as_deref()?;
         let own = here.split_once("://").map(|(_, host)| host);
         (Some(namespace) != own).then_some(namespace)
@@ -350,7 +350,7 @@ impl Registry {
         } else {
             "http"
         };
-        let authority = request.uri.authority().map(|host| host.as_str());
+        let authority = request.uri.authority().map(http::uri::Authority::as_str);
         let host = authority.or_else(|| header(HOST.as_str()));
         let good = |host: &&str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);

@@ -70,7 +70,13 @@ fn every_answer_on_a_real_catalog_is_that_of_the_peers() {
             scope.spawn(move || {
                 let authority = authority.map(|name| ["--authority".into(), name.into()]);
                 let options: Vec<String> = authority.into_iter().flatten().collect();
-                let report = compare(shared, &folder, "grpc", &[server.clone()], &options);
+                let report = compare(
+                    shared,
+                    &folder,
+                    "grpc",
+                    std::slice::from_ref(server),
+                    &options,
+                );
                 assert!(
                     report.ends_with("0 differ of 2852\n"),
                     "{options:?}: {report}"

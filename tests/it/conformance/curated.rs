@@ -2,6 +2,7 @@
 //! `ImageSetConfiguration`: what has to come of it, and why.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -261,9 +262,9 @@ fn selections_of_a_real_catalog_are_what_oc_mirror_means_by_them() {
 
     // 2.1.1 replaces 2.0.1 and skips 2.1.0, which is in the range. 1.0.1-1 is
     // a pre-release of 1.0.1, so it is in no range that names none.
-    let ranges = of("channel-ranges");
+    let of_channels = of("channel-ranges");
     assert_eq!(
-        ranges.entries("kairos-operator", "candidate-v2"),
+        of_channels.entries("kairos-operator", "candidate-v2"),
         [
             "kairos-operator.v2.0.1",
             "kairos-operator.v2.1.0",
@@ -271,7 +272,7 @@ fn selections_of_a_real_catalog_are_what_oc_mirror_means_by_them() {
         ]
     );
     assert_eq!(
-        ranges.entries("slurm-operator", "release-1.0"),
+        of_channels.entries("slurm-operator", "release-1.0"),
         ["slurm-operator.v1.0.0", "slurm-operator.v1.0.1"]
     );
 
@@ -317,16 +318,18 @@ fn the_registry_api_of_a_curated_catalog_is_consistent() {
     );
     assert!(report.ends_with("0 differ of 2852\n"), "{report}");
 
-    let mut copies = String::from("poll = \"never\"\n");
+    let mut config = String::from("poll = \"never\"\n");
     for name in NAMES {
         let file = folder.path().join(format!("{name}.json"));
         std::fs::write(&file, almanac.all(name).body).unwrap();
-        copies += &format!(
-            "[[catalog]]\nname = {name:?}\nsource = \"file:{}\"\n",
+        writeln!(
+            config,
+            "[[catalog]]\nname = {name:?}\nsource = \"file:{}\"",
             file.display()
-        );
+        )
+        .unwrap();
     }
-    let mut copied = Almanac::start(&copies);
+    let mut copied = Almanac::start(&config);
     copied.program.wait_until_ready();
     let other = copied.program.address("grpc").to_string();
     for name in ["heads", "ranged", "channel-ranges", "closed"] {

@@ -373,36 +373,7 @@ async fn answer(state: &Arc<Mutex<State>>, request: Request<Body>) -> Response<B
     if let Some((repository, name)) = path.rsplit_once("/manifests/") {
         let key = (repository.to_owned(), name.to_owned());
         let found = state.lock().unwrap().manifests.get(&key).cloned();
-        return match found {
-            _ if behaviour.not_a_manifest => {
-                let page = Bytes::from_static(b"<html>Log in</html>");
-                content(
-                    &parts,
-                    &behaviour,
-                    "text/html",
-                    Digest::of(&page),
-                    &page,
-                    None,
-                )
-            }
-            Some((media_type, bytes)) => {
-                let digest = Digest::of(&bytes);
-                let etag = format!("\"{digest}\"");
-                let asked = parts.headers.get(IF_NONE_MATCH);
-                if behaviour.etags && asked.is_some_and(|asked| asked == etag.as_str()) {
-                    return with(
-                        Response::builder().status(304).header(ETAG, etag),
-                        Body::empty(),
-                    );
-                }
-                let mut response = content(&parts, &behaviour, &media_type, digest, &bytes, None);
-                if behaviour.etags {
-                    response.headers_mut().insert(ETAG, etag.parse().unwrap());
-                }
-                response
-            }
-            None => error(404, "MANIFEST_UNKNOWN", "manifest unknown"),
-        };
+        return manifest(&parts, &behaviour, found);
     }
     if let Some((repository, digest)) = path.rsplit_once("/referrers/") {
         let key = (repository.to_owned(), digest.to_owned());
@@ -446,6 +417,42 @@ async fn answer(state: &Arc<Mutex<State>>, request: Request<Body>) -> Response<B
         };
     }
     error(404, "NAME_UNKNOWN", "no such path")
+}
+
+/// A manifest by name or digest, or that there is none.
+fn manifest(
+    parts: &Parts,
+    behaviour: &Behaviour,
+    found: Option<(String, Bytes)>,
+) -> Response<Body> {
+    if behaviour.not_a_manifest {
+        let page = Bytes::from_static(b"<html>Log in</html>");
+        return content(
+            parts,
+            behaviour,
+            "text/html",
+            Digest::of(&page),
+            &page,
+            None,
+        );
+    }
+    let Some((media_type, bytes)) = found else {
+        return error(404, "MANIFEST_UNKNOWN", "manifest unknown");
+    };
+    let digest = Digest::of(&bytes);
+    let etag = format!("\"{digest}\"");
+    let asked = parts.headers.get(IF_NONE_MATCH);
+    if behaviour.etags && asked.is_some_and(|asked| asked == etag.as_str()) {
+        return with(
+            Response::builder().status(304).header(ETAG, etag),
+            Body::empty(),
+        );
+    }
+    let mut response = content(parts, behaviour, &media_type, digest, &bytes, None);
+    if behaviour.etags {
+        response.headers_mut().insert(ETAG, etag.parse().unwrap());
+    }
+    response
 }
 
 /// A manifest or a blob, with all the lies that were asked for.

@@ -218,12 +218,16 @@ async fn pass(
     result.map(drop).map_err(|error| error.retry_after())
 }
 
-/// Takes what is not followed any more out of the metrics that tell what is.
+/// Takes what is not followed any more out of the metrics that tell what is:
+/// there is nothing of it, and its times are no numbers.
 pub fn forget(catalog: &CatalogName) {
     for kind in KINDS {
         gauge!("almanac_catalog_objects", "catalog" => catalog.to_string(), "kind" => kind)
             .set(0.0);
     }
+    gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => catalog.to_string())
+        .set(f64::NAN);
+    gauge!("almanac_last_pass_timestamp_seconds", "catalog" => catalog.to_string()).set(f64::NAN);
 }
 
 fn describe(snapshot: &Snapshot, message: &str) {

@@ -22,6 +22,8 @@ const MAX_LINKS: usize = 32;
 pub(super) struct Watch {
     path: PathBuf,
     watcher: Option<Box<dyn Watcher + Send>>,
+    /// Whether a change was begun to be waited out, and that was given up.
+    begun: bool,
     events: mpsc::Receiver<()>,
     /// Kept, so that the receiver waits also without a watcher.
     sender: mpsc::Sender<()>,
@@ -34,6 +36,7 @@ impl Watch {
         let mut watch = Self {
             path: path.to_owned(),
             watcher: None,
+            begun: false,
             events,
             sender,
         };
@@ -44,14 +47,16 @@ impl Watch {
     /// Waits until something has changed and writing seems to be over. Watches
     /// what is there then, which may be another folder behind a link.
     pub(super) async fn changed(&mut self) {
-        if self.events.recv().await.is_none() {
+        if !self.begun && self.events.recv().await.is_none() {
             return std::future::pending().await;
         }
+        self.begun = true;
         let settled = async {
             while let Ok(Some(())) = tokio::time::timeout(QUIET, self.events.recv()).await {}
         };
         let _ = tokio::time::timeout(LONGEST, settled).await;
         self.renew();
+        self.begun = false;
     }
 
     fn renew(&mut self) {
@@ -196,6 +201,16 @@ mod tests {
         fs::rename(folder.path().join("next"), &link).unwrap();
         assert!(changes(&mut watch).await);
         fs::write(folder.path().join("v2/catalog/new"), "").unwrap();
+        assert!(changes(&mut watch).await);
+    }
+
+    #[tokio::test]
+    async fn a_change_that_was_not_waited_out_is_told_the_next_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watch = Watch::new(folder.path());
+        fs::write(folder.path().join("a"), "").unwrap();
+        let early = tokio::time::timeout(QUIET / 2, watch.changed()).await;
+        assert!(early.is_err(), "writing may go on");
         assert!(changes(&mut watch).await);
     }
 

@@ -202,6 +202,8 @@ fn a_catalog_that_is_gone_cannot_be_had_and_comes_back_from_the_store() {
     let metrics = almanac.metrics();
     let none = "almanac_catalog_objects{catalog=\"two\",kind=\"packages\"} 0";
     assert!(metrics.contains(none), "{metrics}");
+    let time = "almanac_last_pass_timestamp_seconds{catalog=\"two\"} NaN";
+    assert!(metrics.contains(time), "{metrics}");
 
     // Not even its source is there any more.
     fs::remove_dir_all(root.path().join("two")).unwrap();

@@ -2,6 +2,7 @@
 //! them. What a blob says wrongly by itself is kept beside it as a
 //! [`Defect`]; what is wrong between blobs is the graph's business.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::message::BundleMessage;
@@ -54,7 +55,7 @@ pub struct Defect {
     pub code: Code,
     /// What is wrong, as the rest of a sentence that begins with the blob: it
     /// starts with a verb.
-    pub message: String,
+    pub message: Cow<'static, str>,
 }
 
 /// An `olm.package` blob.

@@ -125,8 +125,6 @@ pub(super) fn read(
         manifests
     };
 
-    // A small file may have very many bundles with one defect each.
-    defects.shrink_to_fit();
     let blob = BundleBlob {
         name: name.to_owned(),
         package: package.to_owned(),
@@ -178,7 +176,7 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
     let mut plain = true;
     let malformed = |message: &str| Defect {
         code: Code::BlobMalformed,
-        message: format!("has malformed \"properties\": {message}"),
+        message: format!("has malformed \"properties\": {message}").into(),
     };
     match walk.peek() {
         Some(b'[') => walk.step(),
@@ -251,6 +249,7 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
             let (number, kind) = (properties.len(), &property.kind);
             let message =
                 format!("has property {number} of type {kind:?} with an invalid value: {message}");
+            let message = message.into();
             note(defects, Defect { code, message });
         }
         plain &= keys.len() == 0;
@@ -361,9 +360,9 @@ impl<'a> Known<'a> {
         property: &Property<'a>,
         checked: Option<Result<csv::Metadata<'a>, Mismatch>>,
     ) -> Result<(), Defect> {
-        let invalid = |message| Defect {
+        let invalid = |message: String| Defect {
             code: Code::PropertyInvalid,
-            message,
+            message: message.into(),
         };
         match &*property.kind {
             PACKAGE_TYPE => self.packages.push(object(property.value).map_err(invalid)?),
@@ -393,7 +392,7 @@ impl<'a> Known<'a> {
                 let value: BundleObject<'_> = object(property.value).map_err(invalid)?;
                 let decoded = decode_object(&value).map_err(|message| Defect {
                     code: Code::BundleObjectInvalid,
-                    message,
+                    message: message.into(),
                 })?;
                 self.objects.push(decoded);
             }
@@ -404,12 +403,17 @@ impl<'a> Known<'a> {
 
     fn check_package(&self, package: &str, defects: &mut Vec<Defect>) {
         let [property] = &self.packages[..] else {
+            let message = match self.packages.len() {
+                // What is often wrong takes no memory.
+                0 => "must have exactly one property of type \"olm.package\", and has none".into(),
+                count => format!(
+                    "must have exactly one property of type \"olm.package\", and has {count}"
+                )
+                .into(),
+            };
             defects.push(Defect {
                 code: Code::PackagePropertyCount,
-                message: format!(
-                    "must have exactly one property of type \"olm.package\", and has {}",
-                    self.packages.len()
-                ),
+                message,
             });
             return;
         };
@@ -419,7 +423,8 @@ impl<'a> Known<'a> {
                 message: format!(
                     "has an \"olm.package\" property that names the package {:?}",
                     property.package_name.0
-                ),
+                )
+                .into(),
             });
         }
         if let Err(error) = Version::parse(&property.version.0) {
@@ -428,7 +433,8 @@ impl<'a> Known<'a> {
                 message: format!(
                     "has the version {:?}, which is not a semantic version: {error}",
                     property.version.0
-                ),
+                )
+                .into(),
             });
         }
     }
@@ -502,7 +508,7 @@ fn check_image(what: &str, spec: &str, defects: &mut Vec<Defect>) {
             defects,
             Defect {
                 code: Code::ImageInvalid,
-                message,
+                message: message.into(),
             },
         );
     }

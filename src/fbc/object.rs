@@ -79,7 +79,7 @@ impl<'a> Object<'a> {
                 let error = plain(&error);
                 defects.push(Defect {
                     code: Code::BlobMalformed,
-                    message: format!("has a malformed {key:?}: {error}"),
+                    message: format!("has a malformed {key:?}: {error}").into(),
                 });
                 T::default()
             }
@@ -97,7 +97,7 @@ impl<'a> Object<'a> {
         if list.goes_on {
             defects.push(Defect {
                 code: Code::BlobMalformed,
-                message: format!("has more than {MAX_LIST} items in {key:?}"),
+                message: format!("has more than {MAX_LIST} items in {key:?}").into(),
             });
         }
         let mut items = list.items;

@@ -570,7 +570,6 @@ fn read_deprecations(object: &Object<'_>, package: &str) -> DeprecationsBlob {
         name: entry.reference.name,
         message: entry.message,
     });
-    defects.shrink_to_fit();
     DeprecationsBlob {
         package: package.to_owned(),
         entries: entries.collect(),

@@ -251,7 +251,7 @@ impl<'a> Collected<'a> {
                 // One stays, by which the package is left out.
                 *defects = vec![Defect {
                     code: defects[0].code,
-                    message: "has defects".to_owned(),
+                    message: "has defects".into(),
                 }];
             }
             defects.shrink_to_fit();

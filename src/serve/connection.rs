@@ -2,7 +2,6 @@
 //! several ways: the client's, an error, almanac's stop, being at nothing for
 //! too long, making room for others, or new content.
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 use std::pin::pin;
@@ -99,6 +98,15 @@ pub(super) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<Streams
     }
 }
 
+/// Why a request is not let in.
+pub(super) enum Refusal {
+    /// It is answered with this.
+    Answer(Box<Response>),
+    /// It counts as never seen: the client makes it again over another
+    /// connection (RFC 9113, section 8.7). There is no such thing in HTTP/1.1.
+    Unseen,
+}
+
 /// Hands requests to a router and follows each answer to its end. `admit` gets
 /// the request and how many others are open on the connection; it may put
 /// something into the request, take a place for the answer, or refuse.
@@ -109,11 +117,11 @@ pub(super) fn front<A>(
 ) -> impl Service<
     Request<Incoming>,
     Response = http::Response<Sending>,
-    Error = Infallible,
+    Error = h2::Error,
     Future: Send + 'static,
 > + use<A>
 where
-    A: Fn(&mut Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, Box<Response>>,
+    A: Fn(&mut Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, Refusal>,
 {
     let (activity, peer) = (Arc::clone(&opened.activity), opened.peer);
     service_fn(move |mut request: Request<Incoming>| {
@@ -123,16 +131,17 @@ where
         async move {
             let permit = match admitted {
                 Ok(permit) => permit,
-                Err(refusal) => {
+                Err(Refusal::Answer(refusal)) => {
                     let answer = Answer::begin(busy, None);
                     return Ok(refusal.map(|body| answer.sending(body)));
                 }
+                Err(Refusal::Unseen) => return Err(h2::Reason::REFUSED_STREAM.into()),
             };
             // In here, since it is not known before which task it is.
             let answer = Answer::begin(busy, permit);
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(Arc::clone(&answer));
-            let response = router.call(request).await?;
+            let Ok(response) = router.call(request).await;
             Ok(response.map(|body| answer.sending(body)))
         }
     })
@@ -150,10 +159,10 @@ pub(super) async fn drive<S, F>(
     S: Service<
             Request<Incoming>,
             Response = http::Response<Sending>,
-            Error = Infallible,
+            Error = h2::Error,
             Future = F,
         >,
-    F: Future<Output = Result<http::Response<Sending>, Infallible>> + Send + 'static,
+    F: Future<Output = Result<http::Response<Sending>, h2::Error>> + Send + 'static,
 {
     let (peer, activity) = (opened.peer.address, opened.activity);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(opened.stream), service));

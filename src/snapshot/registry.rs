@@ -73,6 +73,11 @@ pub enum NotFound {
 }
 
 impl Snapshot {
+    /// How many packages there are to ask for.
+    pub fn package_count(&self) -> usize {
+        self.index.packages.len()
+    }
+
     /// All package names.
     pub fn list_packages(&self) -> Stream {
         self.stream(self.index.package_names)

@@ -71,7 +71,10 @@ fn a_configuration_that_cannot_be_used_is_refused() {
         ],
     );
     refused_file("[[catalog]\n", &[":1:"]);
-    refused_file("[[catalog]]\nname = \"a\"\n", &["missing key", "source"]);
+    refused_file(
+        "[[catalog]]\nname = \"a\"\n",
+        &["the catalog a", "has no source"],
+    );
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn a_data_folder_that_is_in_use_is_left_alone() {
     Catalog::one("etcd").write_to(&folder.path().join("catalog"), Format::Yaml);
     let source = format!("file:{}", folder.path().join("catalog").display());
     let mut first = Almanac::start(&following(&source));
-    first.until("a", "a revision", |status| status["state"] == "serving");
+    first.until_whole("a");
     let revisions = first.revisions();
 
     let data = first.program.data().to_owned();

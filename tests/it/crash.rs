@@ -105,9 +105,7 @@ fn a_kill_at_any_moment_leaves_one_revision_or_the_other() {
         assert_eq!(almanac.packages("a").unwrap(), side.packages);
         let id = status["revision"]["id"].to_string();
         // What is still made of it goes by the same name.
-        almanac.until("a", "all of a revision", |status| {
-            status["revision"]["bytes"]["gzip"].is_u64()
-        });
+        almanac.until_whole("a");
         assert_eq!(almanac.revisions(), [id], "kill {kill}");
         // An image may be made of it meanwhile.
         let blobs = almanac.blobs();

@@ -604,9 +604,12 @@ fn guarded(folder: &TempDir, tables: &str) -> Almanac {
     let address = almanac.program.address("http");
     let begin = Instant::now();
     let closed = [("Authorization", basic("any", "catalog-secret"))];
-    while with(address, "/v2/closed/manifests/latest", &closed).status != 200 {
-        assert!(begin.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(10));
+    for name in ["open", "closed"] {
+        let path = format!("/v2/{name}/manifests/latest");
+        while with(address, &path, &closed).status != 200 {
+            assert!(begin.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
     almanac
 }

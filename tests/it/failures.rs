@@ -262,9 +262,7 @@ fn check(failures: Vec<Failure>) {
         let what = failure.what;
         let before = almanac.all("a");
         let packages = almanac.packages("a").unwrap();
-        // It is whole once it is encoded.
-        let whole = |status: &serde_json::Value| status["revision"]["bytes"]["gzip"].is_u64();
-        let revision = almanac.until("a", "all of a revision", whole)["revision"].clone();
+        let revision = almanac.until_whole("a")["revision"].clone();
 
         upstream.misbehave(failure.registry);
         storage.misbehave(failure.storage);

@@ -130,7 +130,8 @@ fn answers(almanac: &mut Almanac) -> BTreeMap<String, String> {
             format!("{name} packages"),
             format!("{:?}", almanac.packages(name).unwrap()),
         );
-        let mut status = almanac.status(name);
+        // Its other forms are made a moment after it.
+        let mut status = almanac.until_whole(name);
         answers.insert(
             format!("{name} revision"),
             status["revision"].take().to_string(),

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use crate::support::catalog::{Catalog, Format, bundle, entry};
+use crate::support::h2;
 use crate::support::program::{PATIENCE, skip_without};
 use crate::support::served::{Served, source};
 
@@ -101,20 +102,16 @@ impl Connecting {
         body.put_u8(0);
         body.put_u32(message.encoded_len() as u32);
         body.put_slice(&message.encode_to_vec());
-        let mut request = Request::post(format!("http://catalog{path}"))
+        let request = Request::post(format!("http://catalog{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(Full::new(body.freeze()))
             .unwrap();
         loop {
             if self.sender.ready().await.is_ok() {
-                match self.sender.try_send_request(request).await {
+                match self.sender.send_request(request.clone()).await {
                     Ok(response) => return Messages::of(response),
-                    Err(mut error) => {
-                        request = error.take_message().unwrap_or_else(|| {
-                            panic!("{path}: {}", error.into_error());
-                        });
-                    }
+                    Err(error) => assert!(is_unseen(&error), "{path}: {error:?}"),
                 }
             }
             // Streams that are open go on over the old one.
@@ -162,6 +159,15 @@ impl Connecting {
         assert!(packages.contains(&format!("only-{generation}")));
         generation
     }
+}
+
+/// Whether a call failed before the server took any notice of it.
+fn is_unseen(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<::h2::Error>());
+    let refused = Some(::h2::Reason::REFUSED_STREAM);
+    error.is_canceled()
+        || cause.is_some_and(|cause| cause.is_go_away() || cause.reason() == refused)
 }
 
 async fn connect(
@@ -317,6 +323,62 @@ async fn no_snapshot_mixes_two_generations_however_often_content_changes() {
     }
     served.program.terminate();
     assert!(served.program.wait(PATIENCE).success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_client_that_pauses_between_its_calls_sees_one_generation() {
+    let place = Place::of(&generation(1));
+    let mut served = place.serve();
+    let mut channel = Connecting::ready(served.grpc).await;
+    let get = |name: &str| proto::GetPackageRequest { name: name.into() };
+    let mut stream = channel
+        .call(LIST_BUNDLES, &proto::ListBundlesRequest {})
+        .await;
+    let mut names = std::collections::BTreeSet::new();
+    while let Some(bundle) = stream.next::<proto::Bundle>().await {
+        names.insert(bundle.package_name);
+    }
+    let mut names = names.into_iter();
+    let first = names.next().unwrap();
+    let _: proto::Package = channel.unary(GET_PACKAGE, &get(&first)).await;
+    place.put(&generation(2));
+    served.wait_for_status("catalog", |status| status["revision"]["id"] == 2);
+    for name in names {
+        assert!(!channel.idle(SOON).await, "asked to go before {name}");
+        let package: proto::Package = channel.unary(GET_PACKAGE, &get(&name)).await;
+        assert_eq!(told(&package.channels[0].csv_name), 1);
+    }
+    // It has all that it was listed.
+    assert!(channel.idle(SOON).await);
+    assert_eq!(channel.snapshot().await, 2);
+}
+
+#[test]
+fn a_call_that_crosses_with_the_wish_to_go_counts_as_never_seen() {
+    let place = Place::of(&generation(1));
+    let mut served = place.serve();
+    let mut connection = h2::Connection::open(served.grpc, &[]).unwrap();
+    connection
+        .call(1, "catalog", GET_PACKAGE, Some(b"\x0a\x09package-0"))
+        .unwrap();
+    place.put(&generation(2));
+    served.wait_for_status("catalog", |status| status["revision"]["id"] == 2);
+    // The ping that comes with it is not answered, as if both were under way.
+    while connection.any().unwrap().kind != h2::GOAWAY {}
+    connection
+        .call(3, "catalog", GET_PACKAGE, Some(b"\x0a\x09package-0"))
+        .unwrap();
+    loop {
+        let frame = connection.any().unwrap();
+        if frame.stream == 3 {
+            let refused = 7_u32.to_be_bytes();
+            assert_eq!(
+                (frame.kind, &frame.payload[..]),
+                (h2::RST_STREAM, &refused[..])
+            );
+            break;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -441,7 +441,7 @@ fn the_defects_of_a_blob_become_problems_of_its_package() {
     let mut blobs = foo(&["a"]);
     blobs.bundles[0].blob.defects.push(Defect {
         code: Code::VersionInvalid,
-        message: String::from("has no version"),
+        message: "has no version".into(),
     });
     let problems = refused(&blobs, &[Code::VersionInvalid]);
     assert_eq!(
@@ -600,7 +600,7 @@ fn a_malformed_bundle_is_not_blamed_for_what_it_lost() {
     blobs.bundles[0].blob.has_image = false;
     blobs.bundles[0].blob.defects.push(Defect {
         code: Code::BlobMalformed,
-        message: String::from("is malformed"),
+        message: "is malformed".into(),
     });
     refused(&blobs, &[Code::BlobMalformed]);
 }
@@ -792,7 +792,7 @@ fn a_damaged_bundle_is_not_blamed_for_its_manifests() {
     without_metadata(&mut blobs.bundles[0].blob);
     blobs.bundles[0].blob.defects.push(Defect {
         code: Code::PropertyInvalid,
-        message: String::from("is damaged"),
+        message: "is damaged".into(),
     });
     refused(&blobs, &[Code::PropertyInvalid]);
 }

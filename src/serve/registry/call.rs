@@ -58,6 +58,13 @@ pub(super) async fn call(
         .as_deref()
         .ok_or_else(|| no_catalog(&registry, &request))
         .and_then(|catalog| pinned(&pins, catalog));
+    if let Ok(snapshot) = &snapshot {
+        match &*call.method {
+            "ListPackages" | "ListBundles" => pins.listed(snapshot.package_count()),
+            "GetPackage" => pins.asked(),
+            _ => {}
+        }
+    }
     let answered = async {
         if experimental {
             answer_experimental(&call.method, snapshot, request).await

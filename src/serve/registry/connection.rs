@@ -4,13 +4,14 @@
 //!
 //! A client makes its further calls over the new connection as soon as it has
 //! GOAWAY, also those that go with a stream that is open on the old one: so a
-//! connection on which something moves is let finish first.
+//! connection on which something moves is let finish first, and so is a client
+//! that asks for the packages it was listed, one by one. Calls that cross with
+//! GOAWAY count as never seen, and come again over the new connection.
 
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::Response;
 use http::Request;
 use hyper::body::Incoming;
 use metrics::counter;
@@ -22,7 +23,7 @@ use tonic::Status;
 use super::pins::Pins;
 use super::{Own, Service, wire};
 use crate::serve::Listener;
-use crate::serve::connection::{builder, drive, front};
+use crate::serve::connection::{Refusal, builder, drive, front};
 use crate::serve::listen::{Opened, ended};
 use crate::serve::stream::Protocol;
 
@@ -37,6 +38,9 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 /// asks for one package after the other while it reads the list of bundles, and
 /// its pauses are those of the network and of a busy machine.
 const QUIET: Duration = Duration::from_millis(400);
+/// The same while the client has asked for some of the packages that it was
+/// listed, but not for all: it will go on, if it is still there.
+const HALF_ASKED: Duration = Duration::from_secs(5);
 /// How often it is looked whether the answers that are open have been sent.
 const STEP: Duration = Duration::from_millis(20);
 /// When it is asked at the latest: the pauses of some are too short, others
@@ -93,6 +97,9 @@ impl Service {
         let service = front(self.router, &opened, {
             let pins = Arc::clone(&pins);
             move |request, open| {
+                if pins.left() && request.uri().path() != HEALTH_CHECK {
+                    return Err(Refusal::Unseen);
+                }
                 let permit = gate.admit(request, open)?;
                 let extensions = request.extensions_mut();
                 extensions.insert(Arc::clone(&pins));
@@ -110,13 +117,13 @@ impl Service {
                 while publications.changed().await.is_ok() {
                     if pins.outdated(&catalogs) {
                         let quiet = async {
-                            while !pins.renew(|| activity.is_quiet(QUIET)) {
+                            while !pins.leave(|| activity.is_quiet(quiet(&pins))) {
                                 activity.quiet(QUIET).await;
                                 tokio::time::sleep(STEP).await;
                             }
                         };
                         if tokio::time::timeout(NEVER_QUIET, quiet).await.is_err() {
-                            pins.renew_anyway();
+                            pins.leave_anyway();
                         }
                         counter!("almanac_grpc_goaways_total").increment(1);
                         tracing::debug!(%peer, "new content: asking the client to connect again");
@@ -129,6 +136,11 @@ impl Service {
         };
         drive(opened, &builder, service, &stop, renew).await;
     }
+}
+
+/// How long nothing has to move on a connection before it is asked to go.
+fn quiet(pins: &Pins) -> Duration {
+    if pins.half_asked() { HALF_ASKED } else { QUIET }
 }
 
 /// Lets so many calls in.
@@ -144,13 +156,14 @@ impl Gate {
         &self,
         request: &Request<Incoming>,
         open: usize,
-    ) -> Result<Option<OwnedSemaphorePermit>, Box<Response>> {
+    ) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         if request.uri().path() == HEALTH_CHECK {
             return Ok(None);
         }
         let refused = |limit: &'static str, text: String| {
             counter!("almanac_grpc_calls_refused_total", "limit" => limit).increment(1);
-            Err(Box::new(wire::refuse(&Status::resource_exhausted(text))))
+            let refused = wire::refuse(&Status::resource_exhausted(text));
+            Err(Refusal::Answer(Box::new(refused)))
         };
         if open >= self.most {
             let text = format!("more than {} calls are open on this connection", self.most);

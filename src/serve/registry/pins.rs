@@ -16,10 +16,14 @@ pub(super) struct Pins(Mutex<State>);
 #[derive(Default)]
 struct State {
     pins: HashMap<CatalogName, Pin>,
-    /// What it saw before it was asked to go, and may still be sent.
-    before: Vec<Pin>,
     /// Calls whose answers are not sent yet.
     open: usize,
+    /// Packages that the client was listed, and how many of them it has asked
+    /// for; none of either once it has asked for all.
+    listed: usize,
+    asked: usize,
+    /// Whether calls are let in no more.
+    left: bool,
 }
 
 /// A call whose answer is not sent yet.
@@ -75,34 +79,51 @@ impl Pins {
         outdated
     }
 
-    /// Calls from now on see what is served now, if none is open and `quiet`
-    /// holds. They come from a client that has not heard yet that it is asked to
-    /// go: its next ones will come over a new connection, and belong together
-    /// with these.
-    pub(super) fn renew(&self, quiet: impl FnOnce() -> bool) -> bool {
-        let mut state = self.lock();
-        // No call gets a snapshot between the question and what follows.
-        let renewed = state.open == 0 && quiet();
-        if renewed {
-            state.renew();
+    /// The list of this many packages was asked for, and of each of them may be
+    /// asked next.
+    pub(super) fn listed(&self, packages: usize) {
+        self.lock().listed += packages;
+    }
+
+    /// One package was asked for.
+    pub(super) fn asked(&self) {
+        let state = &mut *self.lock();
+        state.asked += 1;
+        if state.asked >= state.listed {
+            (state.listed, state.asked) = (0, 0);
         }
-        renewed
+    }
+
+    /// Whether the client was listed packages and has asked for some of them,
+    /// but not yet for all.
+    pub(super) fn half_asked(&self) -> bool {
+        self.lock().asked > 0
+    }
+
+    /// No call is let in from now on, if none is open and `quiet` holds. The
+    /// client makes them over its next connection, where they belong together
+    /// with those that follow.
+    pub(super) fn leave(&self, quiet: impl FnOnce() -> bool) -> bool {
+        let open = self.lock().open;
+        let leaving = open == 0 && quiet();
+        if leaving {
+            self.leave_anyway();
+        }
+        leaving
     }
 
     /// The same, whatever is open.
-    pub(super) fn renew_anyway(&self) {
-        self.lock().renew();
+    pub(super) fn leave_anyway(&self) {
+        self.lock().left = true;
+    }
+
+    /// Whether calls are let in no more.
+    pub(super) fn left(&self) -> bool {
+        self.lock().left
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn renew(&mut self) {
-        let pins = self.pins.drain().map(|(_, pin)| pin);
-        self.before.extend(pins);
     }
 }
 
@@ -139,5 +160,42 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.gauge().decrement(1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_for_one_package_after_the_other_is_let_finish() {
+        let pins = Pins::default();
+        // Without a list there is nothing to finish.
+        pins.asked();
+        assert!(!pins.half_asked());
+        pins.listed(3);
+        assert!(!pins.half_asked(), "the list may be all that is wanted");
+        for half_asked in [true, true, false] {
+            pins.asked();
+            assert_eq!(pins.half_asked(), half_asked);
+        }
+        // Two at once over one connection.
+        pins.listed(2);
+        pins.asked();
+        pins.listed(2);
+        for half_asked in [true, true, false] {
+            pins.asked();
+            assert_eq!(pins.half_asked(), half_asked);
+        }
+    }
+
+    #[test]
+    fn nobody_leaves_while_a_call_is_open() {
+        let pins = Arc::new(Pins::default());
+        let open = pins.open();
+        assert!(!pins.leave(|| true) && !pins.left());
+        drop(open);
+        assert!(!pins.leave(|| false) && !pins.left());
+        assert!(pins.leave(|| true) && pins.left());
     }
 }

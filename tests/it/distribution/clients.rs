@@ -219,7 +219,8 @@ fn a_real_catalog_is_pulled_byte_for_byte() {
     };
     let mut one = start();
     let address = one.program.address("http");
-    let layout = folder.path().join("layout");
+    let copies = tempfile::tempdir().unwrap();
+    let layout = copies.path().join("layout");
     let target = format!("dir:{}", layout.display());
     let image = format!("docker://{address}/a:latest");
     skopeo(

@@ -295,6 +295,14 @@ impl Almanac {
         blobs
     }
 
+    /// Waits until a catalog is served and nothing more is made of its
+    /// revision; gives its status.
+    pub(crate) fn until_whole(&mut self, catalog: &str) -> Value {
+        self.until(catalog, "all of a revision", |status| {
+            status["revision"]["bytes"]["gzip"].is_u64()
+        })
+    }
+
     /// Waits until the image of a catalog can be pulled.
     pub(crate) fn until_pullable(&mut self, catalog: &str) -> Reply {
         let path = format!("/v2/{catalog}/manifests/latest");

@@ -91,17 +91,7 @@ impl Connection {
     /// have to be.
     pub(crate) fn next(&mut self) -> io::Result<Frame> {
         loop {
-            let mut head = [0; 9];
-            self.tcp.read_exact(&mut head)?;
-            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-            let mut payload = vec![0; length as usize];
-            self.tcp.read_exact(&mut payload)?;
-            let frame = Frame {
-                kind: head[3],
-                flags: head[4],
-                stream: u32::from_be_bytes([head[5], head[6], head[7], head[8]]),
-                payload,
-            };
+            let frame = self.any()?;
             match frame.kind {
                 SETTINGS if frame.flags & ACK == 0 => self.send(SETTINGS, ACK, 0, &[])?,
                 PING if frame.flags & ACK == 0 => self.send(PING, ACK, 0, &frame.payload)?,
@@ -109,6 +99,21 @@ impl Connection {
                 _ => return Ok(frame),
             }
         }
+    }
+
+    /// The next frame, whatever it is; nothing is answered.
+    pub(crate) fn any(&mut self) -> io::Result<Frame> {
+        let mut head = [0; 9];
+        self.tcp.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        self.tcp.read_exact(&mut payload)?;
+        Ok(Frame {
+            kind: head[3],
+            flags: head[4],
+            stream: u32::from_be_bytes([head[5], head[6], head[7], head[8]]),
+            payload,
+        })
     }
 }
 

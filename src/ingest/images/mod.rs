@@ -198,7 +198,6 @@ impl Keeper<'_> {
         drop(pins);
         let size: u64 = record.parts().map(|part| part.size).sum();
         let image = Image::open(store, id, record).map_err(|error| failed(error.into()))?;
-        histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
         tracing::info!(
             catalog = %self.followed.name,
             digest = image.tags().get(LATEST).map(tracing::field::display),
@@ -208,6 +207,7 @@ impl Keeper<'_> {
             "the image can be pulled"
         );
         self.publisher.publish(image);
+        histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
         Ok(true)
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use almanac::proto::{ListPackageRequest, PackageName};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tonic::Status;
 
@@ -169,6 +169,21 @@ fn an_image_set_that_changes_is_read_again() {
 }
 
 #[test]
+fn what_all_catalogs_have_in_common_changes_too() {
+    let root = folders(&["one"]);
+    let file = root.path().join("one/empty.json");
+    fs::write(file, "").unwrap();
+    let config = config(&root, &[("a", "one")]);
+    let mut almanac = Almanac::start(&format!("{config}[limits]\nfiles = 1\n"));
+    let status = almanac.until_failed("a");
+    let error = status["last_error"].as_str().unwrap();
+    assert!(error.contains("the number of files"), "{error}");
+    almanac.reconfigure(&format!("{config}[limits]\nfiles = 2\n"));
+    serving(&mut almanac, "a");
+    assert_eq!(almanac.configuration()["needs_restart"], json!([]));
+}
+
+#[test]
 fn a_signal_without_a_file_changes_nothing() {
     let root = folders(&["one"]);
     let source = format!("a={}", source(root.path(), "one"));
@@ -303,15 +318,12 @@ fn keys_that_count_only_after_a_restart_are_named() {
     let good = config(&root, &[("a", "one")]);
     let mut almanac = Almanac::start(&good);
     serving(&mut almanac, "a");
-    assert_eq!(
-        almanac.configuration()["needs_restart"],
-        serde_json::json!([])
-    );
+    assert_eq!(almanac.configuration()["needs_restart"], json!([]));
     almanac.reconfigure(&format!(
         "max_connections = 7\n{good}[log]\nformat = \"json\"\n"
     ));
     let status = almanac.until_configuration("the keys", |status| {
-        status["needs_restart"] == serde_json::json!(["max_connections", "log"])
+        status["needs_restart"] == json!(["max_connections", "log"])
     });
     assert!(status["error"].is_null(), "{status}");
     almanac

@@ -310,6 +310,8 @@ mod legacy {
 
     use super::*;
 
+    const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
+
     /// The tables as the last migration of `opm` leaves them.
     const TABLES: &str = r"
         CREATE TABLE schema_migrations (version uint64, dirty bool);
@@ -443,9 +445,8 @@ mod legacy {
         let path = database(&folder, &format!("{TABLES}{ROWS}"));
         let layer = Layer::new().folder("database");
         let layer = layer.file("database/index.db", fs::read(path).unwrap());
-        let label = "operators.operatorframework.io.index.database.v1";
         let image = Image::new()
-            .label(label, "/database/index.db")
+            .label(DATABASE_LABEL, "/database/index.db")
             .layer(layer)
             .build();
         let upstream = Upstream::start();
@@ -462,6 +463,41 @@ mod legacy {
             assert!(!late, "left behind: {:?}", almanac.revisions());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    #[test]
+    fn an_image_with_both_is_read_as_its_files() {
+        let root = tempfile::tempdir().unwrap();
+        let layer = Layer::new().folder("database");
+        let layer = layer.file("database/index.db", "not even looked at");
+        let image = Image::of_catalog(&Catalog::one("files"))
+            .label(DATABASE_LABEL, "/database/index.db")
+            .layer(layer)
+            .build();
+        image.add_to_layout(root.path(), "latest");
+        holds(&format!("oci:{}", root.path().display()), "files");
+    }
+
+    #[test]
+    fn a_refused_database_is_named_with_its_image() {
+        let root = tempfile::tempdir().unwrap();
+        let path = database(&root, "CREATE TABLE other (a);");
+        let layer = Layer::new().folder("database");
+        let layer = layer.file("database/index.db", fs::read(path).unwrap());
+        let image = Image::new()
+            .label(DATABASE_LABEL, "/database/index.db")
+            .layer(layer)
+            .build();
+        let upstream = Upstream::start();
+        upstream.push("catalogs/a", "latest", &image);
+        let source = upstream.reference("catalogs/a", "latest");
+        let mut almanac = Almanac::start(&following(&source));
+        let status = almanac.until_failed("a");
+        let error = status["last_error"].as_str().unwrap();
+        for said in [source.as_str(), "index.db", "there is no table \"package\""] {
+            assert!(error.contains(said), "{error}");
+        }
+        assert_eq!(status["last_result"]["reason"], "database");
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub async fn run(
     let secure = ports.http.has_tls();
     let pulling = distribution::router(images, credentials.gate, secure);
     servers.spawn(ports.http.serve(
-        catalogd::router(catalogs.clone(), access, config.origins.clone()).merge(pulling),
+        catalogd::Service::new(catalogs.clone(), access, config.origins.clone(), pulling),
         limits.clone(),
         stopping.clone(),
         connections.clone(),

@@ -29,7 +29,7 @@ tokio::task_local! {
 }
 
 /// What is being answered.
-pub(super) struct Answer {
+pub struct Answer {
     began: Instant,
     /// Bytes that were written.
     written: AtomicU64,

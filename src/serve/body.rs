@@ -9,9 +9,9 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
-/// How much is handed to a connection at a time, in bytes, so that a large
-/// answer does not keep others waiting.
-const PIECE: usize = 256 << 10;
+/// How much is handed to a connection at a time, in bytes: what the system takes
+/// of it in one go, so that a large answer does not keep others waiting for long.
+const PIECE: usize = 4 << 20;
 /// Parts below this many bytes are copied together where several follow each
 /// other, up to as much: each would be a write, or a frame of its own. Most
 /// bundles are one such piece.

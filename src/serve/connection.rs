@@ -23,7 +23,7 @@ use tower::Service as _;
 
 use super::answer::{Answer, Sending, Streams};
 use super::limits::Limits;
-use super::listen::{Listener, Opened, ended};
+use super::listen::{Listener, Opened, Peer, ended};
 use super::stream::Protocol;
 
 /// How often a quiet HTTP/2 connection is asked whether it is there.
@@ -44,23 +44,49 @@ const LAST: Duration = Duration::from_secs(5);
 /// The same when somebody waits for its place.
 const LAST_FOR_ROOM: Duration = Duration::from_millis(250);
 
+/// What answers the requests of a port.
+pub trait Answers: Clone + Send + Sync + 'static {
+    /// Answers a request of a peer; `sending` follows the answer to its end.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+        sending: &Arc<Answer>,
+    ) -> impl Future<Output = Response> + Send;
+}
+
+/// Handlers find who asks, and what follows the answer, in the request.
+impl Answers for Router {
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        peer: Peer,
+        sending: &Arc<Answer>,
+    ) -> Response {
+        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(Arc::clone(sending));
+        let Ok(response) = self.clone().call(request).await;
+        response
+    }
+}
+
 impl Listener {
-    /// Serves a router over HTTP/1.1 and HTTP/2 until it is stopped. Open
+    /// Serves what answers over HTTP/1.1 and HTTP/2 until it is stopped. Open
     /// connections then finish what they are at; `connections` tells when.
     pub async fn serve(
         self,
-        router: Router,
+        answers: impl Answers,
         limits: Limits,
         stop: CancellationToken,
         connections: TaskTracker,
     ) {
-        let context = (router, limits.clone(), stop.clone());
+        let context = (answers, limits.clone(), stop.clone());
         self.accept(&limits, stop, connections, move |opened| {
-            let (router, limits, stop) = context.clone();
+            let (answers, limits, stop) = context.clone();
             async move {
                 let mut builder = builder(&opened, &limits);
                 builder.http2().max_concurrent_streams(MAX_HTTP_STREAMS);
-                let service = front(router, &opened, |_, _| Ok(None));
+                let service = front(answers, &opened, |_, _| Ok(None));
                 let idle = {
                     let (service, activity) = (opened.service, Arc::clone(&opened.activity));
                     async move {
@@ -107,11 +133,11 @@ pub(super) enum Refusal {
     Unseen,
 }
 
-/// Hands requests to a router and follows each answer to its end. `admit` gets
-/// the request and how many others are open on the connection; it may put
-/// something into the request, take a place for the answer, or refuse.
-pub(super) fn front<A>(
-    router: Router,
+/// Has requests answered and follows each answer to its end. `admit` gets the
+/// request and how many others are open on the connection; it may take a place
+/// for the answer, or refuse.
+pub(super) fn front<S, A>(
+    answers: S,
     opened: &Opened,
     admit: A,
 ) -> impl Service<
@@ -119,15 +145,16 @@ pub(super) fn front<A>(
     Response = http::Response<Sending>,
     Error = h2::Error,
     Future: Send + 'static,
-> + use<A>
+> + use<S, A>
 where
-    A: Fn(&mut Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, Refusal>,
+    S: Answers,
+    A: Fn(&Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, Refusal>,
 {
     let (activity, peer) = (Arc::clone(&opened.activity), opened.peer);
-    service_fn(move |mut request: Request<Incoming>| {
-        let admitted = admit(&mut request, activity.open());
+    service_fn(move |request: Request<Incoming>| {
+        let admitted = admit(&request, activity.open());
         let busy = activity.begin();
-        let mut router = router.clone();
+        let answers = answers.clone();
         async move {
             let permit = match admitted {
                 Ok(permit) => permit,
@@ -139,9 +166,7 @@ where
             };
             // In here, since it is not known before which task it is.
             let answer = Answer::begin(busy, permit);
-            request.extensions_mut().insert(peer);
-            request.extensions_mut().insert(Arc::clone(&answer));
-            let Ok(response) = router.call(request).await;
+            let response = answers.answer(request, peer, &answer).await;
             Ok(response.map(|body| answer.sending(body)))
         }
     })
@@ -165,6 +190,9 @@ pub(super) async fn drive<S, F>(
     F: Future<Output = Result<http::Response<Sending>, h2::Error>> + Send + 'static,
 {
     let (peer, activity) = (opened.peer.address, opened.activity);
+    // It is looked at whenever something moves, by all connections, and it is
+    // behind a lock.
+    let stop = stop.child_token();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(opened.stream), service));
     let mut renew = pin!(renew);
     let mut ending: Option<Instant> = None;

@@ -21,6 +21,7 @@ pub mod registry;
 mod stream;
 pub mod tls;
 
+pub use connection::Answers;
 pub use descriptors::raise_descriptor_limit;
 pub use limits::Limits;
 pub use listen::{ListenError, Listener, Peer, bind};

@@ -1,8 +1,19 @@
 //! Tables to find things by, made once from an index.
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
+use super::metas::Runs;
 use crate::store::Index;
+
+/// Metas with something in common.
+#[derive(Clone, Default)]
+pub(super) struct List {
+    /// Their numbers, sorted.
+    pub(super) metas: Vec<u32>,
+    /// The same as runs, once they were asked for without anything else.
+    pub(super) runs: OnceLock<Arc<Runs>>,
+}
 
 /// Finds metas and their bytes.
 pub(super) struct MetaLookup {
@@ -13,8 +24,10 @@ pub(super) struct MetaLookup {
     /// CRC-32 of all lines before each, and of all.
     pub(super) crcs: Vec<u32>,
     texts: HashMap<Box<str>, u32>,
-    by_schema: Vec<Vec<u32>>,
-    by_package: Vec<Vec<u32>>,
+    by_schema: Vec<List>,
+    by_package: Vec<List>,
+    /// All metas, once they were asked for.
+    pub(super) all: OnceLock<Arc<Runs>>,
     by_name: HashMap<Box<str>, Vec<u32>>,
 }
 
@@ -26,8 +39,9 @@ impl MetaLookup {
             segments: Vec::with_capacity(count + 1),
             crcs: Vec::with_capacity(count + 1),
             texts: index.texts.iter().cloned().zip(0..).collect(),
-            by_schema: vec![Vec::new(); index.texts.len()],
-            by_package: vec![Vec::new(); index.texts.len()],
+            by_schema: vec![List::default(); index.texts.len()],
+            by_package: vec![List::default(); index.texts.len()],
+            all: OnceLock::new(),
             by_name: HashMap::new(),
         };
         let (mut line, mut segment) = (0, 0);
@@ -44,7 +58,7 @@ impl MetaLookup {
                 (&mut lookup.by_package, meta.package),
             ] {
                 if let Some(list) = table.get_mut(text as usize) {
-                    list.push(number);
+                    list.metas.push(number);
                 }
             }
             match lookup.by_name.get_mut(&meta.name) {
@@ -61,10 +75,18 @@ impl MetaLookup {
     }
 
     pub(super) fn schema(&self, schema: &str) -> &[u32] {
+        self.schema_list(schema).map_or(&[], |list| &list.metas)
+    }
+
+    pub(super) fn schema_list(&self, schema: &str) -> Option<&List> {
         self.text(&self.by_schema, schema)
     }
 
     pub(super) fn package(&self, package: &str) -> &[u32] {
+        self.package_list(package).map_or(&[], |list| &list.metas)
+    }
+
+    pub(super) fn package_list(&self, package: &str) -> Option<&List> {
         self.text(&self.by_package, package)
     }
 
@@ -72,11 +94,9 @@ impl MetaLookup {
         self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
 
-    fn text<'a>(&self, table: &'a [Vec<u32>], text: &str) -> &'a [u32] {
-        self.texts
-            .get(text)
-            .and_then(|number| table.get(*number as usize))
-            .map_or(&[], Vec::as_slice)
+    fn text<'a>(&self, table: &'a [List], text: &str) -> Option<&'a List> {
+        let number = self.texts.get(text)?;
+        table.get(*number as usize)
     }
 }
 

@@ -1,17 +1,23 @@
 //! Selections of metas, as slices of the mapped files.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::Snapshot;
-use super::lookup::part;
+use super::lookup::{List, part};
 use crate::digest::{Digest, Hasher};
 use crate::store::{Encoding, SEGMENTS_END};
 
 /// How a gzip member begins (RFC 1952): deflate, no flags, no time, fastest,
 /// unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
+
+/// Runs below this many bytes are copied together.
+const SMALL: usize = 8 << 10;
+/// How much is copied for one answer, in bytes: it stays in memory until a slow
+/// client has taken it.
+const MAX_COPIED: usize = 256 << 10;
 
 /// What to select: all that is given must be equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,11 +30,20 @@ pub struct Query {
     pub name: Option<String>,
 }
 
-/// Metas of a snapshot in catalog order, as runs of neighbours.
+/// Metas of a snapshot in catalog order.
 pub struct Selection {
     snapshot: Arc<Snapshot>,
-    /// First meta and the one behind the last.
-    runs: Vec<(u32, u32)>,
+    runs: Arc<Runs>,
+}
+
+/// Metas in catalog order, as runs of neighbours, and what is only found out
+/// when it is asked for.
+#[derive(Default)]
+pub(super) struct Runs {
+    /// First meta and the one behind the last of each.
+    each: Vec<(u32, u32)>,
+    tag: OnceLock<Digest>,
+    crc: OnceLock<(u32, u64)>,
 }
 
 /// Bytes that are ready to send.
@@ -43,8 +58,38 @@ pub struct Encoded {
 impl Snapshot {
     /// The metas that a query asks for.
     pub fn select(self: &Arc<Self>, query: &Query) -> Selection {
+        let runs = match query {
+            Query {
+                schema: None,
+                package: None,
+                name: None,
+            } => Arc::clone(self.meta_lookup.all.get_or_init(|| {
+                let count = self.index.metas.len() as u32;
+                Arc::new(Runs::of(std::iter::once((0, count))))
+            })),
+            // What many ask for alike is made once.
+            Query {
+                schema: Some(text),
+                package: None,
+                name: None,
+            } => kept(self.meta_lookup.schema_list(text)),
+            Query {
+                schema: None,
+                package: Some(text),
+                name: None,
+            } => kept(self.meta_lookup.package_list(text)),
+            query => Arc::new(self.matching(query)),
+        };
+        Selection {
+            snapshot: Arc::clone(self),
+            runs,
+        }
+    }
+
+    /// The metas that are in the lists of all that is given.
+    fn matching(&self, query: &Query) -> Runs {
         let lookup = &self.meta_lookup;
-        let mut lists: Vec<&[u32]> = Vec::new();
+        let mut lists: Vec<&[u32]> = Vec::with_capacity(3);
         if let Some(schema) = &query.schema {
             lists.push(lookup.schema(schema));
         }
@@ -55,24 +100,11 @@ impl Snapshot {
             lists.push(lookup.name(name));
         }
         lists.sort_by_key(|list| list.len());
-        let mut runs: Vec<(u32, u32)> = Vec::new();
-        if let Some((shortest, others)) = lists.split_first() {
-            for meta in *shortest {
-                if !others.iter().all(|list| list.binary_search(meta).is_ok()) {
-                    continue;
-                }
-                match runs.last_mut() {
-                    Some((_, end)) if end == meta => *end += 1,
-                    _ => runs.push((*meta, meta + 1)),
-                }
-            }
-        } else if !self.index.metas.is_empty() {
-            runs.push((0, self.index.metas.len() as u32));
-        }
-        Selection {
-            snapshot: Arc::clone(self),
-            runs,
-        }
+        let Some((shortest, others)) = lists.split_first() else {
+            return Runs::default();
+        };
+        let in_all = |meta: &&u32| others.iter().all(|list| list.binary_search(meta).is_ok());
+        Runs::of(shortest.iter().filter(in_all).map(|meta| (*meta, meta + 1)))
     }
 
     /// The canonical line of a meta, without its line end.
@@ -87,10 +119,36 @@ impl Snapshot {
     }
 }
 
+/// The runs of a list, which keeps them.
+fn kept(list: Option<&List>) -> Arc<Runs> {
+    let Some(list) = list else {
+        return Arc::default();
+    };
+    let runs = || Arc::new(Runs::of(list.metas.iter().map(|meta| (*meta, meta + 1))));
+    Arc::clone(list.runs.get_or_init(runs))
+}
+
+impl Runs {
+    /// Joins what touches.
+    fn of(parts: impl Iterator<Item = (u32, u32)>) -> Self {
+        let mut each: Vec<(u32, u32)> = Vec::new();
+        for (from, to) in parts.filter(|(from, to)| from < to) {
+            match each.last_mut() {
+                Some((_, end)) if *end == from => *end = to,
+                _ => each.push((from, to)),
+            }
+        }
+        Self {
+            each,
+            ..Self::default()
+        }
+    }
+}
+
 impl Selection {
     /// The metas' numbers.
     pub fn metas(&self) -> impl Iterator<Item = u32> + '_ {
-        self.runs.iter().flat_map(|(from, to)| *from..*to)
+        self.runs().iter().flat_map(|(from, to)| *from..*to)
     }
 
     /// The snapshot that was selected from.
@@ -100,13 +158,19 @@ impl Selection {
 
     /// What the selection is, in a few bytes: moves with the content only.
     pub fn tag(&self) -> Digest {
-        let mut hasher = Hasher::default();
-        hasher.update(self.snapshot.revision.content.as_bytes());
-        for (from, to) in &self.runs {
-            hasher.update(&from.to_le_bytes());
-            hasher.update(&to.to_le_bytes());
-        }
-        hasher.finish()
+        *self.runs.tag.get_or_init(|| {
+            let mut hasher = Hasher::default();
+            hasher.update(self.snapshot.revision.content.as_bytes());
+            for (from, to) in self.runs() {
+                hasher.update(&from.to_le_bytes());
+                hasher.update(&to.to_le_bytes());
+            }
+            hasher.finish()
+        })
+    }
+
+    fn runs(&self) -> &[(u32, u32)] {
+        &self.runs.each
     }
 
     /// Bytes of the lines as they are.
@@ -125,34 +189,33 @@ impl Selection {
     /// The lines as they are.
     pub fn identity(&self) -> Encoded {
         let snapshot = &self.snapshot;
-        let mut encoded = Encoded::default();
+        let mut gathered = Gathered::default();
         for range in self.ranges(&snapshot.meta_lookup.lines) {
-            encoded.push(snapshot.metas.slice(range));
+            gathered.add(&snapshot.metas, range);
         }
-        encoded
+        gathered.finish()
     }
 
     /// The lines as one gzip member, put together from stored segments.
     pub fn gzip(&self) -> Encoded {
         let snapshot = &self.snapshot;
-        let mut encoded = Encoded::default();
-        encoded.push(Bytes::from_static(&GZIP_HEADER));
+        let mut gathered = Gathered::default();
+        gathered.copy(&GZIP_HEADER);
         for range in self.ranges(&snapshot.meta_lookup.segments) {
-            encoded.push(snapshot.segments.slice(range));
+            gathered.add(&snapshot.segments, range);
         }
         let (crc, length) = self.crc();
-        let mut end = SEGMENTS_END.to_vec();
-        end.extend(crc.to_le_bytes());
-        end.extend((length as u32).to_le_bytes());
-        encoded.push(end.into());
-        encoded
+        gathered.copy(&SEGMENTS_END);
+        gathered.copy(&crc.to_le_bytes());
+        gathered.copy(&(length as u32).to_le_bytes());
+        gathered.finish()
     }
 
     /// The lines in an encoding of their own, where they are all that there
     /// are and it was made.
     pub fn whole(&self, encoding: Encoding) -> Option<Encoded> {
         let all = self.snapshot.index.metas.len() as u32;
-        if self.runs != [(0, all)] {
+        if self.runs() != [(0, all)] {
             return None;
         }
         let mut encoded = Encoded::default();
@@ -164,7 +227,7 @@ impl Selection {
         &'a self,
         offsets: &'a [u64],
     ) -> impl Iterator<Item = std::ops::Range<usize>> + 'a {
-        self.runs.iter().map(|(from, to)| {
+        self.runs().iter().map(|(from, to)| {
             let at = |meta: u32| offsets.get(meta as usize).copied().unwrap_or_default() as usize;
             at(*from)..at(*to)
         })
@@ -172,20 +235,60 @@ impl Selection {
 
     /// CRC-32 and length of the lines.
     fn crc(&self) -> (u32, u64) {
-        let lookup = &self.snapshot.meta_lookup;
-        let mut all = crc32fast::Hasher::new();
-        let mut length = 0;
-        for (from, to) in &self.runs {
-            let (from, to) = (*from as usize, *to as usize);
-            let run = lookup.lines[to] - lookup.lines[from];
-            // crc(ab) = shift(crc(a), |b|) ^ crc(b): the CRC of a run follows
-            // from those of what lies before its start and before its end.
-            let mut shifted = part(lookup.crcs[from], lookup.lines[from]);
-            shifted.combine(&part(0, run));
-            all.combine(&part(shifted.finalize() ^ lookup.crcs[to], run));
-            length += run;
+        *self.runs.crc.get_or_init(|| {
+            let lookup = &self.snapshot.meta_lookup;
+            let (mut all, mut length) = (0, 0);
+            for (from, to) in self.runs() {
+                let (from, to) = (*from as usize, *to as usize);
+                let run = lookup.lines[to] - lookup.lines[from];
+                // crc(ab) = shift(crc(a), |b|) ^ crc(b): so the CRC of a run
+                // follows from those of what lies before its start and before
+                // its end, and both shifts are one.
+                let mut shifted = part(all ^ lookup.crcs[from], 0);
+                shifted.combine(&part(0, run));
+                all = shifted.finalize() ^ lookup.crcs[to];
+                length += run;
+            }
+            (all, length)
+        })
+    }
+}
+
+/// Slices of files, the small ones copied together: each would be a count to
+/// keep and a write of its own.
+#[derive(Default)]
+struct Gathered {
+    encoded: Encoded,
+    /// What was copied since the last slice.
+    open: BytesMut,
+    /// Bytes that were copied so far.
+    copied: usize,
+}
+
+impl Gathered {
+    fn add(&mut self, file: &Bytes, range: std::ops::Range<usize>) {
+        if range.len() < SMALL && self.copied + range.len() <= MAX_COPIED {
+            self.copied += range.len();
+            self.copy(file.get(range).unwrap_or_default());
+            return;
         }
-        (all.finalize(), length)
+        self.close();
+        self.encoded.push(file.slice(range));
+    }
+
+    fn copy(&mut self, bytes: &[u8]) {
+        self.open.extend_from_slice(bytes);
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.encoded.push(self.open.split().freeze());
+        }
+    }
+
+    fn finish(mut self) -> Encoded {
+        self.close();
+        self.encoded
     }
 }
 

@@ -40,7 +40,8 @@ pub struct AccessSettings {
 #[derive(Clone, Default)]
 pub struct Access(Arc<watch::Sender<Arc<Rules>>>);
 
-type Rules = BTreeMap<CatalogName, Rule>;
+/// Those of the catalogs that ask for something.
+pub(super) type Rules = BTreeMap<CatalogName, Rule>;
 
 /// What a catalog asks for: one of these is enough, and when there is none,
 /// everybody may read it.
@@ -141,7 +142,8 @@ impl Access {
         })
     }
 
-    fn rules(&self) -> Arc<Rules> {
+    /// The rules that hold now.
+    pub(super) fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.0.borrow())
     }
 }

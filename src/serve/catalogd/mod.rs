@@ -5,7 +5,8 @@
 //! is sent of the first two are slices of stored files, plain or compressed;
 //! `form` chooses between them, `conditional` and `range` decide what of it a
 //! client needs. `queries` has the routes
-//! that the peer does not have. Around all routes stand `access` (who may read
+//! that the peer does not have. `direct` gives good answers of the first two
+//! without going through the router and all that stands around. Around all routes stand `access` (who may read
 //! a catalog), `path` (paths that
 //! could be shorter), `refusal` (what is said instead of an answer), `cors` (pages of
 //! other origins) and `observe` (metrics and log).
@@ -13,6 +14,7 @@
 mod access;
 mod conditional;
 mod cors;
+mod direct;
 mod encoding;
 mod form;
 mod graphql;
@@ -38,8 +40,11 @@ use http::header::{
     LAST_MODIFIED, RANGE, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use hyper::body::Incoming;
 
+use super::answer::Answer;
 use super::body::Slices;
+use super::{Answers, Peer};
 use crate::name::CatalogName;
 use crate::snapshot::{Catalogs, Encoded, Query, Selection, Snapshot};
 use conditional::Precondition;
@@ -50,16 +55,54 @@ use refusal::Refusal;
 pub use access::{Access, AccessSettings, Rule, Tokens};
 pub use cors::Origins;
 
+const ALL: &str = "/catalogs/{name}/api/v1/all";
+const METAS: &str = "/catalogs/{name}/api/v1/metas";
 /// The media type of a catalog.
 const JSON_LINES: &str = "application/jsonl";
 /// How long a client should wait for a catalog that is not loaded, in seconds.
 const LOADING: &str = "5";
 
-/// The routes of the HTTP port.
-pub fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
+/// What answers on the HTTP port. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    catalogs: Catalogs,
+    access: Access,
+    /// Whether pages of other origins may ask.
+    shared: bool,
+    /// All routes, with what stands around them.
+    router: Router,
+}
+
+impl Service {
+    /// All catalogs; `others` are routes beside those of catalogs.
+    pub fn new(catalogs: Catalogs, access: Access, origins: Origins, others: Router) -> Self {
+        Self {
+            shared: origins != Origins::None,
+            router: router(catalogs.clone(), access.clone(), origins).merge(others),
+            catalogs,
+            access,
+        }
+    }
+}
+
+impl Answers for Service {
+    async fn answer(
+        &self,
+        request: http::Request<Incoming>,
+        peer: Peer,
+        sending: &Arc<Answer>,
+    ) -> Response {
+        match direct::answer(self, &request, peer, sending) {
+            Some(response) => response,
+            None => self.router.answer(request, peer, sending).await,
+        }
+    }
+}
+
+fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
     let routes = Router::new()
-        .route("/catalogs/{name}/api/v1/all", any(all))
-        .route("/catalogs/{name}/api/v1/metas", any(metas))
+        .route(ALL, any(all))
+        .route(METAS, any(metas))
         .merge(queries::routes())
         .route("/catalogs/{name}/api/v1/graphql", graphql::route())
         .fallback(async || Refusal::UnknownPath)
@@ -85,7 +128,12 @@ async fn all(
 ) -> Result<Response, Refusal> {
     check_method(request.method())?;
     let selection = select(&catalogs, &name, &Query::default())?;
-    Ok(respond(&selection, &request, true))
+    Ok(respond(
+        &selection,
+        request.method(),
+        request.headers(),
+        true,
+    ))
 }
 
 async fn metas(
@@ -97,7 +145,12 @@ async fn metas(
     check_method(request.method())?;
     let query = parse_query(query.as_deref().unwrap_or_default())?;
     let selection = select(&catalogs, &name, &query)?;
-    Ok(respond(&selection, &request, false))
+    Ok(respond(
+        &selection,
+        request.method(),
+        request.headers(),
+        false,
+    ))
 }
 
 fn check_method(method: &Method) -> Result<(), Refusal> {
@@ -170,11 +223,16 @@ fn unescape(text: &str) -> Result<String, Refusal> {
 }
 
 /// Answers with a selection, or with as much of it as the client needs.
-fn respond(selection: &Selection, request: &Request, ranges: bool) -> Response {
+fn respond(
+    selection: &Selection,
+    method: &Method,
+    asked_with: &HeaderMap,
+    ranges: bool,
+) -> Response {
     // Ranges are defined for GET alone (RFC 9110, section 14.2).
-    let range = request.headers().get(RANGE);
-    let range = range.filter(|_| ranges && request.method() == Method::GET);
-    let chosen = form::choose(selection, request.headers(), range.is_some());
+    let range = asked_with.get(RANGE);
+    let range = range.filter(|_| ranges && *method == Method::GET);
+    let chosen = form::choose(selection, asked_with, range.is_some());
     let Chosen {
         form,
         validators,
@@ -194,7 +252,7 @@ fn respond(selection: &Selection, request: &Request, ranges: bool) -> Response {
         }
         None => {}
     }
-    match validators.check(request.headers()) {
+    match validators.check(asked_with) {
         Precondition::Send => {}
         Precondition::NotModified => return bare(StatusCode::NOT_MODIFIED, headers),
         Precondition::Failed => return bare(StatusCode::PRECONDITION_FAILED, headers),
@@ -203,8 +261,8 @@ fn respond(selection: &Selection, request: &Request, ranges: bool) -> Response {
     let whole = encoded.length;
     // A piece of a compressed answer is only sent to who has the rest of it.
     let allowed = match form {
-        Form::Identity => validators.allow_range(request.headers()),
-        _ => request.headers().contains_key(IF_RANGE) && validators.allow_range(request.headers()),
+        Form::Identity => validators.allow_range(asked_with),
+        _ => asked_with.contains_key(IF_RANGE) && validators.allow_range(asked_with),
     };
     let asked = range.filter(|_| allowed).map_or(Asked::Whole, |range| {
         Asked::read(range.to_str().unwrap_or_default(), whole)
@@ -231,7 +289,7 @@ fn respond(selection: &Selection, request: &Request, ranges: bool) -> Response {
         }
     }
     headers.insert(CONTENT_LENGTH, encoded.length.into());
-    let body = if request.method() == Method::HEAD {
+    let body = if *method == Method::HEAD {
         Body::empty()
     } else {
         let Encoded { parts, .. } = encoded;

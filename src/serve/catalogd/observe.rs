@@ -41,37 +41,68 @@ pub(super) async fn observe(
         Place::Catalog(name) => catalogs.get(name),
         Place::NoName | Place::Elsewhere => None,
     };
-    let catalog = catalog.map_or_else(String::new, |catalog| catalog.name.to_string());
-    let method = match *request.method() {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    };
-    // Nobody reads the log of each request, unless they said so.
-    let logged = tracing::enabled!(target: "almanac::access", tracing::Level::DEBUG);
-    let path: Option<String> =
-        logged.then(|| request.uri().path().chars().take(MAX_PATH).collect());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
     let response = tokio::time::timeout(TIMEOUT, next.run(request)).await;
     let response = response.unwrap_or_else(|_| StatusCode::REQUEST_TIMEOUT.into_response());
-
-    let code = response.status().as_u16();
-    let encoding = response.headers().get(CONTENT_ENCODING);
-    let encoding = encoding.and_then(|encoding| encoding.to_str().ok());
-    let meters = Meters::of(&Labels {
-        method,
+    let seen = Seen {
+        began,
+        method: &method,
         route: &route,
-        code,
-        catalog: &catalog,
-        encoding: encoding.unwrap_or("identity"),
-    });
-    meters.requests.increment(1);
-    meters.seconds.record(began.elapsed().as_secs_f64());
-    if let Some(answer) = answer {
+        catalog: catalog.as_ref().map_or("", |catalog| catalog.name.as_str()),
+        path: &path,
+    };
+    seen.answered(&response, answer.as_ref(), peer);
+    response
+}
+
+/// What is known of a request once it is answered.
+pub(super) struct Seen<'a> {
+    pub(super) began: Instant,
+    pub(super) method: &'a Method,
+    pub(super) route: &'a str,
+    /// The name of one that there is, or empty.
+    pub(super) catalog: &'a str,
+    pub(super) path: &'a str,
+}
+
+impl Seen<'_> {
+    /// Counts it, and logs it when the answer was sent.
+    pub(super) fn answered(
+        &self,
+        response: &Response,
+        answer: Option<&Arc<Answer>>,
+        peer: Option<Peer>,
+    ) {
+        let method = match *self.method {
+            Method::GET => "GET",
+            Method::HEAD => "HEAD",
+            Method::POST => "POST",
+            Method::OPTIONS => "OPTIONS",
+            _ => "other",
+        };
+        let code = response.status().as_u16();
+        let encoding = response.headers().get(CONTENT_ENCODING);
+        let encoding = encoding.and_then(|encoding| encoding.to_str().ok());
+        let meters = Meters::of(&Labels {
+            method,
+            route: self.route,
+            code,
+            catalog: self.catalog,
+            encoding: encoding.unwrap_or("identity"),
+        });
+        meters.requests.increment(1);
+        meters.seconds.record(self.began.elapsed().as_secs_f64());
+        let Some(answer) = answer else { return };
+        // Nobody reads the log of each request, unless they said so.
+        let logged = tracing::enabled!(target: "almanac::access", tracing::Level::DEBUG);
+        let logged = logged.then(|| {
+            let path: String = self.path.chars().take(MAX_PATH).collect();
+            (path, self.catalog.to_owned())
+        });
         answer.report(move |sent| {
             meters.sent.increment(sent.bytes);
-            let Some(path) = path else {
+            let Some((path, catalog)) = logged else {
                 return;
             };
             tracing::debug!(
@@ -87,7 +118,6 @@ pub(super) async fn observe(
             );
         });
     }
-    response
 }
 
 /// What tells the meters of one kind of answers from others. There is only so
@@ -102,44 +132,69 @@ struct Labels<'a> {
 
 /// What is counted of one kind of answers.
 struct Meters {
+    method: &'static str,
+    route: String,
+    code: u16,
+    encoding: String,
     requests: Counter,
     seconds: Histogram,
     sent: Counter,
 }
 
+/// Those of each catalog: few enough to look at one after the other.
+type Known = HashMap<String, Vec<Arc<Meters>>>;
+
+/// Finding them by their labels took as long as the rest of a small answer.
+static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
+
 impl Meters {
-    /// Looks them up, which costs less than having them found by all their
-    /// labels for each answer.
+    /// Those that count this kind of answers.
     fn of(labels: &Labels<'_>) -> Arc<Self> {
-        static KNOWN: LazyLock<RwLock<HashMap<String, Arc<Meters>>>> =
-            LazyLock::new(RwLock::default);
+        let all = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        let mut of_catalog = all.get(labels.catalog).into_iter().flatten();
+        if let Some(meters) = of_catalog.find(|meters| meters.count(labels)) {
+            return Arc::clone(meters);
+        }
+        drop(all);
+        let meters = Arc::new(Self::new(labels));
+        let mut all = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        let of_catalog = all.entry(labels.catalog.to_owned()).or_default();
+        // Another request may have come first; both then count the same.
+        of_catalog.push(Arc::clone(&meters));
+        meters
+    }
+
+    fn new(labels: &Labels<'_>) -> Self {
         let Labels {
             method,
             route,
             code,
             catalog,
             encoding,
-        } = labels;
-        let key = format!("{method} {route} {code} {catalog} {encoding}");
-        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(meters) = known.get(&key) {
-            return Arc::clone(meters);
-        }
-        drop(known);
+        } = *labels;
         let labels = [
-            ("method", (*method).to_owned()),
-            ("route", (*route).to_owned()),
+            ("method", method.to_owned()),
+            ("route", route.to_owned()),
             ("code", code.to_string()),
-            ("catalog", (*catalog).to_owned()),
-            ("encoding", (*encoding).to_owned()),
+            ("catalog", catalog.to_owned()),
+            ("encoding", encoding.to_owned()),
         ];
-        let meters = Arc::new(Self {
+        Self {
+            method,
+            route: route.to_owned(),
+            code,
+            encoding: encoding.to_owned(),
             requests: counter!("almanac_http_requests_total", &labels),
             seconds: histogram!("almanac_http_request_seconds", &labels[1..]),
             sent: counter!("almanac_http_sent_bytes_total", &labels[1..]),
-        });
-        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(key, Arc::clone(&meters));
-        meters
+        }
+    }
+
+    /// Whether they count this kind of answers, of their catalog.
+    fn count(&self, labels: &Labels<'_>) -> bool {
+        self.code == labels.code
+            && self.method == labels.method
+            && self.route == labels.route
+            && self.encoding == labels.encoding
     }
 }

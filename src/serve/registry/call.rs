@@ -2,19 +2,24 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Path, Request, State};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
+use hyper::body::Incoming;
 use prost::Message as _;
 use tonic::Status;
 use tracing::Instrument as _;
 
 use super::observe::Call;
 use super::pins::Pins;
-use super::{Own, Registry, wire};
+use super::{Registry, wire};
 use crate::fbc::blob::Gvk;
+use crate::name::CatalogName;
 use crate::proto;
+use crate::serve::answer::Answer;
+use crate::serve::{Answers, Peer};
 use crate::snapshot::{Catalog, ChannelEntry, Message, NotFound, Snapshot};
 
 /// The one of the services that OLM lives on, and the one that consoles ask.
@@ -36,45 +41,82 @@ pub(super) const METHODS: [&str; 11] = [
     "ExperimentalListPackageCustomSchemas",
 ];
 
-/// A call of `api.Registry` or `api.ExperimentalRegistry`.
-pub(super) async fn call(
-    State(registry): State<Registry>,
-    Extension(pins): Extension<Arc<Pins>>,
-    own: Option<Extension<Own>>,
-    Path(method): Path<String>,
-    request: Request,
-) -> Response {
-    if let Err(response) = wire::check(&request) {
-        return *response;
-    }
-    let experimental = request.uri().path().starts_with("/api.Experimental");
-    let service = if experimental { EXPERIMENTAL } else { REGISTRY };
-    let call = Call::begin(service, method, &request, pins.open());
-    let catalog = match own {
-        Some(Extension(Own(name))) => registry.catalogs.get(name.as_str()),
-        None => registry.catalogs.route(authority(&request)),
-    };
-    let snapshot = catalog
-        .as_deref()
-        .ok_or_else(|| no_catalog(&registry, &request))
-        .and_then(|catalog| pinned(&pins, catalog));
-    if let Ok(snapshot) = &snapshot {
-        match &*call.method {
-            "ListPackages" | "ListBundles" => pins.listed(snapshot.package_count()),
-            "GetPackage" => pins.asked(),
-            _ => {}
+/// What answers the calls of a connection.
+#[derive(Clone)]
+pub(super) struct Calls {
+    pub(super) registry: Registry,
+    pub(super) pins: Arc<Pins>,
+    /// The catalog whose own port they come by.
+    pub(super) own: Option<CatalogName>,
+    /// What answers what is no call of the registry.
+    pub(super) others: Router,
+}
+
+/// Calls of the registry come here without a router on the way, which would
+/// take as long as a small answer.
+impl Answers for Calls {
+    async fn answer(
+        &self,
+        request: http::Request<Incoming>,
+        peer: Peer,
+        sending: &Arc<Answer>,
+    ) -> Response {
+        let path = request.uri().path().trim_start_matches('/');
+        let called = match path.split_once('/') {
+            Some((REGISTRY, method)) => Some((REGISTRY, method)),
+            Some((EXPERIMENTAL, method)) => Some((EXPERIMENTAL, method)),
+            _ => None,
+        };
+        let called = called.filter(|(_, method)| !method.is_empty() && !method.contains('/'));
+        match called {
+            Some((service, method)) => {
+                let call = Call::begin(service, method.to_owned(), peer, sending, self.pins.open());
+                self.call(call, request.map(Body::new)).await
+            }
+            None => self.others.answer(request, peer, sending).await,
         }
     }
-    let answered = async {
-        if experimental {
-            answer_experimental(&call.method, snapshot, request).await
-        } else {
-            answer(&call.method, snapshot, request).await
+}
+
+impl Calls {
+    /// A call of `api.Registry` or `api.ExperimentalRegistry`.
+    async fn call(&self, call: Call, request: Request) -> Response {
+        let Self {
+            registry,
+            pins,
+            own,
+            ..
+        } = self;
+        if let Err(response) = wire::check(&request) {
+            return *response;
         }
-    };
-    let answered = answered.instrument(call.span.clone()).await;
-    call.observe(catalog.as_deref().map(|catalog| &catalog.name), &answered);
-    answered.unwrap_or_else(|status| wire::refuse(&status))
+        let experimental = call.service == EXPERIMENTAL;
+        let catalog = match own {
+            Some(name) => registry.catalogs.get(name.as_str()),
+            None => registry.catalogs.route(authority(&request)),
+        };
+        let snapshot = catalog
+            .as_deref()
+            .ok_or_else(|| no_catalog(registry, &request))
+            .and_then(|catalog| pinned(pins, catalog));
+        if let Ok(snapshot) = &snapshot {
+            match &*call.method {
+                "ListPackages" | "ListBundles" => pins.listed(snapshot.package_count()),
+                "GetPackage" => pins.asked(),
+                _ => {}
+            }
+        }
+        let answered = async {
+            if experimental {
+                answer_experimental(&call.method, snapshot, request).await
+            } else {
+                answer(&call.method, snapshot, request).await
+            }
+        };
+        let answered = answered.instrument(call.span.clone()).await;
+        call.observe(catalog.as_deref().map(|catalog| &catalog.name), &answered);
+        answered.unwrap_or_else(|status| wire::refuse(&status))
+    }
 }
 
 async fn answer(

@@ -20,8 +20,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
 
+use super::call::Calls;
 use super::pins::Pins;
-use super::{Own, Service, wire};
+use super::{Service, wire};
+use crate::name::CatalogName;
 use crate::serve::Listener;
 use crate::serve::connection::{Refusal, builder, drive, front};
 use crate::serve::listen::{Opened, ended};
@@ -62,7 +64,7 @@ impl Service {
         stop: CancellationToken,
         connections: TaskTracker,
     ) {
-        let own = listener.catalog().cloned().map(Own);
+        let own = listener.catalog().cloned();
         let limits = self.limits.clone();
         let ending = stop.clone();
         listener
@@ -72,7 +74,7 @@ impl Service {
             .await;
     }
 
-    async fn connection(self, opened: Opened, own: Option<Own>, stop: CancellationToken) {
+    async fn connection(self, opened: Opened, own: Option<CatalogName>, stop: CancellationToken) {
         if opened.protocol != Protocol::Http2 {
             ended(opened.service, "protocol");
             tracing::debug!(peer = %opened.peer.address, "a client speaks HTTP/1.1 to a gRPC port");
@@ -89,28 +91,29 @@ impl Service {
             .max_concurrent_streams(streams)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW);
+        let catalogs = self.registry.catalogs.clone();
         let pins = Arc::new(Pins::default());
         let gate = Gate {
             calls: Arc::clone(&self.calls),
             most: self.limits.calls_per_connection,
         };
-        let service = front(self.router, &opened, {
+        let calls = Calls {
+            registry: self.registry,
+            pins: Arc::clone(&pins),
+            own,
+            others: self.others,
+        };
+        let service = front(calls, &opened, {
             let pins = Arc::clone(&pins);
             move |request, open| {
                 if pins.left() && request.uri().path() != HEALTH_CHECK {
                     return Err(Refusal::Unseen);
                 }
-                let permit = gate.admit(request, open)?;
-                let extensions = request.extensions_mut();
-                extensions.insert(Arc::clone(&pins));
-                if let Some(own) = &own {
-                    extensions.insert(own.clone());
-                }
-                Ok(permit)
+                gate.admit(request, open)
             }
         });
         let renew = {
-            let (catalogs, peer) = (self.catalogs, opened.peer.address);
+            let (catalogs, peer) = (catalogs, opened.peer.address);
             let activity = Arc::clone(&opened.activity);
             async move {
                 let mut publications = catalogs.publications();

@@ -15,33 +15,28 @@ mod wire;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::Response;
-use axum::routing::any;
 use tokio::sync::{Semaphore, watch};
 use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
 
 use super::Limits;
-use crate::name::CatalogName;
 use crate::proto;
 use crate::snapshot::Catalogs;
 
 /// What is served on all gRPC ports. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
-    router: Router,
-    catalogs: Catalogs,
+    registry: Registry,
+    /// What is no call of the registry: health, reflection, the unknown.
+    others: Router,
     limits: Limits,
     /// Places for calls, of all ports together.
     calls: Arc<Semaphore>,
 }
 
-/// The catalog whose own port a call came by.
-#[derive(Clone)]
-struct Own(CatalogName);
-
-/// What the handlers share.
+/// What calls are answered from.
 #[derive(Clone)]
 struct Registry {
     catalogs: Catalogs,
@@ -58,15 +53,15 @@ impl Service {
         draining: watch::Receiver<bool>,
     ) -> Result<Self, tonic_reflection::server::Error> {
         Ok(Self {
-            router: router(catalogs.clone(), draining)?,
-            catalogs,
+            others: others(catalogs.clone(), draining)?,
+            registry: Registry { catalogs },
             calls: Arc::new(Semaphore::new(limits.calls.min(Semaphore::MAX_PERMITS))),
             limits,
         })
     }
 }
 
-fn router(
+fn others(
     catalogs: Catalogs,
     draining: watch::Receiver<bool>,
 ) -> Result<Router, tonic_reflection::server::Error> {
@@ -79,24 +74,16 @@ fn router(
                 tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
             )
     };
-    let health = HealthServer::new(health::HealthService {
-        catalogs: catalogs.clone(),
-        draining,
-    });
-    let registry = Router::new()
-        .route("/api.Registry/{method}", any(call::call))
-        .route("/api.ExperimentalRegistry/{method}", any(call::call))
-        .fallback(unknown_service)
-        .with_state(Registry { catalogs });
+    let health = HealthServer::new(health::HealthService { catalogs, draining });
     let tonic = tonic::service::Routes::new(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
         .prepare()
         .into_axum_router();
-    Ok(tonic.reset_fallback().merge(registry))
+    Ok(tonic.fallback(unknown_service))
 }
 
-async fn unknown_service(State(_): State<Registry>, request: Request) -> Response {
+async fn unknown_service(request: Request) -> Response {
     if let Err(response) = wire::check(&request) {
         return *response;
     }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use std::time::Instant;
 
-use axum::extract::Request;
 use axum::response::Response;
 use metrics::{Counter, Histogram, counter, histogram};
 use tonic::{Code, Status};
@@ -27,7 +26,7 @@ pub(super) struct Call {
     pub(super) span: Span,
     began: Instant,
     open: Open,
-    answer: Option<Arc<Answer>>,
+    answer: Arc<Answer>,
 }
 
 impl Call {
@@ -35,10 +34,10 @@ impl Call {
     pub(super) fn begin(
         service: &'static str,
         method: String,
-        request: &Request,
+        peer: Peer,
+        answer: &Arc<Answer>,
         open: Open,
     ) -> Self {
-        let peer = request.extensions().get().map(|peer: &Peer| peer.address);
         let span = tracing::debug_span!(
             target: "almanac::access",
             "call",
@@ -46,7 +45,7 @@ impl Call {
             method = wire::shortened(&method),
             catalog = Empty,
             code = Empty,
-            peer = peer.map(tracing::field::display),
+            peer = %peer.address,
             bytes = Empty,
         );
         Self {
@@ -55,7 +54,7 @@ impl Call {
             span,
             began: Instant::now(),
             open,
-            answer: request.extensions().get().cloned(),
+            answer: Arc::clone(answer),
         }
     }
 
@@ -73,9 +72,8 @@ impl Call {
         let meters = meters(self.service, &self.method, catalog, code);
         meters.requests.increment(1);
         meters.seconds.record(self.began.elapsed().as_secs_f64());
-        let Some(answer) = self.answer else { return };
         let (span, open) = (self.span, self.open);
-        answer.report(move |sent| {
+        self.answer.report(move |sent| {
             drop(open);
             meters.bytes.increment(sent.bytes);
             span.record("bytes", sent.bytes);

@@ -1,0 +1,95 @@
+//! The two routes that everybody asks, without the router: finding the route
+//! and going through all layers takes longer than finding the answer.
+//!
+//! Only what is plain and good is answered here. Whatever is not, the router
+//! answers: it knows how to refuse.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::response::Response;
+use http::header::ORIGIN;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+
+use super::{ALL, METAS, Service, find, observe, parse_query, respond};
+use crate::serve::Peer;
+use crate::serve::answer::Answer;
+use crate::snapshot::Query;
+
+/// Answers a request, if this is all there is to it.
+pub(super) fn answer(
+    service: &Service,
+    request: &Request<Incoming>,
+    peer: Peer,
+    sending: &Arc<Answer>,
+) -> Option<Response> {
+    let began = Instant::now();
+    let (method, headers) = (request.method(), request.headers());
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    if service.shared && headers.contains_key(ORIGIN) {
+        return None;
+    }
+    let (name, route) = read(request.uri().path())?;
+    let query = match route {
+        ALL => Query::default(),
+        _ => parse_query(request.uri().query().unwrap_or_default()).ok()?,
+    };
+    let rules = service.access.rules();
+    if rules.keys().any(|asking| asking.as_str() == name) {
+        return None;
+    }
+    let selection = find(&service.catalogs, name).ok()?.select(&query);
+    let response = respond(&selection, method, headers, route == ALL);
+    // The catalog may have come a moment ago, and a rule with it.
+    if !Arc::ptr_eq(&rules, &service.access.rules()) {
+        return None;
+    }
+    let status = response.status();
+    if !status.is_success() && status != StatusCode::NOT_MODIFIED {
+        return None;
+    }
+    let seen = observe::Seen {
+        began,
+        method,
+        route,
+        catalog: name,
+        path: request.uri().path(),
+    };
+    seen.answered(&response, Some(sending), Some(peer));
+    Some(response)
+}
+
+/// The catalog and the route of a path without escapes.
+fn read(path: &str) -> Option<(&str, &'static str)> {
+    let (name, below) = path.strip_prefix("/catalogs/")?.split_once('/')?;
+    let route = match below {
+        "api/v1/all" => ALL,
+        "api/v1/metas" => METAS,
+        _ => return None,
+    };
+    Some((name, route))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_paths_are_read() {
+        assert_eq!(read("/catalogs/a/api/v1/all"), Some(("a", ALL)));
+        assert_eq!(read("/catalogs/a-b/api/v1/metas"), Some(("a-b", METAS)));
+        for path in [
+            "/",
+            "/catalogs/a/api/v1/all/",
+            "/catalogs//a/api/v1/all",
+            "/catalogs/a/api/v1/%61ll",
+            "/catalogs/a/b/api/v1/all",
+            "/catalogs/a/api/v1/packages",
+        ] {
+            assert_eq!(read(path), None, "{path}");
+        }
+    }
+}

@@ -37,7 +37,8 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // Asked to end, nginx ends its workers too.
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
         let _ = self.0.wait();
     }
 }
@@ -214,7 +215,7 @@ fn write_layout(folder: &Path) -> Digest {
     let digest = layer["digest"].as_str().unwrap().parse().unwrap();
     let catalog = r#"{"schema":"olm.package","name":"a","defaultChannel":"b"}
 {"schema":"olm.channel","package":"a","name":"b","entries":[{"name":"a.v1.0.0"}]}
-{"schema":"olm.bundle","package":"a","name":"a.v1.0.0","image":"example.com/a@sha256:0",
+{"schema":"olm.bundle","package":"a","name":"a.v1.0.0","image":"example.com/a:1",
  "properties":[{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}}]}"#;
     let catalog = put(&archive("configs/catalog.json", catalog.as_bytes()));
     let label = "operators.operatorframework.io.index.configs.v1";

@@ -1,10 +1,14 @@
 //! Tables to find things by, made once from an index.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::metas::Runs;
 use crate::store::Index;
+
+/// How many copied bytes of answers a snapshot keeps for whoever asks the same.
+const MAX_KEPT: usize = 1 << 20;
 
 /// Metas with something in common.
 #[derive(Clone, Default)]
@@ -28,6 +32,8 @@ pub(super) struct MetaLookup {
     by_package: Vec<List>,
     /// All metas, once they were asked for.
     pub(super) all: OnceLock<Arc<Runs>>,
+    /// Bytes that were copied for answers and are kept.
+    kept: AtomicUsize,
     by_name: HashMap<Box<str>, Vec<u32>>,
 }
 
@@ -42,6 +48,7 @@ impl MetaLookup {
             by_schema: vec![List::default(); index.texts.len()],
             by_package: vec![List::default(); index.texts.len()],
             all: OnceLock::new(),
+            kept: AtomicUsize::new(0),
             by_name: HashMap::new(),
         };
         let (mut line, mut segment) = (0, 0);
@@ -72,6 +79,16 @@ impl MetaLookup {
         lookup.segments.push(segment);
         lookup.crcs.push(crc.finalize());
         lookup
+    }
+
+    /// Whether so many more copied bytes may be kept.
+    pub(super) fn keeps(&self, bytes: usize) -> bool {
+        let kept = self.kept.fetch_add(bytes, Ordering::Relaxed);
+        let fits = kept.saturating_add(bytes) <= MAX_KEPT;
+        if !fits {
+            self.kept.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
     }
 
     pub(super) fn schema(&self, schema: &str) -> &[u32] {

@@ -42,8 +42,10 @@ pub struct Selection {
 pub(super) struct Runs {
     /// First meta and the one behind the last of each.
     each: Vec<(u32, u32)>,
+    /// Whether many may ask for them, and share what is found out.
+    shared: bool,
     tag: OnceLock<Digest>,
-    crc: OnceLock<(u32, u64)>,
+    gzip: OnceLock<Encoded>,
 }
 
 /// Bytes that are ready to send.
@@ -65,7 +67,7 @@ impl Snapshot {
                 name: None,
             } => Arc::clone(self.meta_lookup.all.get_or_init(|| {
                 let count = self.index.metas.len() as u32;
-                Arc::new(Runs::of(std::iter::once((0, count))))
+                Arc::new(Runs::of(std::iter::once((0, count))).shared())
             })),
             // What many ask for alike is made once.
             Query {
@@ -124,8 +126,8 @@ fn kept(list: Option<&List>) -> Arc<Runs> {
     let Some(list) = list else {
         return Arc::default();
     };
-    let runs = || Arc::new(Runs::of(list.metas.iter().map(|meta| (*meta, meta + 1))));
-    Arc::clone(list.runs.get_or_init(runs))
+    let runs = || Runs::of(list.metas.iter().map(|meta| (*meta, meta + 1)));
+    Arc::clone(list.runs.get_or_init(|| Arc::new(runs().shared())))
 }
 
 impl Runs {
@@ -141,6 +143,13 @@ impl Runs {
         Self {
             each,
             ..Self::default()
+        }
+    }
+
+    fn shared(self) -> Self {
+        Self {
+            shared: true,
+            ..self
         }
     }
 }
@@ -198,6 +207,9 @@ impl Selection {
 
     /// The lines as one gzip member, put together from stored segments.
     pub fn gzip(&self) -> Encoded {
+        if let Some(made) = self.runs.gzip.get() {
+            return made.clone();
+        }
         let snapshot = &self.snapshot;
         let mut gathered = Gathered::default();
         gathered.copy(&GZIP_HEADER);
@@ -208,7 +220,12 @@ impl Selection {
         gathered.copy(&SEGMENTS_END);
         gathered.copy(&crc.to_le_bytes());
         gathered.copy(&(length as u32).to_le_bytes());
-        gathered.finish()
+        let copied = gathered.copied;
+        let made = gathered.finish();
+        if self.runs.shared && snapshot.meta_lookup.keeps(copied) {
+            return self.runs.gzip.get_or_init(|| made).clone();
+        }
+        made
     }
 
     /// The lines in an encoding of their own, where they are all that there
@@ -235,22 +252,20 @@ impl Selection {
 
     /// CRC-32 and length of the lines.
     fn crc(&self) -> (u32, u64) {
-        *self.runs.crc.get_or_init(|| {
-            let lookup = &self.snapshot.meta_lookup;
-            let (mut all, mut length) = (0, 0);
-            for (from, to) in self.runs() {
-                let (from, to) = (*from as usize, *to as usize);
-                let run = lookup.lines[to] - lookup.lines[from];
-                // crc(ab) = shift(crc(a), |b|) ^ crc(b): so the CRC of a run
-                // follows from those of what lies before its start and before
-                // its end, and both shifts are one.
-                let mut shifted = part(all ^ lookup.crcs[from], 0);
-                shifted.combine(&part(0, run));
-                all = shifted.finalize() ^ lookup.crcs[to];
-                length += run;
-            }
-            (all, length)
-        })
+        let lookup = &self.snapshot.meta_lookup;
+        let (mut all, mut length) = (0, 0);
+        for (from, to) in self.runs() {
+            let (from, to) = (*from as usize, *to as usize);
+            let run = lookup.lines[to] - lookup.lines[from];
+            // crc(ab) = shift(crc(a), |b|) ^ crc(b): so the CRC of a run
+            // follows from those of what lies before its start and before its
+            // end, and both shifts are one.
+            let mut shifted = part(all ^ lookup.crcs[from], 0);
+            shifted.combine(&part(0, run));
+            all = shifted.finalize() ^ lookup.crcs[to];
+            length += run;
+        }
+        (all, length)
     }
 }
 

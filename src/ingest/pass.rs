@@ -87,12 +87,24 @@ impl Followed {
     /// Whether a stored revision may be served until the first pass: it must
     /// come from the same place, but a moved tag is no reason to serve nothing.
     pub fn may_serve(&self, revision: &Revision) -> bool {
-        let stored = revision.source.as_str();
-        let stored = stored.rsplit_once(' ').map_or(stored, |(source, _)| source);
+        self.is_place_of(&revision.source)
+    }
+
+    /// Whether what [`Self::origin`] gave for a catalog with this name points
+    /// to the same place.
+    fn is_place_of(&self, stored: &str) -> bool {
+        let behind = stored.rsplit_once(' ');
+        // Spaces in the path of a folder are its own.
+        let source = match &self.source {
+            Source::File(_) => stored,
+            Source::Curated(_) | Source::Image(_) | Source::Layout(_) => {
+                behind.map_or(stored, |(source, _)| source)
+            }
+        };
         if let Source::Curated(_) = self.source {
-            return stored == self.source.place();
+            return source == self.source.place();
         }
-        match stored.parse::<Source>() {
+        match source.parse::<Source>() {
             Ok(source) => source.place() == self.source.place(),
             Err(_) => false,
         }
@@ -453,4 +465,57 @@ pub(super) async fn blocking<T: Send + 'static>(
                 cause: Cause::Panicked(error.to_string()),
             })
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn followed(source: &str) -> Followed {
+        Followed {
+            name: "a".parse().unwrap(),
+            source: source.parse().unwrap(),
+            poll: None,
+            platform: Platform::default(),
+            on_invalid: OnInvalid::default(),
+        }
+    }
+
+    #[test]
+    fn a_source_of_every_kind_knows_what_came_from_its_place() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let places = [
+            vec![
+                "quay.io/a/b:v1".to_owned(),
+                "quay.io/a/b:v2".to_owned(),
+                format!("quay.io/a/b@{digest}"),
+            ],
+            vec!["quay.io/a/c:v1".to_owned()],
+            vec!["file:/a/my".to_owned()],
+            vec!["file:/a/my catalogs/x".to_owned()],
+            vec!["file:/a/my catalogs/x linux/amd64".to_owned()],
+            vec!["oci:/a/my".to_owned(), "oci:/a/my:v1".to_owned()],
+            vec![
+                "oci:/a/my layouts/x:v1".to_owned(),
+                "oci:/a/my layouts/x:v2".to_owned(),
+                format!("oci:/a/my layouts/x@{digest}"),
+            ],
+            vec![
+                "oci:/a/two:quay.io/one/catalog:v1".to_owned(),
+                "oci:/a/two:quay.io/one/catalog:v9".to_owned(),
+            ],
+            vec!["oci:/a/two:quay.io/two/catalog:v9".to_owned()],
+            vec!["oci:/a/two:v9".to_owned()],
+            vec!["oci-archive:/a/two:v9".to_owned()],
+        ];
+        for (number, one) in places.iter().enumerate() {
+            for (other, stored) in places.iter().enumerate() {
+                for (source, stored) in one.iter().flat_map(|s| stored.iter().map(move |t| (s, t)))
+                {
+                    let served = followed(source).is_place_of(&followed(stored).origin());
+                    assert_eq!(served, number == other, "{source} of {stored}");
+                }
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! question a poll, and what went before is tidied away.
 
 use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -592,6 +593,39 @@ fn what_is_stored_is_not_served_for_another_repository() {
     assert_eq!(almanac.all("a").status, 503);
     let refusal = almanac.packages("a").unwrap_err();
     assert_eq!(refusal.code(), tonic::Code::Unavailable, "{refusal}");
+    let log = almanac.program.log();
+    assert!(log.contains("came from another source"), "{log}");
+}
+
+/// An almanac that serves `my catalogs/x` of a folder.
+fn serving_a_folder(root: &Path) -> Almanac {
+    let path = root.join("my catalogs/x");
+    fs::create_dir_all(&path).unwrap();
+    Catalog::one("first").write_to(&path, Format::JsonLines);
+    let mut almanac = Almanac::start(&following(&format!("file:{}", path.display())));
+    almanac.until("a", "the folder", |status| status["state"] == "serving");
+    almanac.stop();
+    almanac
+}
+
+#[test]
+fn a_folder_with_a_space_in_its_name_is_served_from_the_store() {
+    let root = tempfile::tempdir().unwrap();
+    let mut almanac = serving_a_folder(root.path());
+    fs::remove_dir_all(root.path().join("my catalogs")).unwrap();
+    almanac.program.restart();
+    almanac.program.wait_until_ready();
+    assert_eq!(almanac.packages("a").unwrap(), ["first"]);
+}
+
+#[test]
+fn what_came_from_one_folder_is_not_served_for_another_whose_name_begins_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let mut almanac = serving_a_folder(root.path());
+    let source = format!("file:{}", root.path().join("my").display());
+    almanac.restart_with(&following(&source));
+    almanac.until_failed("a");
+    assert_eq!(almanac.all("a").status, 503);
     let log = almanac.program.log();
     assert!(log.contains("came from another source"), "{log}");
 }

@@ -95,13 +95,20 @@ impl Source {
 
     /// Where it points, without what moves from version to version: what was
     /// stored from one source may be served for another with the same place
-    /// until that one was read.
+    /// until that one was read. Tags and digests are versions; whole references
+    /// are images of several repositories in one layout.
     pub fn place(&self) -> String {
         match self {
             Self::Image(reference) => {
                 format!("{}/{}", reference.registry(), reference.repository())
             }
-            Self::Layout(layout) => format!("{}:{}", layout.prefix(), layout.path.display()),
+            Self::Layout(layout) => {
+                let folder = format!("{}:{}", layout.prefix(), layout.path.display());
+                match layout.repository() {
+                    Some(repository) => format!("{folder}:{repository}"),
+                    None => folder,
+                }
+            }
             Self::File(path) => format!("file:{}", path.display()),
             Self::Curated(_) => self.to_string(),
         }
@@ -124,6 +131,22 @@ impl LayoutSource {
             Choice::Name(name) => name.rsplit([':', '/']).next(),
             Choice::Digest(_) => None,
         }
+    }
+
+    /// Registry and repository, when the image is chosen by a whole reference.
+    fn repository(&self) -> Option<String> {
+        let Some(Choice::Name(name)) = &self.choice else {
+            return None;
+        };
+        if !name.contains('/') {
+            return None;
+        }
+        let reference: Reference = name.parse().ok()?;
+        Some(format!(
+            "{}/{}",
+            reference.registry(),
+            reference.repository()
+        ))
     }
 
     fn prefix(&self) -> &'static str {

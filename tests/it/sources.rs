@@ -118,6 +118,33 @@ fn an_image_of_a_layout_is_chosen_by_tag_or_digest() {
 }
 
 #[test]
+fn what_came_from_one_repository_of_a_layout_is_not_served_for_another() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("layout");
+    fs::create_dir(&folder).unwrap();
+    image_of("one").add_to_layout(&folder, "quay.io/one/catalog:v1");
+    let of = |choice: &str| following(&format!("oci:{}:{choice}", folder.display()));
+    let mut almanac = Almanac::start(&of("quay.io/one/catalog:v1"));
+    almanac.until_at("a", &image_of("one").digest());
+    // A version that is not there yet, and another catalog.
+    almanac.reconfigure(&of("quay.io/one/catalog:v9"));
+    almanac.until_failed("a");
+    assert_eq!(almanac.all("a").text(), text("one"));
+    almanac.reconfigure(&of("quay.io/two/catalog:v9"));
+    almanac.until("a", "the other", |status| {
+        let error = status["last_error"].as_str().unwrap_or_default();
+        error.contains("quay.io/two/catalog:v9")
+    });
+    assert_eq!(almanac.all("a").status, 503);
+    image_of("two").add_to_layout(&folder, "quay.io/two/catalog:v9");
+    almanac.until_at("a", &image_of("two").digest());
+    almanac.stop();
+    almanac.restart_with(&of("quay.io/one/catalog:v9"));
+    almanac.until_failed("a");
+    assert_eq!(almanac.all("a").status, 503);
+}
+
+#[test]
 fn an_oci_archive_is_read_like_its_folder() {
     let root = tempfile::tempdir().unwrap();
     let folder = layout(root.path(), &["one", "two"]);

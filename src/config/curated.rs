@@ -239,6 +239,7 @@ fn of_image_set(
     let mut selections = Vec::new();
     for operators in read_image_set(path)? {
         let source = image_set_source(&operators.catalog).ok();
+        let source = source.map(Source::absolute);
         let mut matching = catalogs.iter();
         let found = matching.find(|catalog| Some(&catalog.source) == source.as_ref());
         let name = match found {

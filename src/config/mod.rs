@@ -397,6 +397,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
         let name = name.ok_or_else(|| ConfigError::NoName {
             source_text: source.to_string(),
         })?;
+        let source = source.absolute();
         if let Some(first) = sources.insert(name.clone(), source.clone()) {
             return Err(ConfigError::SameName {
                 name,

@@ -114,6 +114,18 @@ impl Source {
         }
     }
 
+    /// The same, with a path on disk that means the same wherever the program is
+    /// started. Nothing is looked at: links and `..` stay.
+    #[must_use]
+    pub fn absolute(mut self) -> Self {
+        if let Self::File(path) | Self::Layout(LayoutSource { path, .. }) = &mut self
+            && let Ok(absolute) = std::path::absolute(&*path)
+        {
+            *path = absolute;
+        }
+        self
+    }
+
     /// Where it lies on disk, if it does.
     pub fn path(&self) -> Option<&Path> {
         match self {

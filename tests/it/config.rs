@@ -46,6 +46,12 @@ fn of_flags(arguments: &[&str]) -> Result<Config, String> {
         .map_err(|error| error.to_string())
 }
 
+/// What is written relative to where the program is started, in full.
+fn here(before: &str, path: &str) -> String {
+    let folder = std::env::current_dir().unwrap();
+    format!("{before}{}/{path}", folder.display())
+}
+
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/almanac.toml")
 }
@@ -65,7 +71,7 @@ fn a_source_is_all_that_has_to_be_said() {
         panic!("{config:?}")
     };
     assert_eq!(catalog.name.as_str(), "catalog");
-    assert_eq!(catalog.source.to_string(), "file:deploy/catalog");
+    assert_eq!(catalog.source.to_string(), here("file:", "deploy/catalog"));
     assert_eq!(catalog.poll, Some(Duration::from_mins(10)));
     assert_eq!(catalog.platform.to_string(), "linux/amd64");
     assert_eq!(catalog.on_invalid, OnInvalid::Quarantine);
@@ -351,7 +357,11 @@ fn a_name_may_stand_before_a_source() {
         .collect();
     assert_eq!(
         found,
-        ["one quay.io/a/b:v1", "c file:a=b/c", "two oci:a=b:v1"]
+        [
+            "one quay.io/a/b:v1".to_owned(),
+            here("c file:", "a=b/c"),
+            here("two oci:", "a=b:v1"),
+        ]
     );
     for bad in [
         "One=quay.io/a/b",
@@ -361,6 +371,24 @@ fn a_name_may_stand_before_a_source() {
     ] {
         assert!(flags(&[bad]).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn a_relative_source_is_one_of_the_folder_that_almanac_is_started_in() {
+    // So what is stored of it is not taken for that of another folder.
+    let folder = std::env::current_dir().unwrap();
+    for (written, path) in [
+        ("a=file:a b", "a b"),
+        ("a=file:./c/../d", "c/../d"),
+        ("a=file:.", ""),
+        ("oci:b:quay.io/a/b:v1", "b"),
+        ("oci-archive:c.tar:v1", "c.tar"),
+    ] {
+        let config = of_flags(&["--data-dir=/data", written]).unwrap();
+        assert_eq!(config.catalogs[0].source.path(), Some(&*folder.join(path)));
+    }
+    let config = of_flags(&["a=file:/a b"]).unwrap();
+    assert_eq!(config.catalogs[0].source.to_string(), "file:/a b");
 }
 
 #[test]

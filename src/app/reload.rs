@@ -86,7 +86,12 @@ impl Reload {
     }
 
     async fn take(&mut self) {
-        let taken = match self.written.load() {
+        // Another data folder counts only from the next start on.
+        let loaded = self.written.load().and_then(|config| {
+            config.check_data_dir(&self.first.data_dir)?;
+            Ok(config)
+        });
+        let taken = match loaded {
             Ok(config) => self.fleet.take(&config).await.map(|()| config),
             Err(error) => Err(error.into()),
         };

@@ -125,6 +125,20 @@ pub enum ConfigError {
         /// The catalog.
         catalog: CatalogName,
     },
+    /// A data folder that would be read as part of a catalog.
+    #[error(
+        "the data folder {} lies in {from}, the source of the catalog {catalog}: what is written \
+         there would be read as part of it; give another one with --data-dir (in a file: data_dir)",
+        data_dir.display()
+    )]
+    DataInSource {
+        /// The data folder.
+        data_dir: PathBuf,
+        /// The catalog.
+        catalog: CatalogName,
+        /// Its source.
+        from: Box<Source>,
+    },
     /// Two listeners at one address.
     #[error("{first} and {second} are both to listen at {address}")]
     SameAddress {

@@ -178,7 +178,26 @@ impl Config {
         config.check_addresses()?;
         config.check_access()?;
         config.check_mirrors()?;
+        config.check_data_dir(&config.data_dir)?;
         Ok(config)
+    }
+
+    /// Holds that no source has this data folder in it, behind links either.
+    ///
+    /// # Errors
+    /// With the catalog that has.
+    pub fn check_data_dir(&self, data_dir: &Path) -> Result<(), ConfigError> {
+        let inside = real(data_dir);
+        let holds = |path: &Path| inside.starts_with(real(path));
+        let mut catalogs = self.catalogs.iter();
+        match catalogs.find(|catalog| catalog.source.path().is_some_and(holds)) {
+            Some(catalog) => Err(ConfigError::DataInSource {
+                data_dir: data_dir.to_owned(),
+                catalog: catalog.name.clone(),
+                from: Box::new(catalog.source.clone()),
+            }),
+            None => Ok(()),
+        }
     }
 
     fn check_authorities(&self) -> Result<(), ConfigError> {
@@ -364,6 +383,17 @@ impl LogSettings {
             filter,
         })
     }
+}
+
+/// A path without links, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for above in path.ancestors() {
+        if let Ok(there) = above.canonicalize() {
+            return there.join(path.strip_prefix(above).unwrap_or(Path::new("")));
+        }
+    }
+    path
 }
 
 fn origins(written: Option<Vec<Origin>>) -> Origins {

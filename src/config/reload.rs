@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn what_is_bound_or_opened_at_the_start_is_named_by_its_key() {
-        let old = config("data_dir = '/a'\n[[catalog]]\nsource = 'file:/a'\n");
+        let old = config("data_dir = '/data/a'\n[[catalog]]\nsource = 'file:/a'\n");
         let new = config(
-            "data_dir = '/b'\ngrpc = '127.0.0.1:1'\nmax_connections = 7\ndrain = '1s'\n\
+            "data_dir = '/data/b'\ngrpc = '127.0.0.1:1'\nmax_connections = 7\ndrain = '1s'\n\
              cors_origins = ['*']\n[connections]\ncalls = 3\n[log]\nformat = 'json'\n\
              [registries]\ninsecure = ['a:1']\n[[catalog]]\nsource = 'file:/b'\n",
         );

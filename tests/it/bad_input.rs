@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -131,6 +132,42 @@ fn a_data_folder_that_cannot_be_written_is_named() {
             .run();
         refused(&finished, 1, &["data folder", path, "cannot create"]);
     }
+}
+
+#[test]
+fn a_data_folder_in_a_source_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("catalog");
+    Catalog::one("etcd").write_to(&folder, Format::Yaml);
+    let link = root.path().join("link");
+    symlink(&folder, &link).unwrap();
+    let inside = folder.join("deep/data");
+    for (kind, source, data) in [
+        ("file", &folder, &inside),
+        ("file", &folder, &link.join("deep/data")),
+        ("oci", &link, &inside),
+        ("file", &folder, &folder),
+    ] {
+        let source = format!("{kind}:{}", source.display());
+        let run = serve().data(data).argument(format!("x={source}")).run();
+        let data = data.to_str().unwrap();
+        refused(&run, 2, &[data, "the catalog x", &source, "--data-dir"]);
+    }
+    assert_eq!(fs::read_dir(&inside).unwrap().count(), 0);
+
+    // Also while it runs.
+    let good = following(&format!("file:{}", folder.display()));
+    let data = root.path().join("catalog-data");
+    let mut almanac = Almanac::start_in(&data, &good);
+    almanac.until("a", "the catalog", |status| status["state"] == "serving");
+    let around = format!("file:{}", root.path().display());
+    almanac.reconfigure(&following(&around));
+    let said = [data.to_str().unwrap(), &around];
+    almanac.until_configuration("a refusal", |status| {
+        let error = status["error"].as_str().unwrap_or_default();
+        said.iter().all(|said| error.contains(said))
+    });
+    assert_eq!(almanac.packages("a").unwrap(), ["etcd"]);
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //! due: by what the system says (inotify), or where it says nothing by looking
 //! at dates. What has changed is for the pass to find out, by content.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use notify::{Config, PollWatcher, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::event::ModifyKind::Name;
+use notify::{Config, Event, EventKind, PollWatcher, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 
 /// How long nothing must happen before a change counts as over.
@@ -34,7 +36,8 @@ impl Watch {
     pub(super) fn new(path: &Path) -> Self {
         let (sender, events) = mpsc::channel(1);
         let mut watch = Self {
-            path: path.to_owned(),
+            // What the system tells is told of absolute paths.
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             watcher: None,
             begun: false,
             events,
@@ -60,14 +63,15 @@ impl Watch {
     }
 
     fn renew(&mut self) {
-        match self.system() {
+        let wanted = Wanted::of(&self.path);
+        match self.system(&wanted) {
             Ok(watcher) => self.watcher = Some(Box::new(watcher)),
             Err(error) => {
                 tracing::warn!(
                     path = %self.path.display(), %error, every = ?LOOK,
                     "changes cannot be watched for, so dates are looked at"
                 );
-                self.watcher = match self.by_dates() {
+                self.watcher = match self.by_dates(&wanted) {
                     Ok(watcher) => Some(Box::new(watcher)),
                     Err(error) => {
                         tracing::warn!(path = %self.path.display(), %error, "nothing is watched");
@@ -78,44 +82,87 @@ impl Watch {
         }
     }
 
-    fn system(&self) -> notify::Result<RecommendedWatcher> {
-        let mut watcher = RecommendedWatcher::new(self.handler(), config())?;
-        self.add(&mut watcher)?;
+    fn system(&self, wanted: &Wanted) -> notify::Result<RecommendedWatcher> {
+        let mut watcher = RecommendedWatcher::new(self.handler(wanted), config())?;
+        wanted.add(&mut watcher)?;
         Ok(watcher)
     }
 
-    fn by_dates(&self) -> notify::Result<PollWatcher> {
+    fn by_dates(&self, wanted: &Wanted) -> notify::Result<PollWatcher> {
         let config = config().with_poll_interval(LOOK);
-        let mut watcher = PollWatcher::new(self.handler(), config)?;
-        self.add(&mut watcher)?;
+        let mut watcher = PollWatcher::new(self.handler(wanted), config)?;
+        wanted.add(&mut watcher)?;
         Ok(watcher)
     }
 
-    fn handler(&self) -> impl Fn(notify::Result<notify::Event>) + Send + 'static {
-        let sender = self.sender.clone();
+    fn handler(&self, wanted: &Wanted) -> impl Fn(notify::Result<Event>) + Send + 'static {
+        let (sender, wanted) = (self.sender.clone(), wanted.clone());
         move |event| {
-            // Reading is none of a change; an error may stand for one.
-            if !event.is_ok_and(|event| event.kind.is_access()) {
+            // An error may stand for a change.
+            if event.map_or(true, |event| wanted.is_told_by(&event)) {
                 let _ = sender.try_send(());
             }
         }
     }
+}
+
+/// What tells that what a path leads to may have changed. Files of others in
+/// the same folders do not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    /// The folder that it is, without links.
+    folder: Option<PathBuf>,
+    /// The file that it is, links in the path, and what is missing of it, each
+    /// in a folder without links.
+    names: BTreeSet<PathBuf>,
+}
+
+impl Wanted {
+    fn of(path: &Path) -> Self {
+        let mut wanted = Self::default();
+        let (links, ways) = links(path);
+        wanted.names.extend(links);
+        match fs::canonicalize(path) {
+            Ok(path) if path.is_dir() => wanted.folder = Some(path),
+            // A file may be replaced by another, which only its folder tells.
+            Ok(path) => wanted.names.extend([path]),
+            Err(_) => wanted
+                .names
+                .extend(ways.iter().filter_map(|way| missing(way))),
+        }
+        wanted
+    }
 
     fn add(&self, watcher: &mut impl Watcher) -> notify::Result<()> {
-        for folder in folders_of_links(&self.path) {
-            watcher.watch(&folder, RecursiveMode::NonRecursive)?;
-        }
-        match fs::canonicalize(&self.path) {
-            Ok(path) if path.is_dir() => watcher.watch(&path, RecursiveMode::Recursive),
-            // A file may be replaced by another, which only its folder tells;
-            // so may what is not there yet.
-            Ok(path) => watcher.watch(path.parent().unwrap_or(&path), RecursiveMode::NonRecursive),
-            Err(_) => {
-                let mut above = self.path.ancestors().skip(1);
-                let there = above.find(|path| path.is_dir());
-                watcher.watch(there.unwrap_or(Path::new(".")), RecursiveMode::NonRecursive)
+        let folders: BTreeSet<&Path> = self.names.iter().filter_map(|name| name.parent()).collect();
+        for folder in folders {
+            // The folder itself is watched with all that is in it.
+            if self.folder.as_deref() != Some(folder) {
+                watcher.watch(folder, RecursiveMode::NonRecursive)?;
             }
         }
+        match &self.folder {
+            Some(folder) => watcher.watch(folder, RecursiveMode::Recursive),
+            None => Ok(()),
+        }
+    }
+
+    fn is_told_by(&self, event: &Event) -> bool {
+        // Reading is none of a change.
+        if event.kind.is_access() {
+            return false;
+        }
+        // Something was missed, or a folder that is watched went away.
+        if event.need_rescan() || event.paths.is_empty() {
+            return true;
+        }
+        let gone = event.kind.is_remove() || matches!(event.kind, EventKind::Modify(Name(_)));
+        event.paths.iter().any(|path| {
+            let inside = |folder| path.starts_with(folder);
+            self.names.contains(path)
+                || self.folder.as_deref().is_some_and(inside)
+                || gone && self.names.iter().any(|name| name.starts_with(path))
+        })
     }
 }
 
@@ -124,30 +171,42 @@ fn config() -> Config {
     Config::default().with_follow_symlinks(false)
 }
 
-/// The folders in which links stand that a path goes through: these are
-/// swapped to replace what is behind them.
-fn folders_of_links(path: &Path) -> Vec<PathBuf> {
-    let mut folders = Vec::new();
-    let mut waiting = vec![path.to_owned()];
-    for _ in 0..MAX_LINKS {
-        let Some(path) = waiting.pop() else { break };
-        for part in path.ancestors() {
-            let Ok(target) = fs::read_link(part) else {
+/// The links that a path goes through, which are swapped to replace what is
+/// behind them, and the ways that it takes through them.
+fn links(path: &Path) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
+    let mut links = BTreeSet::new();
+    let mut ways = vec![path.to_owned()];
+    let mut next = 0;
+    while next < ways.len() && next < MAX_LINKS {
+        let way = ways[next].clone();
+        next += 1;
+        for part in way.ancestors() {
+            let (Ok(target), Some(folder)) = (fs::read_link(part), part.parent()) else {
                 continue;
             };
-            let Some(folder) = part.parent() else {
+            let name = part.file_name().unwrap_or_default();
+            let Ok(folder) = folder.canonicalize() else {
                 continue;
             };
-            let here = folder.as_os_str().is_empty();
-            let folder = if here { Path::new(".") } else { folder };
-            if !folders.iter().any(|known| known == folder) {
-                folders.push(folder.to_owned());
-                let rest = path.strip_prefix(part).unwrap_or(Path::new(""));
-                waiting.push(folder.join(target).join(rest));
+            if links.insert(folder.join(name)) {
+                let rest = way.strip_prefix(part).unwrap_or(Path::new(""));
+                ways.push(folder.join(target).join(rest));
             }
         }
     }
-    folders
+    (links, ways)
+}
+
+/// The first part of a path that is not there, in a folder without links.
+fn missing(path: &Path) -> Option<PathBuf> {
+    let mut parts = path.ancestors().peekable();
+    while let Some(part) = parts.next() {
+        let above = parts.peek()?;
+        if above.is_dir() {
+            return Some(above.canonicalize().ok()?.join(part.file_name()?));
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -226,18 +285,71 @@ mod tests {
         assert!(changes(&mut watch).await);
     }
 
+    #[tokio::test]
+    async fn what_others_do_beside_it_is_none_of_its_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for version in ["v1", "v2"] {
+            fs::create_dir_all(root.join(version).join("catalog")).unwrap();
+        }
+        symlink("v1", root.join("current")).unwrap();
+        fs::write(root.join("catalog.tar"), "").unwrap();
+        let disturb = || {
+            fs::write(root.join("almanac.log"), "more").unwrap();
+            fs::create_dir_all(root.join("other/folder")).unwrap();
+            fs::rename(root.join("almanac.log"), root.join("almanac.log.1")).unwrap();
+            fs::remove_dir_all(root.join("other")).unwrap();
+        };
+        let file = root.join("catalog.tar");
+        let missing = root.join("later/catalog");
+        let linked = root.join("current/catalog");
+        let cases: [(&Path, &dyn Fn()); 3] = [
+            (&file, &|| fs::write(&file, "1").unwrap()),
+            (&missing, &|| fs::create_dir_all(&missing).unwrap()),
+            (&linked, &|| {
+                symlink("v2", root.join("next")).unwrap();
+                fs::rename(root.join("next"), root.join("current")).unwrap();
+            }),
+        ];
+        for (path, change) in cases {
+            let mut watch = Watch::new(path);
+            disturb();
+            let quiet = tokio::time::timeout(QUIET * 3, watch.changed()).await;
+            assert!(quiet.is_err(), "{}", path.display());
+            assert!(!watch.begun, "{}", path.display());
+            change();
+            assert!(changes(&mut watch).await, "{}", path.display());
+        }
+    }
+
     #[test]
-    fn the_folders_of_all_links_in_a_path_are_found() {
+    fn all_links_in_a_path_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("real/deep")).unwrap();
         fs::create_dir(root.join("links")).unwrap();
         symlink("../real", root.join("links/second")).unwrap();
         symlink("links/second", root.join("first")).unwrap();
+        symlink("first/deep", root.join("zeroth")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
-        let found = folders_of_links(&root.join("first/deep"));
-        assert_eq!(found, [root.clone(), root.join("links")]);
-        assert_eq!(folders_of_links(&root.join("real")), [] as [PathBuf; 0]);
-        assert_eq!(folders_of_links(&root.join("loop/a")), [root]);
+        let found = |path: &str| Vec::from_iter(links(&root.join(path)).0);
+        let wanted = [root.join("first"), root.join("links/second")];
+        assert_eq!(found("first/deep"), wanted);
+        let wanted = ["first", "links/second", "zeroth"].map(|name| root.join(name));
+        assert_eq!(found("zeroth"), wanted);
+        assert_eq!(found("real"), [] as [PathBuf; 0]);
+        assert_eq!(found("loop/a"), [root.join("loop")]);
+    }
+
+    #[test]
+    fn the_next_missing_part_of_a_path_is_found_behind_links_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("there")).unwrap();
+        symlink("there/not/yet", root.join("link")).unwrap();
+        let names = |path: &str| Vec::from_iter(Wanted::of(&root.join(path)).names);
+        assert_eq!(names("there/a/b/c"), [root.join("there/a")]);
+        let wanted = [root.join("link"), root.join("there/not")];
+        assert_eq!(names("link/a"), wanted);
     }
 }

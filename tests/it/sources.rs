@@ -228,6 +228,30 @@ fn a_changed_folder_is_served_before_the_next_poll() {
 }
 
 #[test]
+fn what_lies_beside_a_catalog_brings_about_no_pass() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("catalog.json");
+    fs::write(&file, text("first")).unwrap();
+    let mut almanac = watching(&file);
+    let passes = |almanac: &mut Almanac| {
+        let metrics = almanac.metrics();
+        let lines = metrics.lines();
+        let lines = lines.filter(|line| line.starts_with("almanac_passes_total{"));
+        let counts = lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+        counts.sum::<u64>()
+    };
+    assert_eq!(passes(&mut almanac), 1);
+    for number in 0..20 {
+        fs::write(root.path().join("almanac.log"), number.to_string()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(passes(&mut almanac), 1);
+    fs::write(&file, text("second")).unwrap();
+    second(&mut almanac);
+}
+
+#[test]
 fn a_changed_layout_is_served_before_the_next_poll() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("layout");

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 
 use tar::{EntryType, GnuExtSparseHeader, Header};
 
-use super::compression::{Decompressed, stored_error};
+use super::compression::{Decompressed, exceeded_window, stored_error};
 use super::error::{Damage, Exceeded};
 use super::limits::Limits;
 use super::pax::{Records, Stored, read_records};
@@ -421,7 +421,10 @@ impl<'a, R: Read> Archive<'a, R> {
                 Err(error) => {
                     return Err(match stored_error(error) {
                         Ok(stored) => Fault::Stored(stored),
-                        Err(error) => Fault::Damage(Damage::Compressed(error)),
+                        Err(error) => match exceeded_window(&error) {
+                            Some(limit) => Fault::Exceeded(Exceeded::Window(limit)),
+                            None => Fault::Damage(Damage::Compressed(error)),
+                        },
                     });
                 }
             }

@@ -9,8 +9,12 @@ use zstd::stream::read::Decoder as ZstdDecoder;
 /// Compressed bytes read at once: 16 KiB costs a fifth more time.
 const INPUT: usize = 256 * 1024;
 
-/// The largest zstd window, as a power of two: 128 MiB, what `zstd -d` takes.
-const ZSTD_WINDOW: u32 = 27;
+/// The largest zstd window, as a power of two: 32 MiB, what all levels up to 20
+/// write. Reading takes as much memory.
+const ZSTD_WINDOW: u32 = 25;
+
+/// What libzstd says when a window is larger.
+const ZSTD_REFUSAL: &str = "Frame requires too much memory for decoding";
 
 /// Bytes that tell every known compression.
 const MAGIC: usize = 6;
@@ -64,6 +68,12 @@ impl<R: Read> Read for Decompressed<R> {
             Self::Zstd(reader) => reader.read(buffer),
         }
     }
+}
+
+/// The largest window that is taken, in bytes, if an error of a decompressor
+/// says that one is larger.
+pub(super) fn exceeded_window(error: &io::Error) -> Option<u64> {
+    (error.to_string() == ZSTD_REFUSAL).then_some(1 << ZSTD_WINDOW)
 }
 
 /// Takes an error of the stored bytes out of an error that came through a

@@ -149,6 +149,9 @@ pub enum Exceeded {
     /// [`Limits::bytes`](super::Limits::bytes).
     #[error("the layers unpack to more than {0} bytes")]
     Bytes(u64),
+    /// How far back a layer of zstd refers, which has to be held in memory.
+    #[error("its zstd window is larger than {0} bytes")]
+    Window(u64),
     /// [`Limits::catalog_bytes`](super::Limits::catalog_bytes).
     #[error("the files under the catalog folder have more than {0} bytes")]
     CatalogBytes(u64),

@@ -158,6 +158,10 @@ fn layers_are_read_in_each_compression_or_refused_by_its_name() {
         let words = ["LAYER", name, "only gzip, zstd and plain tar are read"];
         table.refused([base(), layer], words);
     }
+    // As much memory as that is not given to a layer.
+    table.served([stored(zstd_with_window(&archive, 25))], both);
+    let words = ["LAYER", "zstd window is larger than 33554432 bytes"];
+    table.refused([stored(zstd_with_window(&archive, 26))], words);
     let mut cut = gzip(&archive);
     cut.truncate(cut.len() / 2);
     table.refused([stored(cut)], ["LAYER", "is damaged after"]);
@@ -435,6 +439,14 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 fn zstd_of(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 0).unwrap()
+}
+
+/// As it is written by who does not know the size beforehand.
+fn zstd_with_window(bytes: &[u8], power: u32) -> Vec<u8> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(power).unwrap();
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
 }
 
 /// An archive as the builder of [`Layer`]s writes none.

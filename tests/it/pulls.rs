@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use almanac::digest::Digest;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use tar::{EntryType, Header};
 
@@ -206,29 +207,26 @@ fn header(path: &str, size: u64) -> Header {
 }
 
 /// A layer with one file of zeros, in a file that takes no room.
-fn write_zeros(path: &Path, size: u64) -> Digest {
+fn write_zeros(path: &Path, size: u64) {
     let mut file = File::create(path).unwrap();
     file.write_all(header("var/zeros", size).as_bytes())
         .unwrap();
     file.set_len(512 + size + 1024).unwrap();
-    Digest::of(&almanac::map::map(path).unwrap())
 }
 
-#[test]
-fn a_gibibyte_of_a_layer_takes_little_memory() {
-    let size = 1024 * MIB;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("layer");
-    let digest = write_zeros(&path, size);
+/// Pulls a catalog in an image with this layer, and says how much memory that
+/// took.
+fn memory_for(path: &Path, kind: &str) -> u64 {
+    let digest = Digest::of(&almanac::map::map(path).unwrap());
     let upstream = Upstream::start();
     let image = Image::of_catalog(&Catalog::one("first")).build();
     upstream.push(REPOSITORY, "small", &image);
-    upstream.put_blob_of_file(digest, &path);
+    upstream.put_blob_of_file(digest, path);
     let mut manifest: Value = serde_json::from_slice(&image.top.bytes).unwrap();
     let layer = json!({
-        "mediaType": "application/vnd.oci.image.layer.v1.tar",
+        "mediaType": format!("application/vnd.oci.image.layer.v1.tar{kind}"),
         "digest": digest,
-        "size": 512 + size + 1024,
+        "size": fs::metadata(path).unwrap().len(),
     });
     manifest["layers"].as_array_mut().unwrap().insert(0, layer);
     let bytes = manifest.to_string();
@@ -252,7 +250,51 @@ fn a_gibibyte_of_a_layer_takes_little_memory() {
         most / MIB,
         begin.elapsed()
     );
+    most
+}
+
+#[test]
+fn a_gibibyte_of_a_layer_takes_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("layer");
+    write_zeros(&path, 1024 * MIB);
+    let most = memory_for(&path, "");
     assert!(most > MIB && most < 64 * MIB, "{most}");
+}
+
+/// A layer of a gibibyte in pieces, each compressed by itself.
+fn write_compressed(path: &Path, compress: impl Fn(&[u8]) -> Vec<u8>) {
+    const PIECE: u64 = 64 * MIB;
+    let mut file = File::create(path).unwrap();
+    let header = header("var/zeros", 1024 * MIB);
+    file.write_all(&compress(header.as_bytes())).unwrap();
+    let piece = compress(&vec![0; PIECE as usize]);
+    for _ in 0..1024 * MIB / PIECE {
+        file.write_all(&piece).unwrap();
+    }
+    file.write_all(&compress(&[0; 1024])).unwrap();
+}
+
+#[test]
+fn a_gibibyte_that_is_compressed_takes_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("layer");
+    write_compressed(&path, |bytes| {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    });
+    let most = memory_for(&path, "+gzip");
+    assert!(most > MIB && most < 64 * MIB, "{most}");
+    // With the largest window that is taken.
+    write_compressed(&path, |bytes| {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(25).unwrap();
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    });
+    let most = memory_for(&path, "+zstd");
+    assert!(most > 32 * MIB && most < 64 * MIB, "{most}");
 }
 
 #[test]

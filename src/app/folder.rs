@@ -267,7 +267,7 @@ fn log_problems(problems: &[Problem]) {
 async fn bind(port: u16) -> anyhow::Result<Listener> {
     let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     match serve::bind("grpc", everywhere).await {
-        Err(error) if error.source.kind() != std::io::ErrorKind::AddrInUse => {
+        Err(error) if error.problem.kind() != std::io::ErrorKind::AddrInUse => {
             tracing::debug!(%error, "no IPv6");
             Ok(serve::bind("grpc", SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await?)
         }

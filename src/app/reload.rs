@@ -47,6 +47,7 @@ impl Reload {
     /// the catalogs.
     pub(super) async fn follow(mut self, mut hangup: Signal, stop: CancellationToken) -> Fleet {
         let mut seen = look(self.files.clone()).await;
+        let mut refused = false;
         loop {
             let asked = tokio::select! {
                 Some(()) = hangup.recv() => true,
@@ -60,7 +61,12 @@ impl Reload {
                 continue;
             }
             let mut now = look(self.files.clone()).await;
-            if !asked && now == seen {
+            let changed = asked || now != seen;
+            if !changed {
+                // What it lacked may have come: a file, a port that is free.
+                if refused {
+                    refused = !self.take(true).await;
+                }
                 continue;
             }
             // Who writes them may not be done.
@@ -74,7 +80,7 @@ impl Reload {
             }
             // To its end, even when almanac is stopped meanwhile.
             let before = self.files.clone();
-            self.take().await;
+            refused = !self.take(false).await;
             // What is written while it is read shows at the next look.
             let others = self.files != before;
             seen = if others {
@@ -85,7 +91,9 @@ impl Reload {
         }
     }
 
-    async fn take(&mut self) {
+    /// Takes what is written now, if it can be used, and says whether it could.
+    /// When the same is tried `again`, only what has changed is told.
+    async fn take(&mut self, again: bool) -> bool {
         // Another data folder counts only from the next start on.
         let loaded = self.written.load().and_then(|config| {
             config.check_data_dir(&self.first.data_dir)?;
@@ -120,6 +128,9 @@ impl Reload {
             }
             Err(error) => {
                 let error = format!("{error:#}");
+                if again && self.status.borrow().error.as_ref() == Some(&error) {
+                    return false;
+                }
                 tracing::error!(%error, "the new configuration is refused, the old one stays");
                 self.status.send_modify(|status| {
                     status.refused = Some(SystemTime::now());
@@ -131,6 +142,7 @@ impl Reload {
         counter!("almanac_config_reloads_total", "outcome" => outcome).increment(1);
         let good = if outcome == "taken" { 1.0 } else { 0.0 };
         gauge!("almanac_config_last_reload_successful").set(good);
+        outcome == "taken"
     }
 }
 

@@ -26,12 +26,12 @@ const READINGS: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
     /// It cannot be read.
-    #[error("{} cannot be read: {source}", path.display())]
+    #[error("{} cannot be read: {problem}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: io::Error,
+        problem: io::Error,
     },
     /// It is too large to be what it should be.
     #[error("{} is larger than 1 MiB", path.display())]
@@ -51,7 +51,7 @@ pub enum CredentialError {
     },
     /// A certificate and a key that cannot be used, or not with each other.
     #[error(
-        "the certificate {} and the key {} cannot be used together: {source}",
+        "the certificate {} and the key {} cannot be used together: {problem}",
         certificate.display(), key.display()
     )]
     Pair {
@@ -60,7 +60,7 @@ pub enum CredentialError {
         /// The key's.
         key: PathBuf,
         /// Why not.
-        source: rustls::Error,
+        problem: rustls::Error,
     },
     /// Authorities that cannot be used to verify clients.
     #[error("{} holds an authority that cannot be used: {problem}", path.display())]
@@ -236,9 +236,9 @@ fn read(path: &Path) -> Result<Vec<u8>, CredentialError> {
     let mut content = Vec::new();
     File::open(path)
         .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut content))
-        .map_err(|source| CredentialError::Read {
+        .map_err(|problem| CredentialError::Read {
             path: path.to_owned(),
-            source,
+            problem,
         })?;
     if content.len() as u64 > MAX_FILE {
         return Err(CredentialError::TooLarge {

@@ -41,22 +41,22 @@ pub struct Listener {
 
 /// A port that cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} for {service}: {source}")]
+#[error("cannot listen on {address} for {service}: {problem}")]
 pub struct ListenError {
     /// What was to be served there.
     pub service: &'static str,
     /// The address.
     pub address: SocketAddr,
     /// Why not.
-    pub source: io::Error,
+    pub problem: io::Error,
 }
 
 /// Binds a port for a service.
 pub async fn bind(service: &'static str, address: SocketAddr) -> Result<Listener, ListenError> {
-    let failed = |source| ListenError {
+    let failed = |problem| ListenError {
         service,
         address,
-        source,
+        problem,
     };
     let tcp = TcpListener::bind(address).await.map_err(failed)?;
     let address = tcp.local_addr().map_err(failed)?;

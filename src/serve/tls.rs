@@ -108,10 +108,10 @@ fn server_config(
         .with_protocol_versions(settings.min_version.and_later())
         .map(|builder| builder.with_client_cert_verifier(verifier))
         .and_then(|builder| builder.with_single_cert(chain, private))
-        .map_err(|source| CredentialError::Pair {
+        .map_err(|problem| CredentialError::Pair {
             certificate: certificate.clone(),
             key: key.clone(),
-            source,
+            problem,
         })?;
     config.alpn_protocols = protocols
         .iter()

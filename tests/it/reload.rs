@@ -313,6 +313,53 @@ fn a_file_that_cannot_be_used_changes_nothing() {
 }
 
 #[test]
+fn a_refused_file_counts_once_what_it_lacked_is_there() {
+    let root = folders(&["one"]);
+    let good = config(&root, &[("a", "one")]);
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own_port = format!("{good}grpc = \"{}\"\n", port.local_addr().unwrap());
+    let tokens = root.path().join("tokens");
+    let with_tokens = format!("{good}token_files = [{tokens:?}]\n");
+    let set = root.path().join("imageset.yaml");
+    let curated = format!("{good}[[catalog]]\nname = \"b\"\nimage_set = {set:?}\n");
+    let one = source(root.path(), "one");
+    let text = format!(
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  \
+         operators:\n  - catalog: {one}\n"
+    );
+    let port = std::cell::Cell::new(Some(port));
+    let cases: [(&str, &str, &dyn Fn()); 3] = [
+        (&own_port, "in use", &|| drop(port.take())),
+        (&with_tokens, "No such file", &|| {
+            fs::write(&tokens, "s3cret\n").unwrap();
+        }),
+        (&curated, "No such file", &|| {
+            fs::write(&set, &text).unwrap();
+        }),
+    ];
+    let mut almanac = Almanac::start(&good);
+    serving(&mut almanac, "a");
+    for (number, (text, cause, mend)) in cases.into_iter().enumerate() {
+        almanac.reconfigure(text);
+        let status = almanac.until_configuration("a refusal", |status| {
+            let error = status["error"].as_str().unwrap_or_default();
+            error.contains(cause)
+        });
+        // Once is enough.
+        let error = status["error"].as_str().unwrap();
+        assert_eq!(error.matches(cause).count(), 1, "{error}");
+        if number == 0 {
+            std::thread::sleep(std::time::Duration::from_secs(5));
+        }
+        mend();
+        almanac.until_configuration("it to be taken", |status| status["error"].is_null());
+        let log = almanac.program.log();
+        assert_eq!(log.matches("is refused").count(), number + 1, "{log}");
+    }
+    almanac.until_names(&["a", "b"]);
+}
+
+#[test]
 fn keys_that_count_only_after_a_restart_are_named() {
     let root = folders(&["one"]);
     let good = config(&root, &[("a", "one")]);

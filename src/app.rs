@@ -78,6 +78,7 @@ pub async fn run(
         followers: followers.clone(),
         stopping: stopping.clone(),
     };
+    let hurry = workshop.hurry.clone();
     let mut fleet = Fleet::new(shared, workshop, config.registries.clone());
     fleet.start(&config, prepared).await;
 
@@ -123,6 +124,7 @@ pub async fn run(
         fleet,
         status,
         drain: longest,
+        hurry,
     };
     let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 
@@ -171,6 +173,7 @@ fn workshop(config: &Config, store: &Store, catalogs: &Catalogs) -> anyhow::Resu
         limits: config.unpack.clone(),
         turns: Arc::new(Semaphore::new(1)),
         catalogs: catalogs.clone(),
+        hurry: watch::Sender::default(),
     })
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Reload {
     pub(super) status: watch::Sender<Configuration>,
     /// How long connections may take at the end.
     pub(super) drain: watch::Sender<Duration>,
+    /// Has failing catalogs tried again.
+    pub(super) hurry: watch::Sender<()>,
 }
 
 impl Reload {
@@ -57,6 +59,7 @@ impl Reload {
             if self.written.file().is_none() {
                 if asked {
                     tracing::warn!("there is no configuration file that could be read again");
+                    self.hurry.send_replace(());
                 }
                 continue;
             }
@@ -81,6 +84,9 @@ impl Reload {
             // To its end, even when almanac is stopped meanwhile.
             let before = self.files.clone();
             refused = !self.take(false).await;
+            if asked {
+                self.hurry.send_replace(());
+            }
             // What is written while it is read shows at the next look.
             let others = self.files != before;
             seen = if others {

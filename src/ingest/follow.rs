@@ -76,6 +76,7 @@ pub async fn follow(
     let span = tracing::info_span!("follow", catalog = %followed.name);
     let curated = matches!(followed.source, Source::Curated(_));
     let mut publications = workshop.catalogs.publications();
+    let mut hurry = workshop.hurry.subscribe();
     let following = async {
         let mut failures = 0;
         let path = followed.source.path().filter(|_| followed.poll.is_some());
@@ -86,6 +87,7 @@ pub async fn follow(
         };
         loop {
             publications.mark_unchanged();
+            hurry.mark_unchanged();
             let stored = publisher.snapshot().map(|s| s.revision().source.clone());
             if followed.source.is_fixed() && stored == Some(followed.origin()) {
                 break;
@@ -114,6 +116,9 @@ pub async fn follow(
                 () = tokio::time::sleep(wait) => {}
                 () = changed() => tracing::debug!("something has changed on disk"),
                 Ok(()) = publications.changed(), if curated => {}
+                Ok(()) = hurry.changed(), if failures > 0 => {
+                    tracing::info!("trying again, as somebody asked for it");
+                }
                 () = stop.cancelled() => break,
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use metrics::histogram;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tracing::Instrument as _;
 
 use super::curate;
@@ -42,6 +42,9 @@ pub struct Workshop {
     pub turns: Arc<Semaphore>,
     /// What curated catalogs are made of.
     pub catalogs: Catalogs,
+    /// Each value that is sent has the catalogs whose last pass failed tried
+    /// again at once.
+    pub hurry: watch::Sender<()>,
 }
 
 /// A catalog to follow.

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::http::header::AUTHORIZATION;
 use almanac::oci::{Error, MirrorFiles, Registries, Settings};
@@ -458,6 +458,28 @@ fn the_systems_authorities_are_those_that_the_environment_names() {
     assert_eq!(finished.status.code(), Some(3), "{finished:?}");
     assert!(finished.stderr.contains("no trusted TLS"), "{finished:?}");
     drop(image);
+}
+
+#[test]
+fn a_signal_has_a_catalog_that_failed_tried_again_at_once() {
+    let (upstream, image) = upstream_of("first");
+    let folder = tempfile::tempdir().unwrap();
+    let conf = folder.path().join("registries.conf");
+    let host = upstream.host();
+    let blocked = format!("[[registry]]\nlocation = \"{host}\"\nblocked = true\n");
+    fs::write(&conf, blocked).unwrap();
+    let source = upstream.reference("catalogs/a", "latest");
+    let mut almanac = Almanac::start(&format!(
+        "poll = \"1h\"\n{}[registries]\nregistries_conf = [{conf:?}]\n",
+        catalog("a", &source)
+    ));
+    // The next try is nine seconds away then, or more.
+    almanac.until("a", "two failures", |status| status["failures"] == 2);
+    fs::write(&conf, "").unwrap();
+    let begin = Instant::now();
+    almanac.program.signal("HUP");
+    almanac.until_at("a", &image.digest());
+    assert!(begin.elapsed() < Duration::from_secs(7));
 }
 
 #[test]

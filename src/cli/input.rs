@@ -121,6 +121,9 @@ impl InputArguments {
             }
             _ => self.input.parse().map_err(Failure::usage)?,
         };
+        if let Input::Source(Source::Image(_)) = &input {
+            environment.check_proxies().map_err(Failure::usage)?;
+        }
         let options = self.reading.open(environment)?;
         Ok((input, options))
     }

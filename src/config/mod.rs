@@ -179,6 +179,10 @@ impl Config {
         config.check_access()?;
         config.check_mirrors()?;
         config.check_data_dir(&config.data_dir)?;
+        let is_image = |catalog: &CatalogConfig| matches!(catalog.source, Source::Image(_));
+        if !config.offline && config.catalogs.iter().any(is_image) {
+            environment.check_proxies()?;
+        }
         Ok(config)
     }
 

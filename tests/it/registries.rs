@@ -513,6 +513,41 @@ fn proxies_are_taken_from_the_environment() {
 }
 
 #[test]
+fn a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variable() {
+    for name in ["HTTPS_PROXY", "http_proxy", "ALL_PROXY"] {
+        for value in [
+            "socks5://user:s3cret@127.0.0.1:1080",
+            "http://user:s3cret@",
+            "http://user:s3cret@proxy example:80",
+            "/s3cret",
+        ] {
+            let commands: [&[&str]; 2] =
+                [&["serve", SOURCE, "--data-dir={data}"], &["render", SOURCE]];
+            for command in commands {
+                let start = Start::new(command.iter().copied());
+                let finished = start.variable(name, value).run();
+                assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+                assert!(finished.stderr.contains(name), "{finished:?}");
+                assert!(!finished.stderr.contains("s3cret"), "{finished:?}");
+            }
+        }
+    }
+    // Nobody is asked through it, so it does not matter.
+    let sample = concat!("file:", env!("CARGO_MANIFEST_DIR"), "/deploy/catalog");
+    let start = Start::new(["render", sample]);
+    let finished = start.variable("ALL_PROXY", "socks5://127.0.0.1:1080").run();
+    assert!(finished.status.success(), "{finished:?}");
+    let (upstream, _) = upstream_of("first");
+    let proxy = Proxy::start(upstream.host().parse().unwrap());
+    let source = "registry.invalid/catalogs/a:latest";
+    let finished = Start::new(["render", source, "--insecure=registry.invalid"])
+        .variable("all_proxy", &proxy.url(""))
+        .run();
+    assert!(finished.status.success(), "{finished:?}");
+    assert!(!proxy.asked().is_empty());
+}
+
+#[test]
 fn a_registry_may_have_an_address_of_ipv6() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         eprintln!("skipped: this machine has no IPv6");

@@ -1,6 +1,8 @@
 //! The registry client against a registry that behaves, and one that does not.
 
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use almanac::digest::Digest;
@@ -10,6 +12,7 @@ use almanac::oci::{
 };
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, IF_NONE_MATCH, RANGE, USER_AGENT};
 use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::registry::{Access, Behaviour, DigestHeader, TestRegistry};
 
@@ -458,6 +461,41 @@ async fn a_hiccup_is_not_the_end_of_a_pull() {
         pull(&client(), &reference, &descriptor).await.unwrap_err();
         assert_eq!(registry.lines().len(), 1, "{status}");
     }
+}
+
+#[tokio::test]
+async fn a_request_that_is_reset_or_not_answered_is_made_again() {
+    let (registry, _, digest) = registry().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let host = registry.host();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&connections);
+    let forwarding = tokio::spawn(async move {
+        let accept = async || {
+            let (client, _) = listener.accept().await.unwrap();
+            counter.fetch_add(1, Ordering::Relaxed);
+            client
+        };
+        // With a request in it that was not read, it is reset.
+        let reset = accept().await;
+        reset.readable().await.unwrap();
+        drop(reset);
+        let _silent = accept().await;
+        loop {
+            let mut client = accept().await;
+            let mut server = TcpStream::connect(&host).await.unwrap();
+            tokio::spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    let reference = format!("{address}/{REPOSITORY}:latest").parse().unwrap();
+    let resolved = hurried_client().resolve(&reference).await.unwrap();
+    assert_eq!(resolved.digest, digest);
+    assert!(connections.load(Ordering::Relaxed) >= 3);
+    assert_eq!(registry.lines(), [HEAD]);
+    forwarding.abort();
 }
 
 #[tokio::test]

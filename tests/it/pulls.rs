@@ -160,6 +160,38 @@ fn ever_new_broken_images_do_not_gather() {
     assert_eq!(almanac.packages("a").unwrap(), ["good"]);
 }
 
+#[test]
+fn a_cache_of_no_age_keeps_what_is_served_and_nothing_else() {
+    let upstream = Upstream::start();
+    let good = with_noise("good", 3, 100_000);
+    upstream.push(REPOSITORY, "latest", &good);
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut almanac = Almanac::start(&(config + "[cache]\nmax_age = \"0s\"\n"));
+    almanac.until_at("a", &good.digest());
+    let bad = broken(9);
+    upstream.push(REPOSITORY, "latest", &bad);
+    almanac.until_failed("a");
+    let has = |almanac: &Almanac, image: &Built| {
+        let files = almanac.files("blobs/sha256");
+        let mut found = Vec::new();
+        image.for_each_blob(|blob| found.push(files.contains_key(&blob.digest.hex())));
+        found
+    };
+    assert!(has(&almanac, &good).iter().all(|there| *there));
+    // Each pass brings it and takes it away again.
+    let begin = Instant::now();
+    while has(&almanac, &bad).iter().any(|there| *there) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "it is kept");
+        thread::sleep(Duration::from_millis(5));
+    }
+    almanac.stop();
+    drop(upstream);
+    almanac.program.restart();
+    almanac.program.wait_until_ready();
+    assert_eq!(almanac.packages("a").unwrap(), ["good"]);
+    assert!(has(&almanac, &good).iter().all(|there| *there));
+}
+
 /// The most anonymous memory of a process while it is looked at, in bytes.
 struct Watch<'a> {
     most: &'a AtomicU64,

@@ -461,6 +461,21 @@ fn the_systems_authorities_are_those_that_the_environment_names() {
 }
 
 #[test]
+fn a_mirror_that_makes_no_reference_is_named_and_passed_over() {
+    let (upstream, _) = upstream_of("first");
+    let bad = mirror("mirror.invalid/UPPER", "");
+    let good = mirror(&upstream.host(), "");
+    let conf = Conf::new(&registry(&format!("{bad}{good}")));
+    let (_, served_by) = resolve(&conf.settings(), SOURCE).unwrap();
+    assert_eq!(served_by, Some(format!("{}/{REPOSITORY}", upstream.host())));
+    conf.write(&registry(&format!("blocked = true\n{bad}")));
+    let error = resolve(&conf.settings(), SOURCE).unwrap_err().to_string();
+    for said in [SOURCE, "mirror.invalid/UPPER/catalogs/a:latest", "blocks"] {
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
 fn a_signal_has_a_catalog_that_failed_tried_again_at_once() {
     let (upstream, image) = upstream_of("first");
     let folder = tempfile::tempdir().unwrap();

@@ -352,6 +352,17 @@ fn the_version_of_kubernetes_chooses_the_image() {
 
     let run = Start::new(["render", "--kube-version=1.33", &template]).run();
     assert_eq!(run.stdout, text("new"), "{}", run.stderr);
+    upstream.push(repository, "v1.33.2", &image_of("patched"));
+    let patched = format!("{template}.{{kube_patch_version}}");
+    let run = Start::new(["render", "--kube-version=v1.33.2+k3s1", &patched]).run();
+    assert_eq!(run.stdout, text("patched"), "{}", run.stderr);
+    let run = Start::new(["render", "--kube-version=1.33", &patched]).run();
+    assert_eq!(run.status.code(), Some(2), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("{kube_patch_version}"),
+        "{}",
+        run.stderr
+    );
     let run = Start::new(["render", &template]).run();
     assert_eq!(run.status.code(), Some(2), "{}", run.stderr);
 }

@@ -520,5 +520,14 @@ mod tests {
                 }
             }
         }
+        let curated = Followed {
+            source: Source::default(),
+            ..followed("quay.io/a/b:v1")
+        };
+        assert!(curated.is_place_of(&curated.origin()));
+        for other in places.iter().flatten().map(|source| followed(source)) {
+            assert!(!curated.is_place_of(&other.origin()));
+            assert!(!other.is_place_of(&curated.origin()));
+        }
     }
 }

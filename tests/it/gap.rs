@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::sources::legacy;
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http;
@@ -71,16 +72,7 @@ impl Side {
     }
 
     fn export(&self, name: &str, more: &[&str]) -> Finished {
-        let mut start = Start::new(["export"])
-            .argument(format!(
-                "--data-dir={}",
-                self.almanac.program.data().display()
-            ))
-            .argument(format!("--output={}", self.path(name).display()));
-        for argument in more {
-            start = start.argument(*argument);
-        }
-        start.run()
+        export(&self.almanac, &self.path(name), more)
     }
 
     fn exported(&self, name: &str, more: &[&str]) -> PathBuf {
@@ -90,10 +82,26 @@ impl Side {
     }
 }
 
-fn import(archive: &Path, data: &Path) -> Finished {
-    Start::new(["import"])
+fn export(almanac: &Almanac, archive: &Path, more: &[&str]) -> Finished {
+    let data = almanac.program.data();
+    let start = Start::new(["export"])
         .argument(format!("--data-dir={}", data.display()))
-        .argument(archive.display().to_string())
+        .argument(format!("--output={}", archive.display()));
+    let more = more.iter();
+    more.fold(start, |start, argument| start.argument(*argument))
+        .run()
+}
+
+fn import(archive: &Path, data: &Path) -> Finished {
+    import_with(archive, data, &[])
+}
+
+fn import_with(archive: &Path, data: &Path, more: &[&str]) -> Finished {
+    let start = Start::new(["import"])
+        .argument(format!("--data-dir={}", data.display()))
+        .argument(archive.display().to_string());
+    let more = more.iter();
+    more.fold(start, |start, argument| start.argument(*argument))
         .run()
 }
 
@@ -357,4 +365,26 @@ fn what_cannot_be_exported_says_why() {
     assert!(!index(&bare).to_string().contains(".sig"));
     let data = tempfile::tempdir().unwrap();
     assert!(import(&bare, data.path()).status.success());
+}
+
+#[test]
+fn a_mirrored_database_is_imported() {
+    let upstream = Upstream::start();
+    upstream.push(REPOSITORY, "v4.10", &legacy::image());
+    let source = upstream.reference(REPOSITORY, "v4.10");
+    let config = format!("{}mirror = \"full\"\n", following(&source));
+    let mut almanac = Almanac::start(&config);
+    almanac.until_pullable("a");
+    let text = almanac.all("a").text();
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("all.tar");
+    let finished = export(&almanac, &archive, &[]);
+    assert!(finished.status.success(), "{finished:?}");
+
+    let there = folder.path().join("there");
+    let finished = import(&archive, &there);
+    assert!(finished.status.success(), "{finished:?}");
+    let mut there = Almanac::start_in(&there, &format!("offline = true\n{config}"));
+    assert_eq!(there.all("a").text(), text);
+    assert_eq!(there.packages("a").unwrap(), ["etcd"]);
 }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::digest::{Digest, Hasher};
 use crate::ingest::files;
+use crate::ingest::legacy;
 use crate::ingest::pass::{Written, write_revision};
 use crate::ingest::{OnInvalid, PassError, Stage};
 use crate::name::CatalogName;
@@ -270,7 +271,7 @@ fn read(
     let config = ImageConfig::parse(&document(&image.config.digest)?)
         .map_err(|error| refused(error.to_string()))?;
     let folder = config
-        .configs_label()
+        .catalog_label()
         .ok_or_else(|| refused("its image does not say where the catalog lies".into()))?;
     let mut layers = Vec::with_capacity(image.layers.len());
     for layer in image.layers {
@@ -278,8 +279,14 @@ fn read(
         let path = path.ok_or_else(|| refused(format!("{} is missing", layer.digest)))?;
         layers.push((layer, path));
     }
-    let files = files::of_image(&layers, folder, limits, &store.temporary())
-        .map_err(|error| failed(PassError::at(Stage::Unpack)(error)))?;
+    let unpacked = |error| failed(PassError::at(Stage::Unpack)(error));
+    let temporary = store.temporary();
+    let files = files::of_image(&layers, folder, limits, &temporary).map_err(unpacked)?;
+    // This runs on a thread that may wait.
+    let migrated = legacy::migrated(files, &temporary, limits);
+    let files = tokio::runtime::Handle::current()
+        .block_on(migrated)
+        .map_err(unpacked)?;
     let written = write_revision(store, &carried.catalog, files, OnInvalid::Quarantine);
     let Written {
         finished,

@@ -388,3 +388,65 @@ fn a_mirrored_database_is_imported() {
     assert_eq!(there.all("a").text(), text);
     assert_eq!(there.packages("a").unwrap(), ["etcd"]);
 }
+
+#[test]
+fn a_catalog_that_goes_back_is_carried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("catalog");
+    fs::create_dir(&source).unwrap();
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    Catalog::one("vault").write_to(&other, Format::Yaml);
+    let config = format!(
+        "{}{}",
+        following(&format!("file:{}", source.display())),
+        catalog("b", &format!("file:{}", other.display()))
+    );
+    let mut almanac: Option<Almanac> = None;
+    let data = folder.path().join("there");
+    let mut last: Option<PathBuf> = None;
+    let mut sizes = Vec::new();
+    for (number, name) in ["etcd", "kafka", "etcd", "etcd"].into_iter().enumerate() {
+        fs::remove_dir_all(&source).unwrap();
+        fs::create_dir(&source).unwrap();
+        Catalog::one(name).write_to(&source, Format::Yaml);
+        let almanac = almanac.get_or_insert_with(|| Almanac::start(&config));
+        let begin = std::time::Instant::now();
+        while almanac.packages("a").ok() != Some(vec![name.to_owned()]) {
+            assert!(begin.elapsed().as_secs() < 30, "{name}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        almanac.until_pullable("b");
+        let archive = folder.path().join(format!("{number}.tar"));
+        let mut more = vec!["--catalog=a".to_owned()];
+        match &last {
+            // What `b` is goes with the first, and is left out for good.
+            None => more = Vec::new(),
+            Some(last) => more.push(format!("--since={}", last.display())),
+        }
+        let more: Vec<&str> = more.iter().map(String::as_str).collect();
+        // The image is made a moment after the revision.
+        loop {
+            let finished = export(almanac, &archive, &more);
+            if finished.status.success() {
+                break;
+            }
+            assert!(begin.elapsed().as_secs() < 30, "{finished:?}");
+        }
+        let finished = import(&archive, &data);
+        assert!(finished.status.success(), "{number}: {finished:?}");
+        sizes.push(fs::metadata(&archive).unwrap().len());
+        last = Some(archive);
+    }
+    let almanac = almanac.as_mut().unwrap();
+    // Nothing is new in the last one; and what all of them left out is known.
+    assert!(sizes[3] < sizes[2], "{sizes:?}");
+    let archive = folder.path().join("both.tar");
+    let since = format!("--since={}", last.unwrap().display());
+    assert!(export(almanac, &archive, &[&since]).status.success());
+    assert!(fs::metadata(&archive).unwrap().len() < sizes[0]);
+    assert!(import(&archive, &data).status.success());
+    let mut there = Almanac::start_in(&data, &format!("offline = true\n{config}"));
+    assert_eq!(there.packages("a").unwrap(), ["etcd"]);
+    assert_eq!(there.packages("b").unwrap(), ["vault"]);
+}

@@ -41,7 +41,8 @@ pub struct Export {
 /// What the other side has.
 #[derive(Clone, Debug)]
 pub enum Since {
-    /// All that is in an archive, or that it left out.
+    /// All that is there once an archive was imported: what is in it, and what
+    /// it left out of catalogs that are not in it.
     Archive(PathBuf),
     /// All up to a revision of the same store.
     Revision(RevisionId),
@@ -73,20 +74,14 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
     let store = Store::open_beside(&asked.data)
         .await?
         .ok_or_else(no_store)?;
-    let held = match &asked.since {
-        Some(Since::Archive(path)) => {
-            let metadata = read_metadata(path, progress)?;
-            let parts = metadata.catalogs.iter().flat_map(|c| c.image.parts());
-            let mut held: BTreeSet<Digest> = parts.map(|part| part.digest).collect();
-            held.extend(metadata.held);
-            held
-        }
-        _ => BTreeSet::new(),
+    let there = match &asked.since {
+        Some(Since::Archive(path)) => read_metadata(path, progress)?.blobs_there(),
+        _ => BTreeMap::new(),
     };
     let mut looks = 0;
-    let (metadata, open) = loop {
+    let gathered = loop {
         looks += 1;
-        match gather(&store, asked, held.clone()).await {
+        match gather(&store, asked, there.clone()).await {
             // A revision was replaced while it was looked at.
             Err(ArchiveError::StoredBlob { .. } | ArchiveError::NoImage { .. })
                 if looks < LOOKS =>
@@ -97,22 +92,31 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
         }
     };
     store.close().await;
-    if metadata.catalogs.is_empty() && asked.since.is_none() {
+    if gathered.metadata.catalogs.is_empty() && asked.since.is_none() {
         return Err(no_store());
     }
     let (asked, progress) = (asked.clone(), progress.clone());
-    let writing = tokio::task::spawn_blocking(move || write(&asked, &metadata, open, &progress));
+    let writing = tokio::task::spawn_blocking(move || write(&asked, gathered, &progress));
     writing
         .await
         .map_err(|error| ArchiveError::io("write", Path::new("an archive"))(error.into()))?
 }
 
-/// What to carry, and its blobs.
+/// What to carry.
+struct Gathered {
+    metadata: Metadata,
+    open: Open,
+    /// How many blobs the other side has.
+    held: usize,
+}
+
+/// Finds out what to carry, and opens its blobs. `there` is what the other side
+/// has of each catalog.
 async fn gather(
     store: &Store,
     asked: &Export,
-    mut held: BTreeSet<Digest>,
-) -> Result<(Metadata, Open), ArchiveError> {
+    mut there: BTreeMap<CatalogName, BTreeSet<Digest>>,
+) -> Result<Gathered, ArchiveError> {
     let known = store.catalogs().await?;
     if let Some(name) = asked.catalogs.iter().find(|name| !known.contains(name)) {
         let known: Vec<&str> = known.iter().map(CatalogName::as_str).collect();
@@ -141,7 +145,7 @@ async fn gather(
         if let Some(Since::Revision(since)) = &asked.since
             && revision.id <= *since
         {
-            held.extend(image.parts().map(|part| part.digest));
+            there.insert(name, image.parts().map(|part| part.digest).collect());
             continue;
         }
         catalogs.push(CarriedRevision {
@@ -157,6 +161,7 @@ async fn gather(
             image,
         });
     }
+    let held: BTreeSet<Digest> = there.values().flatten().copied().collect();
     let mut open = Open::new();
     for carried in &catalogs {
         for part in carried.image.parts() {
@@ -172,7 +177,13 @@ async fn gather(
             open.insert(part.digest, (file, part, carried.catalog.clone()));
         }
     }
-    Ok((Metadata { catalogs, held }, open))
+    let mut left_out = there;
+    left_out.retain(|name, _| catalogs.iter().all(|carried| carried.catalog != *name));
+    Ok(Gathered {
+        metadata: Metadata { catalogs, left_out },
+        open,
+        held: held.len(),
+    })
 }
 
 /// The image without what is attached to it.
@@ -206,10 +217,14 @@ fn without_attached(
 
 fn write(
     asked: &Export,
-    metadata: &Metadata,
-    open: Open,
+    gathered: Gathered,
     progress: &Progress,
 ) -> Result<Exported, ArchiveError> {
+    let Gathered {
+        metadata,
+        open,
+        held,
+    } = gathered;
     let path = &asked.output;
     let failed = |source: io::Error| ArchiveError::Io {
         action: "write",
@@ -223,7 +238,7 @@ fn write(
     // Removed when anything fails on the way.
     let file = NamedTempFile::new_in(folder).map_err(failed)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
-    let document = serde_json::to_vec(metadata).map_err(|error| failed(error.into()))?;
+    let document = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
     let digest = Digest::of(&document);
     let marker = Marker {
         format: FORMAT,
@@ -231,7 +246,7 @@ fn write(
         metadata: digest,
     };
     let marker = serde_json::to_vec(&marker).map_err(|error| failed(error.into()))?;
-    let index = index(metadata).to_string();
+    let index = index(&metadata).to_string();
     put(&mut archive, LAYOUT, LAYOUT_TEXT.as_bytes()).map_err(failed)?;
     put(&mut archive, MARKER, &marker).map_err(failed)?;
     put(&mut archive, INDEX, index.as_bytes()).map_err(failed)?;
@@ -278,7 +293,7 @@ fn write(
             .map(|carried| (carried.catalog.clone(), carried.id))
             .collect(),
         blobs,
-        held: metadata.held.len(),
+        held,
         bytes,
     })
 }

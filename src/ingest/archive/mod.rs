@@ -12,7 +12,7 @@
 mod export;
 mod import;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,8 +51,22 @@ struct Marker {
 #[derive(Debug, Serialize, Deserialize)]
 struct Metadata {
     catalogs: Vec<CarriedRevision>,
-    /// Blobs that are not in it, since the other side has them.
-    held: BTreeSet<Digest>,
+    /// The blobs of catalogs that are not in it and that the other side has.
+    #[serde(default)]
+    left_out: BTreeMap<CatalogName, BTreeSet<Digest>>,
+}
+
+impl Metadata {
+    /// The blobs that whoever imports this has afterwards, by catalog. What a
+    /// catalog had before is not among them: an import removes that.
+    fn blobs_there(self) -> BTreeMap<CatalogName, BTreeSet<Digest>> {
+        let mut there = self.left_out;
+        for carried in self.catalogs {
+            let parts = carried.image.parts().map(|part| part.digest);
+            there.insert(carried.catalog, parts.collect());
+        }
+        there
+    }
 }
 
 /// A revision as it is carried.

@@ -21,6 +21,10 @@ pub(super) struct Arguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
+    /// Take the archive also where a catalog is newer here already
+    #[arg(long)]
+    older: bool,
+
     /// Where revisions are kept; made when it is missing [default: as `serve`
     /// has it]
     #[arg(long, value_name = "DIR")]
@@ -57,7 +61,7 @@ impl Arguments {
         let data = settings.data_folder();
         let limits = settings.limits.unwrap_or_default();
         let progress = progress::progress();
-        let work = archive::import(&self.file, &data, &limits, &progress);
+        let work = archive::import(&self.file, &data, &limits, self.older, &progress);
         let imported = block_on(progress::until_told(&progress, work))?.map_err(failure)?;
         for catalog in imported {
             let done = match catalog.outcome {

@@ -389,64 +389,104 @@ fn a_mirrored_database_is_imported() {
     assert_eq!(there.packages("a").unwrap(), ["etcd"]);
 }
 
+/// An almanac with a folder's catalog `a` that changes, and `b`, which stays.
+struct Carried {
+    almanac: Almanac,
+    config: String,
+    folder: PathBuf,
+}
+
+impl Carried {
+    fn start(folder: &TempDir) -> Self {
+        let folder = folder.path().to_owned();
+        for (path, package) in [("a", "etcd"), ("b", "vault")] {
+            fs::create_dir(folder.join(path)).unwrap();
+            Catalog::one(package).write_to(&folder.join(path), Format::Yaml);
+        }
+        let source = |name: &str| format!("file:{}", folder.join(name).display());
+        let config = format!("{}{}", following(&source("a")), catalog("b", &source("b")));
+        Self {
+            almanac: Almanac::start(&config),
+            config,
+            folder,
+        }
+    }
+
+    /// Exports once `a` has just that package, and the image is made of it.
+    fn export(&mut self, name: &str, package: &str, more: &[&str]) -> PathBuf {
+        let source = self.folder.join("a");
+        fs::remove_dir_all(&source).unwrap();
+        fs::create_dir(&source).unwrap();
+        Catalog::one(package).write_to(&source, Format::Yaml);
+        self.almanac.until_pullable("a");
+        self.almanac.until_pullable("b");
+        let archive = self.folder.join(name);
+        let begin = std::time::Instant::now();
+        loop {
+            assert!(begin.elapsed().as_secs() < 30, "waiting for {package}");
+            if self.almanac.packages("a").ok() == Some(vec![package.to_owned()]) {
+                let finished = export(&self.almanac, &archive, more);
+                if finished.status.success() {
+                    return archive;
+                }
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
 #[test]
 fn a_catalog_that_goes_back_is_carried_again() {
     let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("catalog");
-    fs::create_dir(&source).unwrap();
-    let other = folder.path().join("other");
-    fs::create_dir(&other).unwrap();
-    Catalog::one("vault").write_to(&other, Format::Yaml);
-    let config = format!(
-        "{}{}",
-        following(&format!("file:{}", source.display())),
-        catalog("b", &format!("file:{}", other.display()))
-    );
-    let mut almanac: Option<Almanac> = None;
+    let mut carried = Carried::start(&folder);
     let data = folder.path().join("there");
     let mut last: Option<PathBuf> = None;
     let mut sizes = Vec::new();
-    for (number, name) in ["etcd", "kafka", "etcd", "etcd"].into_iter().enumerate() {
-        fs::remove_dir_all(&source).unwrap();
-        fs::create_dir(&source).unwrap();
-        Catalog::one(name).write_to(&source, Format::Yaml);
-        let almanac = almanac.get_or_insert_with(|| Almanac::start(&config));
-        let begin = std::time::Instant::now();
-        while almanac.packages("a").ok() != Some(vec![name.to_owned()]) {
-            assert!(begin.elapsed().as_secs() < 30, "{name}");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        almanac.until_pullable("b");
-        let archive = folder.path().join(format!("{number}.tar"));
-        let mut more = vec!["--catalog=a".to_owned()];
-        match &last {
-            // What `b` is goes with the first, and is left out for good.
-            None => more = Vec::new(),
-            Some(last) => more.push(format!("--since={}", last.display())),
-        }
-        let more: Vec<&str> = more.iter().map(String::as_str).collect();
-        // The image is made a moment after the revision.
-        loop {
-            let finished = export(almanac, &archive, &more);
-            if finished.status.success() {
-                break;
-            }
-            assert!(begin.elapsed().as_secs() < 30, "{finished:?}");
-        }
+    for (number, package) in ["etcd", "kafka", "etcd", "etcd"].into_iter().enumerate() {
+        // What `b` is goes with the first, and is left out for good.
+        let since = last.map(|last| format!("--since={}", last.display()));
+        let more: Vec<&str> = match &since {
+            None => Vec::new(),
+            Some(since) => vec!["--catalog=a", since],
+        };
+        let archive = carried.export(&format!("{number}.tar"), package, &more);
         let finished = import(&archive, &data);
         assert!(finished.status.success(), "{number}: {finished:?}");
         sizes.push(fs::metadata(&archive).unwrap().len());
         last = Some(archive);
     }
-    let almanac = almanac.as_mut().unwrap();
     // Nothing is new in the last one; and what all of them left out is known.
     assert!(sizes[3] < sizes[2], "{sizes:?}");
-    let archive = folder.path().join("both.tar");
     let since = format!("--since={}", last.unwrap().display());
-    assert!(export(almanac, &archive, &[&since]).status.success());
+    let archive = carried.export("both.tar", "etcd", &[&since]);
     assert!(fs::metadata(&archive).unwrap().len() < sizes[0]);
     assert!(import(&archive, &data).status.success());
-    let mut there = Almanac::start_in(&data, &format!("offline = true\n{config}"));
+    let mut there = Almanac::start_in(&data, &format!("offline = true\n{}", carried.config));
     assert_eq!(there.packages("a").unwrap(), ["etcd"]);
     assert_eq!(there.packages("b").unwrap(), ["vault"]);
+}
+
+#[test]
+fn an_older_archive_is_taken_only_when_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let first = carried.export("first.tar", "etcd", &[]);
+    // Dates have seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let second = carried.export("second.tar", "kafka", &[]);
+    let data = folder.path().join("there");
+    assert!(import(&second, &data).status.success());
+    let before = files(&data);
+    let finished = import(&first, &data);
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    for said in ["the catalog a", "newer here", "--older"] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+    // Both dates, as in 2026-01-02T03:04:05Z.
+    assert_eq!(finished.stderr.matches("Z").count(), 2, "{finished:?}");
+    assert!(files(&data).keys().eq(before.keys()));
+    let finished = import_with(&first, &data, &["--older"]);
+    assert!(finished.status.success(), "{finished:?}");
+    let mut there = Almanac::start_in(&data, &format!("offline = true\n{}", carried.config));
+    assert_eq!(there.packages("a").unwrap(), ["etcd"]);
 }

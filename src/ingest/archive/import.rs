@@ -1,10 +1,11 @@
 //! Reading an archive: all of it is verified before anything is taken.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::export::index;
 use super::{
@@ -61,11 +62,13 @@ struct Scanned {
 }
 
 /// Takes the catalogs of an archive into a data folder, all of them or none.
-/// No almanac may run on it.
+/// No almanac may run on it. `older` says that a catalog may go back to what
+/// it was before what is there now.
 pub async fn import(
     archive: &Path,
     data: &Path,
     limits: &Limits,
+    older: bool,
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
     let scanned = {
@@ -73,44 +76,78 @@ pub async fn import(
         blocking(move || scan(&archive, Depth::Whole, &progress)).await?
     };
     let store = Store::open_with(data, CacheLimits::NOTHING).await?;
-    let imported = take(archive, &store, scanned, limits, progress).await;
+    let taken = match fresh(archive, &store, scanned.metadata, older).await {
+        Ok(fresh) => take(archive, &store, fresh, scanned.blobs, limits, progress).await,
+        Err(error) => Err(error),
+    };
     // What was brought and is not named goes.
     let swept = store.tidy_blobs().await;
     store.close().await;
-    let imported = imported?;
+    let imported = taken?;
     swept?;
     Ok(imported)
+}
+
+/// The catalogs of an archive: those that are here already, and the others.
+struct Fresh {
+    here: Vec<Imported>,
+    new: Vec<CarriedRevision>,
+}
+
+/// Tells what is here already from what is not.
+async fn fresh(
+    archive: &Path,
+    store: &Store,
+    metadata: Metadata,
+    older: bool,
+) -> Result<Fresh, ArchiveError> {
+    let (mut here, mut new) = (Vec::new(), Vec::new());
+    for carried in metadata.catalogs {
+        let Some(current) = store.current(&carried.catalog).await? else {
+            new.push(carried);
+            continue;
+        };
+        let committed = time(carried.committed);
+        if current.digest == carried.digest
+            && current.content == carried.content
+            && current.source == carried.source
+            && current.modified == time(carried.modified)
+            && current.committed == committed
+            && store.image(current.id).await?.as_ref() == Some(&carried.image)
+        {
+            here.push(Imported {
+                catalog: carried.catalog,
+                revision: current.id,
+                outcome: Outcome::Unchanged,
+            });
+            continue;
+        }
+        // What a catalog holds is all that could be lost.
+        if committed < current.committed && current.content != carried.content && !older {
+            return Err(ArchiveError::Older {
+                path: archive.to_owned(),
+                catalog: carried.catalog,
+                theirs: date(committed),
+                ours: date(current.committed),
+            });
+        }
+        new.push(carried);
+    }
+    Ok(Fresh { here, new })
 }
 
 async fn take(
     archive: &Path,
     store: &Store,
-    scanned: Scanned,
+    fresh: Fresh,
+    blobs: BTreeMap<Digest, u64>,
     limits: &Limits,
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
-    let Scanned { metadata, blobs } = scanned;
-    let mut imported = Vec::new();
-    let mut new = Vec::new();
-    for carried in metadata.catalogs {
-        let current = store.current(&carried.catalog).await?;
-        if let Some(current) = current.filter(|current| {
-            current.digest == carried.digest
-                && current.content == carried.content
-                && current.source == carried.source
-                && current.modified == time(carried.modified)
-                && current.committed == time(carried.committed)
-        }) && store.image(current.id).await?.as_ref() == Some(&carried.image)
-        {
-            imported.push(Imported {
-                catalog: carried.catalog,
-                revision: current.id,
-                outcome: Outcome::Unchanged,
-            });
-        } else {
-            new.push(carried);
-        }
-    }
+    let Fresh {
+        here: mut imported,
+        new,
+    } = fresh;
     let (work, at) = (store.clone(), archive.to_owned());
     let (limits, told) = (limits.clone(), progress.clone());
     let (new, written, pins) = blocking(move || {
@@ -477,11 +514,20 @@ fn no_archive(path: &Path, problem: String) -> ArchiveError {
     }
 }
 
-fn time(seconds: u64) -> std::time::SystemTime {
+fn time(seconds: u64) -> SystemTime {
     // Far beyond what a date can be, the beginning will do.
     UNIX_EPOCH
         .checked_add(Duration::from_secs(seconds))
         .unwrap_or(UNIX_EPOCH)
+}
+
+/// A date as RFC 3339 has it, as far as that goes.
+fn date(time: SystemTime) -> String {
+    let mut text = String::new();
+    match write!(text, "{}", humantime::format_rfc3339_seconds(time)) {
+        Ok(()) => text,
+        Err(_) => "a year after 9999".to_owned(),
+    }
 }
 
 /// Runs work that takes the processor and the disk on a thread of its own.

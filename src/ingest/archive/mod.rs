@@ -208,6 +208,22 @@ pub enum ArchiveError {
         /// The catalog.
         catalog: CatalogName,
     },
+    /// A catalog that is newer here.
+    #[error(
+        "{}: the catalog {catalog} is of {theirs} in the archive, and newer here, of {ours}; \
+         nothing was imported. Import a newer archive, or go back to this one with --older",
+        path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The catalog.
+        catalog: CatalogName,
+        /// When the archive's revision was committed, as RFC 3339 has it.
+        theirs: String,
+        /// When the one here was.
+        ours: String,
+    },
     /// A catalog that cannot be read, or is another than it was.
     #[error("the catalog {catalog} of the archive is refused: {problem}")]
     Catalog {

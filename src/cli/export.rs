@@ -96,6 +96,9 @@ impl Arguments {
         for (catalog, revision) in &exported.catalogs {
             output::note(&format!("exported {catalog} at revision {revision}"));
         }
+        if exported.new == 0 {
+            output::note("nothing is new since what the other side has");
+        }
         output::note(&format!(
             "{}: {} catalogs, {} blobs, {} left out, {} bytes",
             asked.output.display(),
@@ -111,7 +114,9 @@ impl Arguments {
 /// Errors by whose fault they are.
 pub(super) fn failure(error: ArchiveError) -> Failure {
     match error {
-        ArchiveError::UnknownCatalog { .. } | ArchiveError::Name(_) => Failure::usage(error),
+        ArchiveError::UnknownCatalog { .. }
+        | ArchiveError::UnknownRevision { .. }
+        | ArchiveError::Name(_) => Failure::usage(error),
         ArchiveError::Stopped | ArchiveError::Io { .. } | ArchiveError::Store(_) => {
             Failure::run(error)
         }

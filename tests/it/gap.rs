@@ -490,3 +490,50 @@ fn an_older_archive_is_taken_only_when_told_to() {
     let mut there = Almanac::start_in(&data, &format!("offline = true\n{}", carried.config));
     assert_eq!(there.packages("a").unwrap(), ["etcd"]);
 }
+
+#[test]
+fn that_nothing_is_new_is_said_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let first = carried.export("first.tar", "etcd", &[]);
+    let data = folder.path().join("there");
+    assert!(import(&first, &data).status.success());
+    let newest = ["a", "b"].map(|name| carried.almanac.status(name)["revision"]["id"].as_u64());
+    let newest = newest.into_iter().flatten().max().unwrap();
+    let archive = folder.path().join("second.tar");
+    let by_file = format!("--since={}", first.display());
+    for since in [by_file, format!("--since={newest}")] {
+        let finished = export(&carried.almanac, &archive, &[&since]);
+        assert!(finished.status.success(), "{finished:?}");
+        assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
+        let finished = import(&archive, &data);
+        assert!(finished.status.success(), "{finished:?}");
+        assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
+    }
+    let since = format!("--since={}", newest + 1);
+    let finished = export(&carried.almanac, &archive, &[&since]);
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    for said in ["there is no revision", "a at ", "b at "] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+}
+
+#[test]
+fn a_number_that_was_taken_is_said_with_the_one_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let archive = carried.export("first.tar", "etcd", &["--catalog=a"]);
+    let there = carried.almanac.status("a")["revision"]["id"].to_string();
+    // Another catalog has both numbers on the other side.
+    let own = tempfile::tempdir().unwrap();
+    let config = carried.config.replace("name = \"a\"", "name = \"c\"");
+    let mut almanac =
+        Almanac::start_in(own.path(), &config.replace("name = \"b\"", "name = \"d\""));
+    almanac.until_pullable("c");
+    almanac.until_pullable("d");
+    almanac.stop();
+    let finished = import(&archive, own.path());
+    assert!(finished.status.success(), "{finished:?}");
+    let said = format!("imported a at revision 3, which was {there} there");
+    assert!(finished.stderr.contains(&said), "{finished:?}");
+}

@@ -53,6 +53,9 @@ pub enum Since {
 pub struct Exported {
     /// The catalogs, each with its revision.
     pub catalogs: Vec<(CatalogName, RevisionId)>,
+    /// How many of them are not in the archive that the other side has. All,
+    /// if it has none.
+    pub new: usize,
     /// Blobs in the archive.
     pub blobs: usize,
     /// Blobs that the other side has.
@@ -74,8 +77,14 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
     let store = Store::open_beside(&asked.data)
         .await?
         .ok_or_else(no_store)?;
+    let mut before = Vec::new();
     let there = match &asked.since {
-        Some(Since::Archive(path)) => read_metadata(path, progress)?.blobs_there(),
+        Some(Since::Archive(path)) => {
+            let metadata = read_metadata(path, progress)?;
+            let catalogs = metadata.catalogs.iter();
+            before.extend(catalogs.map(|c| (c.catalog.clone(), c.id, c.image.clone())));
+            metadata.blobs_there()
+        }
         _ => BTreeMap::new(),
     };
     let mut looks = 0;
@@ -95,11 +104,19 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
     if gathered.metadata.catalogs.is_empty() && asked.since.is_none() {
         return Err(no_store());
     }
+    let is_new = |carried: &&CarriedRevision| {
+        let mut before = before.iter();
+        !before.any(|(catalog, id, image)| {
+            (catalog, id, image) == (&carried.catalog, &carried.id, &carried.image)
+        })
+    };
+    let new = gathered.metadata.catalogs.iter().filter(is_new).count();
     let (asked, progress) = (asked.clone(), progress.clone());
     let writing = tokio::task::spawn_blocking(move || write(&asked, gathered, &progress));
-    writing
-        .await
-        .map_err(|error| ArchiveError::io("write", Path::new("an archive"))(error.into()))?
+    let written = writing.await;
+    let failed = |error| ArchiveError::io("write", Path::new("an archive"))(error);
+    let written = written.map_err(|error| failed(error.into()))??;
+    Ok(Exported { new, ..written })
 }
 
 /// What to carry.
@@ -124,6 +141,9 @@ async fn gather(
             name: name.clone(),
             known: known.join(", "),
         });
+    }
+    if let Some(Since::Revision(since)) = &asked.since {
+        check(store, &known, *since).await?;
     }
     let mut catalogs = Vec::new();
     for name in known {
@@ -183,6 +203,30 @@ async fn gather(
         metadata: Metadata { catalogs, left_out },
         open,
         held: held.len(),
+    })
+}
+
+/// Whether a number can be that of a revision which this store had: those that
+/// were replaced are gone.
+async fn check(
+    store: &Store,
+    catalogs: &[CatalogName],
+    revision: RevisionId,
+) -> Result<(), ArchiveError> {
+    let mut known = Vec::new();
+    let mut newest = None;
+    for name in catalogs {
+        if let Some(current) = store.current(name).await? {
+            known.push(format!("{name} at {}", current.id));
+            newest = newest.max(Some(current.id));
+        }
+    }
+    if newest.is_none_or(|newest| revision <= newest) {
+        return Ok(());
+    }
+    Err(ArchiveError::UnknownRevision {
+        revision,
+        known: known.join(", "),
     })
 }
 
@@ -292,6 +336,7 @@ fn write(
             .iter()
             .map(|carried| (carried.catalog.clone(), carried.id))
             .collect(),
+        new: 0,
         blobs,
         held,
         bytes,

@@ -32,6 +32,8 @@ pub struct Imported {
     pub catalog: CatalogName,
     /// Its revision here.
     pub revision: RevisionId,
+    /// The number that this had where it comes from.
+    pub there: RevisionId,
     /// What was done.
     pub outcome: Outcome,
 }
@@ -118,6 +120,7 @@ async fn fresh(
             here.push(Imported {
                 catalog: carried.catalog,
                 revision: current.id,
+                there: carried.id,
                 outcome: Outcome::Unchanged,
             });
             continue;
@@ -181,11 +184,12 @@ async fn take(
     });
     let revisions = store.import(imports.collect()).await?;
     drop(pins);
-    for revision in revisions {
+    for (revision, carried) in revisions.into_iter().zip(&new) {
         store.retire(&revision).await?;
         imported.push(Imported {
             catalog: revision.catalog,
             revision: revision.id,
+            there: carried.id,
             outcome: Outcome::Taken,
         });
     }

@@ -145,6 +145,14 @@ pub enum ArchiveError {
         /// Those there are.
         known: String,
     },
+    /// A number that no revision of the store can have.
+    #[error("there is no revision {revision} in this store; there are: {known}")]
+    UnknownRevision {
+        /// The number that was given.
+        revision: RevisionId,
+        /// The catalogs, each with the number that it is at.
+        known: String,
+    },
     /// A catalog without an image.
     #[error(
         "the image of the catalog {catalog} is not made yet: an almanac that serves it makes it \

@@ -537,3 +537,37 @@ fn a_number_that_was_taken_is_said_with_the_one_it_was() {
     let said = format!("imported a at revision 3, which was {there} there");
     assert!(finished.stderr.contains(&said), "{finished:?}");
 }
+
+#[test]
+fn a_configuration_exports_its_own_catalogs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    carried.export("all.tar", "etcd", &[]);
+    let archive = folder.path().join("one.tar");
+    let with = |catalogs: &[&str]| {
+        let path = folder.path().join("almanac.toml");
+        let catalogs = catalogs.iter().map(|name| catalog(name, "file:/nowhere"));
+        fs::write(&path, catalogs.collect::<String>()).unwrap();
+        export(
+            &carried.almanac,
+            &archive,
+            &[&format!("--config={}", path.display())],
+        )
+    };
+    let finished = with(&["b", "later"]);
+    assert!(finished.status.success(), "{finished:?}");
+    for said in [
+        "exported b at",
+        "does not have them: a;",
+        "nothing is stored of later",
+    ] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+    assert!(!finished.stderr.contains("exported a"), "{finished:?}");
+    let finished = with(&["later"]);
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    assert!(finished.stderr.contains("a, b"), "{finished:?}");
+    // As before where the configuration only says where.
+    let finished = with(&[]);
+    assert!(finished.stderr.contains("exported a at"), "{finished:?}");
+}

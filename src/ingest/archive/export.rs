@@ -28,8 +28,10 @@ const LOOKS: usize = 5;
 pub struct Export {
     /// The data folder.
     pub data: PathBuf,
-    /// The catalogs; all when there are none.
+    /// The catalogs; all that are configured when there are none.
     pub catalogs: Vec<CatalogName>,
+    /// The catalogs that are configured; all when there are none.
+    pub configured: Vec<CatalogName>,
     /// What the other side has.
     pub since: Option<Since>,
     /// Whether signatures and other attachments of mirrored images come along.
@@ -53,6 +55,10 @@ pub enum Since {
 pub struct Exported {
     /// The catalogs, each with its revision.
     pub catalogs: Vec<(CatalogName, RevisionId)>,
+    /// Catalogs that are stored, but not configured, and so left out.
+    pub others: Vec<CatalogName>,
+    /// Catalogs that are configured, but of which nothing is stored.
+    pub missing: Vec<CatalogName>,
     /// How many of them are not in the archive that the other side has. All,
     /// if it has none.
     pub new: usize,
@@ -125,6 +131,8 @@ struct Gathered {
     open: Open,
     /// How many blobs the other side has.
     held: usize,
+    others: Vec<CatalogName>,
+    missing: Vec<CatalogName>,
 }
 
 /// Finds out what to carry, and opens its blobs. `there` is what the other side
@@ -136,20 +144,38 @@ async fn gather(
 ) -> Result<Gathered, ArchiveError> {
     let known = store.catalogs().await?;
     if let Some(name) = asked.catalogs.iter().find(|name| !known.contains(name)) {
-        let known: Vec<&str> = known.iter().map(CatalogName::as_str).collect();
         return Err(ArchiveError::UnknownCatalog {
             name: name.clone(),
-            known: known.join(", "),
+            known: joined(&known),
         });
     }
     if let Some(Since::Revision(since)) = &asked.since {
         check(store, &known, *since).await?;
     }
+    let (mut others, mut missing) = (Vec::new(), Vec::new());
+    let wanted: Vec<CatalogName> = if !asked.catalogs.is_empty() {
+        let wanted = known.iter().filter(|name| asked.catalogs.contains(name));
+        wanted.cloned().collect()
+    } else if asked.configured.is_empty() {
+        known
+    } else {
+        let of_config = |name: &CatalogName| asked.configured.contains(name);
+        let (wanted, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(of_config);
+        let gone = asked
+            .configured
+            .iter()
+            .filter(|name| !wanted.contains(name));
+        missing.extend(gone.cloned());
+        others = rest;
+        wanted
+    };
+    if wanted.is_empty() && !others.is_empty() {
+        return Err(ArchiveError::NoneConfigured {
+            known: joined(&others),
+        });
+    }
     let mut catalogs = Vec::new();
-    for name in known {
-        if !asked.catalogs.is_empty() && !asked.catalogs.contains(&name) {
-            continue;
-        }
+    for name in wanted {
         let Some(revision) = store.current(&name).await? else {
             continue;
         };
@@ -203,7 +229,14 @@ async fn gather(
         metadata: Metadata { catalogs, left_out },
         open,
         held: held.len(),
+        others,
+        missing,
     })
+}
+
+fn joined(names: &[CatalogName]) -> String {
+    let names: Vec<&str> = names.iter().map(CatalogName::as_str).collect();
+    names.join(", ")
 }
 
 /// Whether a number can be that of a revision which this store had: those that
@@ -268,6 +301,8 @@ fn write(
         metadata,
         open,
         held,
+        others,
+        missing,
     } = gathered;
     let path = &asked.output;
     let failed = |source: io::Error| ArchiveError::Io {
@@ -336,6 +371,8 @@ fn write(
             .iter()
             .map(|carried| (carried.catalog.clone(), carried.id))
             .collect(),
+        others,
+        missing,
         new: 0,
         blobs,
         held,

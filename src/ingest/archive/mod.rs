@@ -145,6 +145,15 @@ pub enum ArchiveError {
         /// Those there are.
         known: String,
     },
+    /// There is nothing stored of the catalogs that are configured.
+    #[error(
+        "nothing is stored of the catalogs of the configuration, only of others: {known}; \
+         name those that are meant with --catalog"
+    )]
+    NoneConfigured {
+        /// Those there are.
+        known: String,
+    },
     /// A number that no revision of the store can have.
     #[error("there is no revision {revision} in this store; there are: {known}")]
     UnknownRevision {

@@ -571,3 +571,52 @@ fn a_configuration_exports_its_own_catalogs() {
     let finished = with(&[]);
     assert!(finished.stderr.contains("exported a at"), "{finished:?}");
 }
+
+#[test]
+fn a_catalog_without_its_image_stands_in_nobodys_way() {
+    let upstream = Upstream::start();
+    let of_platform = |architecture: &str| {
+        Image::of_catalog(&Catalog::one("etcd"))
+            .platform("linux", architecture)
+            .build()
+    };
+    let other = of_platform("arm64");
+    let index = Index::new()
+        .image(of_platform("amd64"))
+        .image(other)
+        .build();
+    // A mirror lacks its other platform.
+    index.for_each_blob(|blob| {
+        upstream.put_blob(blob.bytes.clone());
+    });
+    let mut manifests = Vec::new();
+    index.for_each_manifest(|manifest| manifests.push(manifest.clone()));
+    for (name, manifest) in [
+        (manifests[0].digest.to_string(), &manifests[0]),
+        ("v4.20".to_owned(), &index.top),
+    ] {
+        let bytes = manifest.bytes.clone();
+        upstream.put_manifest(REPOSITORY, &name, bytes, manifest.media_type);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("catalog");
+    fs::create_dir(&source).unwrap();
+    Catalog::one("vault").write_to(&source, Format::Yaml);
+    let config = format!(
+        "{}{}mirror = \"full\"\n",
+        following(&format!("file:{}", source.display())),
+        catalog("b", &upstream.reference(REPOSITORY, "v4.20"))
+    );
+    let mut almanac = Almanac::start(&config);
+    almanac.until_pullable("a");
+    almanac.until_at("b", &index.digest());
+    let archive = folder.path().join("all.tar");
+    let finished = export(&almanac, &archive, &[]);
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    let wanted = "the image of the catalog b is not made yet";
+    for said in [wanted, "name the other catalogs with --catalog"] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+    let finished = export(&almanac, &archive, &["--catalog=a"]);
+    assert!(finished.status.success(), "{finished:?}");
+}

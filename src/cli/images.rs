@@ -116,7 +116,7 @@ impl Arguments {
         }
         let written = form
             .write(&list, self.to.as_deref())
-            .map_err(|error| Failure::usage(anyhow!("--to: {error}")))?;
+            .map_err(Failure::run)?;
         output::print(|out| out.write_all(&written))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -153,7 +153,10 @@ impl Arguments {
         if let Some(mirror) = &self.mirror {
             let options = self.reading.open(environment)?;
             let lists = block_on(lists(&named, &options))??;
-            let mirrors = Mirrors::of(&lists, mirror);
+            let mirrors = Mirrors::of(&lists, mirror).map_err(|error| {
+                let apart = "or give each catalog a --mirror and a --mirror-name of its own";
+                Failure::run(anyhow!("{error}, {apart}"))
+            })?;
             let name = &self.mirror_name;
             for (kind, manifest) in [
                 (Kind::Idms, mirrors.idms(name)),

@@ -412,3 +412,18 @@ fn manifests_of_a_configuration_know_its_curated_catalogs() {
         assert!(run.stdout.contains(part), "{part}: {run:?}");
     }
 }
+
+#[test]
+fn two_catalogs_that_would_be_one_object_are_refused() {
+    let arguments = ["manifests", "a.b=quay.invalid/a:1", "a-b=quay.invalid/b:1"];
+    let run = almanac(&arguments);
+    assert_eq!(run.status.code(), Some(2), "{run:?}");
+    for said in ["a.b and a-b", "CatalogSource a-b"] {
+        assert!(run.stderr.contains(said), "{run:?}");
+    }
+    // A ClusterCatalog has dots.
+    let more = ["--kind=cluster-catalog", "--catalog-host=m.example.com"];
+    let run = almanac(&[&arguments[..], &more].concat());
+    assert!(run.status.success(), "{run:?}");
+    assert!(run.stdout.contains("name: a.b"), "{run:?}");
+}

@@ -195,6 +195,7 @@ impl Fleet {
         }
         self.workshop.limits = limits.clone();
 
+        warn_of_shared_paths(config);
         let mut old = std::mem::take(&mut self.members);
         let mut starts = Vec::new();
         let mut ended = Vec::new();
@@ -467,6 +468,40 @@ pub(super) fn count(catalogs: &Catalogs) -> (usize, usize) {
     let all = catalogs.all();
     let loaded = all.iter().filter(|c| c.snapshot().is_some());
     (all.len(), loaded.count())
+}
+
+/// Says which mirrors can be told apart below `/v2/` only by their registry.
+fn warn_of_shared_paths(config: &Config) {
+    let mirrored = |catalog: &CatalogConfig| match &catalog.source {
+        ingest::Source::Image(reference) if catalog.mirror == ingest::Mirror::Full => {
+            let repository = reference.repository().to_owned();
+            Some((repository, reference.registry().to_owned()))
+        }
+        _ => None,
+    };
+    for (number, catalog) in config.catalogs.iter().enumerate() {
+        let Some((path, registry)) = mirrored(catalog) else {
+            continue;
+        };
+        for (other_number, other) in config.catalogs.iter().enumerate() {
+            let other_registry = mirrored(other)
+                .filter(|(other_path, _)| other_number < number && *other_path == path)
+                .map(|(_, registry)| registry);
+            if other_registry.is_some_and(|other| other != registry) {
+                tracing::warn!(
+                    catalog = %catalog.name, other = %other.name, path,
+                    "two registries have this path: what differs can be pulled under it only \
+                     with ns=REGISTRY, as containerd asks, and under the names of the catalogs"
+                );
+            }
+            if number != other_number && other.name.as_str() == path {
+                tracing::warn!(
+                    catalog = %catalog.name, other = %other.name, path,
+                    "this path is the name of another catalog, which is found first under it"
+                );
+            }
+        }
+    }
 }
 
 fn routing(catalog: &CatalogConfig) -> Routing {

@@ -573,6 +573,51 @@ fn a_mirror_that_fails_is_tried_again_and_the_catalog_is_served() {
     almanac.until_pullable("a");
 }
 
+/// Neither is what somebody means who says neither registry.
+#[test]
+fn two_registries_with_one_path_are_told_apart() {
+    let (one, other) = (Upstream::start(), Upstream::start());
+    one.push(REPOSITORY, "v4.20", &index());
+    let image = Image::of_catalog(&Catalog::one("kafka")).build();
+    other.push(REPOSITORY, "v4.20", &image);
+    let source = |upstream: &Upstream| upstream.reference(REPOSITORY, "v4.20");
+    let full = "mirror = \"full\"\n";
+    let config = format!(
+        "{}{full}{}{full}",
+        following(&source(&one)),
+        catalog("b", &source(&other))
+    );
+    let mut almanac = Almanac::start(&config);
+    almanac.until_pullable("a");
+    almanac.until_pullable("b");
+    almanac.program.wait_for_log("a warning", |log| {
+        log.contains("two registries have this path")
+    });
+    let path = format!("/v2/{REPOSITORY}/manifests/v4.20");
+    let reply = almanac.http(&path);
+    assert_eq!(
+        (reply.status, code(&reply).as_str()),
+        (404, "MANIFEST_UNKNOWN")
+    );
+    assert!(reply.text().contains("ns=REGISTRY"), "{}", reply.text());
+    let tags = almanac.http(&format!("/v2/{REPOSITORY}/tags/list")).text();
+    assert!(!tags.contains("v4.20"), "{tags}");
+    for (upstream, image) in [(&one, &index()), (&other, &image)] {
+        let reply = almanac.http(&format!("{path}?ns={}", upstream.host()));
+        assert_eq!(reply.body, image.top.bytes);
+        let by_digest = format!("/v2/{REPOSITORY}/manifests/{}", image.digest());
+        assert_eq!(almanac.http(&by_digest).body, image.top.bytes);
+    }
+    // What both have is one.
+    other.push(REPOSITORY, "v4.20", &index());
+    almanac.until_at("b", &index().digest());
+    let begin = Instant::now();
+    while almanac.http(&path).status != 200 {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn a_folder_cannot_be_mirrored_whole() {
     let folder = tempfile::tempdir().unwrap();

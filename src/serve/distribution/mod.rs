@@ -239,6 +239,9 @@ impl Registry {
                         if found.is_none() && repository.is_waiting() {
                             return Err(Refusal::NotMade);
                         }
+                        if found.is_none() && repository.is_ambiguous(tag) {
+                            return Err(Refusal::Ambiguous(tag.clone()));
+                        }
                         (found, false, tag.clone())
                     }
                     Version::Digest(digest) => (Some(*digest), true, digest.to_string()),

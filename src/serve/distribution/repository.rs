@@ -1,7 +1,7 @@
 //! Repositories: the images of catalogs under the names that they are asked
 //! by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -78,9 +78,25 @@ impl Repository {
         self.parts.iter().all(|part| part.shown.current.is_none())
     }
 
-    /// The tags, sorted by their bytes.
+    /// The tags, sorted by their bytes, without those that could be either of
+    /// two.
     pub(super) fn tags(&self) -> BTreeMap<&str, Digest> {
-        let mut tags = BTreeMap::new();
+        let known = self.all_tags().into_iter();
+        known
+            .filter_map(|(tag, digest)| Some((tag, digest?)))
+            .collect()
+    }
+
+    /// Whether several registries have a tag, and not for the same image.
+    pub(super) fn is_ambiguous(&self, tag: &str) -> bool {
+        self.all_tags().get(tag) == Some(&None)
+    }
+
+    /// All tags, those of the catalog's own name before others; without a
+    /// digest are those of which nobody can tell which is meant.
+    fn all_tags(&self) -> BTreeMap<&str, Option<Digest>> {
+        let mut tags: BTreeMap<&str, Option<Digest>> = BTreeMap::new();
+        let mut of_name = BTreeSet::new();
         for part in &self.parts {
             let Some(image) = &part.shown.current else {
                 continue;
@@ -89,7 +105,13 @@ impl Repository {
             let origin = image.origin().filter(|_| !part.own);
             let all = own.into_iter().chain(origin.map(|origin| &origin.tags));
             for (tag, digest) in all.flatten() {
-                tags.entry(tag.as_str()).or_insert(*digest);
+                if part.own {
+                    of_name.insert(tag.as_str());
+                }
+                let first = tags.entry(tag.as_str()).or_insert(Some(*digest));
+                if *first != Some(*digest) && !of_name.contains(tag.as_str()) {
+                    *first = None;
+                }
             }
         }
         tags

@@ -2,7 +2,7 @@
 //! alone: its follower, its rule of access, its own port. A configuration is
 //! taken in two steps: what may fail is prepared, then all is changed at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -245,10 +245,11 @@ impl Fleet {
         self.shared.images.set(images);
         self.shared.access.set(rules.map(owned));
 
+        let at_hand = at_hand(&joined);
         for (followed, mut plan) in joined {
             let work = match plan.work.take() {
                 Some(work) => work,
-                None => self.follow(followed, &plan),
+                None => self.follow(followed, &plan, &at_hand),
             };
             let member = Member {
                 config: plan.config,
@@ -358,10 +359,16 @@ impl Fleet {
         }
     }
 
-    /// Starts following a catalog and keeping its image.
-    fn follow(&self, followed: Followed, plan: &Plan) -> Vec<Task> {
+    /// Starts following a catalog and keeping its image. Without a network that
+    /// is only done for those that are made of what is at hand.
+    fn follow(
+        &self,
+        followed: Followed,
+        plan: &Plan,
+        at_hand: &BTreeSet<CatalogName>,
+    ) -> Vec<Task> {
         let publisher = plan.publisher.clone();
-        if self.shared.offline {
+        if self.shared.offline && !is_made_of(&followed, at_hand) {
             if publisher.snapshot().is_none() {
                 tracing::warn!(
                     catalog = %followed.name,
@@ -468,6 +475,34 @@ pub(super) fn count(catalogs: &Catalogs) -> (usize, usize) {
     let all = catalogs.all();
     let loaded = all.iter().filter(|c| c.snapshot().is_some());
     (all.len(), loaded.count())
+}
+
+/// The catalogs that are stored, and those that can be made of these.
+fn at_hand(plans: &[(Followed, Plan)]) -> BTreeSet<CatalogName> {
+    let stored = plans
+        .iter()
+        .filter(|(_, plan)| plan.publisher.snapshot().is_some());
+    let mut names: BTreeSet<CatalogName> =
+        stored.map(|(followed, _)| followed.name.clone()).collect();
+    loop {
+        let known = names.len();
+        for (followed, _) in plans {
+            if is_made_of(followed, &names) {
+                names.insert(followed.name.clone());
+            }
+        }
+        if names.len() == known {
+            return names;
+        }
+    }
+}
+
+/// Whether a catalog is curated, and all that it is made of among these.
+fn is_made_of(followed: &Followed, names: &BTreeSet<CatalogName>) -> bool {
+    match &followed.source {
+        ingest::Source::Curated(curation) => curation.from.iter().all(|name| names.contains(name)),
+        _ => false,
+    }
 }
 
 /// Says which mirrors can be told apart below `/v2/` only by their registry.

@@ -620,3 +620,44 @@ fn a_catalog_without_its_image_stands_in_nobodys_way() {
     let finished = export(&almanac, &archive, &["--catalog=a"]);
     assert!(finished.status.success(), "{finished:?}");
 }
+
+#[test]
+fn a_curated_catalog_is_made_without_a_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let archive = carried.export("all.tar", "etcd", &[]);
+    let data = folder.path().join("there");
+    assert!(import(&archive, &data).status.success());
+    let curated = |name: &str, from: &str| {
+        format!(
+            "\n[[catalog]]\nname = {name:?}\nfrom = [{from:?}]\npackages = [{{ name = \"etcd\" }}]\n"
+        )
+    };
+    // The first is made of the second, and what the last is made of is nowhere.
+    let config = format!(
+        "offline = true\n{}{}{}{}{}",
+        carried.config,
+        curated("first", "second"),
+        curated("second", "a"),
+        catalog("nowhere", "registry.invalid/x:1"),
+        curated("last", "nowhere"),
+    );
+    let mut there = Almanac::start_in(&data, &config);
+    there.program.wait_until_ready();
+    assert_eq!(there.packages("first").unwrap(), ["etcd"]);
+    there.until_pullable("first");
+    assert_eq!(there.status("last")["failures"], 0);
+    assert_eq!(there.all("last").status, 503);
+
+    // The next archive is taken beside what was made.
+    there.stop();
+    let next = carried.export("next.tar", "kafka", &[]);
+    assert!(import(&next, &data).status.success());
+    let config = config.replace("name = \"etcd\" }]", "name = \"kafka\" }]");
+    let mut there = Almanac::start_in(&data, &config);
+    let begin = std::time::Instant::now();
+    while there.packages("first").ok() != Some(vec!["kafka".to_owned()]) {
+        assert!(begin.elapsed().as_secs() < 30);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -288,6 +288,14 @@ fn a_range_of_a_blob_is_sent_or_refused() {
         );
         assert_eq!(reply.body, whole[from..=to], "{range}");
     }
+    // There are no ranges of a HEAD.
+    for range in ["bytes=50-149".to_owned(), format!("bytes={length}-")] {
+        let reply = slim.ask("HEAD", &path, &[("Range", &range)]);
+        assert_eq!(reply.status, 200, "{range}");
+        let stated = reply.header("content-length").map(str::to_owned);
+        assert_eq!(stated, Some(length.to_string()));
+        assert_eq!(reply.header("content-range"), None);
+    }
     for range in [
         "bytes=50-0".to_owned(),
         format!("bytes={length}-"),

@@ -281,6 +281,18 @@ fn the_images_of_a_selection_are_listed_each_once() {
             1,
             "widen the range",
         ),
+        (&["--package", "velero"], 1, "there are \"crane\", \"pier\""),
+        (
+            &["--package", "crane", "--channel", "nightly"],
+            1,
+            "there are \"stable\"",
+        ),
+        (
+            &["--package", "crane", "--min", "9", "--max", "1"],
+            2,
+            "exchange the two",
+        ),
+        (&["--to", "m.example.com"], 2, "--output mapping"),
         (&["--min", "1.0.0"], 2, "--package"),
         (&["-o", "mapping"], 2, "--to"),
         (&["-o", "mapping", "--to", "nowhere"], 2, "is no registry"),

@@ -132,9 +132,10 @@ pub(super) fn failure(error: ArchiveError) -> Failure {
         | ArchiveError::NoneConfigured { .. }
         | ArchiveError::UnknownRevision { .. }
         | ArchiveError::Name(_) => Failure::usage(error),
-        ArchiveError::Stopped | ArchiveError::Io { .. } | ArchiveError::Store(_) => {
-            Failure::run(error)
-        }
+        ArchiveError::Stopped
+        | ArchiveError::Io { .. }
+        | ArchiveError::NoFolder { .. }
+        | ArchiveError::Store(_) => Failure::run(error),
         _ => Failure::unreadable(error),
     }
 }

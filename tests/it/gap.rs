@@ -661,3 +661,52 @@ fn a_curated_catalog_is_made_without_a_network() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+#[test]
+fn what_is_no_archive_is_told_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let tar_of = |name: &str, text: &[u8]| {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, text).unwrap();
+        archive.into_inner().unwrap()
+    };
+    let compressed = {
+        let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut encoder = encoder;
+        std::io::Write::write_all(&mut encoder, &tar_of("oci-layout", b"{}")).unwrap();
+        encoder.finish().unwrap()
+    };
+    for (bytes, said) in [
+        (compressed, "gunzip"),
+        (tar_of("manifest.json", b"[]"), "oci-archive:FILE"),
+        // As other tools write it.
+        (
+            tar_of("oci-layout", br#"{"imageLayoutVersion": "1.0.0"}"#),
+            "oci-archive:FILE",
+        ),
+        (b"not at all".to_vec(), "it is no tar"),
+        (Vec::new(), "it is empty"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let data = folder.path().join("data");
+        let finished = import(&path, &data);
+        assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+        assert!(finished.stderr.contains(said), "{said}: {finished:?}");
+        assert!(!data.exists());
+    }
+}
+
+#[test]
+fn an_export_into_a_folder_that_is_not_there_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let carried = Carried::start(&folder);
+    let missing = folder.path().join("missing");
+    let finished = export(&carried.almanac, &missing.join("a.tar"), &[]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let said = format!("there is no folder {} ", missing.display());
+    assert!(finished.stderr.contains(&said), "{finished:?}");
+}

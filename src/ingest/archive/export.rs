@@ -80,6 +80,12 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
     let no_store = || ArchiveError::NoStore {
         path: asked.data.clone(),
     };
+    let folder = folder_of(&asked.output);
+    if !folder.is_dir() {
+        return Err(ArchiveError::NoFolder {
+            path: folder.to_owned(),
+        });
+    }
     let store = Store::open_beside(&asked.data)
         .await?
         .ok_or_else(no_store)?;
@@ -234,6 +240,14 @@ async fn gather(
     })
 }
 
+/// The folder of a file that is to be written.
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 fn joined(names: &[CatalogName]) -> String {
     let names: Vec<&str> = names.iter().map(CatalogName::as_str).collect();
     names.join(", ")
@@ -310,12 +324,8 @@ fn write(
         path: path.clone(),
         source,
     };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
     // Removed when anything fails on the way.
-    let file = NamedTempFile::new_in(folder).map_err(failed)?;
+    let file = NamedTempFile::new_in(folder_of(path)).map_err(failed)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
     let document = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
     let digest = Digest::of(&document);

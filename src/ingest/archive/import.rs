@@ -353,6 +353,7 @@ pub(super) fn read_metadata(path: &Path, progress: &Progress) -> Result<Metadata
 fn scan(path: &Path, depth: Depth, progress: &Progress) -> Result<Scanned, ArchiveError> {
     let read = || ArchiveError::io("read", path);
     let total = std::fs::metadata(path).map_err(read())?.len();
+    check_kind(path)?;
     let mut archive = open(path)?;
     let mut marker: Option<Marker> = None;
     let mut metadata: Option<Metadata> = None;
@@ -362,21 +363,24 @@ fn scan(path: &Path, depth: Depth, progress: &Progress) -> Result<Scanned, Archi
     for entry in archive.entries().map_err(read())? {
         let broken = |error: io::Error| no_archive(path, format!("it is cut or damaged: {error}"));
         let mut entry = entry.map_err(broken)?;
-        if !entry.header().entry_type().is_file() {
+        let is_file = entry.header().entry_type().is_file();
+        if !is_file && marker.is_some() {
             return Err(no_archive(path, "it has something else than files".into()));
         }
         let name = name_of(&entry);
         let size = entry.size();
         let Some(known) = &marker else {
             match name.as_str() {
-                LAYOUT => {
+                LAYOUT if is_file => {
                     let text = small(&mut entry, path)?;
                     if text != LAYOUT_TEXT.as_bytes() {
-                        return Err(no_archive(path, "it is no OCI layout".into()));
+                        return Err(foreign(path));
                     }
                 }
-                MARKER => marker = Some(read_marker(&small(&mut entry, path)?, path)?),
-                _ => return Err(no_archive(path, format!("it does not begin with {MARKER}"))),
+                MARKER if is_file => {
+                    marker = Some(read_marker(&small(&mut entry, path)?, path)?);
+                }
+                _ => return Err(foreign(path)),
             }
             continue;
         };
@@ -445,6 +449,43 @@ fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {
         });
     }
     serde_json::from_slice(bytes).map_err(broken)
+}
+
+/// Sees to it that a file is a tar, which says so in its first block.
+fn check_kind(path: &Path) -> Result<(), ArchiveError> {
+    const MAGIC: std::ops::Range<usize> = 257..262;
+    let read = || ArchiveError::io("read", path);
+    let file = File::open(path).map_err(ArchiveError::io("open", path))?;
+    let mut block = Vec::new();
+    file.take(512).read_to_end(&mut block).map_err(read())?;
+    let compressed: [(&[u8], &str); 4] = [
+        (b"\x1f\x8b", "gunzip"),
+        (b"\x28\xb5\x2f\xfd", "unzstd"),
+        (b"\xfd7zXZ", "unxz"),
+        (b"BZh", "bunzip2"),
+    ];
+    if let Some((_, tool)) = compressed
+        .iter()
+        .find(|(magic, _)| block.starts_with(magic))
+    {
+        let problem = format!("it is compressed; unpack it first, with {tool}");
+        return Err(no_archive(path, problem));
+    }
+    if block.is_empty() {
+        return Err(no_archive(path, "it is empty".into()));
+    }
+    if block.get(MAGIC) != Some(b"ustar") {
+        let problem = "it is no tar, or cut or damaged at its beginning";
+        return Err(no_archive(path, problem.into()));
+    }
+    Ok(())
+}
+
+/// A tar that something else has written.
+fn foreign(path: &Path) -> ArchiveError {
+    let problem = "it is a tar, but not what `almanac export` writes; an image in an archive is no \
+                   import but a source of a catalog, as in source = \"oci-archive:FILE\"";
+    no_archive(path, problem.into())
 }
 
 fn open(path: &Path) -> Result<tar::Archive<BufReader<File>>, ArchiveError> {

@@ -154,6 +154,12 @@ pub enum ArchiveError {
         /// Those there are.
         known: String,
     },
+    /// An archive is to be written into a folder that is not there.
+    #[error("there is no folder {} to write the archive into; make it, or write elsewhere", path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A number that no revision of the store can have.
     #[error("there is no revision {revision} in this store; there are: {known}")]
     UnknownRevision {

@@ -81,6 +81,7 @@ fn a_curated_catalog_is_made_again_when_its_source_changes() {
     assert_eq!(names(&mut almanac, "olm.bundle"), ["crane.v2.0.0"]);
     let before = almanac.status("ours");
     assert_eq!(before["source"], "curated:harbor");
+    let image = almanac.until_pullable("ours").body;
 
     folders.replace("harbor", &harbor("3.0.0"));
     let id = before["revision"]["id"].clone();
@@ -88,6 +89,12 @@ fn a_curated_catalog_is_made_again_when_its_source_changes() {
         status["revision"]["id"] != id
     });
     assert_eq!(names(&mut almanac, "olm.bundle"), ["crane.v3.0.0"]);
+    // Its image is another then, too.
+    let begin = std::time::Instant::now();
+    while almanac.until_pullable("ours").body == image {
+        assert!(begin.elapsed().as_secs() < 30);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 
     // What is stored is served again, with no source to ask.
     fs::remove_dir_all(folders.path("harbor")).unwrap();
@@ -391,6 +398,9 @@ fn manifests_name_catalogs_and_mirrors_alike_from_version_to_version() {
         image.contains("image: m.example.com/cat/harbor-v4.20:latest"),
         "{image}"
     );
+    for part in ["extractContent:", "catalogDir: \"/configs\""] {
+        assert!(image.contains(part), "{part}: {image}");
+    }
     for (more, wanted) in [
         (&["--by", "image"][..], "--catalog-host"),
         (&["--kind", "idms"], "--mirror"),

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -232,7 +234,7 @@ fn what_the_other_side_has_is_left_out() {
     side.almanac.until_pullable("a");
     let text = changed.text(Format::JsonLines);
     let since = format!("--since={}", first.display());
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     // The image is made a moment after the revision.
     let second = loop {
         let finished = side.export("second.tar", &[&since]);
@@ -421,7 +423,7 @@ impl Carried {
         self.almanac.until_pullable("a");
         self.almanac.until_pullable("b");
         let archive = self.folder.join(name);
-        let begin = std::time::Instant::now();
+        let begin = Instant::now();
         loop {
             assert!(begin.elapsed().as_secs() < 30, "waiting for {package}");
             if self.almanac.packages("a").ok() == Some(vec![package.to_owned()]) {
@@ -430,7 +432,7 @@ impl Carried {
                     return archive;
                 }
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
@@ -472,7 +474,7 @@ fn an_older_archive_is_taken_only_when_told_to() {
     let mut carried = Carried::start(&folder);
     let first = carried.export("first.tar", "etcd", &[]);
     // Dates have seconds.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1100));
     let second = carried.export("second.tar", "kafka", &[]);
     let data = folder.path().join("there");
     assert!(import(&second, &data).status.success());
@@ -655,10 +657,10 @@ fn a_curated_catalog_is_made_without_a_network() {
     assert!(import(&next, &data).status.success());
     let config = config.replace("name = \"etcd\" }]", "name = \"kafka\" }]");
     let mut there = Almanac::start_in(&data, &config);
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     while there.packages("first").ok() != Some(vec!["kafka".to_owned()]) {
         assert!(begin.elapsed().as_secs() < 30);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -709,4 +711,53 @@ fn an_export_into_a_folder_that_is_not_there_names_it() {
     assert_eq!(finished.status.code(), Some(1), "{finished:?}");
     let said = format!("there is no folder {} ", missing.display());
     assert!(finished.stderr.contains(&said), "{finished:?}");
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let first = carried.export("first.tar", "etcd", &[]);
+    let second = carried.export("second.tar", "kafka", &[]);
+    let there = folder.path().join("there");
+    assert!(import(&first, &there).status.success());
+    let copy = |name: &str| {
+        let copy = folder.path().join(name);
+        let copied = Command::new("cp").arg("-r").args([&there, &copy]).status();
+        assert!(copied.unwrap().success());
+        copy
+    };
+    let whole = copy("whole");
+    let begin = Instant::now();
+    assert!(import(&second, &whole).status.success());
+    let time = begin.elapsed();
+    let config = format!("offline = true\n{}", carried.config);
+    for step in 0..8 {
+        let data = copy(&format!("killed-{step}"));
+        let mut program = Start::new(["import"])
+            .argument(format!("--data-dir={}", data.display()))
+            .argument(second.display().to_string())
+            .start();
+        std::thread::sleep(time * step / 8);
+        program.kill9();
+        let mut almanac = Almanac::start_in(&data, &config);
+        almanac.program.wait_until_ready();
+        let packages = almanac.packages("a").unwrap();
+        assert!(["etcd", "kafka"].contains(&&*packages[0]), "{packages:?}");
+        assert!(almanac.all("a").text().contains(&packages[0]));
+        assert_eq!(almanac.http("/v2/a/manifests/latest").status, 200);
+        assert_eq!(almanac.packages("b").unwrap(), ["vault"]);
+        almanac.stop();
+        // The next one succeeds, and nothing is left of the one before.
+        assert!(import(&second, &data).status.success());
+        let names = |data: &Path| -> Vec<String> {
+            let blobs = fs::read_dir(data.join("blobs/sha256")).unwrap();
+            let mut names: Vec<String> = blobs
+                .map(|blob| blob.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&data), names(&whole));
+    }
 }

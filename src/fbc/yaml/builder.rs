@@ -14,8 +14,8 @@ use super::{Limits, YamlError, input};
 /// tag that uses it.
 const LONGEST_TAG_PREFIX: usize = 1024;
 pub(super) const WANT_MAPPING: &str = "a merge (`<<`) takes a mapping or a list of mappings";
-const TOO_LARGE: &str =
-    "the document becomes too large: its anchors and aliases make too much of it";
+const TOO_LARGE: &str = "the document becomes too large as JSON: its anchors and aliases, or its escapes, make too much \
+     of it";
 
 /// Builds the JSON of the first document of `text` at the end of `out`, and
 /// returns the entries of the top-level object. `Ok(None)` when it is empty or

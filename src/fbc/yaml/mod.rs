@@ -45,6 +45,9 @@ pub struct Limits {
     pub expansion: usize,
     /// The bytes that any document may become, however short it is.
     pub small: usize,
+    /// The bytes up to which that holds. What is larger may become at most
+    /// twice as long: it is held three times while it is read.
+    pub large: usize,
 }
 
 /// Why a document could not be read.
@@ -140,8 +143,10 @@ impl Limits {
     /// The bytes that a document of `length` bytes may become.
     fn budget(&self, length: usize) -> usize {
         // Offsets into the output are kept in 32 bits.
+        let most = self.large.max(length.saturating_mul(2));
         self.expansion
             .saturating_mul(length)
+            .min(most)
             .max(self.small)
             .min(u32::MAX as usize)
     }
@@ -153,6 +158,7 @@ impl Default for Limits {
             depth: 200,
             expansion: 8,
             small: 1 << 20,
+            large: 16 << 20,
         }
     }
 }

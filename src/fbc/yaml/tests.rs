@@ -608,6 +608,21 @@ fn documents_that_only_want_to_be_large_are_refused() {
 }
 
 #[test]
+fn what_is_large_may_not_become_much_larger() {
+    let limits = Limits {
+        small: 0,
+        large: 10_000,
+        ..Limits::default()
+    };
+    let numbers = |count: usize| "- 1e20\n".repeat(count);
+    assert!(convert_within(&numbers(400), &limits).is_ok());
+    let refused = convert_within(&numbers(4000), &limits).unwrap_err();
+    assert!(refused.message.contains("too large"), "{refused:?}");
+    let texts = "- a text of some length\n".repeat(4000);
+    assert!(convert_within(&texts, &limits).is_ok());
+}
+
+#[test]
 fn directives_are_bounded() {
     let lines: Vec<String> = (0..100).map(|index| format!("%TAG !a{index}! x")).collect();
     let many = lines.join("\n") + "\n---\na: 1\n";

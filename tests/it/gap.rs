@@ -485,7 +485,7 @@ fn an_older_archive_is_taken_only_when_told_to() {
         assert!(finished.stderr.contains(said), "{finished:?}");
     }
     // Both dates, as in 2026-01-02T03:04:05Z.
-    assert_eq!(finished.stderr.matches("Z").count(), 2, "{finished:?}");
+    assert_eq!(finished.stderr.matches('Z').count(), 2, "{finished:?}");
     assert!(files(&data).keys().eq(before.keys()));
     let finished = import_with(&first, &data, &["--older"]);
     assert!(finished.status.success(), "{finished:?}");

@@ -247,20 +247,23 @@ mod tests {
         let mut places = BTreeSet::new();
         for line in String::from_utf8(mapping).unwrap().lines() {
             let (source, destination) = line.split_once('=').unwrap();
-            let (set, name) = match source.split_once('@') {
+            let (scopes, name) = match source.split_once('@') {
                 Some((name, _)) => (&mirrors.digests, name),
                 None => (&mirrors.tags, source.rsplit_once(':').unwrap().0),
             };
             // As clusters do: the longest source counts.
             let fits =
                 |scope: &&String| name == scope.as_str() || name.starts_with(&format!("{scope}/"));
-            let scope = set
+            let scope = scopes
                 .keys()
                 .filter(fits)
                 .max_by_key(|scope| scope.len())
                 .unwrap();
             let sent = &name[scope.len()..];
-            let sent: Vec<_> = set[scope].iter().map(|to| format!("{to}{sent}")).collect();
+            let sent: Vec<_> = scopes[scope]
+                .iter()
+                .map(|to| format!("{to}{sent}"))
+                .collect();
             assert_eq!(sent, [destination.rsplit_once(':').unwrap().0]);
             assert!(places.insert(destination.to_owned()), "{destination}");
         }

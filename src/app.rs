@@ -55,6 +55,7 @@ pub async fn run(
     serve::raise_descriptor_limit(config.connections.connections);
     let store = open_store(&config).await?;
     let (roster, catalogs) = Roster::new();
+    roster.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
     let workshop = workshop(&config, &store, &catalogs)?;
 

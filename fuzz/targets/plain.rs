@@ -11,6 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
         depth: 4,
         expansion: 1,
         small: 64,
+        ..Limits::default()
     };
     compare(bytes, &Limits::default());
     compare(bytes, &tight);

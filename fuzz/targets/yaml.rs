@@ -15,6 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         depth: 20,
         expansion: 8,
         small: SMALL,
+        ..Limits::default()
     };
     let mut next = 0;
     let mut last_line = 0;

@@ -28,6 +28,10 @@ tokio::task_local! {
     static SLOT: Arc<Slot>;
 }
 
+/// How much a client has to take of what waits for it, in bytes, for it to count
+/// as taken: not a byte at a time.
+const PROGRESS: u64 = 4 << 10;
+
 /// What is being answered.
 pub struct Answer {
     began: Instant,
@@ -35,9 +39,10 @@ pub struct Answer {
     written: AtomicU64,
     /// Pieces that were handed on and are not written yet.
     waiting: AtomicUsize,
-    /// When a piece was last handed on or written, in milliseconds since
-    /// `began`.
+    /// When a piece was last handed on, or [`PROGRESS`] more bytes written, in
+    /// milliseconds since `began`; and how many were written then.
     moved: AtomicU64,
+    marked: AtomicU64,
     report: Mutex<Option<Report>>,
     busy: Busy,
     /// Given back at the end.
@@ -93,6 +98,7 @@ impl Answer {
             written: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             moved: AtomicU64::new(0),
+            marked: AtomicU64::new(0),
             report: Mutex::new(None),
             busy,
             _permit: permit,
@@ -118,6 +124,16 @@ impl Answer {
         self.moved
             .store(since.as_millis() as u64, Ordering::Relaxed);
         self.busy.connection().moved(now);
+    }
+
+    fn wrote(&self, count: u64) {
+        let written = self.written.fetch_add(count, Ordering::Relaxed) + count;
+        if written - self.marked.load(Ordering::Relaxed) < PROGRESS {
+            self.busy.connection().moved(Instant::now());
+            return;
+        }
+        self.marked.store(written, Ordering::Relaxed);
+        self.moved();
     }
 
     /// How long something has waited for the client to take it.
@@ -189,10 +205,7 @@ impl Buf for Piece {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        self.answer
-            .written
-            .fetch_add(count as u64, Ordering::Relaxed);
-        self.answer.moved();
+        self.answer.wrote(count as u64);
     }
 }
 

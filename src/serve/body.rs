@@ -6,22 +6,28 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};
 
-/// How much is handed to a connection at a time, in bytes: what the system takes
-/// of it in one go, so that a large answer does not keep others waiting for long.
-const PIECE: usize = 4 << 20;
+/// How much is handed to a connection at a time, in bytes, so that a large
+/// answer does not keep others waiting; and that of the streams of a connection
+/// one can be given up alone while it is not all handed over.
+const PIECE: usize = 256 << 10;
+/// The same for a connection that has one answer at a time: what the system may
+/// take of it in one go.
+const LARGE_PIECE: usize = 4 << 20;
 /// Parts below this many bytes are copied together where several follow each
 /// other, up to as much: each would be a write, or a frame of its own. Most
 /// bundles are one such piece.
 const SMALL: usize = 32 << 10;
 
 /// Slices that are sent one after the other, then trailers if there are any.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Slices {
     parts: VecDeque<Bytes>,
     remaining: u64,
+    /// The longest piece, in bytes.
+    piece: usize,
     trailers: Option<HeaderMap>,
 }
 
@@ -31,8 +37,17 @@ impl Slices {
         Self {
             remaining: parts.iter().map(|part| part.len() as u64).sum(),
             parts,
+            piece: PIECE,
             trailers: None,
         }
+    }
+
+    /// For a connection of this version of HTTP.
+    pub(super) fn over(mut self, version: Version) -> Self {
+        if version < Version::HTTP_2 {
+            self.piece = LARGE_PIECE;
+        }
+        self
     }
 
     pub(super) fn with_trailers(mut self, trailers: HeaderMap) -> Self {
@@ -58,7 +73,7 @@ impl Slices {
             return Some(piece.freeze());
         }
         let part = self.parts.front_mut()?;
-        let piece = part.split_to(part.len().min(PIECE));
+        let piece = part.split_to(part.len().min(self.piece));
         if part.is_empty() {
             self.parts.pop_front();
         }

@@ -5,6 +5,7 @@
 //! serve the reading ends ([`Catalog`]); a reader keeps the snapshot it took.
 //! Which catalogs there are may change too, all at once ([`Roster`]).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -33,6 +34,8 @@ pub struct Roster {
 struct Table {
     all: Vec<Arc<Catalog>>,
     default: Option<CatalogName>,
+    /// Catalogs that there were.
+    gone: BTreeSet<CatalogName>,
 }
 
 /// The reading ends of one catalog. Cheap to clone.
@@ -127,6 +130,18 @@ impl Roster {
         (catalog, publisher)
     }
 
+    /// These catalogs were there before the start: clients that ask for one of
+    /// them never mean another.
+    pub fn remember(&self, names: impl IntoIterator<Item = CatalogName>) {
+        self.table.send_modify(|table| {
+            *table = Arc::new(Table {
+                all: table.all.clone(),
+                default: table.default.clone(),
+                gone: table.gone.iter().cloned().chain(names).collect(),
+            });
+        });
+    }
+
     /// These are the catalogs from now on, all at once. Who holds one that is
     /// not among them keeps what it has; connections that see it are asked to
     /// come again.
@@ -137,7 +152,14 @@ impl Roster {
     ) {
         let mut all: Vec<_> = catalogs.into_iter().collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
-        self.table.send_replace(Arc::new(Table { all, default }));
+        self.table.send_modify(|table| {
+            let before = table.all.iter().map(|catalog| &catalog.name);
+            let mut gone: BTreeSet<_> = table.gone.iter().chain(before).cloned().collect();
+            for catalog in &all {
+                gone.remove(&catalog.name);
+            }
+            *table = Arc::new(Table { all, default, gone });
+        });
         self.publications.send_modify(|count| *count += 1);
     }
 }
@@ -169,7 +191,7 @@ impl Catalogs {
 
     /// The catalog that a call to this authority (`host[:port]`) means: the one
     /// it stands for, else the one its first label names, else the default or
-    /// the only one.
+    /// the only one. One that names a catalog which is gone means that.
     pub fn route(&self, authority: &str) -> Option<Arc<Catalog>> {
         let host = host(authority).to_ascii_lowercase();
         let table = self.table.borrow();
@@ -178,6 +200,10 @@ impl Catalogs {
             .iter()
             .find(|catalog| catalog.routing.authorities.contains(&host))
             .or_else(|| table.get(host.split('.').next()?));
+        let label = host.split('.').next().unwrap_or_default();
+        if named.is_none() && table.gone.iter().any(|gone| gone.as_str() == label) {
+            return None;
+        }
         let found = named.or_else(|| match (&table.default, &*table.all) {
             (Some(default), _) => table.get(default.as_str()),
             (None, [only]) => Some(only),
@@ -298,6 +324,26 @@ mod tests {
         let default = default.map(|name| name.parse().unwrap());
         let (catalogs, _writers) = Catalogs::new(catalogs, default);
         Some(catalogs.route(authority)?.name.to_string())
+    }
+
+    #[test]
+    fn a_call_for_a_catalog_that_is_gone_gets_no_other() {
+        let (roster, catalogs) = Roster::new();
+        let name = |name: &str| name.parse::<CatalogName>().unwrap();
+        let cell = |text: &str| Arc::new(roster.cells(name(text), Routing::default()).0);
+        let found = |authority: &str| Some(catalogs.route(authority)?.name.to_string());
+        roster.remember([name("stored")]);
+        roster.set([cell("a"), cell("b")], None);
+        roster.set([cell("a")], None);
+        assert_eq!(found("b.olm.svc:50051"), None);
+        assert_eq!(found("stored.olm.svc:50051"), None);
+        // Whoever names nothing that ever was means the only one.
+        assert_eq!(found("10.0.0.1:50051").as_deref(), Some("a"));
+        roster.set([cell("a")], Some(name("a")));
+        assert_eq!(found("b:50051"), None);
+        roster.set([cell("b")], None);
+        assert_eq!(found("b:50051").as_deref(), Some("b"));
+        assert_eq!(found("a:50051"), None);
     }
 
     #[test]

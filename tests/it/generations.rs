@@ -353,6 +353,27 @@ async fn a_client_that_pauses_between_its_calls_sees_one_generation() {
     assert_eq!(channel.snapshot().await, 2);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_client_that_lists_twice_and_asks_once_hears_of_new_content_soon() {
+    let place = Place::of(&generation(1));
+    let mut served = place.serve();
+    let mut channel = Connecting::ready(served.grpc).await;
+    // As packageserver does.
+    for list in [LIST_BUNDLES, "/api.Registry/ListPackages"] {
+        let mut stream = channel.call(list, &proto::ListBundlesRequest {}).await;
+        while stream.next::<proto::PackageName>().await.is_some() {}
+    }
+    let mut names: Vec<String> = (0..PACKAGES).map(|n| format!("package-{n}")).collect();
+    names.push("only-1".into());
+    for name in names {
+        let request = proto::GetPackageRequest { name };
+        let _: proto::Package = channel.unary(GET_PACKAGE, &request).await;
+    }
+    place.put(&generation(2));
+    served.wait_for_status("catalog", |status| status["revision"]["id"] == 2);
+    assert!(channel.idle(SOON).await);
+}
+
 #[test]
 fn a_call_that_crosses_with_the_wish_to_go_counts_as_never_seen() {
     let place = Place::of(&generation(1));

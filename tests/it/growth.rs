@@ -230,3 +230,40 @@ fn ten_thousand_streams_leave_nothing_behind() {
     assert_eq!(names, ["etcd"]);
     almanac.stop();
 }
+
+#[test]
+fn health_and_reflection_are_asked_in_few_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path());
+    let address = almanac.program.address("grpc");
+    let begun = |path: &str| {
+        let mut connection = Connection::open(address, &[]).unwrap();
+        // 4 MB are announced, and some of them come.
+        let announced = [&[0, 0, 0x40, 0, 0][..], &[0x0a; 10_000]].concat();
+        connection.call(1, "a", path, None).unwrap();
+        let _ = connection.send(h2::DATA, 0, 1, &announced);
+        connection
+    };
+    for path in [
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    ] {
+        let mut connection = begun(path);
+        loop {
+            let frame = connection.next().unwrap();
+            // An end of the stream, or a reset.
+            if frame.kind == h2::RST_STREAM || frame.flags & 1 != 0 {
+                break;
+            }
+        }
+    }
+    does_not_grow(&mut almanac, "requests of health that never end", |_| {
+        let open: Vec<_> = (0..50)
+            .map(|_| begun("/grpc.health.v1.Health/Check"))
+            .collect();
+        drop(open);
+    });
+    almanac.stop();
+}

@@ -4,6 +4,8 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use almanac::proto;
@@ -324,6 +326,40 @@ async fn a_stream_that_is_never_read_is_reset_and_its_connection_goes_on() {
     assert_eq!(rest(&mut watched).await.unwrap().len(), 1);
     let metrics = almanac.program.log();
     assert!(!metrics.contains("panicked"), "{metrics}");
+}
+
+#[test]
+fn a_client_that_takes_a_byte_at_a_time_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = "[connections]\nstall_timeout = \"1s\"";
+    let mut almanac = serving(folder.path(), &large(), "", tables);
+    let address = almanac.program.address("grpc");
+    let settings = [(h2::INITIAL_WINDOW_SIZE, 100)];
+    let mut connection = Connection::open(address, &settings).unwrap();
+    connection.call(1, "a", LIST_BUNDLES, Some(b"")).unwrap();
+    let begin = Instant::now();
+    let mut taking = Connection {
+        tcp: connection.tcp.try_clone().unwrap(),
+    };
+    let over = Arc::new(AtomicBool::new(false));
+    let taker = std::thread::spawn({
+        let over = Arc::clone(&over);
+        move || {
+            while !over.load(Ordering::Relaxed) {
+                let _ = taking.send(h2::WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
+    while connection.next().unwrap().kind != h2::RST_STREAM {
+        assert!(
+            begin.elapsed() < Duration::from_secs(30),
+            "it is never given up"
+        );
+    }
+    over.store(true, Ordering::Relaxed);
+    taker.join().unwrap();
+    almanac.program.terminate();
 }
 
 #[test]

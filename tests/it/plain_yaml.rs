@@ -141,6 +141,7 @@ fn changed_catalogs_are_read_without_the_parser_as_with_it() {
         depth: 3,
         expansion: 1,
         small: 100,
+        ..Limits::default()
     };
     let files = real_files();
     let files: Vec<Vec<&[u8]>> = files.iter().map(|file| lines(file).collect()).collect();

@@ -42,7 +42,7 @@ pub(super) fn answer(
         return None;
     }
     let selection = find(&service.catalogs, name).ok()?.select(&query);
-    let response = respond(&selection, method, headers, route == ALL);
+    let response = respond(&selection, request, route == ALL);
     // The catalog may have come a moment ago, and a rule with it.
     if !Arc::ptr_eq(&rules, &service.access.rules()) {
         return None;

@@ -128,12 +128,7 @@ async fn all(
 ) -> Result<Response, Refusal> {
     check_method(request.method())?;
     let selection = select(&catalogs, &name, &Query::default())?;
-    Ok(respond(
-        &selection,
-        request.method(),
-        request.headers(),
-        true,
-    ))
+    Ok(respond(&selection, &request, true))
 }
 
 async fn metas(
@@ -145,12 +140,7 @@ async fn metas(
     check_method(request.method())?;
     let query = parse_query(query.as_deref().unwrap_or_default())?;
     let selection = select(&catalogs, &name, &query)?;
-    Ok(respond(
-        &selection,
-        request.method(),
-        request.headers(),
-        false,
-    ))
+    Ok(respond(&selection, &request, false))
 }
 
 fn check_method(method: &Method) -> Result<(), Refusal> {
@@ -223,12 +213,8 @@ fn unescape(text: &str) -> Result<String, Refusal> {
 }
 
 /// Answers with a selection, or with as much of it as the client needs.
-fn respond(
-    selection: &Selection,
-    method: &Method,
-    asked_with: &HeaderMap,
-    ranges: bool,
-) -> Response {
+fn respond<B>(selection: &Selection, request: &http::Request<B>, ranges: bool) -> Response {
+    let (method, asked_with) = (request.method(), request.headers());
     // Ranges are defined for GET alone (RFC 9110, section 14.2).
     let range = asked_with.get(RANGE);
     let range = range.filter(|_| ranges && *method == Method::GET);
@@ -293,7 +279,7 @@ fn respond(
         Body::empty()
     } else {
         let Encoded { parts, .. } = encoded;
-        Body::new(Slices::new(parts))
+        Body::new(Slices::new(parts).over(request.version()))
     };
     (status, headers, body).into_response()
 }

@@ -73,12 +73,29 @@ impl Answers for Calls {
                 let call = Call::begin(service, method.to_owned(), peer, sending, self.pins.open());
                 self.call(call, request.map(Body::new)).await
             }
-            None => self.others.answer(request, peer, sending).await,
+            None => self.other(request, peer, sending).await,
         }
     }
 }
 
 impl Calls {
+    /// A call of health or reflection, or of nothing. Their answers begin when
+    /// they have read a message, so that has to come.
+    async fn other(
+        &self,
+        request: http::Request<Incoming>,
+        peer: Peer,
+        sending: &Arc<Answer>,
+    ) -> Response {
+        let answered = self.others.answer(request, peer, sending);
+        let answered = tokio::time::timeout(wire::REQUEST_TIMEOUT, answered).await;
+        answered.unwrap_or_else(|_| {
+            wire::refuse(&Status::deadline_exceeded(
+                "the request took too long to arrive",
+            ))
+        })
+    }
+
     /// A call of `api.Registry` or `api.ExperimentalRegistry`.
     async fn call(&self, call: Call, request: Request) -> Response {
         let Self {
@@ -99,18 +116,16 @@ impl Calls {
             .as_deref()
             .ok_or_else(|| no_catalog(registry, &request))
             .and_then(|catalog| pinned(pins, catalog));
-        if let Ok(snapshot) = &snapshot {
-            match &*call.method {
-                "ListPackages" | "ListBundles" => pins.listed(snapshot.package_count()),
-                "GetPackage" => pins.asked(),
-                _ => {}
-            }
+        if let Ok(snapshot) = &snapshot
+            && call.method == "ListBundles"
+        {
+            pins.listed(snapshot.package_count());
         }
         let answered = async {
             if experimental {
                 answer_experimental(&call.method, snapshot, request).await
             } else {
-                answer(&call.method, snapshot, request).await
+                answer(&call.method, pins, snapshot, request).await
             }
         };
         let answered = answered.instrument(call.span.clone()).await;
@@ -121,6 +136,7 @@ impl Calls {
 
 async fn answer(
     method: &str,
+    pins: &Pins,
     snapshot: Result<Arc<Snapshot>, Status>,
     request: Request,
 ) -> Result<Response, Status> {
@@ -135,7 +151,9 @@ async fn answer(
         }
         "GetPackage" => {
             let asked: proto::GetPackageRequest = wire::read(request).await?;
-            wire::unary(snapshot?.get_package(&asked.name).map_err(not_found)?)
+            let package = snapshot?.get_package(&asked.name).map_err(not_found)?;
+            pins.asked(&asked.name);
+            wire::unary(package)
         }
         "GetBundle" => {
             let asked: proto::GetBundleRequest = wire::read(request).await?;

@@ -160,7 +160,7 @@ impl Gate {
         request: &Request<Incoming>,
         open: usize,
     ) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
-        if request.uri().path() == HEALTH_CHECK {
+        if request.uri().path() == HEALTH_CHECK && open < MIN_STREAMS {
             return Ok(None);
         }
         let refused = |limit: &'static str, text: String| {

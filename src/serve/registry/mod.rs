@@ -25,6 +25,10 @@ use super::Limits;
 use crate::proto;
 use crate::snapshot::Catalogs;
 
+/// The largest message that health and reflection are asked with, in bytes: they
+/// are the names of a service, a symbol or a file.
+const MAX_OTHER_REQUEST: usize = 16 << 10;
+
 /// What is served on all gRPC ports. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
@@ -74,10 +78,19 @@ fn others(
                 tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
             )
     };
-    let health = HealthServer::new(health::HealthService { catalogs, draining });
+    let health = HealthServer::new(health::HealthService { catalogs, draining })
+        .max_decoding_message_size(MAX_OTHER_REQUEST);
     let tonic = tonic::service::Routes::new(health)
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?)
+        .add_service(
+            reflection()
+                .build_v1()?
+                .max_decoding_message_size(MAX_OTHER_REQUEST),
+        )
+        .add_service(
+            reflection()
+                .build_v1alpha()?
+                .max_decoding_message_size(MAX_OTHER_REQUEST),
+        )
         .prepare()
         .into_axum_router();
     Ok(tonic.fallback(unknown_service))

@@ -1,7 +1,7 @@
 //! The snapshots that a connection has seen: it sees one generation of each
 //! catalog, the one of its first call, until it is asked to go.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use metrics::gauge;
@@ -18,10 +18,10 @@ struct State {
     pins: HashMap<CatalogName, Pin>,
     /// Calls whose answers are not sent yet.
     open: usize,
-    /// Packages that the client was listed, and how many of them it has asked
-    /// for; none of either once it has asked for all.
+    /// How many packages the client was listed, and those of them that it has
+    /// asked for; none of either once it has asked for all.
     listed: usize,
-    asked: usize,
+    asked: HashSet<String>,
     /// Whether calls are let in no more.
     left: bool,
 }
@@ -79,25 +79,33 @@ impl Pins {
         outdated
     }
 
-    /// The list of this many packages was asked for, and of each of them may be
-    /// asked next.
+    /// The list of all bundles was asked for, and each of this many packages may
+    /// be asked for next. A list before it is forgotten.
     pub(super) fn listed(&self, packages: usize) {
-        self.lock().listed += packages;
+        let state = &mut *self.lock();
+        state.listed = packages;
+        state.asked.clear();
     }
 
-    /// One package was asked for.
-    pub(super) fn asked(&self) {
+    /// A package was asked for.
+    pub(super) fn asked(&self, package: &str) {
         let state = &mut *self.lock();
-        state.asked += 1;
-        if state.asked >= state.listed {
-            (state.listed, state.asked) = (0, 0);
+        if state.listed == 0 {
+            return;
+        }
+        if !state.asked.contains(package) {
+            state.asked.insert(package.to_owned());
+        }
+        if state.asked.len() >= state.listed {
+            state.listed = 0;
+            state.asked.clear();
         }
     }
 
     /// Whether the client was listed packages and has asked for some of them,
     /// but not yet for all.
     pub(super) fn half_asked(&self) -> bool {
-        self.lock().asked > 0
+        !self.lock().asked.is_empty()
     }
 
     /// No call is let in from now on, if none is open and `quiet` holds. The
@@ -170,23 +178,22 @@ mod tests {
     #[test]
     fn whoever_asks_for_one_package_after_the_other_is_let_finish() {
         let pins = Pins::default();
+        let half_asked = |package| {
+            pins.asked(package);
+            pins.half_asked()
+        };
         // Without a list there is nothing to finish.
-        pins.asked();
-        assert!(!pins.half_asked());
+        assert!(!half_asked("a"));
         pins.listed(3);
         assert!(!pins.half_asked(), "the list may be all that is wanted");
-        for half_asked in [true, true, false] {
-            pins.asked();
-            assert_eq!(pins.half_asked(), half_asked);
-        }
-        // Two at once over one connection.
+        let asked = ["a", "b", "a", "c"].map(half_asked);
+        assert_eq!(asked, [true, true, true, false]);
+        assert!(!half_asked("d"));
+        // One who gave up, and began again.
         pins.listed(2);
-        pins.asked();
+        assert!(half_asked("a"));
         pins.listed(2);
-        for half_asked in [true, true, false] {
-            pins.asked();
-            assert_eq!(pins.half_asked(), half_asked);
-        }
+        assert_eq!(["a", "b"].map(half_asked), [true, false]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ const LARGE_REQUEST: usize = 16 << 10;
 /// memory until they are whole.
 static LARGE_REQUESTS: Semaphore = Semaphore::const_new(16);
 /// How long a client may take to send its request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes before each message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 

@@ -512,6 +512,17 @@ fn that_nothing_is_new_is_said_on_both_sides() {
         assert!(finished.status.success(), "{finished:?}");
         assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
     }
+    // Nor is it when an archive between has left a catalog out.
+    let first = format!("--since={}", first.display());
+    assert!(
+        export(&carried.almanac, &archive, &[&first, "--catalog=a"])
+            .status
+            .success()
+    );
+    let last = folder.path().join("third.tar");
+    let since = format!("--since={}", archive.display());
+    let finished = export(&carried.almanac, &last, &[&since]);
+    assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
     let since = format!("--since={}", newest + 1);
     let finished = export(&carried.almanac, &archive, &[&since]);
     assert_eq!(finished.status.code(), Some(2), "{finished:?}");

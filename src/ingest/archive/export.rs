@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use super::import::read_metadata;
 use super::{
     ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, Marker,
-    Metadata, Progress,
+    Metadata, Progress, There,
 };
 use crate::digest::{Digest, Hasher};
 use crate::name::CatalogName;
@@ -89,14 +89,8 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
     let store = Store::open_beside(&asked.data)
         .await?
         .ok_or_else(no_store)?;
-    let mut before = Vec::new();
     let there = match &asked.since {
-        Some(Since::Archive(path)) => {
-            let metadata = read_metadata(path, progress)?;
-            let catalogs = metadata.catalogs.iter();
-            before.extend(catalogs.map(|c| (c.catalog.clone(), c.id, c.image.clone())));
-            metadata.blobs_there()
-        }
+        Some(Since::Archive(path)) => read_metadata(path, progress)?.there(),
         _ => BTreeMap::new(),
     };
     let mut looks = 0;
@@ -117,10 +111,8 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
         return Err(no_store());
     }
     let is_new = |carried: &&CarriedRevision| {
-        let mut before = before.iter();
-        !before.any(|(catalog, id, image)| {
-            (catalog, id, image) == (&carried.catalog, &carried.id, &carried.image)
-        })
+        let before = there.get(&carried.catalog);
+        before != Some(&There::new(carried.id, &carried.image))
     };
     let new = gathered.metadata.catalogs.iter().filter(is_new).count();
     let (asked, progress) = (asked.clone(), progress.clone());
@@ -146,7 +138,7 @@ struct Gathered {
 async fn gather(
     store: &Store,
     asked: &Export,
-    mut there: BTreeMap<CatalogName, BTreeSet<Digest>>,
+    mut there: BTreeMap<CatalogName, There>,
 ) -> Result<Gathered, ArchiveError> {
     let known = store.catalogs().await?;
     if let Some(name) = asked.catalogs.iter().find(|name| !known.contains(name)) {
@@ -197,7 +189,7 @@ async fn gather(
         if let Some(Since::Revision(since)) = &asked.since
             && revision.id <= *since
         {
-            there.insert(name, image.parts().map(|part| part.digest).collect());
+            there.insert(name, There::new(revision.id, &image));
             continue;
         }
         catalogs.push(CarriedRevision {
@@ -213,7 +205,8 @@ async fn gather(
             image,
         });
     }
-    let held: BTreeSet<Digest> = there.values().flatten().copied().collect();
+    let held = there.values().flat_map(|catalog| &catalog.blobs);
+    let held: BTreeSet<Digest> = held.copied().collect();
     let mut open = Open::new();
     for carried in &catalogs {
         for part in carried.image.parts() {

@@ -51,19 +51,33 @@ struct Marker {
 #[derive(Debug, Serialize, Deserialize)]
 struct Metadata {
     catalogs: Vec<CarriedRevision>,
-    /// The blobs of catalogs that are not in it and that the other side has.
+    /// Catalogs that are not in it, and that the other side has.
     #[serde(default)]
-    left_out: BTreeMap<CatalogName, BTreeSet<Digest>>,
+    left_out: BTreeMap<CatalogName, There>,
+}
+
+/// What the other side has of a catalog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct There {
+    revision: RevisionId,
+    blobs: BTreeSet<Digest>,
+}
+
+impl There {
+    fn new(revision: RevisionId, image: &Image) -> Self {
+        let blobs = image.parts().map(|part| part.digest).collect();
+        Self { revision, blobs }
+    }
 }
 
 impl Metadata {
-    /// The blobs that whoever imports this has afterwards, by catalog. What a
-    /// catalog had before is not among them: an import removes that.
-    fn blobs_there(self) -> BTreeMap<CatalogName, BTreeSet<Digest>> {
+    /// What whoever imports this has afterwards. What a catalog had before is
+    /// not among it: an import removes that.
+    fn there(self) -> BTreeMap<CatalogName, There> {
         let mut there = self.left_out;
         for carried in self.catalogs {
-            let parts = carried.image.parts().map(|part| part.digest);
-            there.insert(carried.catalog, parts.collect());
+            let now = There::new(carried.id, &carried.image);
+            there.insert(carried.catalog, now);
         }
         there
     }

@@ -20,7 +20,7 @@ use crate::serve::catalogd::{Access, Rule, Tokens};
 use crate::serve::tls::Tls;
 use crate::serve::{self, Listener, credential, registry};
 use crate::snapshot::{
-    Catalog, Catalogs, ImageCell, ImagePublisher, Images, Publisher, Roster, Routing,
+    Catalog, Catalogs, ImageCell, ImagePublisher, Images, Mirrored, Publisher, Roster, Routing,
 };
 use crate::unpack;
 
@@ -241,7 +241,10 @@ impl Fleet {
         let default = config.default_catalog.clone();
         self.shared.roster.set(catalogs, default);
         let images = joined.iter().filter(|(_, plan)| plan.config.available);
-        let images = images.map(|(_, plan)| (plan.config.name.clone(), plan.image.clone()));
+        let images = images.map(|(_, plan)| {
+            let (name, image) = (plan.config.name.clone(), plan.image.clone());
+            (name, image, mirrored(&plan.config))
+        });
         self.shared.images.set(images);
         self.shared.access.set(rules.map(owned));
 
@@ -505,24 +508,29 @@ fn is_made_of(followed: &Followed, names: &BTreeSet<CatalogName>) -> bool {
     }
 }
 
-/// Says which mirrors can be told apart below `/v2/` only by their registry.
-fn warn_of_shared_paths(config: &Config) {
-    let mirrored = |catalog: &CatalogConfig| match &catalog.source {
+/// What a catalog is a full mirror of.
+fn mirrored(catalog: &CatalogConfig) -> Option<Mirrored> {
+    match &catalog.source {
         ingest::Source::Image(reference) if catalog.mirror == ingest::Mirror::Full => {
-            let repository = reference.repository().to_owned();
-            Some((repository, reference.registry().to_owned()))
+            Some(Mirrored {
+                registry: reference.registry().to_owned(),
+                repository: reference.repository().to_owned(),
+            })
         }
         _ => None,
-    };
+    }
+}
+
+/// Says which mirrors can be told apart below `/v2/` only by their registry.
+fn warn_of_shared_paths(config: &Config) {
     for (number, catalog) in config.catalogs.iter().enumerate() {
-        let Some((path, registry)) = mirrored(catalog) else {
+        let Some(own) = mirrored(catalog) else {
             continue;
         };
+        let path = own.repository.as_str();
         for (other_number, other) in config.catalogs.iter().enumerate() {
-            let other_registry = mirrored(other)
-                .filter(|(other_path, _)| other_number < number && *other_path == path)
-                .map(|(_, registry)| registry);
-            if other_registry.is_some_and(|other| other != registry) {
+            let same_path = mirrored(other).filter(|other| other.repository == path);
+            if other_number < number && same_path.is_some_and(|o| o.registry != own.registry) {
                 tracing::warn!(
                     catalog = %catalog.name, other = %other.name, path,
                     "two registries have this path: what differs can be pulled under it only \

@@ -588,6 +588,7 @@ fn two_registries_with_one_path_are_told_apart() {
     one.push(REPOSITORY, "v4.20", &index());
     let image = Image::of_catalog(&Catalog::one("kafka")).build();
     other.push(REPOSITORY, "v4.20", &image);
+    other.misbehave(|behaviour| behaviour.status = Some(503));
     let source = |upstream: &Upstream| upstream.reference(REPOSITORY, "v4.20");
     let full = "mirror = \"full\"\n";
     let config = format!(
@@ -597,11 +598,17 @@ fn two_registries_with_one_path_are_told_apart() {
     );
     let mut almanac = Almanac::start(&config);
     almanac.until_pullable("a");
-    almanac.until_pullable("b");
     almanac.program.wait_for_log("a warning", |log| {
         log.contains("two registries have this path")
     });
     let path = format!("/v2/{REPOSITORY}/manifests/v4.20");
+    // Nor before there is anything of one of them.
+    let reply = almanac.http(&path);
+    assert_eq!((reply.status, code(&reply).as_str()), (503, "UNAVAILABLE"));
+    let reply = almanac.http(&format!("{path}?ns={}", one.host()));
+    assert_eq!(reply.body, index().top.bytes);
+    other.behave();
+    almanac.until_pullable("b");
     let reply = almanac.http(&path);
     assert_eq!(
         (reply.status, code(&reply).as_str()),

@@ -32,10 +32,12 @@ impl Repository {
         let mut parts = Vec::new();
         for (catalog, shown) in images.all() {
             let own = namespace.is_none() && catalog.as_str() == name;
-            let of_source = shown.current.as_ref().and_then(|image| image.origin());
-            let of_source = of_source.is_some_and(|origin| {
-                origin.repository == name
-                    && namespace.is_none_or(|namespace| namespace == origin.registry)
+            let of_source = match &shown.current {
+                Some(image) => (image.origin()).map(|o| (&o.repository, &o.registry)),
+                None => (shown.mirrored.as_ref()).map(|m| (&m.repository, &m.registry)),
+            };
+            let of_source = of_source.is_some_and(|(repository, registry)| {
+                repository == name && namespace.is_none_or(|namespace| namespace == registry)
             });
             if own || of_source {
                 parts.push(Part {
@@ -87,6 +89,12 @@ impl Repository {
             .collect()
     }
 
+    /// Whether a part of it is not there yet, so that nobody can tell yet what
+    /// all of its tags are.
+    pub(super) fn is_partial(&self) -> bool {
+        self.parts.iter().any(|part| part.shown.current.is_none())
+    }
+
     /// Whether several registries have a tag, and not for the same image.
     pub(super) fn is_ambiguous(&self, tag: &str) -> bool {
         self.all_tags().get(tag) == Some(&None)
@@ -97,6 +105,7 @@ impl Repository {
     fn all_tags(&self) -> BTreeMap<&str, Option<Digest>> {
         let mut tags: BTreeMap<&str, Option<Digest>> = BTreeMap::new();
         let mut of_name = BTreeSet::new();
+        let partial = self.is_partial();
         for part in &self.parts {
             let Some(image) = &part.shown.current else {
                 continue;
@@ -109,7 +118,7 @@ impl Repository {
                     of_name.insert(tag.as_str());
                 }
                 let first = tags.entry(tag.as_str()).or_insert(Some(*digest));
-                if *first != Some(*digest) && !of_name.contains(tag.as_str()) {
+                if (partial || *first != Some(*digest)) && !of_name.contains(tag.as_str()) {
                     *first = None;
                 }
             }

@@ -1,10 +1,13 @@
 //! Names that somebody may have meant: for messages about one that is not
 //! there.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// How many names are proposed.
 const MOST: usize = 3;
+/// How many names are listed when none is near.
+const LISTED: usize = 5;
 /// Longer names are not compared, in characters.
 const LONGEST: usize = 100;
 
@@ -25,6 +28,37 @@ pub fn proposal<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> S
     }
     let _ = write!(text, "{last:?}?");
     text
+}
+
+/// The same, and when no name is near, those there are: `; there are "etcd" and
+/// 12 others`.
+pub fn proposal_or_all<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    let proposal = proposal(wanted, names.iter().copied());
+    if proposal.is_empty() {
+        return listed(&names);
+    }
+    proposal
+}
+
+/// The names there are, as the end of a message; nothing when there are none.
+pub fn listed(names: &BTreeSet<&str>) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let shown = names.iter().take(LISTED).map(|name| {
+        let mut shown: String = name.chars().take(LONGEST).collect();
+        if shown.len() < name.len() {
+            shown.push('…');
+        }
+        format!("{shown:?}")
+    });
+    let shown: Vec<String> = shown.collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => format!("; there are {shown}"),
+        more => format!("; there are {shown} and {more} others"),
+    }
 }
 
 /// The nearest names, the nearest first: at most three.

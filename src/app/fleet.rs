@@ -2,7 +2,7 @@
 //! alone: its follower, its rule of access, its own port. A configuration is
 //! taken in two steps: what may fail is prepared, then all is changed at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::serve::catalogd::{Access, Rule, Tokens};
 use crate::serve::tls::Tls;
 use crate::serve::{self, Listener, credential, registry};
 use crate::snapshot::{
-    Catalog, Catalogs, ImageCell, ImagePublisher, Images, Publisher, Roster, Routing,
+    Catalog, Catalogs, ImageCell, ImagePublisher, Images, Mirrored, Publisher, Roster, Routing,
 };
 use crate::unpack;
 
@@ -195,6 +195,7 @@ impl Fleet {
         }
         self.workshop.limits = limits.clone();
 
+        warn_of_shared_paths(config);
         let mut old = std::mem::take(&mut self.members);
         let mut starts = Vec::new();
         let mut ended = Vec::new();
@@ -240,14 +241,18 @@ impl Fleet {
         let default = config.default_catalog.clone();
         self.shared.roster.set(catalogs, default);
         let images = joined.iter().filter(|(_, plan)| plan.config.available);
-        let images = images.map(|(_, plan)| (plan.config.name.clone(), plan.image.clone()));
+        let images = images.map(|(_, plan)| {
+            let (name, image) = (plan.config.name.clone(), plan.image.clone());
+            (name, image, mirrored(&plan.config))
+        });
         self.shared.images.set(images);
         self.shared.access.set(rules.map(owned));
 
+        let at_hand = at_hand(&joined);
         for (followed, mut plan) in joined {
             let work = match plan.work.take() {
                 Some(work) => work,
-                None => self.follow(followed, &plan),
+                None => self.follow(followed, &plan, &at_hand),
             };
             let member = Member {
                 config: plan.config,
@@ -357,10 +362,16 @@ impl Fleet {
         }
     }
 
-    /// Starts following a catalog and keeping its image.
-    fn follow(&self, followed: Followed, plan: &Plan) -> Vec<Task> {
+    /// Starts following a catalog and keeping its image. Without a network that
+    /// is only done for those that are made of what is at hand.
+    fn follow(
+        &self,
+        followed: Followed,
+        plan: &Plan,
+        at_hand: &BTreeSet<CatalogName>,
+    ) -> Vec<Task> {
         let publisher = plan.publisher.clone();
-        if self.shared.offline {
+        if self.shared.offline && !is_made_of(&followed, at_hand) {
             if publisher.snapshot().is_none() {
                 tracing::warn!(
                     catalog = %followed.name,
@@ -467,6 +478,73 @@ pub(super) fn count(catalogs: &Catalogs) -> (usize, usize) {
     let all = catalogs.all();
     let loaded = all.iter().filter(|c| c.snapshot().is_some());
     (all.len(), loaded.count())
+}
+
+/// The catalogs that are stored, and those that can be made of these.
+fn at_hand(plans: &[(Followed, Plan)]) -> BTreeSet<CatalogName> {
+    let stored = plans
+        .iter()
+        .filter(|(_, plan)| plan.publisher.snapshot().is_some());
+    let mut names: BTreeSet<CatalogName> =
+        stored.map(|(followed, _)| followed.name.clone()).collect();
+    loop {
+        let known = names.len();
+        for (followed, _) in plans {
+            if is_made_of(followed, &names) {
+                names.insert(followed.name.clone());
+            }
+        }
+        if names.len() == known {
+            return names;
+        }
+    }
+}
+
+/// Whether a catalog is curated, and all that it is made of among these.
+fn is_made_of(followed: &Followed, names: &BTreeSet<CatalogName>) -> bool {
+    match &followed.source {
+        ingest::Source::Curated(curation) => curation.from.iter().all(|name| names.contains(name)),
+        _ => false,
+    }
+}
+
+/// What a catalog is a full mirror of.
+fn mirrored(catalog: &CatalogConfig) -> Option<Mirrored> {
+    match &catalog.source {
+        ingest::Source::Image(reference) if catalog.mirror == ingest::Mirror::Full => {
+            Some(Mirrored {
+                registry: reference.registry().to_owned(),
+                repository: reference.repository().to_owned(),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Says which mirrors can be told apart below `/v2/` only by their registry.
+fn warn_of_shared_paths(config: &Config) {
+    for (number, catalog) in config.catalogs.iter().enumerate() {
+        let Some(own) = mirrored(catalog) else {
+            continue;
+        };
+        let path = own.repository.as_str();
+        for (other_number, other) in config.catalogs.iter().enumerate() {
+            let same_path = mirrored(other).filter(|other| other.repository == path);
+            if other_number < number && same_path.is_some_and(|o| o.registry != own.registry) {
+                tracing::warn!(
+                    catalog = %catalog.name, other = %other.name, path,
+                    "two registries have this path: what differs can be pulled under it only \
+                     with ns=REGISTRY, as containerd asks, and under the names of the catalogs"
+                );
+            }
+            if number != other_number && other.name.as_str() == path {
+                tracing::warn!(
+                    catalog = %catalog.name, other = %other.name, path,
+                    "this path is the name of another catalog, which is found first under it"
+                );
+            }
+        }
+    }
 }
 
 fn routing(catalog: &CatalogConfig) -> Routing {

@@ -17,7 +17,8 @@ use crate::name::CatalogName;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// A catalog to export; may be given again [default: all]
+    /// A catalog to export; may be given again [default: those of the
+    /// configuration, all that is stored without one]
     #[arg(long, value_name = "NAME")]
     catalog: Vec<CatalogName>,
 
@@ -38,7 +39,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// The configuration file that `serve` was given, to read the folder from
+    /// The configuration file that `serve` was given, to read the folder and
+    /// the catalogs from
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -83,9 +85,11 @@ impl Arguments {
         };
         let settings =
             Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
+        let configured = settings.catalog_names().map_err(Failure::usage)?;
         let asked = Export {
             data: settings.data_folder(),
             catalogs: self.catalog,
+            configured,
             since: self.since.map(|Known(since)| since),
             signatures: !self.without_signatures,
             output: self.output,
@@ -95,6 +99,19 @@ impl Arguments {
         let exported = block_on(work)?.map_err(failure)?;
         for (catalog, revision) in &exported.catalogs {
             output::note(&format!("exported {catalog} at revision {revision}"));
+        }
+        for name in &exported.missing {
+            output::note(&format!("nothing is stored of {name}, so it is not in it"));
+        }
+        if !exported.others.is_empty() {
+            let others: Vec<&str> = exported.others.iter().map(CatalogName::as_str).collect();
+            output::note(&format!(
+                "left out, since the configuration does not have them: {}; --catalog names such",
+                others.join(", ")
+            ));
+        }
+        if exported.new == 0 {
+            output::note("nothing is new since what the other side has");
         }
         output::note(&format!(
             "{}: {} catalogs, {} blobs, {} left out, {} bytes",
@@ -111,10 +128,14 @@ impl Arguments {
 /// Errors by whose fault they are.
 pub(super) fn failure(error: ArchiveError) -> Failure {
     match error {
-        ArchiveError::UnknownCatalog { .. } | ArchiveError::Name(_) => Failure::usage(error),
-        ArchiveError::Stopped | ArchiveError::Io { .. } | ArchiveError::Store(_) => {
-            Failure::run(error)
-        }
+        ArchiveError::UnknownCatalog { .. }
+        | ArchiveError::NoneConfigured { .. }
+        | ArchiveError::UnknownRevision { .. }
+        | ArchiveError::Name(_) => Failure::usage(error),
+        ArchiveError::Stopped
+        | ArchiveError::Io { .. }
+        | ArchiveError::NoFolder { .. }
+        | ArchiveError::Store(_) => Failure::run(error),
         _ => Failure::unreadable(error),
     }
 }

@@ -68,7 +68,7 @@ impl Arguments {
         let drawing = Drawing::new(package, channel).ok_or_else(|| {
             let wanted = channel.unwrap_or_default();
             let names = package.channels.iter().map(|channel| channel.name.as_str());
-            let proposal = near::proposal(wanted, names);
+            let proposal = near::proposal_or_all(wanted, names);
             let name = &package.name;
             Failure::run(anyhow!(
                 "there is no channel {wanted:?} in the package {name:?}{proposal}"

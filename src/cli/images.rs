@@ -103,6 +103,11 @@ impl Arguments {
             Output::Skopeo => Form::Skopeo,
             Output::ImageSet => Form::ImageSet,
         };
+        if self.to.is_some() && self.output != Output::Mapping {
+            return Err(Failure::usage(anyhow!(
+                "--to is where a mapping leads to: add --output mapping, or leave it out"
+            )));
+        }
         // Before anything is pulled.
         form.write(&ImageList::default(), self.to.as_deref())
             .map_err(|error| Failure::usage(anyhow!("--to: {error}")))?;
@@ -116,7 +121,7 @@ impl Arguments {
         }
         let written = form
             .write(&list, self.to.as_deref())
-            .map_err(|error| Failure::usage(anyhow!("--to: {error}")))?;
+            .map_err(Failure::run)?;
         output::print(|out| out.write_all(&written))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -1,12 +1,13 @@
 //! `almanac import`: catalogs out of a file.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::export::failure;
 use super::{Failure, block_on, output, progress};
 use crate::config::{Environment, Settings};
-use crate::ingest::archive::{self, ImportOutcome};
+use crate::ingest::archive::{self, ImportOutcome, Imported};
 
 /// Take the catalogs of an archive that `almanac export` wrote
 ///
@@ -20,6 +21,10 @@ pub(super) struct Arguments {
     /// The archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
+
+    /// Take the archive also where a catalog is newer here already
+    #[arg(long)]
+    older: bool,
 
     /// Where revisions are kept; made when it is missing [default: as `serve`
     /// has it]
@@ -57,17 +62,25 @@ impl Arguments {
         let data = settings.data_folder();
         let limits = settings.limits.unwrap_or_default();
         let progress = progress::progress();
-        let work = archive::import(&self.file, &data, &limits, &progress);
+        let work = archive::import(&self.file, &data, &limits, self.older, &progress);
         let imported = block_on(progress::until_told(&progress, work))?.map_err(failure)?;
+        let taken = |catalog: &Imported| catalog.outcome == ImportOutcome::Taken;
+        if !imported.iter().any(taken) {
+            output::note(&format!("nothing is new in {}", self.file.display()));
+        }
         for catalog in imported {
             let done = match catalog.outcome {
                 ImportOutcome::Taken => "imported",
                 ImportOutcome::Unchanged => "already there:",
             };
-            output::note(&format!(
+            let mut line = format!(
                 "{done} {} at revision {}",
                 catalog.catalog, catalog.revision
-            ));
+            );
+            if catalog.there != catalog.revision {
+                let _ = write!(line, ", which was {} there", catalog.there);
+            }
+            output::note(&line);
         }
         Ok(ExitCode::SUCCESS)
     }

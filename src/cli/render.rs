@@ -122,7 +122,7 @@ impl Selection {
     fn check(&self) -> Result<(), Failure> {
         for wanted in &self.wanted {
             if !self.found.contains(wanted) {
-                let proposal = near::proposal(wanted, self.found.iter().map(String::as_str));
+                let proposal = near::proposal_or_all(wanted, self.found.iter().map(String::as_str));
                 return Err(Failure::run(anyhow!(
                     "there is no package {wanted:?}{proposal}"
                 )));

@@ -306,6 +306,15 @@ impl Settings {
         })
     }
 
+    /// The names of the catalogs, none where there are none.
+    pub fn catalog_names(&self) -> Result<Vec<CatalogName>, ConfigError> {
+        if self.catalogs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let catalogs = catalogs(self)?.into_iter();
+        Ok(catalogs.map(|catalog| catalog.name).collect())
+    }
+
     /// The data folder.
     pub fn data_folder(&self) -> PathBuf {
         self.data_dir.clone().unwrap_or_else(|| DATA_DIR.into())

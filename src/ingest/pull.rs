@@ -109,10 +109,7 @@ impl Origin<'_> {
             .try_collect()
             .await?;
         Ok(Pulled {
-            folder: config
-                .configs_label()
-                .or(config.database_label())
-                .map(str::to_owned),
+            folder: config.catalog_label().map(str::to_owned),
             layers,
             blobs,
         })

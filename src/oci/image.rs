@@ -51,7 +51,13 @@ impl ImageConfig {
         })
     }
 
-    /// Where the catalog lies inside the image, when the image says so.
+    /// Where the catalog lies inside the image, when the image says so: as
+    /// files, or else as a database.
+    pub fn catalog_label(&self) -> Option<&str> {
+        self.configs_label().or(self.database_label())
+    }
+
+    /// Where the catalog lies as files, when the image says so.
     pub fn configs_label(&self) -> Option<&str> {
         self.labels.get(CONFIGS_LABEL).map(String::as_str)
     }

@@ -100,7 +100,16 @@ impl Image {
 #[derive(Clone, Default)]
 pub struct Images(Arc<watch::Sender<Arc<Cells>>>);
 
-type Cells = BTreeMap<CatalogName, ImageCell>;
+type Cells = BTreeMap<CatalogName, (ImageCell, Option<Mirrored>)>;
+
+/// What a catalog mirrors: known before there is anything of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirrored {
+    /// The registry, `HOST[:PORT]`.
+    pub registry: String,
+    /// The repository in it.
+    pub repository: String,
+}
 
 /// The reading end of one catalog's image. Cheap to clone.
 #[derive(Clone)]
@@ -113,6 +122,8 @@ pub struct Shown {
     pub current: Option<Arc<Image>>,
     /// The one before, for those who have begun to pull it: by digest only.
     pub previous: Option<Arc<Image>>,
+    /// What it is to be a mirror of, if it is one.
+    pub mirrored: Option<Mirrored>,
 }
 
 /// The writing end of one catalog's image. Cheap to clone.
@@ -121,16 +132,24 @@ pub struct ImagePublisher(watch::Sender<Shown>);
 
 impl Images {
     /// These can be pulled from now on, and nothing else.
-    pub fn set(&self, images: impl IntoIterator<Item = (CatalogName, ImageCell)>) {
-        self.0.send_replace(Arc::new(images.into_iter().collect()));
+    pub fn set(
+        &self,
+        images: impl IntoIterator<Item = (CatalogName, ImageCell, Option<Mirrored>)>,
+    ) {
+        let images = images.into_iter();
+        let cells = images.map(|(name, cell, mirrored)| (name, (cell, mirrored)));
+        self.0.send_replace(Arc::new(cells.collect()));
     }
 
     /// All catalogs, sorted by name, with what can be pulled of them.
     pub fn all(&self) -> Vec<(CatalogName, Shown)> {
         let cells = Arc::clone(&self.0.borrow());
-        let shown =
-            |(name, cell): (&CatalogName, &ImageCell)| (name.clone(), cell.0.borrow().clone());
-        cells.iter().map(shown).collect()
+        let shown = cells.iter().map(|(name, (cell, mirrored))| {
+            let mut shown = cell.0.borrow().clone();
+            shown.mirrored.clone_from(mirrored);
+            (name.clone(), shown)
+        });
+        shown.collect()
     }
 }
 

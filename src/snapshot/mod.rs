@@ -22,7 +22,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
-pub use images::{Image, ImageCell, ImagePublisher, Images, Shown};
+pub use images::{Image, ImageCell, ImagePublisher, Images, Mirrored, Shown};
 pub use metas::{Encoded, Query, Selection};
 pub use publish::{Catalog, Catalogs, Publisher, Roster, Routing, Status};
 pub use queries::Provided;

@@ -81,6 +81,7 @@ fn a_curated_catalog_is_made_again_when_its_source_changes() {
     assert_eq!(names(&mut almanac, "olm.bundle"), ["crane.v2.0.0"]);
     let before = almanac.status("ours");
     assert_eq!(before["source"], "curated:harbor");
+    let image = almanac.until_pullable("ours").body;
 
     folders.replace("harbor", &harbor("3.0.0"));
     let id = before["revision"]["id"].clone();
@@ -88,6 +89,12 @@ fn a_curated_catalog_is_made_again_when_its_source_changes() {
         status["revision"]["id"] != id
     });
     assert_eq!(names(&mut almanac, "olm.bundle"), ["crane.v3.0.0"]);
+    // Its image is another then, too.
+    let begin = std::time::Instant::now();
+    while almanac.until_pullable("ours").body == image {
+        assert!(begin.elapsed().as_secs() < 30);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 
     // What is stored is served again, with no source to ask.
     fs::remove_dir_all(folders.path("harbor")).unwrap();
@@ -281,6 +288,18 @@ fn the_images_of_a_selection_are_listed_each_once() {
             1,
             "widen the range",
         ),
+        (&["--package", "velero"], 1, "there are \"crane\", \"pier\""),
+        (
+            &["--package", "crane", "--channel", "nightly"],
+            1,
+            "there are \"stable\"",
+        ),
+        (
+            &["--package", "crane", "--min", "9", "--max", "1"],
+            2,
+            "exchange the two",
+        ),
+        (&["--to", "m.example.com"], 2, "--output mapping"),
         (&["--min", "1.0.0"], 2, "--package"),
         (&["-o", "mapping"], 2, "--to"),
         (&["-o", "mapping", "--to", "nowhere"], 2, "is no registry"),
@@ -379,6 +398,9 @@ fn manifests_name_catalogs_and_mirrors_alike_from_version_to_version() {
         image.contains("image: m.example.com/cat/harbor-v4.20:latest"),
         "{image}"
     );
+    for part in ["extractContent:", "catalogDir: \"/configs\""] {
+        assert!(image.contains(part), "{part}: {image}");
+    }
     for (more, wanted) in [
         (&["--by", "image"][..], "--catalog-host"),
         (&["--kind", "idms"], "--mirror"),
@@ -411,4 +433,19 @@ fn manifests_of_a_configuration_know_its_curated_catalogs() {
     ] {
         assert!(run.stdout.contains(part), "{part}: {run:?}");
     }
+}
+
+#[test]
+fn two_catalogs_that_would_be_one_object_are_refused() {
+    let arguments = ["manifests", "a.b=quay.invalid/a:1", "a-b=quay.invalid/b:1"];
+    let run = almanac(&arguments);
+    assert_eq!(run.status.code(), Some(2), "{run:?}");
+    for said in ["a.b and a-b", "CatalogSource a-b"] {
+        assert!(run.stderr.contains(said), "{run:?}");
+    }
+    // A ClusterCatalog has dots.
+    let more = ["--kind=cluster-catalog", "--catalog-host=m.example.com"];
+    let run = almanac(&[&arguments[..], &more].concat());
+    assert!(run.status.success(), "{run:?}");
+    assert!(run.stdout.contains("name: a.b"), "{run:?}");
 }

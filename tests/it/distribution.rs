@@ -288,6 +288,14 @@ fn a_range_of_a_blob_is_sent_or_refused() {
         );
         assert_eq!(reply.body, whole[from..=to], "{range}");
     }
+    // There are no ranges of a HEAD.
+    for range in ["bytes=50-149".to_owned(), format!("bytes={length}-")] {
+        let reply = slim.ask("HEAD", &path, &[("Range", &range)]);
+        assert_eq!(reply.status, 200, "{range}");
+        let stated = reply.header("content-length").map(str::to_owned);
+        assert_eq!(stated, Some(length.to_string()));
+        assert_eq!(reply.header("content-range"), None);
+    }
     for range in [
         "bytes=50-0".to_owned(),
         format!("bytes={length}-"),
@@ -571,6 +579,58 @@ fn a_mirror_that_fails_is_tried_again_and_the_catalog_is_served() {
         .wait_for_log("a failure", |log| log.contains("the image cannot be made"));
     put(&manifests[1]);
     almanac.until_pullable("a");
+}
+
+/// Neither is what somebody means who says neither registry.
+#[test]
+fn two_registries_with_one_path_are_told_apart() {
+    let (one, other) = (Upstream::start(), Upstream::start());
+    one.push(REPOSITORY, "v4.20", &index());
+    let image = Image::of_catalog(&Catalog::one("kafka")).build();
+    other.push(REPOSITORY, "v4.20", &image);
+    other.misbehave(|behaviour| behaviour.status = Some(503));
+    let source = |upstream: &Upstream| upstream.reference(REPOSITORY, "v4.20");
+    let full = "mirror = \"full\"\n";
+    let config = format!(
+        "{}{full}{}{full}",
+        following(&source(&one)),
+        catalog("b", &source(&other))
+    );
+    let mut almanac = Almanac::start(&config);
+    almanac.until_pullable("a");
+    almanac.program.wait_for_log("a warning", |log| {
+        log.contains("two registries have this path")
+    });
+    let path = format!("/v2/{REPOSITORY}/manifests/v4.20");
+    // Nor before there is anything of one of them.
+    let reply = almanac.http(&path);
+    assert_eq!((reply.status, code(&reply).as_str()), (503, "UNAVAILABLE"));
+    let reply = almanac.http(&format!("{path}?ns={}", one.host()));
+    assert_eq!(reply.body, index().top.bytes);
+    other.behave();
+    almanac.until_pullable("b");
+    let reply = almanac.http(&path);
+    assert_eq!(
+        (reply.status, code(&reply).as_str()),
+        (404, "MANIFEST_UNKNOWN")
+    );
+    assert!(reply.text().contains("ns=REGISTRY"), "{}", reply.text());
+    let tags = almanac.http(&format!("/v2/{REPOSITORY}/tags/list")).text();
+    assert!(!tags.contains("v4.20"), "{tags}");
+    for (upstream, image) in [(&one, &index()), (&other, &image)] {
+        let reply = almanac.http(&format!("{path}?ns={}", upstream.host()));
+        assert_eq!(reply.body, image.top.bytes);
+        let by_digest = format!("/v2/{REPOSITORY}/manifests/{}", image.digest());
+        assert_eq!(almanac.http(&by_digest).body, image.top.bytes);
+    }
+    // What both have is one.
+    other.push(REPOSITORY, "v4.20", &index());
+    almanac.until_at("b", &index().digest());
+    let begin = Instant::now();
+    while almanac.http(&path).status != 200 {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

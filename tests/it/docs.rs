@@ -16,7 +16,8 @@ use crate::support::program::Program;
 use crate::support::yaml;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 16] = [
+const FOREIGN_FLAGS: [&str; 17] = [
+    "scoped",
     "json",
     "release",
     "tag",

@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::sources::legacy;
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http;
@@ -71,16 +74,7 @@ impl Side {
     }
 
     fn export(&self, name: &str, more: &[&str]) -> Finished {
-        let mut start = Start::new(["export"])
-            .argument(format!(
-                "--data-dir={}",
-                self.almanac.program.data().display()
-            ))
-            .argument(format!("--output={}", self.path(name).display()));
-        for argument in more {
-            start = start.argument(*argument);
-        }
-        start.run()
+        export(&self.almanac, &self.path(name), more)
     }
 
     fn exported(&self, name: &str, more: &[&str]) -> PathBuf {
@@ -90,10 +84,26 @@ impl Side {
     }
 }
 
-fn import(archive: &Path, data: &Path) -> Finished {
-    Start::new(["import"])
+fn export(almanac: &Almanac, archive: &Path, more: &[&str]) -> Finished {
+    let data = almanac.program.data();
+    let start = Start::new(["export"])
         .argument(format!("--data-dir={}", data.display()))
-        .argument(archive.display().to_string())
+        .argument(format!("--output={}", archive.display()));
+    let more = more.iter();
+    more.fold(start, |start, argument| start.argument(*argument))
+        .run()
+}
+
+fn import(archive: &Path, data: &Path) -> Finished {
+    import_with(archive, data, &[])
+}
+
+fn import_with(archive: &Path, data: &Path, more: &[&str]) -> Finished {
+    let start = Start::new(["import"])
+        .argument(format!("--data-dir={}", data.display()))
+        .argument(archive.display().to_string());
+    let more = more.iter();
+    more.fold(start, |start, argument| start.argument(*argument))
         .run()
 }
 
@@ -224,7 +234,7 @@ fn what_the_other_side_has_is_left_out() {
     side.almanac.until_pullable("a");
     let text = changed.text(Format::JsonLines);
     let since = format!("--since={}", first.display());
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     // The image is made a moment after the revision.
     let second = loop {
         let finished = side.export("second.tar", &[&since]);
@@ -357,4 +367,408 @@ fn what_cannot_be_exported_says_why() {
     assert!(!index(&bare).to_string().contains(".sig"));
     let data = tempfile::tempdir().unwrap();
     assert!(import(&bare, data.path()).status.success());
+}
+
+#[test]
+fn a_mirrored_database_is_imported() {
+    let upstream = Upstream::start();
+    upstream.push(REPOSITORY, "v4.10", &legacy::image());
+    let source = upstream.reference(REPOSITORY, "v4.10");
+    let config = format!("{}mirror = \"full\"\n", following(&source));
+    let mut almanac = Almanac::start(&config);
+    almanac.until_pullable("a");
+    let text = almanac.all("a").text();
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("all.tar");
+    let finished = export(&almanac, &archive, &[]);
+    assert!(finished.status.success(), "{finished:?}");
+
+    let there = folder.path().join("there");
+    let finished = import(&archive, &there);
+    assert!(finished.status.success(), "{finished:?}");
+    let mut there = Almanac::start_in(&there, &format!("offline = true\n{config}"));
+    assert_eq!(there.all("a").text(), text);
+    assert_eq!(there.packages("a").unwrap(), ["etcd"]);
+}
+
+/// An almanac with a folder's catalog `a` that changes, and `b`, which stays.
+struct Carried {
+    almanac: Almanac,
+    config: String,
+    folder: PathBuf,
+}
+
+impl Carried {
+    fn start(folder: &TempDir) -> Self {
+        let folder = folder.path().to_owned();
+        for (path, package) in [("a", "etcd"), ("b", "vault")] {
+            fs::create_dir(folder.join(path)).unwrap();
+            Catalog::one(package).write_to(&folder.join(path), Format::Yaml);
+        }
+        let source = |name: &str| format!("file:{}", folder.join(name).display());
+        let config = format!("{}{}", following(&source("a")), catalog("b", &source("b")));
+        Self {
+            almanac: Almanac::start(&config),
+            config,
+            folder,
+        }
+    }
+
+    /// Exports once `a` has just that package, and the image is made of it.
+    fn export(&mut self, name: &str, package: &str, more: &[&str]) -> PathBuf {
+        let source = self.folder.join("a");
+        fs::remove_dir_all(&source).unwrap();
+        fs::create_dir(&source).unwrap();
+        Catalog::one(package).write_to(&source, Format::Yaml);
+        self.almanac.until_pullable("a");
+        self.almanac.until_pullable("b");
+        let archive = self.folder.join(name);
+        let begin = Instant::now();
+        loop {
+            assert!(begin.elapsed().as_secs() < 30, "waiting for {package}");
+            if self.almanac.packages("a").ok() == Some(vec![package.to_owned()]) {
+                let finished = export(&self.almanac, &archive, more);
+                if finished.status.success() {
+                    return archive;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_catalog_that_goes_back_is_carried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let data = folder.path().join("there");
+    let mut last: Option<PathBuf> = None;
+    let mut sizes = Vec::new();
+    for (number, package) in ["etcd", "kafka", "etcd", "etcd"].into_iter().enumerate() {
+        // What `b` is goes with the first, and is left out for good.
+        let since = last.map(|last| format!("--since={}", last.display()));
+        let more: Vec<&str> = match &since {
+            None => Vec::new(),
+            Some(since) => vec!["--catalog=a", since],
+        };
+        let archive = carried.export(&format!("{number}.tar"), package, &more);
+        let finished = import(&archive, &data);
+        assert!(finished.status.success(), "{number}: {finished:?}");
+        sizes.push(fs::metadata(&archive).unwrap().len());
+        last = Some(archive);
+    }
+    // Nothing is new in the last one; and what all of them left out is known.
+    assert!(sizes[3] < sizes[2], "{sizes:?}");
+    let since = format!("--since={}", last.unwrap().display());
+    let archive = carried.export("both.tar", "etcd", &[&since]);
+    assert!(fs::metadata(&archive).unwrap().len() < sizes[0]);
+    assert!(import(&archive, &data).status.success());
+    let mut there = Almanac::start_in(&data, &format!("offline = true\n{}", carried.config));
+    assert_eq!(there.packages("a").unwrap(), ["etcd"]);
+    assert_eq!(there.packages("b").unwrap(), ["vault"]);
+}
+
+#[test]
+fn an_older_archive_is_taken_only_when_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let first = carried.export("first.tar", "etcd", &[]);
+    // Dates have seconds.
+    std::thread::sleep(Duration::from_millis(1100));
+    let second = carried.export("second.tar", "kafka", &[]);
+    let data = folder.path().join("there");
+    assert!(import(&second, &data).status.success());
+    let before = files(&data);
+    let finished = import(&first, &data);
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    for said in ["the catalog a", "newer here", "--older"] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+    // Both dates, as in 2026-01-02T03:04:05Z.
+    assert_eq!(finished.stderr.matches('Z').count(), 2, "{finished:?}");
+    assert!(files(&data).keys().eq(before.keys()));
+    let finished = import_with(&first, &data, &["--older"]);
+    assert!(finished.status.success(), "{finished:?}");
+    let mut there = Almanac::start_in(&data, &format!("offline = true\n{}", carried.config));
+    assert_eq!(there.packages("a").unwrap(), ["etcd"]);
+}
+
+#[test]
+fn that_nothing_is_new_is_said_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let first = carried.export("first.tar", "etcd", &[]);
+    let data = folder.path().join("there");
+    assert!(import(&first, &data).status.success());
+    let newest = ["a", "b"].map(|name| carried.almanac.status(name)["revision"]["id"].as_u64());
+    let newest = newest.into_iter().flatten().max().unwrap();
+    let archive = folder.path().join("second.tar");
+    let by_file = format!("--since={}", first.display());
+    for since in [by_file, format!("--since={newest}")] {
+        let finished = export(&carried.almanac, &archive, &[&since]);
+        assert!(finished.status.success(), "{finished:?}");
+        assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
+        let finished = import(&archive, &data);
+        assert!(finished.status.success(), "{finished:?}");
+        assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
+    }
+    // Nor is it when an archive between has left a catalog out.
+    let first = format!("--since={}", first.display());
+    assert!(
+        export(&carried.almanac, &archive, &[&first, "--catalog=a"])
+            .status
+            .success()
+    );
+    let last = folder.path().join("third.tar");
+    let since = format!("--since={}", archive.display());
+    let finished = export(&carried.almanac, &last, &[&since]);
+    assert!(finished.stderr.contains("nothing is new"), "{finished:?}");
+    let since = format!("--since={}", newest + 1);
+    let finished = export(&carried.almanac, &archive, &[&since]);
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    for said in ["there is no revision", "a at ", "b at "] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+}
+
+#[test]
+fn a_number_that_was_taken_is_said_with_the_one_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let archive = carried.export("first.tar", "etcd", &["--catalog=a"]);
+    let there = carried.almanac.status("a")["revision"]["id"].to_string();
+    // Another catalog has both numbers on the other side.
+    let own = tempfile::tempdir().unwrap();
+    let config = carried.config.replace("name = \"a\"", "name = \"c\"");
+    let mut almanac =
+        Almanac::start_in(own.path(), &config.replace("name = \"b\"", "name = \"d\""));
+    almanac.until_pullable("c");
+    almanac.until_pullable("d");
+    almanac.stop();
+    let finished = import(&archive, own.path());
+    assert!(finished.status.success(), "{finished:?}");
+    let said = format!("imported a at revision 3, which was {there} there");
+    assert!(finished.stderr.contains(&said), "{finished:?}");
+}
+
+#[test]
+fn a_configuration_exports_its_own_catalogs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    carried.export("all.tar", "etcd", &[]);
+    let archive = folder.path().join("one.tar");
+    let with = |catalogs: &[&str]| {
+        let path = folder.path().join("almanac.toml");
+        let catalogs = catalogs.iter().map(|name| catalog(name, "file:/nowhere"));
+        fs::write(&path, catalogs.collect::<String>()).unwrap();
+        export(
+            &carried.almanac,
+            &archive,
+            &[&format!("--config={}", path.display())],
+        )
+    };
+    let finished = with(&["b", "later"]);
+    assert!(finished.status.success(), "{finished:?}");
+    for said in [
+        "exported b at",
+        "does not have them: a;",
+        "nothing is stored of later",
+    ] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+    assert!(!finished.stderr.contains("exported a"), "{finished:?}");
+    let finished = with(&["later"]);
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    assert!(finished.stderr.contains("a, b"), "{finished:?}");
+    // As before where the configuration only says where.
+    let finished = with(&[]);
+    assert!(finished.stderr.contains("exported a at"), "{finished:?}");
+}
+
+#[test]
+fn a_catalog_without_its_image_stands_in_nobodys_way() {
+    let upstream = Upstream::start();
+    let of_platform = |architecture: &str| {
+        Image::of_catalog(&Catalog::one("etcd"))
+            .platform("linux", architecture)
+            .build()
+    };
+    let other = of_platform("arm64");
+    let index = Index::new()
+        .image(of_platform("amd64"))
+        .image(other)
+        .build();
+    // A mirror lacks its other platform.
+    index.for_each_blob(|blob| {
+        upstream.put_blob(blob.bytes.clone());
+    });
+    let mut manifests = Vec::new();
+    index.for_each_manifest(|manifest| manifests.push(manifest.clone()));
+    for (name, manifest) in [
+        (manifests[0].digest.to_string(), &manifests[0]),
+        ("v4.20".to_owned(), &index.top),
+    ] {
+        let bytes = manifest.bytes.clone();
+        upstream.put_manifest(REPOSITORY, &name, bytes, manifest.media_type);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("catalog");
+    fs::create_dir(&source).unwrap();
+    Catalog::one("vault").write_to(&source, Format::Yaml);
+    let config = format!(
+        "{}{}mirror = \"full\"\n",
+        following(&format!("file:{}", source.display())),
+        catalog("b", &upstream.reference(REPOSITORY, "v4.20"))
+    );
+    let mut almanac = Almanac::start(&config);
+    almanac.until_pullable("a");
+    almanac.until_at("b", &index.digest());
+    let archive = folder.path().join("all.tar");
+    let finished = export(&almanac, &archive, &[]);
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    let wanted = "the image of the catalog b is not made yet";
+    for said in [wanted, "name the other catalogs with --catalog"] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+    let finished = export(&almanac, &archive, &["--catalog=a"]);
+    assert!(finished.status.success(), "{finished:?}");
+}
+
+#[test]
+fn a_curated_catalog_is_made_without_a_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let archive = carried.export("all.tar", "etcd", &[]);
+    let data = folder.path().join("there");
+    assert!(import(&archive, &data).status.success());
+    let curated = |name: &str, from: &str| {
+        format!(
+            "\n[[catalog]]\nname = {name:?}\nfrom = [{from:?}]\npackages = [{{ name = \"etcd\" }}]\n"
+        )
+    };
+    // The first is made of the second, and what the last is made of is nowhere.
+    let config = format!(
+        "offline = true\n{}{}{}{}{}",
+        carried.config,
+        curated("first", "second"),
+        curated("second", "a"),
+        catalog("nowhere", "registry.invalid/x:1"),
+        curated("last", "nowhere"),
+    );
+    let mut there = Almanac::start_in(&data, &config);
+    there.program.wait_until_ready();
+    assert_eq!(there.packages("first").unwrap(), ["etcd"]);
+    there.until_pullable("first");
+    assert_eq!(there.status("last")["failures"], 0);
+    assert_eq!(there.all("last").status, 503);
+
+    // The next archive is taken beside what was made.
+    there.stop();
+    let next = carried.export("next.tar", "kafka", &[]);
+    assert!(import(&next, &data).status.success());
+    let config = config.replace("name = \"etcd\" }]", "name = \"kafka\" }]");
+    let mut there = Almanac::start_in(&data, &config);
+    let begin = Instant::now();
+    while there.packages("first").ok() != Some(vec!["kafka".to_owned()]) {
+        assert!(begin.elapsed().as_secs() < 30);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_is_no_archive_is_told_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let tar_of = |name: &str, text: &[u8]| {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, text).unwrap();
+        archive.into_inner().unwrap()
+    };
+    let compressed = {
+        let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut encoder = encoder;
+        std::io::Write::write_all(&mut encoder, &tar_of("oci-layout", b"{}")).unwrap();
+        encoder.finish().unwrap()
+    };
+    for (bytes, said) in [
+        (compressed, "gunzip"),
+        (tar_of("manifest.json", b"[]"), "oci-archive:FILE"),
+        // As other tools write it.
+        (
+            tar_of("oci-layout", br#"{"imageLayoutVersion": "1.0.0"}"#),
+            "oci-archive:FILE",
+        ),
+        (b"not at all".to_vec(), "it is no tar"),
+        (Vec::new(), "it is empty"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let data = folder.path().join("data");
+        let finished = import(&path, &data);
+        assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+        assert!(finished.stderr.contains(said), "{said}: {finished:?}");
+        assert!(!data.exists());
+    }
+}
+
+#[test]
+fn an_export_into_a_folder_that_is_not_there_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let carried = Carried::start(&folder);
+    let missing = folder.path().join("missing");
+    let finished = export(&carried.almanac, &missing.join("a.tar"), &[]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let said = format!("there is no folder {} ", missing.display());
+    assert!(finished.stderr.contains(&said), "{finished:?}");
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let first = carried.export("first.tar", "etcd", &[]);
+    let second = carried.export("second.tar", "kafka", &[]);
+    let there = folder.path().join("there");
+    assert!(import(&first, &there).status.success());
+    let copy = |name: &str| {
+        let copy = folder.path().join(name);
+        let copied = Command::new("cp").arg("-r").args([&there, &copy]).status();
+        assert!(copied.unwrap().success());
+        copy
+    };
+    let whole = copy("whole");
+    let begin = Instant::now();
+    assert!(import(&second, &whole).status.success());
+    let time = begin.elapsed();
+    let config = format!("offline = true\n{}", carried.config);
+    for step in 0..8 {
+        let data = copy(&format!("killed-{step}"));
+        let mut program = Start::new(["import"])
+            .argument(format!("--data-dir={}", data.display()))
+            .argument(second.display().to_string())
+            .start();
+        std::thread::sleep(time * step / 8);
+        program.kill9();
+        let mut almanac = Almanac::start_in(&data, &config);
+        almanac.program.wait_until_ready();
+        let packages = almanac.packages("a").unwrap();
+        assert!(["etcd", "kafka"].contains(&&*packages[0]), "{packages:?}");
+        assert!(almanac.all("a").text().contains(&packages[0]));
+        assert_eq!(almanac.http("/v2/a/manifests/latest").status, 200);
+        assert_eq!(almanac.packages("b").unwrap(), ["vault"]);
+        almanac.stop();
+        // The next one succeeds, and nothing is left of the one before.
+        assert!(import(&second, &data).status.success());
+        let names = |data: &Path| -> Vec<String> {
+            let blobs = fs::read_dir(data.join("blobs/sha256")).unwrap();
+            let mut names: Vec<String> = blobs
+                .map(|blob| blob.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&data), names(&whole));
+    }
 }

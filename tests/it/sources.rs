@@ -367,7 +367,7 @@ fn the_version_of_kubernetes_chooses_the_image() {
     assert_eq!(run.status.code(), Some(2), "{}", run.stderr);
 }
 
-mod legacy {
+pub(crate) mod legacy {
     //! Catalogs that are databases still.
 
     use super::*;
@@ -452,6 +452,18 @@ mod legacy {
         path
     }
 
+    /// An image of such a catalog.
+    pub(crate) fn image() -> crate::support::image::Built {
+        let folder = tempfile::tempdir().unwrap();
+        let path = database(&folder, &format!("{TABLES}{ROWS}"));
+        let layer = Layer::new().folder("database");
+        let layer = layer.file("database/index.db", fs::read(path).unwrap());
+        Image::new()
+            .label(DATABASE_LABEL, "/database/index.db")
+            .layer(layer)
+            .build()
+    }
+
     /// What `opm migrate` makes of it.
     fn wanted() -> Vec<serde_json::Value> {
         use base64::Engine as _;
@@ -503,14 +515,7 @@ mod legacy {
 
     #[test]
     fn an_image_with_a_database_is_followed_and_served() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = database(&folder, &format!("{TABLES}{ROWS}"));
-        let layer = Layer::new().folder("database");
-        let layer = layer.file("database/index.db", fs::read(path).unwrap());
-        let image = Image::new()
-            .label(DATABASE_LABEL, "/database/index.db")
-            .layer(layer)
-            .build();
+        let image = image();
         let upstream = Upstream::start();
         upstream.push("catalogs/a", "latest", &image);
         let source = upstream.reference("catalogs/a", "latest");

@@ -181,7 +181,7 @@ pub(super) fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package,
         )));
     }
     let names = graph.packages.iter().map(|package| package.name.as_str());
-    let proposal = near::proposal(wanted, names);
+    let proposal = near::proposal_or_all(wanted, names);
     Err(Failure::run(anyhow!(
         "there is no package {wanted:?}{proposal}"
     )))

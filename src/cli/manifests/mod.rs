@@ -3,6 +3,7 @@
 
 mod shapes;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -134,6 +135,7 @@ impl Arguments {
         };
         let mut manifests: Vec<Value> = Vec::new();
         if wanted(Kind::CatalogSource) {
+            check_labels(&named)?;
             for Named { name, .. } in &named {
                 manifests.push(shapes::catalog_source(name, &self.namespace, &way));
                 if name.as_str().contains('.') && matches!(way, Way::Address) {
@@ -153,7 +155,10 @@ impl Arguments {
         if let Some(mirror) = &self.mirror {
             let options = self.reading.open(environment)?;
             let lists = block_on(lists(&named, &options))??;
-            let mirrors = Mirrors::of(&lists, mirror);
+            let mirrors = Mirrors::of(&lists, mirror).map_err(|error| {
+                let apart = "or give each catalog a --mirror and a --mirror-name of its own";
+                Failure::run(anyhow!("{error}, {apart}"))
+            })?;
             let name = &self.mirror_name;
             for (kind, manifest) in [
                 (Kind::Idms, mirrors.idms(name)),
@@ -248,6 +253,21 @@ impl Arguments {
         }
         Ok(named)
     }
+}
+
+/// Whether no two catalogs would be one `CatalogSource`.
+fn check_labels(named: &[Named]) -> Result<(), Failure> {
+    let mut labels = BTreeMap::new();
+    for Named { name, .. } in named {
+        let label = shapes::label(name);
+        if let Some(first) = labels.insert(label.clone(), name) {
+            return Err(Failure::usage(anyhow!(
+                "the catalogs {first} and {name} would both be the CatalogSource {label}, whose \
+                 name has no dots; give one of them another name"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Reads `[NAME=]SOURCE`.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::fbc::images::{ImageList, ImageVersion};
+use crate::fbc::images::{FormError, ImageList, ImageVersion, Places, Taken};
 use crate::name::CatalogName;
 
 /// The port that the gRPC API of a catalog has in a cluster; the console knows
@@ -78,38 +78,48 @@ pub(super) fn cluster_catalog(name: &CatalogName, host: &str) -> Value {
 #[derive(Debug, Default)]
 pub(super) struct Mirrors {
     /// Sources of images by digest, and where their mirror is.
-    digests: BTreeMap<String, String>,
+    digests: BTreeMap<String, BTreeSet<String>>,
     /// The same of images by tag.
-    tags: BTreeMap<String, String>,
+    tags: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Mirrors {
     /// The mirrors of lists below a host and path, where images keep the path
     /// that they have. So whole namespaces can be named; a repository without
-    /// one is named itself.
-    pub(super) fn of<'a>(lists: impl IntoIterator<Item = &'a ImageList>, to: &str) -> Self {
+    /// one is named itself, and one that lies apart from the others too, which
+    /// counts more, being longer.
+    ///
+    /// # Errors
+    /// When an image of one list lies where another one of another list does.
+    pub(super) fn of<'a>(
+        lists: impl IntoIterator<Item = &'a ImageList>,
+        to: &str,
+    ) -> Result<Self, FormError> {
         let to = to.trim_end_matches('/');
-        let mut mirrors = Self::default();
-        let images: BTreeSet<_> = lists
-            .into_iter()
-            .flat_map(|list| &list.images)
-            .map(|image| {
-                let by_tag = matches!(image.version, ImageVersion::Tag(_));
-                (&image.registry, &image.repository, by_tag)
-            })
-            .collect();
-        for (registry, repository, by_tag) in images {
-            let scope = repository
-                .rsplit_once('/')
-                .map_or(repository.as_str(), |(namespace, _)| namespace);
-            let set = if by_tag {
-                &mut mirrors.tags
-            } else {
-                &mut mirrors.digests
-            };
-            set.insert(format!("{registry}/{scope}"), format!("{to}/{scope}"));
+        let (mut mirrors, mut taken) = (Self::default(), Taken::default());
+        for list in lists {
+            let places = Places::of(list);
+            for image in &list.images {
+                let path = places.path(image);
+                taken.take(&path, image)?;
+                let repository = image.repository.as_str();
+                let (source, mirror) = if places.is_apart(image) {
+                    (repository, path.as_str())
+                } else {
+                    let namespace = repository.rsplit_once('/');
+                    let scope = namespace.map_or(repository, |(namespace, _)| namespace);
+                    (scope, scope)
+                };
+                let set = match image.version {
+                    ImageVersion::Tag(_) => &mut mirrors.tags,
+                    ImageVersion::Digest(_) => &mut mirrors.digests,
+                };
+                set.entry(format!("{}/{source}", image.registry))
+                    .or_default()
+                    .insert(format!("{to}/{mirror}"));
+            }
         }
-        mirrors
+        Ok(mirrors)
     }
 
     /// An `ImageDigestMirrorSet`; none when there is nothing in it.
@@ -152,10 +162,10 @@ fn set(
     kind: &str,
     key: &str,
     name: &str,
-    mirrors: &BTreeMap<String, String>,
+    mirrors: &BTreeMap<String, BTreeSet<String>>,
 ) -> Option<Value> {
     let mirrors: Vec<Value> = (mirrors.iter())
-        .map(|(source, mirror)| json!({ "mirrors": [mirror], "source": source }))
+        .map(|(source, mirrors)| json!({ "mirrors": mirrors, "source": source }))
         .collect();
     (!mirrors.is_empty()).then(|| {
         json!({
@@ -170,7 +180,7 @@ fn set(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fbc::images::Image;
+    use crate::fbc::images::{Form, Image};
 
     fn list(specs: &[(&str, &str, bool)]) -> ImageList {
         let images = specs.iter().map(|(registry, repository, by_tag)| Image {
@@ -198,7 +208,7 @@ mod tests {
                 ("quay.io", "org/c", true),
             ]),
         ];
-        let mirrors = Mirrors::of(&lists, "mirror.example.com:5000/ops/");
+        let mirrors = Mirrors::of(&lists, "mirror.example.com:5000/ops/").unwrap();
         let by_digest = mirrors.idms("almanac").unwrap();
         assert_eq!(
             by_digest["spec"]["imageDigestMirrors"],
@@ -217,7 +227,61 @@ mod tests {
             icsp["spec"]["repositoryDigestMirrors"],
             by_digest["spec"]["imageDigestMirrors"]
         );
-        assert!(Mirrors::of(&[], "m.example.com").idms("almanac").is_none());
+        let none = Mirrors::of(&[], "m.example.com").unwrap();
+        assert!(none.idms("almanac").is_none());
+    }
+
+    #[test]
+    fn a_mapping_brings_images_where_the_manifests_send_to() {
+        let list = list(&[
+            ("docker.io", "lib/x", true),
+            ("docker.io", "lib/y", true),
+            ("quay.io", "lib/x", true),
+            ("quay.io", "lib/x", false),
+            ("quay.io", "pause", true),
+        ]);
+        let mapping = Form::Mapping
+            .write(&list, Some("m.example.com/ops"))
+            .unwrap();
+        let mirrors = Mirrors::of([&list], "m.example.com/ops").unwrap();
+        let mut places = BTreeSet::new();
+        for line in String::from_utf8(mapping).unwrap().lines() {
+            let (source, destination) = line.split_once('=').unwrap();
+            let (scopes, name) = match source.split_once('@') {
+                Some((name, _)) => (&mirrors.digests, name),
+                None => (&mirrors.tags, source.rsplit_once(':').unwrap().0),
+            };
+            // As clusters do: the longest source counts.
+            let fits =
+                |scope: &&String| name == scope.as_str() || name.starts_with(&format!("{scope}/"));
+            let scope = scopes
+                .keys()
+                .filter(fits)
+                .max_by_key(|scope| scope.len())
+                .unwrap();
+            let sent = &name[scope.len()..];
+            let sent: Vec<_> = scopes[scope]
+                .iter()
+                .map(|to| format!("{to}{sent}"))
+                .collect();
+            assert_eq!(sent, [destination.rsplit_once(':').unwrap().0]);
+            assert!(places.insert(destination.to_owned()), "{destination}");
+        }
+        assert_eq!(mirrors.tags["docker.io/lib/x"].len(), 1);
+    }
+
+    #[test]
+    fn two_catalogs_with_two_images_for_one_place_are_refused() {
+        let lists = [
+            list(&[("docker.io", "lib/x", true)]),
+            list(&[("quay.io", "lib/x", true)]),
+        ];
+        let error = Mirrors::of(&lists, "m.example.com")
+            .unwrap_err()
+            .to_string();
+        for name in ["docker.io/lib/x:v1", "quay.io/lib/x:v1"] {
+            assert!(error.contains(name), "{error}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 
-use super::{Image, ImageList, ImageVersion, Use};
+use super::{Image, ImageList, ImageVersion, Places, Taken, Use};
 use crate::fbc::select::Reason;
 use crate::fbc::yaml;
 
@@ -38,6 +38,16 @@ pub enum FormError {
     /// Something that is no registry.
     #[error("{0:?} is no registry to map to; write it like mirror.example.com:5000/path")]
     Destination(String),
+    /// Two images that would be one behind the mapping.
+    #[error("{first} and {second} would both be {place} in a mirror; copy one of them elsewhere")]
+    SamePlace {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+        /// Where both would lie.
+        place: String,
+    },
 }
 
 impl FromStr for Form {
@@ -80,8 +90,11 @@ impl Form {
             }
             Self::Mapping => {
                 let to = destination(to.ok_or(FormError::NoDestination)?)?;
+                let (places, mut taken) = (Places::of(list), Taken::default());
                 let mut text = String::new();
                 for image in images {
+                    let path = places.path(image);
+                    taken.take(&path, image)?;
                     // A manifest that no tag names is tidied away by many
                     // registries.
                     let tag = match &image.version {
@@ -91,7 +104,7 @@ impl Form {
                             .map_or(digest.as_str(), |(_, hex)| hex),
                     };
                     let source = image.pull_spec();
-                    let _ = writeln!(text, "{source}={to}/{}:{tag}", image.repository);
+                    let _ = writeln!(text, "{source}={to}/{path}:{tag}");
                 }
                 text.into_bytes()
             }

@@ -1,14 +1,17 @@
 //! The images that a selection needs: its bundles and what those name as
 //! related. One image stands once, whoever needs it; each knows why.
 //!
-//! `forms` writes lists for the tools that copy images. The image of the
+//! `forms` writes lists for the tools that copy images, and `places` says where
+//! they copy them to. The image of the
 //! catalog itself is nobody's bundle and not in a list.
 
 mod forms;
+mod places;
 
 use std::collections::BTreeMap;
 
 pub use forms::{Form, FormError};
+pub use places::{Places, Taken};
 
 use super::pullspec::{self, PullSpec};
 use super::select::{Reason, Selected};

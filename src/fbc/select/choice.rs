@@ -106,7 +106,7 @@ impl<'a> Choice<'a> {
                 SelectError::UnknownChannel {
                     package: self.package.name.to_owned(),
                     channel: channel.name.clone(),
-                    proposal: crate::near::proposal(&channel.name, names),
+                    proposal: crate::near::proposal_or_all(&channel.name, names),
                 }
             })?;
             let own = !channel.range.is_open();

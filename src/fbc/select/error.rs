@@ -116,6 +116,9 @@ pub enum SelectError {
         problem: String,
     },
     /// Nothing at all.
-    #[error("the selection takes nothing: there is no package without errors")]
+    #[error(
+        "the selection takes nothing: there is no package without errors; `almanac check` \
+         tells what is wrong with them"
+    )]
     Nothing,
 }

@@ -183,6 +183,6 @@ fn find<'a>(
     Err(SelectError::UnknownPackage {
         package: name.to_owned(),
         catalogs: catalogs.join(", "),
-        proposal: crate::near::proposal(name, names),
+        proposal: crate::near::proposal_or_all(name, names),
     })
 }

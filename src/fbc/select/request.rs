@@ -187,9 +187,14 @@ impl VersionRange {
         for end in [min, max].into_iter().filter(|end| !end.is_empty()) {
             check_end(end)?;
         }
-        if let (Ok(low), Ok(high)) = (Version::parse(min), Version::parse(max))
-            && low > high
-        {
+        let reversed = match (Version::parse(min), Version::parse(max)) {
+            (Ok(low), Ok(high)) => low > high,
+            _ => match (numbers(min, 0), numbers(max, u64::MAX)) {
+                (Some(low), Some(high)) => low > high,
+                _ => false,
+            },
+        };
+        if reversed {
             return Err(RequestError::EmptyRange {
                 min: min.to_owned(),
                 max: max.to_owned(),
@@ -229,6 +234,18 @@ impl fmt::Display for VersionRange {
     }
 }
 
+/// The numbers of an end, with what stands for those that it lacks: the lowest
+/// version begins at it, the highest is the last that begins with it.
+fn numbers(end: &str, lacking: u64) -> Option<[u64; 3]> {
+    let numbers = end.split(['-', '+']).next()?;
+    let mut all = [lacking; 3];
+    let mut parts = numbers.split('.');
+    for (place, part) in all.iter_mut().zip(&mut parts) {
+        *place = part.parse().ok()?;
+    }
+    parts.next().is_none().then_some(all)
+}
+
 /// An end may lack its last numbers, and stands alone.
 fn check_end(text: &str) -> Result<(), RequestError> {
     let refused = |problem: String| RequestError::Version {
@@ -262,6 +279,18 @@ mod tests {
         }
         let error = VersionRange::new("2.0.0", "1.0.0").unwrap_err();
         assert!(error.to_string().contains("exchange"), "{error}");
+        for (min, max) in [
+            ("9", "1"),
+            ("1.2", "1.1.7"),
+            ("1.0.1-3", "1.0"),
+            ("2", "1.9.0"),
+        ] {
+            let reversed = VersionRange::new(min, max).is_err();
+            assert_eq!(reversed, min != "1.0.1-3", "{min} to {max}");
+        }
+        for (min, max) in [("1", "1"), ("1.5", "1"), ("1", "1.0.0"), ("", "0")] {
+            assert!(VersionRange::new(min, max).is_ok(), "{min} to {max}");
+        }
     }
 
     #[test]

@@ -315,6 +315,24 @@ fn what_is_not_there_is_named_with_what_is_near() {
 }
 
 #[test]
+fn a_name_that_is_near_none_gets_those_there_are() {
+    for (packages, said) in [
+        (wanted("velero"), "; there are \"etcd\""),
+        (
+            in_channels("etcd", &["nightly"], ""),
+            "; there are \"edge\", \"stable\"",
+        ),
+    ] {
+        let error = take(&[etcd()], vec![packages]).unwrap_err();
+        assert!(error.ends_with(said), "{error}");
+    }
+    let mut broken = etcd();
+    broken.quarantined.insert("etcd".to_owned());
+    let error = take(&[broken], Vec::new()).unwrap_err();
+    assert!(error.contains("almanac check"), "{error}");
+}
+
+#[test]
 fn the_first_catalog_that_has_a_package_counts() {
     let mut other = catalog(
         "other",

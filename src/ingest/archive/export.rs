@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use super::import::read_metadata;
 use super::{
     ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, Marker,
-    Metadata, Progress,
+    Metadata, Progress, There,
 };
 use crate::digest::{Digest, Hasher};
 use crate::name::CatalogName;
@@ -28,8 +28,10 @@ const LOOKS: usize = 5;
 pub struct Export {
     /// The data folder.
     pub data: PathBuf,
-    /// The catalogs; all when there are none.
+    /// The catalogs; all that are configured when there are none.
     pub catalogs: Vec<CatalogName>,
+    /// The catalogs that are configured; all when there are none.
+    pub configured: Vec<CatalogName>,
     /// What the other side has.
     pub since: Option<Since>,
     /// Whether signatures and other attachments of mirrored images come along.
@@ -41,7 +43,8 @@ pub struct Export {
 /// What the other side has.
 #[derive(Clone, Debug)]
 pub enum Since {
-    /// All that is in an archive, or that it left out.
+    /// All that is there once an archive was imported: what is in it, and what
+    /// it left out of catalogs that are not in it.
     Archive(PathBuf),
     /// All up to a revision of the same store.
     Revision(RevisionId),
@@ -52,6 +55,13 @@ pub enum Since {
 pub struct Exported {
     /// The catalogs, each with its revision.
     pub catalogs: Vec<(CatalogName, RevisionId)>,
+    /// Catalogs that are stored, but not configured, and so left out.
+    pub others: Vec<CatalogName>,
+    /// Catalogs that are configured, but of which nothing is stored.
+    pub missing: Vec<CatalogName>,
+    /// How many of them are not in the archive that the other side has. All,
+    /// if it has none.
+    pub new: usize,
     /// Blobs in the archive.
     pub blobs: usize,
     /// Blobs that the other side has.
@@ -70,23 +80,23 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
     let no_store = || ArchiveError::NoStore {
         path: asked.data.clone(),
     };
+    let folder = folder_of(&asked.output);
+    if !folder.is_dir() {
+        return Err(ArchiveError::NoFolder {
+            path: folder.to_owned(),
+        });
+    }
     let store = Store::open_beside(&asked.data)
         .await?
         .ok_or_else(no_store)?;
-    let held = match &asked.since {
-        Some(Since::Archive(path)) => {
-            let metadata = read_metadata(path, progress)?;
-            let parts = metadata.catalogs.iter().flat_map(|c| c.image.parts());
-            let mut held: BTreeSet<Digest> = parts.map(|part| part.digest).collect();
-            held.extend(metadata.held);
-            held
-        }
-        _ => BTreeSet::new(),
+    let there = match &asked.since {
+        Some(Since::Archive(path)) => read_metadata(path, progress)?.there(),
+        _ => BTreeMap::new(),
     };
     let mut looks = 0;
-    let (metadata, open) = loop {
+    let gathered = loop {
         looks += 1;
-        match gather(&store, asked, held.clone()).await {
+        match gather(&store, asked, there.clone()).await {
             // A revision was replaced while it was looked at.
             Err(ArchiveError::StoredBlob { .. } | ArchiveError::NoImage { .. })
                 if looks < LOOKS =>
@@ -97,35 +107,73 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
         }
     };
     store.close().await;
-    if metadata.catalogs.is_empty() && asked.since.is_none() {
+    if gathered.metadata.catalogs.is_empty() && asked.since.is_none() {
         return Err(no_store());
     }
+    let is_new = |carried: &&CarriedRevision| {
+        let before = there.get(&carried.catalog);
+        before != Some(&There::new(carried.id, &carried.image))
+    };
+    let new = gathered.metadata.catalogs.iter().filter(is_new).count();
     let (asked, progress) = (asked.clone(), progress.clone());
-    let writing = tokio::task::spawn_blocking(move || write(&asked, &metadata, open, &progress));
-    writing
-        .await
-        .map_err(|error| ArchiveError::io("write", Path::new("an archive"))(error.into()))?
+    let writing = tokio::task::spawn_blocking(move || write(&asked, gathered, &progress));
+    let written = writing.await;
+    let failed = |error| ArchiveError::io("write", Path::new("an archive"))(error);
+    let written = written.map_err(|error| failed(error.into()))??;
+    Ok(Exported { new, ..written })
 }
 
-/// What to carry, and its blobs.
+/// What to carry.
+struct Gathered {
+    metadata: Metadata,
+    open: Open,
+    /// How many blobs the other side has.
+    held: usize,
+    others: Vec<CatalogName>,
+    missing: Vec<CatalogName>,
+}
+
+/// Finds out what to carry, and opens its blobs. `there` is what the other side
+/// has of each catalog.
 async fn gather(
     store: &Store,
     asked: &Export,
-    mut held: BTreeSet<Digest>,
-) -> Result<(Metadata, Open), ArchiveError> {
+    mut there: BTreeMap<CatalogName, There>,
+) -> Result<Gathered, ArchiveError> {
     let known = store.catalogs().await?;
     if let Some(name) = asked.catalogs.iter().find(|name| !known.contains(name)) {
-        let known: Vec<&str> = known.iter().map(CatalogName::as_str).collect();
         return Err(ArchiveError::UnknownCatalog {
             name: name.clone(),
-            known: known.join(", "),
+            known: joined(&known),
+        });
+    }
+    if let Some(Since::Revision(since)) = &asked.since {
+        check(store, &known, *since).await?;
+    }
+    let (mut others, mut missing) = (Vec::new(), Vec::new());
+    let wanted: Vec<CatalogName> = if !asked.catalogs.is_empty() {
+        let wanted = known.iter().filter(|name| asked.catalogs.contains(name));
+        wanted.cloned().collect()
+    } else if asked.configured.is_empty() {
+        known
+    } else {
+        let of_config = |name: &CatalogName| asked.configured.contains(name);
+        let (wanted, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(of_config);
+        let gone = asked
+            .configured
+            .iter()
+            .filter(|name| !wanted.contains(name));
+        missing.extend(gone.cloned());
+        others = rest;
+        wanted
+    };
+    if wanted.is_empty() && !others.is_empty() {
+        return Err(ArchiveError::NoneConfigured {
+            known: joined(&others),
         });
     }
     let mut catalogs = Vec::new();
-    for name in known {
-        if !asked.catalogs.is_empty() && !asked.catalogs.contains(&name) {
-            continue;
-        }
+    for name in wanted {
         let Some(revision) = store.current(&name).await? else {
             continue;
         };
@@ -141,7 +189,7 @@ async fn gather(
         if let Some(Since::Revision(since)) = &asked.since
             && revision.id <= *since
         {
-            held.extend(image.parts().map(|part| part.digest));
+            there.insert(name, There::new(revision.id, &image));
             continue;
         }
         catalogs.push(CarriedRevision {
@@ -157,6 +205,8 @@ async fn gather(
             image,
         });
     }
+    let held = there.values().flat_map(|catalog| &catalog.blobs);
+    let held: BTreeSet<Digest> = held.copied().collect();
     let mut open = Open::new();
     for carried in &catalogs {
         for part in carried.image.parts() {
@@ -172,7 +222,52 @@ async fn gather(
             open.insert(part.digest, (file, part, carried.catalog.clone()));
         }
     }
-    Ok((Metadata { catalogs, held }, open))
+    let mut left_out = there;
+    left_out.retain(|name, _| catalogs.iter().all(|carried| carried.catalog != *name));
+    Ok(Gathered {
+        metadata: Metadata { catalogs, left_out },
+        open,
+        held: held.len(),
+        others,
+        missing,
+    })
+}
+
+/// The folder of a file that is to be written.
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn joined(names: &[CatalogName]) -> String {
+    let names: Vec<&str> = names.iter().map(CatalogName::as_str).collect();
+    names.join(", ")
+}
+
+/// Whether a number can be that of a revision which this store had: those that
+/// were replaced are gone.
+async fn check(
+    store: &Store,
+    catalogs: &[CatalogName],
+    revision: RevisionId,
+) -> Result<(), ArchiveError> {
+    let mut known = Vec::new();
+    let mut newest = None;
+    for name in catalogs {
+        if let Some(current) = store.current(name).await? {
+            known.push(format!("{name} at {}", current.id));
+            newest = newest.max(Some(current.id));
+        }
+    }
+    if newest.is_none_or(|newest| revision <= newest) {
+        return Ok(());
+    }
+    Err(ArchiveError::UnknownRevision {
+        revision,
+        known: known.join(", "),
+    })
 }
 
 /// The image without what is attached to it.
@@ -206,24 +301,26 @@ fn without_attached(
 
 fn write(
     asked: &Export,
-    metadata: &Metadata,
-    open: Open,
+    gathered: Gathered,
     progress: &Progress,
 ) -> Result<Exported, ArchiveError> {
+    let Gathered {
+        metadata,
+        open,
+        held,
+        others,
+        missing,
+    } = gathered;
     let path = &asked.output;
     let failed = |source: io::Error| ArchiveError::Io {
         action: "write",
         path: path.clone(),
         source,
     };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
     // Removed when anything fails on the way.
-    let file = NamedTempFile::new_in(folder).map_err(failed)?;
+    let file = NamedTempFile::new_in(folder_of(path)).map_err(failed)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
-    let document = serde_json::to_vec(metadata).map_err(|error| failed(error.into()))?;
+    let document = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
     let digest = Digest::of(&document);
     let marker = Marker {
         format: FORMAT,
@@ -231,7 +328,7 @@ fn write(
         metadata: digest,
     };
     let marker = serde_json::to_vec(&marker).map_err(|error| failed(error.into()))?;
-    let index = index(metadata).to_string();
+    let index = index(&metadata).to_string();
     put(&mut archive, LAYOUT, LAYOUT_TEXT.as_bytes()).map_err(failed)?;
     put(&mut archive, MARKER, &marker).map_err(failed)?;
     put(&mut archive, INDEX, index.as_bytes()).map_err(failed)?;
@@ -277,8 +374,11 @@ fn write(
             .iter()
             .map(|carried| (carried.catalog.clone(), carried.id))
             .collect(),
+        others,
+        missing,
+        new: 0,
         blobs,
-        held: metadata.held.len(),
+        held,
         bytes,
     })
 }

@@ -1,10 +1,11 @@
 //! Reading an archive: all of it is verified before anything is taken.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::export::index;
 use super::{
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::digest::{Digest, Hasher};
 use crate::ingest::files;
+use crate::ingest::legacy;
 use crate::ingest::pass::{Written, write_revision};
 use crate::ingest::{OnInvalid, PassError, Stage};
 use crate::name::CatalogName;
@@ -30,6 +32,8 @@ pub struct Imported {
     pub catalog: CatalogName,
     /// Its revision here.
     pub revision: RevisionId,
+    /// The number that this had where it comes from.
+    pub there: RevisionId,
     /// What was done.
     pub outcome: Outcome,
 }
@@ -60,11 +64,13 @@ struct Scanned {
 }
 
 /// Takes the catalogs of an archive into a data folder, all of them or none.
-/// No almanac may run on it.
+/// No almanac may run on it. `older` says that a catalog may go back to what
+/// it was before what is there now.
 pub async fn import(
     archive: &Path,
     data: &Path,
     limits: &Limits,
+    older: bool,
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
     let scanned = {
@@ -72,44 +78,79 @@ pub async fn import(
         blocking(move || scan(&archive, Depth::Whole, &progress)).await?
     };
     let store = Store::open_with(data, CacheLimits::NOTHING).await?;
-    let imported = take(archive, &store, scanned, limits, progress).await;
+    let taken = match fresh(archive, &store, scanned.metadata, older).await {
+        Ok(fresh) => take(archive, &store, fresh, scanned.blobs, limits, progress).await,
+        Err(error) => Err(error),
+    };
     // What was brought and is not named goes.
     let swept = store.tidy_blobs().await;
     store.close().await;
-    let imported = imported?;
+    let imported = taken?;
     swept?;
     Ok(imported)
+}
+
+/// The catalogs of an archive: those that are here already, and the others.
+struct Fresh {
+    here: Vec<Imported>,
+    new: Vec<CarriedRevision>,
+}
+
+/// Tells what is here already from what is not.
+async fn fresh(
+    archive: &Path,
+    store: &Store,
+    metadata: Metadata,
+    older: bool,
+) -> Result<Fresh, ArchiveError> {
+    let (mut here, mut new) = (Vec::new(), Vec::new());
+    for carried in metadata.catalogs {
+        let Some(current) = store.current(&carried.catalog).await? else {
+            new.push(carried);
+            continue;
+        };
+        let committed = time(carried.committed);
+        if current.digest == carried.digest
+            && current.content == carried.content
+            && current.source == carried.source
+            && current.modified == time(carried.modified)
+            && current.committed == committed
+            && store.image(current.id).await?.as_ref() == Some(&carried.image)
+        {
+            here.push(Imported {
+                catalog: carried.catalog,
+                revision: current.id,
+                there: carried.id,
+                outcome: Outcome::Unchanged,
+            });
+            continue;
+        }
+        // What a catalog holds is all that could be lost.
+        if committed < current.committed && current.content != carried.content && !older {
+            return Err(ArchiveError::Older {
+                path: archive.to_owned(),
+                catalog: carried.catalog,
+                theirs: date(committed),
+                ours: date(current.committed),
+            });
+        }
+        new.push(carried);
+    }
+    Ok(Fresh { here, new })
 }
 
 async fn take(
     archive: &Path,
     store: &Store,
-    scanned: Scanned,
+    fresh: Fresh,
+    blobs: BTreeMap<Digest, u64>,
     limits: &Limits,
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
-    let Scanned { metadata, blobs } = scanned;
-    let mut imported = Vec::new();
-    let mut new = Vec::new();
-    for carried in metadata.catalogs {
-        let current = store.current(&carried.catalog).await?;
-        if let Some(current) = current.filter(|current| {
-            current.digest == carried.digest
-                && current.content == carried.content
-                && current.source == carried.source
-                && current.modified == time(carried.modified)
-                && current.committed == time(carried.committed)
-        }) && store.image(current.id).await?.as_ref() == Some(&carried.image)
-        {
-            imported.push(Imported {
-                catalog: carried.catalog,
-                revision: current.id,
-                outcome: Outcome::Unchanged,
-            });
-        } else {
-            new.push(carried);
-        }
-    }
+    let Fresh {
+        here: mut imported,
+        new,
+    } = fresh;
     let (work, at) = (store.clone(), archive.to_owned());
     let (limits, told) = (limits.clone(), progress.clone());
     let (new, written, pins) = blocking(move || {
@@ -143,11 +184,12 @@ async fn take(
     });
     let revisions = store.import(imports.collect()).await?;
     drop(pins);
-    for revision in revisions {
+    for (revision, carried) in revisions.into_iter().zip(&new) {
         store.retire(&revision).await?;
         imported.push(Imported {
             catalog: revision.catalog,
             revision: revision.id,
+            there: carried.id,
             outcome: Outcome::Taken,
         });
     }
@@ -270,7 +312,7 @@ fn read(
     let config = ImageConfig::parse(&document(&image.config.digest)?)
         .map_err(|error| refused(error.to_string()))?;
     let folder = config
-        .configs_label()
+        .catalog_label()
         .ok_or_else(|| refused("its image does not say where the catalog lies".into()))?;
     let mut layers = Vec::with_capacity(image.layers.len());
     for layer in image.layers {
@@ -278,8 +320,14 @@ fn read(
         let path = path.ok_or_else(|| refused(format!("{} is missing", layer.digest)))?;
         layers.push((layer, path));
     }
-    let files = files::of_image(&layers, folder, limits, &store.temporary())
-        .map_err(|error| failed(PassError::at(Stage::Unpack)(error)))?;
+    let unpacked = |error| failed(PassError::at(Stage::Unpack)(error));
+    let temporary = store.temporary();
+    let files = files::of_image(&layers, folder, limits, &temporary).map_err(unpacked)?;
+    // This runs on a thread that may wait.
+    let migrated = legacy::migrated(files, &temporary, limits);
+    let files = tokio::runtime::Handle::current()
+        .block_on(migrated)
+        .map_err(unpacked)?;
     let written = write_revision(store, &carried.catalog, files, OnInvalid::Quarantine);
     let Written {
         finished,
@@ -305,6 +353,7 @@ pub(super) fn read_metadata(path: &Path, progress: &Progress) -> Result<Metadata
 fn scan(path: &Path, depth: Depth, progress: &Progress) -> Result<Scanned, ArchiveError> {
     let read = || ArchiveError::io("read", path);
     let total = std::fs::metadata(path).map_err(read())?.len();
+    check_kind(path)?;
     let mut archive = open(path)?;
     let mut marker: Option<Marker> = None;
     let mut metadata: Option<Metadata> = None;
@@ -314,21 +363,24 @@ fn scan(path: &Path, depth: Depth, progress: &Progress) -> Result<Scanned, Archi
     for entry in archive.entries().map_err(read())? {
         let broken = |error: io::Error| no_archive(path, format!("it is cut or damaged: {error}"));
         let mut entry = entry.map_err(broken)?;
-        if !entry.header().entry_type().is_file() {
+        let is_file = entry.header().entry_type().is_file();
+        if !is_file && marker.is_some() {
             return Err(no_archive(path, "it has something else than files".into()));
         }
         let name = name_of(&entry);
         let size = entry.size();
         let Some(known) = &marker else {
             match name.as_str() {
-                LAYOUT => {
+                LAYOUT if is_file => {
                     let text = small(&mut entry, path)?;
                     if text != LAYOUT_TEXT.as_bytes() {
-                        return Err(no_archive(path, "it is no OCI layout".into()));
+                        return Err(foreign(path));
                     }
                 }
-                MARKER => marker = Some(read_marker(&small(&mut entry, path)?, path)?),
-                _ => return Err(no_archive(path, format!("it does not begin with {MARKER}"))),
+                MARKER if is_file => {
+                    marker = Some(read_marker(&small(&mut entry, path)?, path)?);
+                }
+                _ => return Err(foreign(path)),
             }
             continue;
         };
@@ -397,6 +449,43 @@ fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {
         });
     }
     serde_json::from_slice(bytes).map_err(broken)
+}
+
+/// Sees to it that a file is a tar, which says so in its first block.
+fn check_kind(path: &Path) -> Result<(), ArchiveError> {
+    const MAGIC: std::ops::Range<usize> = 257..262;
+    let read = || ArchiveError::io("read", path);
+    let file = File::open(path).map_err(ArchiveError::io("open", path))?;
+    let mut block = Vec::new();
+    file.take(512).read_to_end(&mut block).map_err(read())?;
+    let compressed: [(&[u8], &str); 4] = [
+        (b"\x1f\x8b", "gunzip"),
+        (b"\x28\xb5\x2f\xfd", "unzstd"),
+        (b"\xfd7zXZ", "unxz"),
+        (b"BZh", "bunzip2"),
+    ];
+    if let Some((_, tool)) = compressed
+        .iter()
+        .find(|(magic, _)| block.starts_with(magic))
+    {
+        let problem = format!("it is compressed; unpack it first, with {tool}");
+        return Err(no_archive(path, problem));
+    }
+    if block.is_empty() {
+        return Err(no_archive(path, "it is empty".into()));
+    }
+    if block.get(MAGIC) != Some(b"ustar") {
+        let problem = "it is no tar, or cut or damaged at its beginning";
+        return Err(no_archive(path, problem.into()));
+    }
+    Ok(())
+}
+
+/// A tar that something else has written.
+fn foreign(path: &Path) -> ArchiveError {
+    let problem = "it is a tar, but not what `almanac export` writes; an image in an archive is no \
+                   import but a source of a catalog, as in source = \"oci-archive:FILE\"";
+    no_archive(path, problem.into())
 }
 
 fn open(path: &Path) -> Result<tar::Archive<BufReader<File>>, ArchiveError> {
@@ -470,11 +559,20 @@ fn no_archive(path: &Path, problem: String) -> ArchiveError {
     }
 }
 
-fn time(seconds: u64) -> std::time::SystemTime {
+fn time(seconds: u64) -> SystemTime {
     // Far beyond what a date can be, the beginning will do.
     UNIX_EPOCH
         .checked_add(Duration::from_secs(seconds))
         .unwrap_or(UNIX_EPOCH)
+}
+
+/// A date as RFC 3339 has it, as far as that goes.
+fn date(time: SystemTime) -> String {
+    let mut text = String::new();
+    match write!(text, "{}", humantime::format_rfc3339_seconds(time)) {
+        Ok(()) => text,
+        Err(_) => "a year after 9999".to_owned(),
+    }
 }
 
 /// Runs work that takes the processor and the disk on a thread of its own.

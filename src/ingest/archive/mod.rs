@@ -12,7 +12,7 @@
 mod export;
 mod import;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,8 +51,36 @@ struct Marker {
 #[derive(Debug, Serialize, Deserialize)]
 struct Metadata {
     catalogs: Vec<CarriedRevision>,
-    /// Blobs that are not in it, since the other side has them.
-    held: BTreeSet<Digest>,
+    /// Catalogs that are not in it, and that the other side has.
+    #[serde(default)]
+    left_out: BTreeMap<CatalogName, There>,
+}
+
+/// What the other side has of a catalog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct There {
+    revision: RevisionId,
+    blobs: BTreeSet<Digest>,
+}
+
+impl There {
+    fn new(revision: RevisionId, image: &Image) -> Self {
+        let blobs = image.parts().map(|part| part.digest).collect();
+        Self { revision, blobs }
+    }
+}
+
+impl Metadata {
+    /// What whoever imports this has afterwards. What a catalog had before is
+    /// not among it: an import removes that.
+    fn there(self) -> BTreeMap<CatalogName, There> {
+        let mut there = self.left_out;
+        for carried in self.catalogs {
+            let now = There::new(carried.id, &carried.image);
+            there.insert(carried.catalog, now);
+        }
+        there
+    }
 }
 
 /// A revision as it is carried.
@@ -131,10 +159,34 @@ pub enum ArchiveError {
         /// Those there are.
         known: String,
     },
+    /// There is nothing stored of the catalogs that are configured.
+    #[error(
+        "nothing is stored of the catalogs of the configuration, only of others: {known}; \
+         name those that are meant with --catalog"
+    )]
+    NoneConfigured {
+        /// Those there are.
+        known: String,
+    },
+    /// An archive is to be written into a folder that is not there.
+    #[error("there is no folder {} to write the archive into; make it, or write elsewhere", path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A number that no revision of the store can have.
+    #[error("there is no revision {revision} in this store; there are: {known}")]
+    UnknownRevision {
+        /// The number that was given.
+        revision: RevisionId,
+        /// The catalogs, each with the number that it is at.
+        known: String,
+    },
     /// A catalog without an image.
     #[error(
         "the image of the catalog {catalog} is not made yet: an almanac that serves it makes it \
-         a moment after it has read the catalog; its log says when, or why not"
+         a moment after it has read the catalog; its log says when, or why not. Until then name the \
+         other catalogs with --catalog"
     )]
     NoImage {
         /// The catalog.
@@ -193,6 +245,22 @@ pub enum ArchiveError {
         digest: Digest,
         /// The catalog.
         catalog: CatalogName,
+    },
+    /// A catalog that is newer here.
+    #[error(
+        "{}: the catalog {catalog} is of {theirs} in the archive, and newer here, of {ours}; \
+         nothing was imported. Import a newer archive, or go back to this one with --older",
+        path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The catalog.
+        catalog: CatalogName,
+        /// When the archive's revision was committed, as RFC 3339 has it.
+        theirs: String,
+        /// When the one here was.
+        ours: String,
     },
     /// A catalog that cannot be read, or is another than it was.
     #[error("the catalog {catalog} of the archive is refused: {problem}")]

@@ -47,7 +47,12 @@ impl Content<'_> {
         if lists(asked, &etag) {
             return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
         }
-        let (status, bytes) = match range(asked, &etag, length)? {
+        // A range is for GET alone (RFC 9110, 14.2): HEAD tells of the whole.
+        let wanted = match *method {
+            Method::HEAD => None,
+            _ => range(asked, &etag, length)?,
+        };
+        let (status, bytes) = match wanted {
             None => (StatusCode::OK, self.bytes),
             Some(range) => {
                 let stated = format!("bytes {}-{}/{length}", range.start, range.end - 1);

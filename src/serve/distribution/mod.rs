@@ -236,8 +236,12 @@ impl Registry {
                 let (digest, fixed, shown) = match version {
                     Version::Tag(tag) => {
                         let found = repository.tags().get(tag.as_str()).copied();
-                        if found.is_none() && repository.is_waiting() {
+                        let waiting = repository.is_waiting() || repository.is_partial();
+                        if found.is_none() && waiting {
                             return Err(Refusal::NotMade);
+                        }
+                        if found.is_none() && repository.is_ambiguous(tag) {
+                            return Err(Refusal::Ambiguous(tag.clone()));
                         }
                         (found, false, tag.clone())
                     }

@@ -23,6 +23,8 @@ pub(super) enum Refusal {
     Digest(String),
     /// A manifest that is not there.
     UnknownManifest(String),
+    /// A tag that several registries have, each for another image.
+    Ambiguous(String),
     /// A blob that is not there.
     UnknownBlob(String),
     /// A number of entries that is none.
@@ -72,6 +74,14 @@ impl Refusal {
                 StatusCode::NOT_FOUND,
                 "MANIFEST_UNKNOWN",
                 format!("the repository has no manifest {reference:?}"),
+            ),
+            Self::Ambiguous(tag) => (
+                StatusCode::NOT_FOUND,
+                "MANIFEST_UNKNOWN",
+                format!(
+                    "several registries have another image as {tag:?} here: say which with \
+                     ns=REGISTRY, or pull by the name of the catalog or by digest"
+                ),
             ),
             Self::UnknownBlob(digest) => (
                 StatusCode::NOT_FOUND,

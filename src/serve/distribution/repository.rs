@@ -1,7 +1,7 @@
 //! Repositories: the images of catalogs under the names that they are asked
 //! by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -32,10 +32,12 @@ impl Repository {
         let mut parts = Vec::new();
         for (catalog, shown) in images.all() {
             let own = namespace.is_none() && catalog.as_str() == name;
-            let of_source = shown.current.as_ref().and_then(|image| image.origin());
-            let of_source = of_source.is_some_and(|origin| {
-                origin.repository == name
-                    && namespace.is_none_or(|namespace| namespace == origin.registry)
+            let of_source = match &shown.current {
+                Some(image) => (image.origin()).map(|o| (&o.repository, &o.registry)),
+                None => (shown.mirrored.as_ref()).map(|m| (&m.repository, &m.registry)),
+            };
+            let of_source = of_source.is_some_and(|(repository, registry)| {
+                repository == name && namespace.is_none_or(|namespace| namespace == registry)
             });
             if own || of_source {
                 parts.push(Part {
@@ -78,9 +80,32 @@ impl Repository {
         self.parts.iter().all(|part| part.shown.current.is_none())
     }
 
-    /// The tags, sorted by their bytes.
+    /// The tags, sorted by their bytes, without those that could be either of
+    /// two.
     pub(super) fn tags(&self) -> BTreeMap<&str, Digest> {
-        let mut tags = BTreeMap::new();
+        let known = self.all_tags().into_iter();
+        known
+            .filter_map(|(tag, digest)| Some((tag, digest?)))
+            .collect()
+    }
+
+    /// Whether a part of it is not there yet, so that nobody can tell yet what
+    /// all of its tags are.
+    pub(super) fn is_partial(&self) -> bool {
+        self.parts.iter().any(|part| part.shown.current.is_none())
+    }
+
+    /// Whether several registries have a tag, and not for the same image.
+    pub(super) fn is_ambiguous(&self, tag: &str) -> bool {
+        self.all_tags().get(tag) == Some(&None)
+    }
+
+    /// All tags, those of the catalog's own name before others; without a
+    /// digest are those of which nobody can tell which is meant.
+    fn all_tags(&self) -> BTreeMap<&str, Option<Digest>> {
+        let mut tags: BTreeMap<&str, Option<Digest>> = BTreeMap::new();
+        let mut of_name = BTreeSet::new();
+        let partial = self.is_partial();
         for part in &self.parts {
             let Some(image) = &part.shown.current else {
                 continue;
@@ -89,7 +114,13 @@ impl Repository {
             let origin = image.origin().filter(|_| !part.own);
             let all = own.into_iter().chain(origin.map(|origin| &origin.tags));
             for (tag, digest) in all.flatten() {
-                tags.entry(tag.as_str()).or_insert(*digest);
+                if part.own {
+                    of_name.insert(tag.as_str());
+                }
+                let first = tags.entry(tag.as_str()).or_insert(Some(*digest));
+                if (partial || *first != Some(*digest)) && !of_name.contains(tag.as_str()) {
+                    *first = None;
+                }
             }
         }
         tags

@@ -133,7 +133,7 @@ fn parameter(error: &select::SelectError) -> &'static str {
 
 fn form_problem(error: &FormError) -> Problem {
     let parameter = match error {
-        FormError::Unknown(_) => "format",
+        FormError::Unknown(_) | FormError::SamePlace { .. } => "format",
         FormError::NoDestination | FormError::Destination(_) => "to",
     };
     Problem::invalid_parameter(parameter, error.to_string())

@@ -17,8 +17,6 @@ use crate::snapshot::Catalogs;
 
 /// Texts from outside are cut to so many characters in messages.
 const SHOWN: usize = 100;
-/// How many of the names there are a message lists.
-const LISTED: usize = 5;
 
 /// A question that cannot be answered.
 #[derive(Debug, Serialize)]
@@ -157,7 +155,7 @@ impl Problem {
         )
         .near(name, names.iter().copied());
         if problem.suggestions.is_empty() && !names.is_empty() {
-            problem.detail.push_str(&listed(&names));
+            problem.detail.push_str(&near::listed(&names));
         }
         problem
     }
@@ -247,20 +245,6 @@ impl Problem {
             "Internal error",
             "the question could not be answered; almanac's log says why".into(),
         )
-    }
-}
-
-/// A few of the names that there are, to end a message with.
-fn listed(names: &BTreeSet<&str>) -> String {
-    let shown: Vec<String> = names
-        .iter()
-        .take(LISTED)
-        .map(|name| format!("{:?}", cut(name)))
-        .collect();
-    let shown = shown.join(", ");
-    match names.len().saturating_sub(LISTED) {
-        0 => format!("; there are {shown}"),
-        more => format!("; there are {shown} and {more} others"),
     }
 }
 

@@ -645,8 +645,8 @@ fn description() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The routes of the HTTP port, with `{}` for what is variable: literals
-/// behind `.route(`.
+/// The routes of the HTTP port, with `{}` for what is variable: what stands
+/// behind `.route(`, a literal or a constant of the same file.
 fn routes() -> BTreeSet<String> {
     let mut routes = BTreeSet::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/catalogd")];
@@ -657,8 +657,13 @@ fn routes() -> BTreeSet<String> {
                 folders.push(path);
             } else if path.extension().is_some_and(|ending| ending == "rs") {
                 let text = std::fs::read_to_string(path).unwrap();
-                let found = text.split(".route(").skip(1);
-                routes.extend(found.map(|rest| anonymous(rest.split('"').nth(1).unwrap())));
+                let found = text.split(".route(").skip(1).map(str::trim_start);
+                routes.extend(found.map(|rest| {
+                    let name = rest.split(',').next().unwrap();
+                    let constant = format!("const {name}: &str = ");
+                    let value = text.split_once(&constant).map_or(rest, |(_, value)| value);
+                    anonymous(value.split('"').nth(1).unwrap())
+                }));
             }
         }
     }

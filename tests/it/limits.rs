@@ -328,6 +328,72 @@ async fn a_stream_that_is_never_read_is_reset_and_its_connection_goes_on() {
     assert!(!metrics.contains("panicked"), "{metrics}");
 }
 
+/// Reads a stream to its end; gives the bytes of its messages.
+fn until_ended(connection: &mut Connection) -> usize {
+    let mut read = 0;
+    loop {
+        let frame = connection.next().unwrap();
+        match frame.kind {
+            h2::DATA => read += frame.payload.len(),
+            h2::HEADERS if frame.flags & 1 != 0 => return read,
+            kind => assert_ne!(kind, h2::RST_STREAM),
+        }
+    }
+}
+
+#[test]
+fn clients_may_have_many_streams_and_take_a_list_in_one_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path(), &large(), "", "");
+    let window = 16_u32 << 20;
+    let settings = [(h2::INITIAL_WINDOW_SIZE, window)];
+    let mut connection = Connection::open(almanac.program.address("grpc"), &settings).unwrap();
+    let update = window.to_be_bytes();
+    connection.send(h2::WINDOW_UPDATE, 0, 0, &update).unwrap();
+    let settings = loop {
+        let frame = connection.any().unwrap();
+        if frame.kind == h2::SETTINGS && frame.flags & 1 == 0 {
+            break frame.payload;
+        }
+    };
+    connection.send(h2::SETTINGS, 1, 0, &[]).unwrap();
+    // SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113, section 6.5.2).
+    let streams = settings
+        .chunks_exact(6)
+        .find(|one| one.starts_with(&[0, 3]))
+        .map(|one| u32::from_be_bytes([one[2], one[3], one[4], one[5]]));
+    assert!(
+        streams.is_some_and(|streams| streams >= 1000),
+        "{streams:?}"
+    );
+    // Nothing more is granted meanwhile.
+    connection.call(1, "a", LIST_BUNDLES, Some(b"")).unwrap();
+    assert!(until_ended(&mut connection) > 1 << 20);
+    almanac.program.terminate();
+}
+
+#[test]
+fn a_list_that_is_being_read_is_finished_when_almanac_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path(), &large(), "", "");
+    let settings = [(h2::INITIAL_WINDOW_SIZE, 1000)];
+    let mut connection = Connection::open(almanac.program.address("grpc"), &settings).unwrap();
+    connection.call(1, "a", LIST_BUNDLES, Some(b"")).unwrap();
+    while connection.next().unwrap().kind != h2::DATA {}
+    almanac.program.terminate();
+    // It is asked to go, and reads on.
+    while connection.next().unwrap().kind != h2::GOAWAY {}
+    let more = (16_u32 << 20).to_be_bytes();
+    for stream in [0, 1] {
+        connection
+            .send(h2::WINDOW_UPDATE, 0, stream, &more)
+            .unwrap();
+    }
+    assert!(until_ended(&mut connection) > 1 << 20);
+    drop(connection);
+    assert!(almanac.program.wait(Duration::from_secs(30)).success());
+}
+
 #[test]
 fn a_client_that_takes_a_byte_at_a_time_is_given_up() {
     let folder = tempfile::tempdir().unwrap();

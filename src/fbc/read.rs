@@ -739,6 +739,50 @@ mod tests {
     }
 
     #[test]
+    fn what_a_bundle_says_wrongly_of_itself_has_a_code_of_its_own() {
+        let package = r#"{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}}"#;
+        let other = package.replace("\"p\"", "\"q\"");
+        let object = r#"{"type":"olm.bundle.object","value":{"data":"!"}}"#;
+        for (properties, wanted) in [
+            (package.to_owned(), vec![]),
+            (String::new(), vec![Code::PackagePropertyCount]),
+            (
+                format!("{package},{package}"),
+                vec![Code::PackagePropertyCount],
+            ),
+            (other, vec![Code::PackagePropertyMismatch]),
+            (
+                format!("{package},{object}"),
+                vec![Code::BundleObjectInvalid],
+            ),
+        ] {
+            let text = format!(
+                "{{\"schema\":\"olm.bundle\",\"package\":\"p\",\"name\":\"a\",\
+                 \"image\":\"example.com/a:1\",\"properties\":[{properties}]}}"
+            );
+            let out = read(text.as_bytes(), 1000);
+            let defects = &out.blobs.bundles[0].blob.defects;
+            let codes: Vec<_> = defects.iter().map(|defect| defect.code).collect();
+            assert_eq!(codes, wanted, "{properties}: {defects:?}");
+        }
+    }
+
+    #[test]
+    fn a_schema_of_olm_that_nobody_defines_is_warned_of() {
+        for (schema, warned) in [("olm.bundel", true), ("example.com.x", false)] {
+            let text = format!("{{\"schema\":\"{schema}\",\"package\":\"p\"}}");
+            let out = read(text.as_bytes(), 1000);
+            let found: Vec<_> = out
+                .problems
+                .iter()
+                .map(|(.., p)| (p.code, p.severity))
+                .collect();
+            let warning = (Code::SchemaUnknown, Severity::Warning);
+            assert_eq!(found == [warning], warned, "{schema}: {found:?}");
+        }
+    }
+
+    #[test]
     fn what_clients_make_of_manifests_is_known() {
         let bundle = |properties: &str| {
             let text = format!(

@@ -772,3 +772,31 @@ fn an_import_that_is_killed_leaves_what_was_there() {
         assert_eq!(names(&data), names(&whole));
     }
 }
+
+#[test]
+fn an_export_that_is_killed_leaves_no_half_of_an_archive() {
+    let side = Side::start();
+    let begin = Instant::now();
+    let whole = fs::read(side.exported("whole.tar", &[])).unwrap();
+    let time = begin.elapsed();
+    let file = side.path("killed.tar");
+    for step in 0..8 {
+        let mut program = Start::new(["export"])
+            .argument(format!(
+                "--data-dir={}",
+                side.almanac.program.data().display()
+            ))
+            .argument(format!("--output={}", file.display()))
+            .start();
+        std::thread::sleep(time * step / 8);
+        program.kill9();
+        // All of it has the name, or nothing has.
+        if file.exists() {
+            assert!(fs::read(&file).unwrap() == whole, "step {step}");
+            fs::remove_file(&file).unwrap();
+        }
+    }
+    // What a killed one left is no hindrance.
+    let again = side.exported("killed.tar", &[]);
+    assert!(fs::read(again).unwrap() == whole);
+}

@@ -106,7 +106,7 @@ fields!(EntryBlob {
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "four facts about a blob that do not depend on each other"
+    reason = "five facts about a blob that do not depend on each other"
 )]
 pub struct BundleBlob {
     /// Its name; empty when it has none.
@@ -125,6 +125,8 @@ pub struct BundleBlob {
     pub has_csv_metadata: bool,
     /// Whether its `csvJson`, at the head of a channel, crashes packageserver.
     pub crashes_packageserver: bool,
+    /// Whether OLM v0 never installs it (`olm.deprecated`).
+    pub prohibited: bool,
     /// The APIs it provides, from `olm.gvk`.
     pub provides: Arc<[Gvk]>,
     /// Where its encoded message lies.

@@ -134,6 +134,7 @@ pub(super) fn read(
         has_objects: !known.objects.is_empty(),
         has_csv_metadata: !known.csv_metadata.is_empty(),
         crashes_packageserver,
+        prohibited: visible.iter().any(|(kind, _)| *kind == DEPRECATED_TYPE),
         provides: Arc::clone(provides),
         message: BundleMessage { common, manifests },
         defects,
@@ -146,6 +147,8 @@ pub(super) fn read(
 
 const OBJECT_TYPE: &str = "olm.bundle.object";
 const CSV_METADATA_TYPE: &str = "olm.csv.metadata";
+/// Made by the tools of OLM v0, and not to be taken for `olm.deprecations`.
+const DEPRECATED_TYPE: &str = "olm.deprecated";
 const PACKAGE_TYPE: &str = "olm.package";
 const PACKAGE_REQUIRED_TYPE: &str = "olm.package.required";
 const GVK_TYPE: &str = "olm.gvk";

@@ -516,7 +516,8 @@ fn read_package(object: &Object<'_>, name: &str, messages: &mut Vec<u8>) -> (Pac
     (blob, Ends { plain, described })
 }
 
-fn is_base64(text: &str) -> bool {
+/// Whether a text is base64, as the peers decode it: line ends do not count.
+pub fn is_base64(text: &str) -> bool {
     use base64::Engine as _;
     let lines = memchr::memchr2(b'\r', b'\n', text.as_bytes()).is_some();
     let text = if lines {

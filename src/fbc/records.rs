@@ -150,6 +150,14 @@ pub struct EntryRecord<'a> {
     /// Why its bundle is deprecated, when it is.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<Cow<'a, str>>,
+    /// Whether OLM v0 never installs it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub prohibited: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde hands it over")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// A text as a segment of a URL's path or a value of its query.

@@ -7,7 +7,8 @@
 //! these it takes those in the wanted range, and the highest version first,
 //! but deprecated bundles behind all others. OLM v0 stays in one channel and
 //! goes step by step: each time to the entry nearest to the head that replaces
-//! or skips what is installed, by name or by range.
+//! or skips what is installed, by name or by range, and never to one with the
+//! property `olm.deprecated`.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -151,13 +152,16 @@ pub fn path<'a>(channel: &'a ChannelRecord<'a>, installed: Option<&Installed<'a>
         None => None,
     };
     let known = at.is_some();
+    let allowed = |(_, entry): &(usize, &&EntryRecord<'_>)| !entry.prohibited;
     match (installed, chain.first()) {
-        (None, Some(head)) => {
-            steps.push(step(head, None));
-            at = Some(0);
+        (None, Some(_)) => {
+            if let Some((place, entry)) = chain.iter().enumerate().find(allowed) {
+                steps.push(step(entry, None));
+                at = Some(place);
+            }
         }
         (Some(installed), Some(_)) => {
-            let ranges: Vec<(usize, Range)> = (chain.iter().enumerate())
+            let ranges: Vec<(usize, Range)> = (chain.iter().enumerate().filter(allowed))
                 .filter_map(|(place, entry)| Some((place, Range::parse(&entry.skip_range).ok()?)))
                 .collect();
             let named = named(&chain);
@@ -221,10 +225,12 @@ fn chain<'a>(channel: &'a ChannelRecord<'a>) -> Vec<&'a EntryRecord<'a>> {
     chain
 }
 
-/// For each name the entry nearest to the head that replaces or skips it.
+/// For each name the entry nearest to the head that replaces or skips it, of
+/// those that may be installed.
 fn named<'a>(chain: &[&'a EntryRecord<'a>]) -> HashMap<&'a str, (usize, Edge)> {
     let mut named = HashMap::new();
-    for (place, entry) in chain.iter().enumerate() {
+    let allowed = chain.iter().enumerate();
+    for (place, entry) in allowed.filter(|(_, entry)| !entry.prohibited) {
         if !entry.replaces.is_empty() {
             named
                 .entry(&*entry.replaces)

@@ -17,6 +17,7 @@ use crate::fbc::graph;
 use crate::fbc::message::{Manifests, Span};
 use crate::fbc::presentation::{PackageView, Presentation};
 use crate::fbc::problem::Problem;
+use crate::fbc::read::is_base64;
 use crate::fbc::records::{
     ChannelRecord, ChannelSummary, EntryRecord, IconLink, PackageDetails, PackageSummary,
     percent_encoded,
@@ -175,7 +176,9 @@ fn put_package(
         source.name,
         percent_encoded(package.name)
     );
-    let icon = view.icon.as_ref().map(|(_, media_type)| IconLink {
+    // No link leads to a picture that cannot be sent.
+    let icon = view.icon.as_ref().filter(|(data, _)| is_base64(data));
+    let icon = icon.map(|(_, media_type)| IconLink {
         href: &href,
         media_type,
     });
@@ -348,6 +351,7 @@ impl<'a> Channel<'a> {
                     skips: entry.skips.iter().map(Into::into).collect(),
                     skip_range: entry.skip_range.into(),
                     deprecation: entry.deprecation.map(Cow::Borrowed),
+                    prohibited: entry.is_prohibited(blobs),
                 })
                 .collect(),
         }
@@ -358,6 +362,11 @@ impl Entry<'_> {
     fn version<'b>(&self, blobs: &'b Blobs) -> &'b str {
         self.bundle
             .map_or("", |bundle| &blobs.bundles[bundle].blob.version)
+    }
+
+    fn is_prohibited(&self, blobs: &Blobs) -> bool {
+        self.bundle
+            .is_some_and(|bundle| blobs.bundles[bundle].blob.prohibited)
     }
 
     fn release<'b>(&self, blobs: &'b Blobs) -> &'b str {

@@ -30,7 +30,7 @@ tokio::task_local! {
 
 /// How much a client has to take of what waits for it, in bytes, for it to count
 /// as taken: not a byte at a time.
-const PROGRESS: u64 = 4 << 10;
+pub(super) const PROGRESS: usize = 4 << 10;
 
 /// What is being answered.
 pub struct Answer {
@@ -128,7 +128,7 @@ impl Answer {
 
     fn wrote(&self, count: u64) {
         let written = self.written.fetch_add(count, Ordering::Relaxed) + count;
-        if written - self.marked.load(Ordering::Relaxed) < PROGRESS {
+        if written - self.marked.load(Ordering::Relaxed) < PROGRESS as u64 {
             self.busy.connection().moved(Instant::now());
             return;
         }
@@ -254,13 +254,16 @@ where
             answer: Mutex::new(None),
             end: Mutex::new(Some(end)),
         });
+        // The task would hold it twice, and for longer than it is needed.
+        let mut stream = Box::pin(SLOT.scope(Arc::clone(&slot), stream));
         tokio::spawn(async move {
-            // Dropped when it stalls, which resets the stream.
             let stalls = tokio::select! {
                 biased;
-                _ = SLOT.scope(Arc::clone(&slot), stream) => false,
+                _ = stream.as_mut() => false,
                 () = streams.stalled(&slot) => true,
             };
+            // When it stalls this resets the stream.
+            drop(stream);
             if stalls {
                 streams.count();
                 return;

@@ -13,6 +13,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::server::TlsStream;
 
+use super::answer::PROGRESS;
+
 /// What an HTTP/2 connection begins with (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How much is read of a client that was sent away, so that it comes to read
@@ -50,8 +52,9 @@ enum Io {
 struct Stall {
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Whether a write waits.
-    waiting: bool,
+    /// How much was taken, in bytes, since a write began to wait; `None` when
+    /// none does.
+    waited: Option<usize>,
 }
 
 impl Stream {
@@ -72,7 +75,7 @@ impl Stream {
             stall: Stall {
                 timeout,
                 timer: None,
-                waiting: false,
+                waited: None,
             },
         }
     }
@@ -124,8 +127,10 @@ pub(super) fn protocol(first: u8) -> Protocol {
     match first {
         // The record type of a handshake (RFC 8446, section 5.1).
         0x16 => Protocol::Tls,
-        // Methods are any tokens; those with a letter first are answered.
-        b'A'..=b'Z' | b'a'..=b'z' => Protocol::Http1,
+        // A method is any token (RFC 9110, section 5.6.2), and an empty line
+        // may come before (RFC 9112, section 2.2).
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'\r' | b'\n' => Protocol::Http1,
+        first if b"!#$%&'*+-.^_`|~".contains(&first) => Protocol::Http1,
         _ => Protocol::Other,
     }
 }
@@ -159,7 +164,7 @@ impl AsyncWrite for Stream {
             Io::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Io::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         };
-        self.stall.bound(cx, written)
+        self.stall.bound(cx, written, |count| *count)
     }
 
     fn poll_write_vectored(
@@ -171,7 +176,7 @@ impl AsyncWrite for Stream {
             Io::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             Io::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
         };
-        self.stall.bound(cx, written)
+        self.stall.bound(cx, written, |count| *count)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -186,7 +191,7 @@ impl AsyncWrite for Stream {
             Io::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Io::Tls(stream) => Pin::new(stream).poll_flush(cx),
         };
-        self.stall.bound(cx, flushed)
+        self.stall.bound(cx, flushed, |()| PROGRESS)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -194,31 +199,36 @@ impl AsyncWrite for Stream {
             Io::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Io::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         };
-        self.stall.bound(cx, closed)
+        self.stall.bound(cx, closed, |()| PROGRESS)
     }
 }
 
 impl Stall {
-    /// Lets a write wait only for so long.
+    /// Lets a write wait only for so long. What ends the waiting is that enough
+    /// was `taken`, or that nothing is left of what was written.
     fn bound<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
+        taken: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.waiting = false;
-            return written;
+        if let Poll::Ready(written) = written {
+            if let (Ok(written), Some(waited)) = (&written, self.waited) {
+                let waited = waited + taken(written);
+                self.waited = (waited < PROGRESS).then_some(waited);
+            }
+            return Poll::Ready(written);
         }
-        let (timeout, waited) = (self.timeout, self.waiting);
+        let timeout = self.timeout;
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
-        if !waited {
+        if self.waited.is_none() {
             timer.as_mut().reset(Instant::now() + timeout);
-            self.waiting = true;
+            self.waited = Some(0);
         }
         ready!(timer.as_mut().poll(cx));
-        let problem = "the client takes nothing of what is sent";
+        let problem = "the client takes next to nothing of what is sent";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, problem)))
     }
 }

@@ -133,10 +133,17 @@ impl Store {
         let sql = StoreError::sql;
         let previous = self.current(new.catalog).await?;
         let now = seconds(SystemTime::now());
-        // The same content keeps its date, whatever image it came in.
-        let modified = previous
-            .filter(|previous| previous.content == finished.content)
-            .map_or(now, |previous| seconds(previous.modified));
+        // The same content keeps its date, whatever image it came in. Another
+        // has a later one, also in the same second and when the clock was set
+        // back: there are clients that ask by nothing but the date.
+        let modified = previous.map_or(now, |previous| {
+            let before = seconds(previous.modified);
+            if previous.content == finished.content {
+                before
+            } else {
+                now.max(before.saturating_add(1))
+            }
+        });
         let dates = Dates {
             modified,
             committed: now,

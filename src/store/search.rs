@@ -41,7 +41,7 @@ pub struct Searcher {
 /// How many rows one statement writes.
 const ROWS: usize = 50;
 /// How many words are searched for at most.
-const MAX_WORDS: usize = 16;
+pub const MAX_WORDS: usize = 16;
 
 /// The sets of columns that all words may be found in, from the one that says
 /// most.
@@ -63,16 +63,18 @@ impl super::Store {
 }
 
 impl Searcher {
-    /// The words that a text is searched by: runs of letters and digits. At
-    /// most sixteen count.
+    /// The words that a text is searched by: runs of letters and digits, with
+    /// the accents that stand behind their letters.
     pub fn words(text: &str) -> Vec<&str> {
-        text.split(|sign: char| !sign.is_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .take(MAX_WORDS)
+        // As the index takes words apart.
+        let accent = |sign| ('\u{300}'..='\u{36f}').contains(&sign);
+        text.split(|sign: char| !sign.is_alphanumeric() && !accent(sign))
+            .filter(|word| word.contains(char::is_alphanumeric))
             .collect()
     }
 
-    /// The packages that have a word beginning with each of the given, by
+    /// The packages that have a word beginning with each of the given (of the
+    /// first [`MAX_WORDS`]), by
     /// their numbers in the index's `queries`: the best first, and those that
     /// are equally good by name. Nothing when the revision is no longer there.
     pub async fn search(&self, words: &[&str]) -> Result<Option<Vec<u32>>, StoreError> {

@@ -113,6 +113,16 @@ fn a_catalog_with_tokens_is_read_by_those_who_have_one() {
     ] {
         assert_eq!(http::get(http, path).unwrap().status, status, "{path}");
     }
+    // Nor is its name told to those who do not know it.
+    for path in [
+        "/catalogs/close/api/v1/packages",
+        "/catalogs/x/api/v1/packages",
+        "/catalogs/close/api/v1/all",
+        "/v2/_catalog",
+    ] {
+        let reply = http::get(http, path).unwrap();
+        assert!(!reply.text().contains("closed"), "{}", reply.text());
+    }
     for path in [&all("closed"), "/catalogs/closed/api/v1/graphql"] {
         let body = b"{\"query\": \"{ summary { totalSchemas } }\"}";
         let reply = http::ask(http, "POST", path, &[], body).unwrap();
@@ -222,14 +232,25 @@ fn pages_of_other_origins_may_ask_when_they_are_named() {
         let vary = reply.headers.iter().filter(|(name, _)| name == "vary");
         assert!(vary.into_iter().any(|(_, value)| value.contains("origin")));
     }
+    // What is kept of an answer to nobody's page is not for a page.
+    for path in [&all("open"), "/catalogs/open/api/v1/packages"] {
+        let reply = http::get(almanac.program.address("http"), path).unwrap();
+        let mut vary = reply.headers.iter().filter(|(name, _)| name == "vary");
+        assert!(vary.any(|(_, value)| value.contains("origin")), "{path}");
+    }
     let preflight = allowed(&mut almanac, "OPTIONS", origin, "open");
     let methods = preflight.header("access-control-allow-methods").unwrap();
     assert!(methods.contains("GET") && methods.contains("HEAD"));
     let headers = preflight.header("access-control-allow-headers").unwrap();
-    assert!(headers.contains("authorization") && headers.contains("if-none-match"));
+    for header in ["authorization", "if-none-match", "if-range"] {
+        assert!(headers.contains(header), "{headers}");
+    }
     let exposed = allowed(&mut almanac, "GET", origin, "open");
     let exposed = exposed.header("access-control-expose-headers").unwrap();
-    assert!(exposed.contains("etag"), "{exposed}");
+    assert!(
+        exposed.contains("etag") && exposed.contains("link"),
+        "{exposed}"
+    );
     let other = allowed(&mut almanac, "GET", "https://elsewhere.example.com", "open");
     assert_eq!((other.status, other.header(header)), (200, None));
     drop(almanac);

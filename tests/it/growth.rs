@@ -19,6 +19,8 @@ const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
 /// How often each is done, and how often again. What is kept for reuse differs
 /// from one time to the next; what leaks adds up.
 const ROUNDS: u32 = 6;
+/// How often memory may have grown from some rounds to the next.
+const CHANCES: u32 = 4;
 /// What memory may differ by, in bytes, whatever was sent.
 const NOISE: u64 = 4 << 20;
 /// What so many answers that are not taken may hold, in bytes. They are of
@@ -67,7 +69,9 @@ fn memory(almanac: &mut Almanac) -> u64 {
     }
 }
 
-/// Does something, and again, and holds the memory of both times together.
+/// Does something again and again, and holds the memory of some rounds and the
+/// next together, until it is as much as before. What is kept for reuse grows
+/// for a while, by fits and starts; what leaks does not stop.
 fn does_not_grow(almanac: &mut Almanac, what: &str, misbehave: impl Fn(SocketAddr)) {
     let address = almanac.program.address("grpc");
     let mut rounds = || -> Vec<u64> {
@@ -77,11 +81,17 @@ fn does_not_grow(almanac: &mut Almanac, what: &str, misbehave: impl Fn(SocketAdd
         };
         (0..ROUNDS).map(round).collect()
     };
-    let (before, after) = (rounds(), rounds());
-    assert!(
-        after.iter().min() < before.iter().max().map(|most| most + NOISE).as_ref(),
-        "{what}: from {before:?} to {after:?} bytes"
-    );
+    let mut seen = vec![rounds()];
+    for _ in 0..CHANCES {
+        let most = seen.iter().flatten().max().copied();
+        let next = rounds();
+        let stays = next.iter().min() < most.map(|most| most + NOISE).as_ref();
+        seen.push(next);
+        if stays {
+            return;
+        }
+    }
+    panic!("{what}: bytes after each round: {seen:?}");
 }
 
 /// Makes calls with these messages, one after the other, all refused alike.

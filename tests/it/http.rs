@@ -514,4 +514,15 @@ fn the_same_content_in_another_image_is_not_modified() {
     let after = state(&served);
     assert_ne!(after.0, before.0);
     assert_ne!(after.1, before.1);
+
+    // A client that asks by the date alone never keeps what was replaced in
+    // the same second.
+    let mut date = httpdate::parse_http_date(&after.1).unwrap();
+    for image in [&second, &third, &second] {
+        image.add_to_layout(folder.path(), "latest");
+        served.wait_for_status("fruit", digest(image.digest()));
+        let next = httpdate::parse_http_date(&state(&served).1).unwrap();
+        assert!(next > date, "{next:?} after {date:?}");
+        date = next;
+    }
 }

@@ -89,6 +89,7 @@ fn status(connection: &mut std::net::TcpStream) -> u16 {
     let answer = String::from_utf8_lossy(&answer);
     let status = answer
         .strip_prefix("HTTP/1.1 ")
+        .or_else(|| answer.strip_prefix("HTTP/1.0 "))
         .and_then(|rest| rest.get(..3));
     status.map_or(0, |status| status.parse().unwrap())
 }
@@ -253,6 +254,7 @@ fn ranges() {
 #[test]
 fn methods() {
     let served = fruit_served();
+    let problems = [("Accept", "application/problem+json")];
     for method in [
         "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get", "FOO",
     ] {
@@ -262,9 +264,15 @@ fn methods() {
                 (reply.status, &*reply.text()),
                 (405, "Method Not Allowed\n")
             );
+            // As the peer, unless it is asked for what the peer does not know.
+            assert_eq!(reply.header("allow"), None);
+            let reply = served.ask(method, path, &problems);
+            assert_eq!(reply.header("allow"), Some("GET, HEAD"));
         }
         if method != "POST" {
             assert_eq!(served.ask(method, GRAPHQL, &[]).status, 405, "{method}");
+            let reply = served.ask(method, GRAPHQL, &problems);
+            assert_eq!(reply.header("allow"), Some("GET, HEAD, POST"));
         }
     }
     assert_eq!(served.ask("GET", GRAPHQL, &[]).status, 405);
@@ -307,6 +315,11 @@ fn paths() {
     ] {
         assert_eq!(served.get_raw(path), status, "{path}");
     }
+    let reply = served.get("/catalogs/%ff/api/v1/metas");
+    assert_eq!(reply.text(), "invalid catalog name: it is no UTF-8\n");
+    let problems = [("Accept", "application/problem+json")];
+    let reply = served.ask("GET", "/catalogs/%ff/api/v1/all", &problems);
+    assert!(reply.text().contains("urn:almanac:problem:invalid-path"));
     for (path, to) in [
         ("/catalogs/../catalogs/fruit/api/v1/all", ALL),
         ("/catalogs/fruit/./api/v1/all", ALL),
@@ -321,6 +334,25 @@ fn paths() {
         let reply = served.ask("GET", path, &[]);
         assert_eq!(reply.status, 307, "{path}");
         assert_eq!(reply.header("location"), Some(to), "{path}");
+    }
+}
+
+#[test]
+fn a_request_is_for_one_host() {
+    let served = fruit_served();
+    for (head, wanted) in [
+        ("HTTP/1.1\r\n", 400),
+        ("HTTP/1.1\r\nHost: a\r\nHost: b\r\n", 400),
+        ("HTTP/1.1\r\nHost:\r\n", 200),
+        ("HTTP/1.1\r\nHost: a\r\n", 200),
+        ("HTTP/1.0\r\n", 200),
+    ] {
+        for path in [METAS, "/v2/", "/openapi.json"] {
+            let mut connection = http::connect(served.http).unwrap();
+            // An empty line may come before.
+            write!(connection, "\r\nGET {path} {head}Connection: close\r\n\r\n").unwrap();
+            assert_eq!(status(&mut connection), wanted, "{path} {head:?}");
+        }
     }
 }
 

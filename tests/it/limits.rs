@@ -252,6 +252,30 @@ fn large_requests_are_read_a_few_at_once() {
 }
 
 #[test]
+fn long_questions_are_read_a_few_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "");
+    let http = almanac.program.address("http");
+    let path = "/catalogs/a/api/v1/graphql";
+    let mut open = Vec::new();
+    // Each waits for the rest of what was asked.
+    for _ in 0..80 {
+        let mut asking = http::connect(http).unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+        asking.write_all(head.as_bytes()).unwrap();
+        asking.write_all(&[b' '; 90_000]).unwrap();
+        open.push(asking);
+    }
+    let name = r#"almanac_http_requests_total{method="POST",route="/catalogs/{name}/api/v1/graphql",code="503",catalog="a",encoding="identity"}"#;
+    until_counted(&mut almanac, name);
+    // Short ones are none of them.
+    let body = br#"{"query": "{ summary { totalSchemas } }"}"#;
+    let reply = http::ask(http, "POST", path, &[], body).unwrap();
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    drop(open);
+}
+
+#[test]
 fn a_client_that_never_reads_is_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let tables = "[connections]\nstall_timeout = \"500ms\"";
@@ -426,6 +450,28 @@ fn a_client_that_takes_a_byte_at_a_time_is_given_up() {
     over.store(true, Ordering::Relaxed);
     taker.join().unwrap();
     almanac.program.terminate();
+}
+
+#[test]
+fn a_client_of_http_1_that_takes_a_few_bytes_at_a_time_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = "[connections]\nstall_timeout = \"2s\"";
+    let mut almanac = serving(folder.path(), &large(), "", tables);
+    let mut taking = http::narrow_to(almanac.program.address("http"), 1 << 10);
+    write!(taking, "GET {ALL} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut bytes = [0; 32];
+    let begin = Instant::now();
+    // What the system holds for it is there to take also when it is given up.
+    let name = r#"almanac_connections_ended_total{service="http",reason="stalled"}"#;
+    let admin = almanac.program.address("admin");
+    while !http::get(admin, "/metrics").unwrap().text().contains(name) {
+        let _ = taking.read(&mut bytes);
+        std::thread::sleep(Duration::from_millis(40));
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "it is never given up"
+        );
+    }
 }
 
 #[test]

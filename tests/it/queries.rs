@@ -159,6 +159,16 @@ fn lists_come_in_pages_that_lead_to_each_other() {
     assert_eq!((found.len(), pages), (4, 2));
     assert_eq!(found[0], json!({"name": "buoy", "head": "buoy.v0.1.0"}));
     assert_eq!(found[3], json!({"name": "wreck"}), "it has no single head");
+    // A page is one of its list: as long as one likes, and of no other list.
+    let token = ask(&served, "packages?limit=1")["continue"].clone();
+    let token = token.as_str().unwrap();
+    let rest = ask(&served, &format!("packages?continue={token}&fields=name"));
+    assert_eq!(rest["items"].as_array().unwrap().len(), 3);
+    let other = refused(&served, &format!("{API}/search?q=a&continue={token}"), 400);
+    assert!(
+        text(&other["detail"]).contains("another question"),
+        "{other}"
+    );
 }
 
 #[test]
@@ -354,6 +364,13 @@ fn updates_follow_the_rules_of_both_versions_of_olm() {
         "updates?package=crane&from=1.0.7&channel=stable&range=%3E%3D1.0,+%3C2",
     );
     assert_eq!(candidates(&updates), ["1.2.0 [\"skipRange\"]"]);
+    // A `+` that nobody escaped is a blank in a URL.
+    let updates = ask(&served, "updates?package=crane&from=1.0.7+1");
+    assert_eq!(updates["from"], json!({"version": "1.0.7+1"}));
+    let updates = ask(
+        &served,
+        "updates?package=crane&from=1.0.7&channel=stable&range=%3E%3D1.0,+%3C2",
+    );
     assert_eq!(updates["from"], json!({"version": "1.0.7"}));
     assert_eq!(updates["channels"], json!(["stable"]));
     let channels = ask(&served, "updates?package=crane&channel=fast&channel=stable");
@@ -384,6 +401,8 @@ fn a_search_finds_words_by_their_beginnings_and_the_best_first() {
         ("NEAR%28crane%20winch%29", &[]),
         ("%00crane", &["crane", "winch"]),
         ("%CC%81%F0%9F%A7%80%20crane", &["crane", "winch"]),
+        // As some systems write what is a letter with an accent.
+        ("cra%CC%82ne", &["crane", "winch"]),
     ] {
         let found = ask(&served, &format!("search?q={query}"));
         assert_eq!(each(&found, "name"), wanted, "{query}");
@@ -510,6 +529,12 @@ const SENSELESS: &[(&str, u16, &str, &str)] = &[
     ),
     ("search", 400, "missing-parameter", "\"q\""),
     ("search?q=%20--", 400, "invalid-parameter", "letter"),
+    (
+        "search?q=a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+q",
+        400,
+        "invalid-parameter",
+        "16 words",
+    ),
     (
         "packages?limit=0",
         400,
@@ -787,11 +812,14 @@ fn schemathesis_finds_nothing() {
     // A text of the right type may still be no range and no token, and is
     // refused then all the same.
     let queries = "positive_data_acceptance";
-    // These two answer other methods as their peer does: without `Allow`.
+    // These answer other methods as their peer does: without `Allow`.
     let of_peer = "positive_data_acceptance,unsupported_method,allow_header_conformance";
+    // A query of GraphQL's that makes no sense is answered with 200.
+    let graphql = &format!("{of_peer},negative_data_rejection");
     for (which, paths, left_out) in [
         ("--exclude-path-regex", "/(all|metas|graphql)$", queries),
         ("--include-path-regex", "/(all|metas)$", of_peer),
+        ("--include-path-regex", "/graphql$", graphql),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let output = Command::new("schemathesis")

@@ -255,6 +255,26 @@ fn olm_v0_takes_what_is_nearest_to_the_head() {
 }
 
 #[test]
+fn olm_v0_never_installs_what_its_tools_deprecated() {
+    let mut channel = stable();
+    channel.entries[0].prohibited = true;
+    let at = |name, version| Some(installed(name, version));
+    let steps = |from: Option<Installed<'static>>| walked(&channel, from.as_ref());
+    let way = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
+    assert_eq!(
+        steps(at("a.v1.1.0", "1.1.0")),
+        (way(&["1.2.0 Replaces"]), false)
+    );
+    assert_eq!(steps(at("a.v1.2.0", "1.2.0")), (way(&[]), false));
+    // What comes next to it is installed first.
+    assert_eq!(steps(None), (way(&["1.2.0"]), false));
+    for entry in &mut channel.entries {
+        entry.prohibited = true;
+    }
+    assert_eq!(walked(&channel, None), (way(&[]), false));
+}
+
+#[test]
 fn a_broken_channel_does_not_send_anyone_in_circles() {
     // What a cycle, and what a channel without a head, leave of a channel.
     let cycle = channel(

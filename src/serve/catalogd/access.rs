@@ -43,6 +43,17 @@ pub struct Access(Arc<watch::Sender<Arc<Rules>>>);
 /// Those of the catalogs that ask for something.
 pub(super) type Rules = BTreeMap<CatalogName, Rule>;
 
+/// The catalogs that not everybody may read. Handlers find it in the request.
+#[derive(Clone, Default)]
+pub(super) struct Closed(Arc<Rules>);
+
+impl Closed {
+    /// Whether this is one of them.
+    pub(super) fn has(&self, catalog: &str) -> bool {
+        self.0.keys().any(|name| name.as_str() == catalog)
+    }
+}
+
 /// What a catalog asks for: one of these is enough, and when there is none,
 /// everybody may read it.
 #[derive(Clone, Default)]
@@ -185,6 +196,7 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
             if let Err(refusal) = check(&rules, &name, &parts.headers, peer.as_ref()) {
                 return *refusal;
             }
+            parts.extensions.insert(Closed(Arc::clone(&rules)));
             let headers = parts.headers.clone();
             let response = next.run(Request::from_parts(parts, body)).await;
             // The catalog may have come while this was on its way, and its

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use http::header::{
     ACCEPT, ACCEPT_RANGES, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, RANGE, RETRY_AFTER,
+    CONTENT_TYPE, ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
+    LAST_MODIFIED, LINK, RANGE, RETRY_AFTER,
 };
 use http::{HeaderValue, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -41,8 +42,11 @@ pub(super) fn layer(origins: Origins) -> Option<CorsLayer> {
             ACCEPT,
             AUTHORIZATION,
             CONTENT_TYPE,
+            IF_MATCH,
             IF_MODIFIED_SINCE,
             IF_NONE_MATCH,
+            IF_RANGE,
+            IF_UNMODIFIED_SINCE,
             RANGE,
         ])
         .expose_headers([
@@ -52,6 +56,7 @@ pub(super) fn layer(origins: Origins) -> Option<CorsLayer> {
             CONTENT_RANGE,
             ETAG,
             LAST_MODIFIED,
+            LINK,
             RETRY_AFTER,
         ])
         .max_age(MAX_AGE);

@@ -44,9 +44,10 @@ impl Accepted {
     }
 }
 
-/// Whether `Accept-Encoding` takes gzip.
+/// Whether `Accept-Encoding` takes gzip, and nothing better.
 pub(super) fn accepts_gzip<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> bool {
-    Accepted::read(headers).gzip > 0
+    let accepted = Accepted::read(headers);
+    accepted.gzip > 0 && accepted.identity.is_none_or(|it| it <= accepted.gzip)
 }
 
 /// The `q` of what is listed in a header, in thousandths. One that cannot be

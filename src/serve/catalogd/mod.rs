@@ -23,12 +23,14 @@ mod path;
 mod queries;
 mod range;
 mod refusal;
+mod turns;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
@@ -36,10 +38,10 @@ use axum::routing::any;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
-    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE,
-    LAST_MODIFIED, RANGE, VARY,
+    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST,
+    IF_RANGE, LAST_MODIFIED, RANGE, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use hyper::body::Incoming;
 
 use super::answer::Answer;
@@ -59,8 +61,13 @@ const ALL: &str = "/catalogs/{name}/api/v1/all";
 const METAS: &str = "/catalogs/{name}/api/v1/metas";
 /// The media type of a catalog.
 const JSON_LINES: &str = "application/jsonl";
+/// What is said to a request for no host, or for several.
+const NO_HOST: &str = "400 Bad Request: one Host header is required\n";
 /// How long a client should wait for a catalog that is not loaded, in seconds.
 const LOADING: &str = "5";
+
+/// The name in a path, if it is text.
+type Named = Result<Path<String>, PathRejection>;
 
 /// What answers on the HTTP port. Cheap to clone.
 #[derive(Clone)]
@@ -92,11 +99,21 @@ impl Answers for Service {
         peer: Peer,
         sending: &Arc<Answer>,
     ) -> Response {
+        if !names_one_host(&request) {
+            return (StatusCode::BAD_REQUEST, NO_HOST).into_response();
+        }
         match direct::answer(self, &request, peer, sending) {
             Some(response) => response,
             None => self.router.answer(request, peer, sending).await,
         }
     }
+}
+
+/// Whether a request says once which host it is for, as HTTP/1.1 wants it (RFC
+/// 9112, section 3.2). What differs from one reader to the next could be taken
+/// for another's.
+fn names_one_host<B>(request: &http::Request<B>) -> bool {
+    request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
 }
 
 fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
@@ -123,9 +140,10 @@ fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
 
 async fn all(
     State(catalogs): State<Catalogs>,
-    Path(name): Path<String>,
+    name: Named,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let Path(name) = name.map_err(|_| Refusal::Path)?;
     check_method(request.method())?;
     let selection = select(&catalogs, &name, &Query::default())?;
     Ok(respond(&selection, &request, true))
@@ -133,10 +151,11 @@ async fn all(
 
 async fn metas(
     State(catalogs): State<Catalogs>,
-    Path(name): Path<String>,
+    name: Named,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let Path(name) = name.map_err(|_| Refusal::Path)?;
     check_method(request.method())?;
     let query = parse_query(query.as_deref().unwrap_or_default())?;
     let selection = select(&catalogs, &name, &query)?;
@@ -146,7 +165,7 @@ async fn metas(
 fn check_method(method: &Method) -> Result<(), Refusal> {
     match *method {
         Method::GET | Method::HEAD => Ok(()),
-        _ => Err(Refusal::Method),
+        _ => Err(Refusal::Method("GET, HEAD")),
     }
 }
 

@@ -13,6 +13,7 @@ use http::{Method, StatusCode};
 use metrics::{Counter, Histogram, counter, histogram};
 
 use super::access::Place;
+use super::refusal::Refusal;
 use crate::serve::Peer;
 use crate::serve::answer::Answer;
 use crate::snapshot::Catalogs;
@@ -20,6 +21,11 @@ use crate::snapshot::Catalogs;
 /// How long it may take until an answer begins, the reading of a request's
 /// body included.
 const TIMEOUT: Duration = Duration::from_mins(1);
+/// What is said when it took longer.
+const LONG: Refusal = Refusal::Text(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "the answer took too long, try again later",
+);
 /// How much of a path is logged, in characters.
 const MAX_PATH: usize = 256;
 
@@ -44,7 +50,7 @@ pub(super) async fn observe(
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let response = tokio::time::timeout(TIMEOUT, next.run(request)).await;
-    let response = response.unwrap_or_else(|_| StatusCode::REQUEST_TIMEOUT.into_response());
+    let response = response.unwrap_or_else(|_| LONG.into_response());
     let seen = Seen {
         began,
         method: &method,

@@ -4,7 +4,7 @@
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::LOADING;
@@ -19,7 +19,10 @@ const PROBLEM: &str = "application/problem+json";
 #[derive(Clone, Debug)]
 pub(super) enum Refusal {
     UnknownPath,
-    Method,
+    /// Other methods than these.
+    Method(&'static str),
+    /// A path whose escapes are no UTF-8.
+    Path,
     Query,
     Name(NameError),
     UnknownCatalog,
@@ -32,8 +35,8 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::UnknownPath | Self::UnknownCatalog => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Query | Self::Name(_) => StatusCode::BAD_REQUEST,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Path | Self::Query | Self::Name(_) => StatusCode::BAD_REQUEST,
             Self::NotLoaded(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Text(status, _) => *status,
         }
@@ -42,7 +45,8 @@ impl Refusal {
     fn text(&self) -> String {
         match self {
             Self::UnknownPath => "404 page not found".into(),
-            Self::Method => "Method Not Allowed".into(),
+            Self::Method(_) => "Method Not Allowed".into(),
+            Self::Path => "invalid catalog name: it is no UTF-8".into(),
             Self::Query => "400 Bad Request".into(),
             Self::Name(error) => format!("invalid catalog name: {error}"),
             Self::UnknownCatalog => "404 Not Found".into(),
@@ -60,7 +64,8 @@ impl Refusal {
                 "Unknown path",
                 "nothing is answered at this path; /openapi.json lists those there are".into(),
             ),
-            Self::Method => Problem::plain(
+            Self::Path => Problem::path(),
+            Self::Method(_) => Problem::plain(
                 status,
                 "this is answered to other methods only; /openapi.json lists them".into(),
             ),
@@ -109,13 +114,22 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
     }
     if wanted {
         let refusal = response.extensions_mut().remove::<Refusal>();
+        // The peer leaves it out, and whoever asks for problems is not used to
+        // the peer.
+        let allowed = match &refusal {
+            Some(Refusal::Method(allowed)) => Some(HeaderValue::from_static(allowed)),
+            _ => None,
+        };
         let problem = match refusal {
             Some(refusal) => refusal.problem(),
             None => Problem::plain(status, detail(status).into()),
         };
         let (mut parts, _) = response.into_parts();
         let problem = problem.into_response();
-        let (described, body) = problem.into_parts();
+        let (mut described, body) = problem.into_parts();
+        if let Some(allowed) = allowed {
+            described.headers.insert(ALLOW, allowed);
+        }
         parts.headers.extend(described.headers);
         parts.headers.remove(http::header::CONTENT_LENGTH);
         response = Response::from_parts(parts, body);

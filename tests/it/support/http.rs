@@ -186,13 +186,18 @@ mod checks {
 
 /// A connection that takes little before it is read from.
 pub(crate) fn narrow(address: SocketAddr) -> TcpStream {
+    narrow_to(address, 16 << 10)
+}
+
+/// A connection that takes about so many bytes before it is read from.
+pub(crate) fn narrow_to(address: SocketAddr, bytes: u32) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let connection = runtime.block_on(async {
         let socket = TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(16 << 10).unwrap();
+        socket.set_recv_buffer_size(bytes).unwrap();
         socket.connect(address).await.unwrap().into_std().unwrap()
     });
     connection.set_nonblocking(false).unwrap();

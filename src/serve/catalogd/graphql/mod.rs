@@ -9,8 +9,6 @@ mod page;
 mod variables;
 
 use std::io::Write as _;
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use async_graphql::{PathSegment, Pos, ServerError, Value};
@@ -24,9 +22,10 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
-use super::{Refusal, SMALLEST_COMPRESSED, encoding, find};
+use super::turns::{self, Turns, Undone, Unread};
+use super::{Named, Refusal, SMALLEST_COMPRESSED, encoding, find};
+use crate::serve::body::Slices;
 use crate::snapshot::Catalogs;
 use crate::snapshot::graphql::{Cancel, Question};
 use limits::{MAX_QUERY, QueryError};
@@ -35,8 +34,6 @@ use limits::{MAX_QUERY, QueryError};
 const MAX_BODY: usize = 1 << 20;
 /// How long it may take to come.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// How long a query waits for its turn.
-const WAIT: Duration = Duration::from_secs(5);
 /// How many errors an answer lists.
 const MAX_ERRORS: usize = 100;
 /// How long the message of an error may be, in bytes.
@@ -57,11 +54,10 @@ const DEFECT: Refusal = Refusal::Text(
 
 /// What answers at the path of the API.
 pub(super) fn route() -> MethodRouter<Catalogs> {
-    let cores = thread::available_parallelism().map_or(2, usize::from);
-    let turns = Arc::new(Semaphore::new(cores));
+    let turns = Turns::for_each_core(1);
     any(
-        move |State(catalogs): State<Catalogs>, Path(name): Path<String>, request: Request| {
-            answer(Arc::clone(&turns), catalogs, name, request)
+        move |State(catalogs): State<Catalogs>, name: Named, request: Request| {
+            answer(turns.clone(), catalogs, name, request)
         },
     )
 }
@@ -79,41 +75,44 @@ struct Asked {
 }
 
 async fn answer(
-    turns: Arc<Semaphore>,
+    turns: Turns,
     catalogs: Catalogs,
-    name: String,
+    name: Named,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let Path(name) = name.map_err(|_| Refusal::Path)?;
     match *request.method() {
         Method::POST => {}
         Method::GET | Method::HEAD if page::is_wanted(request.headers()) => {
             find(&catalogs, &name)?;
             return Ok(page::respond());
         }
-        _ => return Err(Refusal::Method),
+        _ => return Err(Refusal::Method("GET, HEAD, POST")),
     }
     let gzip = encoding::accepts_gzip(request.headers().get_all(ACCEPT_ENCODING));
-    let body = axum::body::to_bytes(request.into_body(), MAX_BODY);
+    let body = turns::read(request.into_body(), MAX_BODY);
     let body = tokio::time::timeout(BODY_TIME, body)
         .await
         .map_err(|_| SLOW)?
-        .map_err(|_| BODY)?;
-    let turn = tokio::time::timeout(WAIT, turns.acquire_owned())
-        .await
-        .map_err(|_| BUSY)?
-        .map_err(|_| BUSY)?;
+        .map_err(|unread| match unread {
+            Unread::Busy => BUSY,
+            Unread::Bad => BODY,
+        })?;
     // When the client goes away, this is dropped, and the work with it.
     let given_up = GivenUp(Cancel::default());
     let (runtime, cancel) = (Handle::current(), given_up.0.clone());
-    let work = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
+    let work = move || {
         let body = runtime.block_on(make(&catalogs, &name, &body, &cancel))?;
-        Ok(respond(body, gzip))
-    });
-    work.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a query was not answered");
-        Err(DEFECT)
-    })
+        respond(body, gzip)
+    };
+    turns.work(work).await.map_err(refusal)?
+}
+
+fn refusal(undone: Undone) -> Refusal {
+    match undone {
+        Undone::Busy => BUSY,
+        Undone::Failed => DEFECT,
+    }
 }
 
 struct GivenUp(Cancel);
@@ -209,7 +208,7 @@ fn write(data: &Value, errors: &[ServerError]) -> Vec<u8> {
     serde_json::to_vec(&answer).unwrap_or_default()
 }
 
-fn respond(mut body: Vec<u8>, gzip: bool) -> Response {
+fn respond(mut body: Vec<u8>, gzip: bool) -> Result<Response, Refusal> {
     let gzip = gzip && body.len() as u64 >= SMALLEST_COMPRESSED;
     let compressed = gzip.then(|| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -223,7 +222,8 @@ fn respond(mut body: Vec<u8>, gzip: bool) -> Response {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         body = compressed;
     }
-    *response.body_mut() = Body::from(body);
+    let body = turns::hold(body.into()).map_err(refusal)?;
+    *response.body_mut() = Body::new(Slices::new([body]));
     super::no_sniffing(response.headers_mut());
-    response
+    Ok(response)
 }

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue};
 
+use super::super::encoding::weight;
 use crate::digest::Digest;
 
 const SCRIPT: &str = include_str!("page.js");
@@ -34,10 +35,12 @@ static PAGE: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
 /// Whether a client would show a page.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|value| {
-        let kinds = value.to_str().unwrap_or_default().split(',');
-        kinds
-            .filter_map(|kind| kind.split(';').next())
-            .any(|kind| kind.trim().eq_ignore_ascii_case("text/html"))
+        let mut kinds = value.to_str().unwrap_or_default().split(',');
+        kinds.any(|kind| {
+            let mut parts = kind.split(';');
+            let name = parts.next().unwrap_or_default().trim();
+            name.eq_ignore_ascii_case("text/html") && weight(parts) > 0
+        })
     })
 }
 

@@ -18,9 +18,10 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::value::RawValue;
 
 use super::super::conditional::{Precondition, Validators};
-use super::super::{SMALLEST_COMPRESSED, bare, encoding, header};
+use super::super::{SMALLEST_COMPRESSED, bare, encoding, header, turns};
 use super::parameters::{Page, Parameters};
 use super::problem::Problem;
+use crate::serve::body::Slices;
 use crate::snapshot::Snapshot;
 
 /// What a question is answered with.
@@ -146,7 +147,7 @@ impl Sending {
         let gzip = compressible
             && body.len() as u64 >= SMALLEST_COMPRESSED
             && encoding::accepts_gzip(self.headers.get_all(ACCEPT_ENCODING));
-        Ok(self.send_body(body, headers, modified, gzip))
+        self.send_body(body, headers, modified, gzip)
     }
 
     fn send_body(
@@ -155,14 +156,14 @@ impl Sending {
         mut headers: HeaderMap,
         modified: SystemTime,
         gzip: bool,
-    ) -> Response {
+    ) -> Result<Response, Problem> {
         let validators = Validators::of_bytes(&body, modified, gzip);
         headers.insert(ETAG, validators.etag());
         headers.insert(LAST_MODIFIED, validators.last_modified());
         match validators.check(&self.headers) {
             Precondition::Send => {}
-            Precondition::NotModified => return bare(StatusCode::NOT_MODIFIED, headers),
-            Precondition::Failed => return bare(StatusCode::PRECONDITION_FAILED, headers),
+            Precondition::NotModified => return Ok(bare(StatusCode::NOT_MODIFIED, headers)),
+            Precondition::Failed => return Ok(bare(StatusCode::PRECONDITION_FAILED, headers)),
         }
         let body = if gzip {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -174,9 +175,9 @@ impl Sending {
         let body = if self.head {
             Body::empty()
         } else {
-            Body::from(body)
+            Body::new(Slices::new([turns::hold(body)?]))
         };
-        (StatusCode::OK, headers, body).into_response()
+        Ok((StatusCode::OK, headers, body).into_response())
     }
 }
 

@@ -25,7 +25,7 @@ const PARAMETERS: &[&str] = &[
 
 /// The images of a selection.
 pub(super) async fn list(question: Question) -> Response {
-    question.answer(PARAMETERS, images).await
+    question.answer_slowly(PARAMETERS, images).await
 }
 
 fn images(asked: &Asked) -> Result<Answer, Problem> {

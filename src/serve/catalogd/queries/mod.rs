@@ -26,20 +26,19 @@ use axum::routing::any;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method};
-use tokio::sync::Semaphore;
 
+use super::access::Closed;
+use super::turns::Turns;
 use crate::name::CatalogName;
 use crate::snapshot::{Catalogs, Snapshot};
 use answer::{Answer, Sending};
 use parameters::Parameters;
 use problem::Problem;
 
-/// How many queries are worked on at once: each may hold an answer of some
-/// size, and more than the cores can do gains nobody anything.
-static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    Semaphore::new(2 * cores)
-});
+/// More work than the cores can do gains nobody anything. What is found in an
+/// instant does not wait for what has to be made of all bundles.
+static QUICK: LazyLock<Turns> = LazyLock::new(|| Turns::for_each_core(2));
+static LONG: LazyLock<Turns> = LazyLock::new(|| Turns::for_each_core(1));
 
 /// The description of the HTTP port's API.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -74,6 +73,7 @@ pub(super) fn routes() -> Router<Catalogs> {
 /// A request for a query, as it came.
 struct Question {
     catalogs: Catalogs,
+    closed: Closed,
     path: Vec<(String, String)>,
     query: String,
     sending: Sending,
@@ -97,6 +97,7 @@ impl FromRequestParts<Catalogs> for Question {
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         Ok(Self {
             catalogs: state.clone(),
+            closed: parts.extensions.get().cloned().unwrap_or_default(),
             path: path.iter().map(owned).collect(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
             sending,
@@ -105,15 +106,33 @@ impl FromRequestParts<Catalogs> for Question {
 }
 
 impl Question {
-    /// Answers with what `work` makes of it. `known` are the parameters that
-    /// it knows.
+    /// Answers with what `work` makes of it, which takes an instant. `known`
+    /// are the parameters that it knows.
     async fn answer(
         self,
         known: &'static [&'static str],
         work: impl FnOnce(&Asked) -> Result<Answer, Problem> + Send + 'static,
     ) -> Response {
+        self.answer_in(&QUICK, known, work).await
+    }
+
+    /// The same where the work goes through a whole catalog.
+    async fn answer_slowly(
+        self,
+        known: &'static [&'static str],
+        work: impl FnOnce(&Asked) -> Result<Answer, Problem> + Send + 'static,
+    ) -> Response {
+        self.answer_in(&LONG, known, work).await
+    }
+
+    async fn answer_in(
+        self,
+        turns: &Turns,
+        known: &'static [&'static str],
+        work: impl FnOnce(&Asked) -> Result<Answer, Problem> + Send + 'static,
+    ) -> Response {
         match self.ask(known) {
-            Ok((asked, sending)) => blocking(asked, sending, work).await,
+            Ok((asked, sending)) => blocking(turns, asked, sending, work).await,
             Err(problem) => problem.into_response(),
         }
     }
@@ -126,7 +145,7 @@ impl Question {
         let catalog = self
             .catalogs
             .get(name.as_str())
-            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs))?;
+            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs, &self.closed))?;
         if catalog.routing.withheld {
             return Err(Problem::withheld(&name));
         }
@@ -171,23 +190,18 @@ fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
 /// Works out an answer and puts it into its form, where it keeps nobody else
 /// waiting.
 async fn blocking(
+    turns: &Turns,
     asked: Asked,
     sending: Sending,
     work: impl FnOnce(&Asked) -> Result<Answer, Problem> + Send + 'static,
 ) -> Response {
-    // Closed never; and without a turn there is only more work at once.
-    let _turn = TURNS.acquire().await;
     let working = move || {
         let sent = work(&asked)
             .and_then(|answer| sending.send(answer, &asked.parameters, asked.snapshot.modified()));
         sent.unwrap_or_else(Problem::into_response)
     };
-    tokio::task::spawn_blocking(working)
-        .await
-        .unwrap_or_else(|error| {
-            tracing::error!(%error, "a query could not be answered");
-            Problem::internal().into_response()
-        })
+    let worked = turns.work(working).await;
+    worked.unwrap_or_else(|undone| Problem::from(undone).into_response())
 }
 
 fn sending(method: &Method, headers: &HeaderMap) -> Result<Sending, Problem> {

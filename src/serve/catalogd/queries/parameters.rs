@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::problem::{Problem, cut};
+use crate::digest::Hasher;
 use crate::fbc::records::percent_encoded;
 use crate::snapshot::Snapshot;
 
@@ -16,12 +17,20 @@ const MAX_VALUE: usize = 1_024;
 const MAX_PARAMETERS: usize = 64;
 /// The one that may be given several times.
 const REPEATED: &str = "channel";
-/// How much of the content's digest a token has, in bytes.
+/// Those that choose a part of a list, and not what is in it.
+const OF_PAGES: [&str; 3] = ["limit", "continue", "fields"];
+/// How much a token has of the content's digest and of the question's, in bytes.
 const TOKEN_CONTENT: usize = 8;
+const TOKEN_QUESTION: usize = 4;
 
-/// Keys and values in the order they were written.
+/// The parameters of a route.
 #[derive(Debug, Default)]
-pub(super) struct Parameters(Vec<(&'static str, String)>);
+pub(super) struct Parameters {
+    /// Those that it knows.
+    known: &'static [&'static str],
+    /// Keys and values in the order they were written.
+    given: Vec<(&'static str, String)>,
+}
 
 /// A part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +39,17 @@ pub(super) struct Page {
     pub(super) limit: usize,
     /// How many come before it.
     pub(super) offset: usize,
+    /// What tells one list from another.
+    question: [u8; TOKEN_QUESTION],
 }
 
 impl Parameters {
     /// Reads the query of a URL. An empty value counts as none at all.
     pub(super) fn read(query: &str, known: &'static [&'static str]) -> Result<Self, Problem> {
-        let mut parameters = Self::default();
+        let mut parameters = Self {
+            known,
+            given: Vec::new(),
+        };
         let mut count = 0;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             count += 1;
@@ -59,11 +73,11 @@ impl Parameters {
                 let detail = format!("{key} is longer than {MAX_VALUE} bytes");
                 return Err(Problem::invalid_parameter(key, detail));
             }
-            if key != REPEATED && parameters.0.iter().any(|(name, _)| *name == key) {
+            if key != REPEATED && parameters.given.iter().any(|(name, _)| *name == key) {
                 let detail = format!("{key} is given more than once; give it once");
                 return Err(Problem::invalid_parameter(key, detail));
             }
-            parameters.0.push((key, value));
+            parameters.given.push((key, value));
         }
         Ok(parameters)
     }
@@ -75,7 +89,7 @@ impl Parameters {
 
     /// The values of a parameter that may be given several times.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        let named = self.0.iter().filter(move |(key, _)| *key == name);
+        let named = self.given.iter().filter(move |(key, _)| *key == name);
         named
             .map(|(_, value)| value.as_str())
             .filter(|value| !value.is_empty())
@@ -113,9 +127,29 @@ impl Parameters {
         };
         let offset = match self.get("continue") {
             None => 0,
-            Some(token) => read_token(token, snapshot)?,
+            Some(token) => read_token(token, snapshot, self.question())?,
         };
-        Ok(Page { limit, offset })
+        Ok(Page {
+            limit,
+            offset,
+            question: self.question(),
+        })
+    }
+
+    /// What tells one list from another: all but which part of it is wanted.
+    fn question(&self) -> [u8; TOKEN_QUESTION] {
+        let mut hasher = Hasher::default();
+        let mut add = |text: &str| {
+            hasher.update(&text.len().to_le_bytes());
+            hasher.update(text.as_bytes());
+        };
+        self.known.iter().for_each(|name| add(name));
+        for (key, value) in self.given.iter().filter(|(key, _)| !OF_PAGES.contains(key)) {
+            add(key);
+            add(value);
+        }
+        let digest = hasher.finish();
+        std::array::from_fn(|at| digest.as_bytes()[at])
     }
 
     /// The fields that are wanted of the known ones, in their order; all
@@ -138,7 +172,7 @@ impl Parameters {
     /// The query of the same question for the page behind `continued`.
     pub(super) fn next(&self, continued: &str) -> String {
         let mut query = String::from("?");
-        for (key, value) in self.0.iter().filter(|(key, _)| *key != "continue") {
+        for (key, value) in self.given.iter().filter(|(key, _)| *key != "continue") {
             query.push_str(key);
             query.push('=');
             query.push_str(&percent_encoded(value));
@@ -162,22 +196,31 @@ impl Page {
         let end = self.range(total).end;
         (end < total).then(|| {
             let mut token = content(snapshot).to_vec();
+            token.extend(self.question);
             token.extend((end as u32).to_be_bytes());
             URL_SAFE_NO_PAD.encode(token)
         })
     }
 }
 
-fn read_token(token: &str, snapshot: &Snapshot) -> Result<usize, Problem> {
+fn read_token(
+    token: &str,
+    snapshot: &Snapshot,
+    question: [u8; TOKEN_QUESTION],
+) -> Result<usize, Problem> {
     let read = URL_SAFE_NO_PAD.decode(token).ok();
-    let parts = read
-        .as_ref()
-        .and_then(|bytes| bytes.split_at_checked(TOKEN_CONTENT));
-    let parts = parts.and_then(|(of, offset)| Some((of, offset.try_into().ok()?)));
-    let Some((of, offset)) = parts else {
-        let detail = "continue is no token; take it from the answer before, as it stands there";
-        return Err(Problem::invalid_parameter("continue", detail.to_owned()));
+    let parts = read.as_ref().and_then(|bytes| {
+        let (of, rest) = bytes.split_at_checked(TOKEN_CONTENT)?;
+        let (asked, offset) = rest.split_at_checked(TOKEN_QUESTION)?;
+        Some((of, asked, offset.try_into().ok()?))
+    });
+    let wrong = |detail: &str| Err(Problem::invalid_parameter("continue", detail.to_owned()));
+    let Some((of, asked, offset)) = parts else {
+        return wrong("continue is no token; take it from the answer before, as it stands there");
     };
+    if asked != question {
+        return wrong("continue is of another question; repeat the one it was the answer to");
+    }
     if of != content(snapshot) {
         return Err(Problem::expired());
     }
@@ -234,7 +277,15 @@ mod tests {
 
     #[test]
     fn a_page_ends_with_the_list() {
-        let page = |limit, offset| Page { limit, offset }.range(10);
+        let page = |limit, offset| {
+            let question = [0; TOKEN_QUESTION];
+            let page = Page {
+                limit,
+                offset,
+                question,
+            };
+            page.range(10)
+        };
         assert_eq!(page(4, 0), 0..4);
         assert_eq!(page(4, 8), 8..10);
         assert_eq!(page(4, 90), 10..10);

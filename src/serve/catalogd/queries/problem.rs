@@ -3,6 +3,7 @@
 //! The last part of `type` is stable: clients may rely on it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -11,9 +12,11 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
 use super::super::LOADING;
+use super::super::access::Closed;
+use super::super::turns::Undone;
 use crate::name::{CatalogName, NameError};
 use crate::near;
-use crate::snapshot::Catalogs;
+use crate::snapshot::{Catalog, Catalogs};
 
 /// Texts from outside are cut to so many characters in messages.
 const SHOWN: usize = 100;
@@ -106,12 +109,19 @@ impl Problem {
         )
     }
 
-    /// A catalog that is not configured.
-    pub(in super::super) fn unknown_catalog(name: &CatalogName, catalogs: &Catalogs) -> Self {
+    /// A catalog that is not configured. Those that not everybody may read are
+    /// nobody's business.
+    pub(in super::super) fn unknown_catalog(
+        name: &CatalogName,
+        catalogs: &Catalogs,
+        closed: &Closed,
+    ) -> Self {
         let catalogs = catalogs.all();
-        let names = catalogs.iter().filter(|catalog| !catalog.routing.withheld);
-        let names = names.map(|catalog| catalog.name.as_str());
-        Self::unknown("catalog", name.as_str(), names)
+        let open = |catalog: &&Arc<Catalog>| {
+            !catalog.routing.withheld && !closed.has(catalog.name.as_str())
+        };
+        let names = catalogs.iter().filter(open);
+        Self::unknown("catalog", name.as_str(), names.map(|it| it.name.as_str()))
     }
 
     /// A catalog that is set unavailable.
@@ -237,6 +247,16 @@ impl Problem {
         .about("continue")
     }
 
+    /// More than can be answered now.
+    fn busy() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "busy",
+            "Too many questions",
+            format!("too many questions are being answered; try again in {LOADING} seconds"),
+        )
+    }
+
     /// Something that is not the client's fault.
     pub(in super::super) fn internal() -> Self {
         Self::new(
@@ -255,6 +275,15 @@ pub(in super::super) fn cut(text: &str) -> String {
         shown.push('…');
     }
     shown
+}
+
+impl From<Undone> for Problem {
+    fn from(undone: Undone) -> Self {
+        match undone {
+            Undone::Busy => Self::busy(),
+            Undone::Failed => Self::internal(),
+        }
+    }
 }
 
 impl IntoResponse for Problem {

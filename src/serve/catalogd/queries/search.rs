@@ -7,8 +7,8 @@ use axum::response::{IntoResponse as _, Response};
 use super::answer::{Answer, Sending};
 use super::packages::SUMMARY;
 use super::problem::Problem;
-use super::{Asked, Question, blocking};
-use crate::store::Searcher;
+use super::{Asked, QUICK, Question, blocking};
+use crate::store::{MAX_WORDS, Searcher};
 
 /// How long a search may take.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ pub(super) async fn list(question: Question) -> Response {
                     Ok(snapshot.answer(package.summary))
                 })
             };
-            blocking(asked, sending, answer).await
+            blocking(&QUICK, asked, sending, answer).await
         }
         Err(problem) => problem.into_response(),
     }
@@ -48,6 +48,11 @@ async fn search(question: Question) -> Result<(Asked, Sending, Vec<u32>), Proble
     let words = Searcher::words(&text);
     if words.is_empty() {
         let detail = "q has neither a letter nor a digit; name at least one word".to_owned();
+        return Err(Problem::invalid_parameter("q", detail));
+    }
+    if words.len() > MAX_WORDS {
+        let detail =
+            format!("q has more than {MAX_WORDS} words; leave out those that matter least");
         return Err(Problem::invalid_parameter("q", detail));
     }
     for _ in 0..TRIES {

@@ -66,13 +66,15 @@ fn work(asked: &Asked) -> Result<Answer, Problem> {
                 );
                 Problem::invalid_parameter("range", detail)
             })?;
-            Ok((text, constraint))
+            Ok::<_, Problem>((text, constraint))
         })
         .transpose()?;
     let stored = asked.channels(package);
     let all = read(&stored)?;
-    let installed = parameters
-        .get("from")
+    // Neither names nor versions have a blank: it was a `+` that nobody escaped.
+    let from = parameters.get("from").map(|from| from.replace(' ', "+"));
+    let installed = from
+        .as_deref()
         .map(|from| installed(&all, from))
         .transpose()?;
     let wanted: Vec<&str> = parameters.all("channel").collect();

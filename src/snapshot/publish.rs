@@ -189,6 +189,11 @@ impl Catalogs {
         self.table.borrow().get(name).cloned()
     }
 
+    /// Whether there was a catalog of that name, and is none any more.
+    pub fn is_gone(&self, name: &str) -> bool {
+        self.table.borrow().is_gone(name)
+    }
+
     /// The catalog that a call to this authority (`host[:port]`) means: the one
     /// it stands for, else the one its first label names, else the default or
     /// the only one. One that names a catalog which is gone means that.
@@ -201,7 +206,7 @@ impl Catalogs {
             .find(|catalog| catalog.routing.authorities.contains(&host))
             .or_else(|| table.get(host.split('.').next()?));
         let label = host.split('.').next().unwrap_or_default();
-        if named.is_none() && table.gone.iter().any(|gone| gone.as_str() == label) {
+        if named.is_none() && table.is_gone(label) {
             return None;
         }
         let found = named.or_else(|| match (&table.default, &*table.all) {
@@ -231,6 +236,10 @@ impl Table {
             .all
             .binary_search_by(|catalog| catalog.name.as_str().cmp(name));
         Some(&self.all[at.ok()?])
+    }
+
+    fn is_gone(&self, name: &str) -> bool {
+        self.gone.iter().any(|gone| gone.as_str() == name)
     }
 }
 

@@ -101,7 +101,8 @@ impl Service {
             registry: self.registry,
             pins: Arc::clone(&pins),
             own,
-            others: self.others,
+            health: self.health,
+            reflection: self.reflection,
         };
         let service = front(calls, &opened, {
             let pins = Arc::clone(&pins);

@@ -196,6 +196,7 @@ impl Fleet {
         self.workshop.limits = limits.clone();
 
         warn_of_shared_paths(config);
+        warn_of_shadowed_names(config);
         let mut old = std::mem::take(&mut self.members);
         let mut starts = Vec::new();
         let mut ended = Vec::new();
@@ -541,6 +542,27 @@ fn warn_of_shared_paths(config: &Config) {
                 tracing::warn!(
                     catalog = %catalog.name, other = %other.name, path,
                     "this path is the name of another catalog, which is found first under it"
+                );
+            }
+        }
+    }
+}
+
+/// Says whose name is an authority of another: that outweighs it, so clients
+/// that call a catalog by its bare name get the other.
+fn warn_of_shadowed_names(config: &Config) {
+    for catalog in &config.catalogs {
+        let others = config.catalogs.iter().map(|other| &other.name);
+        for other in others.filter(|other| **other != catalog.name) {
+            if catalog
+                .authorities
+                .iter()
+                .any(|host| host == other.as_str())
+            {
+                tracing::warn!(
+                    catalog = %catalog.name, %other,
+                    "an authority of this catalog is the name of the other: clients that ask \
+                     for that host get this one"
                 );
             }
         }

@@ -16,7 +16,7 @@ use crate::config::Environment;
 pub fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let done = match name(words.first()) {
-        Some("opm") => opm::run(words, environment),
+        Some("opm") => opm::run(&words, environment),
         Some("grpc_health_probe" | probe::NAME) => return probe::run(words),
         // Its flags are written as no other command's are.
         _ if words.get(1).is_some_and(|word| word == probe::NAME) => {

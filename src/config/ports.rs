@@ -55,6 +55,7 @@ impl ConnectionSettings {
             idle_timeout: time(self.idle_timeout, default.idle_timeout),
             stall_timeout: time(self.stall_timeout, default.stall_timeout),
             handshake_timeout: time(self.handshake_timeout, default.handshake_timeout),
+            ..default
         }
     }
 

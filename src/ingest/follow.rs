@@ -1,5 +1,6 @@
 //! The loop around passes: once, then sleep or be stopped.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +12,7 @@ use super::Source;
 use super::error::{Cause, PassError};
 use super::pass::{Followed, PassResult, Workshop, run_once};
 use super::watch::Watch;
-use crate::fbc::problem::{Problem, Severity};
+use crate::fbc::problem::Problem;
 use crate::name::CatalogName;
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{Outcome, Pass};
@@ -265,13 +266,12 @@ fn describe(snapshot: &Snapshot, message: &str) {
     );
 }
 
+/// All that is wrong, the worst first.
 fn log_problems(problems: &[Problem]) {
-    for problem in problems.iter().take(LOGGED) {
-        if problem.severity == Severity::Warning {
-            tracing::info!("{problem}");
-        } else {
-            tracing::warn!("{problem}");
-        }
+    let mut worst: Vec<&Problem> = problems.iter().collect();
+    worst.sort_by_key(|problem| Reverse(problem.severity));
+    for problem in worst.into_iter().take(LOGGED) {
+        tracing::warn!("{problem}");
     }
     if problems.len() > LOGGED {
         tracing::warn!(

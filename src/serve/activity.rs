@@ -43,7 +43,8 @@ pub(super) struct Connections {
 }
 
 impl Activity {
-    fn new() -> Arc<Self> {
+    /// Of a connection that begins now.
+    pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 open: 0,
@@ -114,6 +115,11 @@ impl Activity {
         }
     }
 
+    /// Asks the connection to go as soon as it is at nothing.
+    pub(super) fn dismiss(&self) {
+        self.dismissed.cancel();
+    }
+
     /// Waits until somebody else needs the place.
     pub(super) async fn dismissed(&self) {
         self.dismissed.cancelled().await;
@@ -175,9 +181,16 @@ impl Connections {
         idle.sort_unstable_by_key(|(since, _)| *since);
         idle.truncate(most);
         for (_, longest) in &idle {
-            longest.dismissed.cancel();
+            longest.dismiss();
         }
         idle.len()
+    }
+
+    /// Whether any was asked to go, and is at nothing that it would finish.
+    pub(super) fn leaving(&self) -> bool {
+        let open = self.lock();
+        let mut asked = open.values().filter(|one| one.dismissed.is_cancelled());
+        asked.any(|one| one.idle_since().is_some())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Activity>>> {
@@ -245,7 +258,9 @@ mod tests {
         }
         // The oldest is at something.
         let _busy = all[0].1.begin();
+        assert!(!connections.leaving());
         assert_eq!(connections.make_room(1), 1);
+        assert!(connections.leaving());
         let dismissed = |at: usize| all[at].1.dismissed.is_cancelled();
         assert_eq!(
             [dismissed(0), dismissed(1), dismissed(2)],

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::response::Response;
-use http::Request;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,10 +28,6 @@ use super::limits::Limits;
 use super::listen::{Listener, Opened, Peer, ended};
 use super::stream::Protocol;
 
-/// How often a quiet HTTP/2 connection is asked whether it is there.
-const KEEP_ALIVE: Duration = Duration::from_mins(1);
-/// How long it may take to answer that.
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How many streams a client of HTTP may have open.
 const MAX_HTTP_STREAMS: u32 = 250;
 /// The most that is read of a request's head, in bytes.
@@ -39,6 +37,9 @@ const MAX_HEADERS: u32 = 32 << 10;
 /// How much of an answer may be ahead of what a client has room for, in bytes
 /// a stream. It is memory that is mapped, for the most part.
 const MAX_SEND_BUFFER: usize = 1 << 20;
+/// When to try again for a place, in seconds.
+const SOON: HeaderValue = HeaderValue::from_static("5");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 /// How long a connection that was asked to go may stay at nothing.
 const LAST: Duration = Duration::from_secs(5);
 /// The same when somebody waits for its place.
@@ -86,7 +87,11 @@ impl Listener {
             async move {
                 let mut builder = builder(&opened, &limits);
                 builder.http2().max_concurrent_streams(MAX_HTTP_STREAMS);
-                let service = front(answers, &opened, |_, _| Ok(None));
+                let beyond = opened.beyond;
+                let service = front(answers, &opened, move |request, _| match beyond {
+                    Some(most) => Err(Refusal::Answer(Box::new(no_place(request.version(), most)))),
+                    _ => Ok(None),
+                });
                 let idle = {
                     let (service, activity) = (opened.service, Arc::clone(&opened.activity));
                     async move {
@@ -99,6 +104,21 @@ impl Listener {
         })
         .await;
     }
+}
+
+/// What a client of HTTP is told whose connection is one too many.
+fn no_place(version: Version, most: usize) -> Response {
+    let text = format!("{most} connections are open, as many as may be; try again later\n");
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, TEXT);
+    headers.insert(RETRY_AFTER, SOON);
+    // In HTTP/2 there is no such header: GOAWAY comes.
+    if version < Version::HTTP_2 {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// What holds for the connections of all ports.
@@ -116,8 +136,8 @@ pub(super) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<Streams
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEADERS)
         .max_send_buf_size(MAX_SEND_BUFFER)
-        .keep_alive_interval(KEEP_ALIVE)
-        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
+        .keep_alive_interval(limits.keep_alive)
+        .keep_alive_timeout(limits.keep_alive_timeout);
     match opened.protocol {
         Protocol::Http2 => builder.http2_only(),
         _ => builder.http1_only(),

@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::places::MORE;
+
 /// What files, the store and the registry client may need besides connections.
 const OTHERS: u64 = 200;
 
@@ -20,7 +22,7 @@ pub fn raise_descriptor_limit(connections: usize) {
             limit.current
         }
     };
-    let needed = OTHERS + connections as u64;
+    let needed = OTHERS + (connections + MORE) as u64;
     if let Some(current) = current.filter(|&current| current < needed) {
         tracing::warn!(
             limit = current,

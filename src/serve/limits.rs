@@ -19,6 +19,27 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
+    /// How often a quiet HTTP/2 connection is asked whether it is there.
+    pub keep_alive: Duration,
+    /// How long it may take to answer that.
+    pub keep_alive_timeout: Duration,
+    /// When clients of gRPC have to come again for new content.
+    pub renewal: Renewal,
+}
+
+/// When a gRPC connection that sees what is not served any more is asked to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// How long nothing has to move on it before that. OLM asks for one package
+    /// after the other while it reads the list of bundles, and its pauses are
+    /// those of the network and of a busy machine.
+    pub quiet: Duration,
+    /// The same while the client has asked for some of the packages that it was
+    /// listed, but not for all: it will go on, if it is still there.
+    pub half_asked: Duration,
+    /// When it is asked at the latest: the pauses of some are too short, others
+    /// read too slowly, and new content has to reach them too.
+    pub latest: Duration,
 }
 
 impl Default for Limits {
@@ -32,6 +53,19 @@ impl Default for Limits {
             idle_timeout: Duration::from_mins(1),
             stall_timeout: Duration::from_mins(2),
             handshake_timeout: Duration::from_secs(10),
+            keep_alive: Duration::from_mins(1),
+            keep_alive_timeout: Duration::from_secs(20),
+            renewal: Renewal::default(),
+        }
+    }
+}
+
+impl Default for Renewal {
+    fn default() -> Self {
+        Self {
+            quiet: Duration::from_millis(400),
+            half_asked: Duration::from_secs(5),
+            latest: Duration::from_secs(30),
         }
     }
 }

@@ -1,30 +1,25 @@
-//! Accepting connections, a bounded number of them, up to where it is known
-//! what each client speaks.
+//! Accepting connections, up to where it is known what each client speaks.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{counter, gauge};
+use metrics::counter;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::activity::{Activity, Connections};
+use super::activity::Activity;
 use super::limits::Limits;
+use super::places::{Place, Places};
 use super::stream::{Protocol, Stream, protocol};
 use super::tls::Tls;
 use crate::name::CatalogName;
 
 /// How long to wait when the system has no descriptor left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long to wait for a connection that makes room before another is asked.
-const ROOM_PAUSE: Duration = Duration::from_secs(1);
-/// The part of the connections that is asked at once: one of so many.
-const ROOM: usize = 20;
 /// What a client is told that speaks HTTP to a port with TLS.
 const TLS_ONLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 25\r\nConnection: close\r\n\r\n\
@@ -85,6 +80,9 @@ pub(super) struct Opened {
     pub(super) stream: Stream,
     pub(super) protocol: Protocol,
     pub(super) activity: Arc<Activity>,
+    /// The most connections that there may be, when this is one more: its
+    /// client is told so.
+    pub(super) beyond: Option<usize>,
 }
 
 impl Listener {
@@ -123,9 +121,8 @@ impl Listener {
         self.tls.is_some()
     }
 
-    /// Hands on each connection whose client has begun to speak, at most so
-    /// many at once. When there are more, some that have been at nothing for
-    /// longest are asked to go; when none are, they wait.
+    /// Hands on each connection whose client has begun to speak, as soon as
+    /// there is a place for it.
     pub(super) async fn accept<F>(
         self,
         limits: &Limits,
@@ -136,9 +133,7 @@ impl Listener {
         F: Future<Output = ()> + Send,
     {
         let service = self.service;
-        let permits = Arc::new(Semaphore::new(limits.connections));
-        let all = Arc::new(Connections::default());
-        let open = gauge!("almanac_connections", "service" => service);
+        let mut places = Places::new(service, limits.connections);
         loop {
             let accepted = tokio::select! {
                 accepted = self.tcp.accept() => accepted,
@@ -150,65 +145,40 @@ impl Listener {
                     tracing::warn!(service, %error, "a connection was not accepted");
                     let errno = Errno::from_io_error(&error);
                     if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
-                        make_room(service, &all, limits);
+                        places.make_room();
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
             counter!("almanac_connections_total", "service" => service).increment(1);
-            let permit = tokio::select! {
-                permit = room(service, &permits, &all, limits) => permit,
+            let place = tokio::select! {
+                place = places.take() => place,
                 () = stop.cancelled() => return,
             };
             // Answers are whole when they are written: nothing to wait for.
             let _ = tcp.set_nodelay(true);
-            let (number, activity) = all.add();
             let opening = Opening {
                 service,
                 tcp,
                 address,
                 tls: self.tls.clone(),
-                activity,
+                place,
             };
-            let (limits, stop, all) = (limits.clone(), stop.clone(), Arc::clone(&all));
-            let (open, handle) = (open.clone(), handle.clone());
+            let (limits, stop, handle) = (limits.clone(), stop.clone(), handle.clone());
             tracker.spawn(async move {
-                open.increment(1.0);
-                if let Some(opened) = opening.open(&limits, &stop).await {
-                    handle(opened).await;
+                let place = opening.place.clone();
+                let serve = async move {
+                    if let Some(opened) = opening.open(&limits, &stop).await {
+                        handle(opened).await;
+                    }
+                };
+                tokio::select! {
+                    () = serve => {}
+                    () = place.over(), if place.beyond().is_some() => {}
                 }
-                open.decrement(1.0);
-                all.remove(number);
-                drop(permit);
             });
         }
-    }
-}
-
-/// A place for one more connection.
-async fn room(
-    service: &'static str,
-    permits: &Arc<Semaphore>,
-    all: &Connections,
-    limits: &Limits,
-) -> Option<OwnedSemaphorePermit> {
-    if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
-        return Some(permit);
-    }
-    loop {
-        make_room(service, all, limits);
-        let free = Arc::clone(permits).acquire_owned();
-        if let Ok(permit) = tokio::time::timeout(ROOM_PAUSE, free).await {
-            return permit.ok();
-        }
-    }
-}
-
-/// Asks some to go, and not only one: the next will come soon.
-fn make_room(service: &'static str, all: &Connections, limits: &Limits) {
-    for _ in 0..all.make_room(limits.connections / ROOM + 1) {
-        ended(service, "room");
     }
 }
 
@@ -224,14 +194,14 @@ struct Opening {
     tcp: TcpStream,
     address: SocketAddr,
     tls: Option<Tls>,
-    activity: Arc<Activity>,
+    place: Arc<Place>,
 }
 
 impl Opening {
     /// Waits until the client has begun to speak. Neither a limit nor the end
     /// of almanac reaches hyper before that.
     async fn open(self, limits: &Limits, stop: &CancellationToken) -> Option<Opened> {
-        let activity = Arc::clone(&self.activity);
+        let activity = self.place.activity();
         let service = self.service;
         tokio::select! {
             opened = self.begin(limits) => opened,
@@ -272,7 +242,8 @@ impl Opening {
             },
             stream,
             protocol,
-            activity: self.activity,
+            activity: self.place.activity(),
+            beyond: self.place.beyond(),
         })
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! `listen` accepts connections and lets them end well; `registry` answers the
 //! Operator Registry gRPC API, `catalogd` the HTTP API of OLM v1's catalogd,
-//! `distribution` the OCI API that images are pulled by, `admin` probes, metrics and status. All read snapshots; nothing in here
-//! knows where they come from.
+//! `distribution` the OCI API that images are pulled by, `admin` probes, metrics
+//! and status. All read snapshots; nothing in here knows where they come from.
 
 mod activity;
 pub mod admin;
@@ -17,13 +17,14 @@ pub mod distribution;
 mod expiry;
 mod limits;
 mod listen;
+mod places;
 pub mod registry;
 mod stream;
 pub mod tls;
 
 pub use connection::Answers;
 pub use descriptors::raise_descriptor_limit;
-pub use limits::Limits;
+pub use limits::{Limits, Renewal};
 pub use listen::{ListenError, Listener, Peer, bind};
 
 /// Says what the metrics of this module mean.
@@ -53,7 +54,7 @@ pub fn describe_metrics() {
     );
     describe_counter!(
         "almanac_grpc_requests_total",
-        "Calls of the registry API, by service, method, catalog and code"
+        "Calls, by service, method, catalog and code"
     );
     describe_histogram!(
         "almanac_grpc_request_seconds",

@@ -189,19 +189,26 @@ impl Catalogs {
         self.table.borrow().get(name).cloned()
     }
 
+    /// Whether there was a catalog of that name, and is none any more.
+    pub fn is_gone(&self, name: &str) -> bool {
+        self.table.borrow().is_gone(name)
+    }
+
     /// The catalog that a call to this authority (`host[:port]`) means: the one
-    /// it stands for, else the one its first label names, else the default or
-    /// the only one. One that names a catalog which is gone means that.
+    /// it stands for, else the one that the host or its first label names, else
+    /// the default or the only one. One that names a catalog which is gone means
+    /// that.
     pub fn route(&self, authority: &str) -> Option<Arc<Catalog>> {
         let host = host(authority).to_ascii_lowercase();
+        let label = host.split('.').next().unwrap_or_default();
         let table = self.table.borrow();
         let named = table
             .all
             .iter()
             .find(|catalog| catalog.routing.authorities.contains(&host))
-            .or_else(|| table.get(host.split('.').next()?));
-        let label = host.split('.').next().unwrap_or_default();
-        if named.is_none() && table.gone.iter().any(|gone| gone.as_str() == label) {
+            .or_else(|| table.get(&host))
+            .or_else(|| table.get(label));
+        if named.is_none() && (table.is_gone(&host) || table.is_gone(label)) {
             return None;
         }
         let found = named.or_else(|| match (&table.default, &*table.all) {
@@ -231,6 +238,10 @@ impl Table {
             .all
             .binary_search_by(|catalog| catalog.name.as_str().cmp(name));
         Some(&self.all[at.ok()?])
+    }
+
+    fn is_gone(&self, name: &str) -> bool {
+        self.gone.iter().any(|gone| gone.as_str() == name)
     }
 }
 
@@ -344,6 +355,26 @@ mod tests {
         roster.set([cell("b")], None);
         assert_eq!(found("b:50051").as_deref(), Some("b"));
         assert_eq!(found("a:50051"), None);
+    }
+
+    #[test]
+    fn a_name_with_dots_is_the_whole_host() {
+        let names = ["fruit", "fruit.v1", "other"];
+        for (authority, wanted) in [
+            ("fruit.v1:50051", Some("fruit.v1")),
+            ("fruit.v1.olm.svc:50051", Some("fruit")),
+            ("fruit.olm.svc:50051", Some("fruit")),
+            ("fruit.v2:50051", Some("fruit")),
+            ("v1:50051", None),
+        ] {
+            let found = route(authority, &names, None);
+            assert_eq!(found.as_deref(), wanted, "{authority}");
+        }
+        let (roster, catalogs) = Roster::new();
+        roster.remember(["fruit.v1".parse().unwrap()]);
+        let other = roster.cells("other".parse().unwrap(), Routing::default());
+        roster.set([Arc::new(other.0)], None);
+        assert!(catalogs.route("fruit.v1:50051").is_none());
     }
 
     #[test]

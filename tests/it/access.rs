@@ -336,6 +336,8 @@ async fn requests_are_logged_when_that_is_asked_for() {
         http::get(http, "/catalogs/made-up/api/v1/all?secret=1").unwrap();
         let grpc = Client::called(almanac.program.address("grpc"), "closed");
         assert_eq!(names(&grpc).await.unwrap(), ["closed"]);
+        let health = "/grpc.health.v1.Health/Check";
+        grpc.raw(health, b"\x0a\x06closed").await.unwrap();
         if wanted {
             let bytes = format!("bytes={length} ");
             almanac.program.wait_for_log("requests and a call", |log| {
@@ -360,6 +362,12 @@ async fn requests_are_logged_when_that_is_asked_for() {
                         "method=\"ListPackages\"",
                         "catalog=\"closed\"",
                         "code=Ok",
+                    ])
+                    && line(&[
+                        "service=\"grpc.health.v1.Health\"",
+                        "method=\"Check\"",
+                        "answered",
+                        "catalog=\"closed\"",
                     ])
             });
         }

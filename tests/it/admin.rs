@@ -217,6 +217,13 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
         .await
         .unwrap_err();
     client.raw("/api.Registry/MadeUp", b"").await.unwrap_err();
+    client.raw("/made.up/MadeUp", b"").await.unwrap_err();
+    for asked in [&b""[..], b"\x0a\x05fruit", b"\x0a\x06madeup"] {
+        let health = "/grpc.health.v1.Health/Check";
+        client.raw(health, asked).await.unwrap();
+    }
+    let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    client.raw(reflection, b"\x3a\x01*").await.unwrap();
 
     let reply = get(&served, "/metrics");
     let kind = reply.header("content-type").unwrap();
@@ -243,6 +250,10 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
         r#"almanac_http_request_seconds_count{route="unknown",code="404",catalog="",encoding="identity"} 1"#,
         r#"almanac_grpc_requests_total{service="api.Registry",method="GetPackage",catalog="fruit",code="Unknown"} 1"#,
         r#"almanac_grpc_requests_total{service="api.Registry",method="unknown",catalog="fruit",code="Unimplemented"} 1"#,
+        r#"almanac_grpc_requests_total{service="unknown",method="unknown",catalog="",code="Unimplemented"} 1"#,
+        r#"almanac_grpc_requests_total{service="grpc.health.v1.Health",method="Check",catalog="",code="Ok"} 2"#,
+        r#"almanac_grpc_requests_total{service="grpc.health.v1.Health",method="Check",catalog="fruit",code="Ok"} 1"#,
+        r#"almanac_grpc_requests_total{service="grpc.reflection.v1.ServerReflection",method="ServerReflectionInfo",catalog="",code="Ok"} 1"#,
         r#"almanac_grpc_request_seconds_count{method="GetPackage",catalog="fruit",code="Unknown"} 1"#,
         r#"almanac_grpc_sent_bytes_total{method="GetPackage",catalog="fruit",code="Unknown"} 0"#,
         r#"almanac_grpc_pinned_connections{catalog="fruit",generation="current"} 1"#,

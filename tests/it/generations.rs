@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use almanac::proto;
+use almanac::serve::{Limits, Renewal};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -20,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::h2;
+use crate::support::inside::Inside;
 use crate::support::program::{PATIENCE, skip_without};
 use crate::support::served::{Served, source};
 
@@ -372,6 +374,98 @@ async fn a_client_that_lists_twice_and_asks_once_hears_of_new_content_soon() {
     place.put(&generation(2));
     served.wait_for_status("catalog", |status| status["revision"]["id"] == 2);
     assert!(channel.idle(SOON).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_never_pauses_has_to_come_again_in_the_end() {
+    let limits = Limits {
+        renewal: Renewal {
+            latest: Duration::from_secs(1),
+            ..Renewal::default()
+        },
+        ..Limits::default()
+    };
+    let inside = Inside::serve(&generation(1), limits).await;
+    let mut channel = Connecting::ready(inside.grpc).await;
+    // A list that is not read on, and calls all the while.
+    let mut stream = channel
+        .call(LIST_BUNDLES, &proto::ListBundlesRequest {})
+        .await;
+    let first: proto::Bundle = stream.next().await.unwrap();
+    assert_eq!(told(&first.csv_name), 1);
+    inside.publish(&generation(2)).await;
+    let begin = Instant::now();
+    loop {
+        let name = "package-0".to_owned();
+        let request = proto::GetPackageRequest { name };
+        let package: proto::Package = channel.unary(GET_PACKAGE, &request).await;
+        match told(&package.channels[0].csv_name) {
+            1 => assert!(begin.elapsed() < PATIENCE, "it is never asked to go"),
+            number => {
+                assert_eq!(number, 2);
+                break;
+            }
+        }
+        pause(10, 20).await;
+    }
+    // What is open ends as it began.
+    let mut rest = 0;
+    while let Some(bundle) = stream.next::<proto::Bundle>().await {
+        assert_eq!(told(&bundle.csv_name), 1);
+        rest += 1;
+    }
+    assert_eq!(rest, 2 * (PACKAGES + 1) - 1);
+    drop(channel);
+    inside.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn connections_that_see_old_content_are_counted() {
+    let place = Place::of(&generation(1));
+    let mut served = place.serve();
+    let mut channel = Connecting::ready(served.grpc).await;
+    let mut stream = channel
+        .call(LIST_BUNDLES, &proto::ListBundlesRequest {})
+        .await;
+    let _: proto::Bundle = stream.next().await.unwrap();
+    let counted = |current: u32, old: u32| {
+        let line = |generation: &str, number: u32| {
+            format!(
+                "almanac_grpc_pinned_connections{{catalog=\"catalog\",generation=\"{generation}\"}} {number}\n"
+            )
+        };
+        let begin = Instant::now();
+        loop {
+            let reply = crate::support::http::get(served.admin, "/metrics");
+            let metrics = reply.unwrap().text();
+            // What never was is not there.
+            let is = |generation, number| {
+                metrics.contains(&line(generation, number))
+                    || number == 0 && !metrics.contains(&format!("generation=\"{generation}\""))
+            };
+            if is("current", current) && is("old", old) {
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{metrics}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    counted(1, 0);
+    place.put(&generation(2));
+    counted(0, 1);
+    while stream.next::<proto::Bundle>().await.is_some() {}
+    assert!(channel.idle(PATIENCE).await);
+    counted(0, 0);
+    let _: proto::Package = channel
+        .unary(
+            GET_PACKAGE,
+            &proto::GetPackageRequest {
+                name: "package-0".into(),
+            },
+        )
+        .await;
+    counted(1, 0);
+    served.program.terminate();
 }
 
 #[test]

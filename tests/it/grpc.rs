@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use almanac::proto;
+use prost::Message as _;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_reflection::pb::v1 as reflection;
 
-use crate::support::catalog::{Catalog, Format, bundle, entry};
+use crate::support::catalog::{Bundle, Catalog, Format, bundle, entry};
 use crate::support::grpc::{Client, next, rest};
 use crate::support::http;
 use crate::support::program::PATIENCE;
@@ -556,6 +557,30 @@ async fn the_authority_chooses_the_catalog() {
     assert_eq!(asked(served.grpc, "one").await.unwrap(), ["one"]);
 }
 
+#[tokio::test]
+async fn a_name_that_is_an_authority_of_another_catalog_is_warned_of() {
+    let folders = Folders::of("one", &Catalog::one("one")).catalog("two", &Catalog::one("two"));
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let catalog = |name: &str, more: &str| {
+        let source = folders.path(name);
+        let source = source.display();
+        format!("[[catalog]]\nname = {name:?}\nsource = \"file:{source}\"\n{more}\n")
+    };
+    let text = catalog("one", "authorities = [\"Two\"]") + &catalog("two", "");
+    std::fs::write(config.path(), text).unwrap();
+    let served = Served::start(["--config", config.path().to_str().unwrap()]);
+    for (authority, wanted) in [("two:50051", "one"), ("two.olm.svc", "two")] {
+        let found = names(&Client::called(served.grpc, authority))
+            .await
+            .unwrap();
+        assert_eq!(found, [wanted], "{authority}");
+    }
+    let log = served.program.log();
+    let mut lines = log.lines().filter(|line| line.contains("WARN"));
+    let warned = |line: &str| line.contains("catalog=one") && line.contains("other=two");
+    assert!(lines.any(warned), "{log}");
+}
+
 async fn health(client: &Client, service: &str) -> ServingStatus {
     let service = service.to_owned();
     let answer: HealthCheckResponse = client
@@ -647,7 +672,6 @@ async fn reflect(
 
 #[tokio::test]
 async fn reflection_lists_the_services_and_gives_their_files() {
-    use prost::Message as _;
     use reflection::server_reflection_response::MessageResponse;
 
     let served = Served::catalogs(&Folders::of("fruit", &fruit()));
@@ -804,24 +828,27 @@ async fn a_request_that_is_none_is_refused_as_the_peers_do() {
     let served = Served::catalogs(&Folders::of("fruit", &fruit()));
     let client = Client::new(served.grpc);
 
+    // The name of a package and that of a service have the same number.
     let name = "x".repeat((6 << 20) + 1 - 5);
-    let large = proto::GetPackageRequest { name };
-    assert_eq!(
-        refusal(client.unary::<_, proto::Package>(GET_PACKAGE, large).await),
-        (
-            Code::ResourceExhausted,
-            "grpc: received message larger than max (6291457 vs. 4194304)".to_owned()
-        )
-    );
-    for malformed in [&b"\xff\xff\xff"[..], b"\x0a\x05x", b"\x0b"] {
+    let large = proto::GetPackageRequest { name }.encode_to_vec();
+    for (path, limit) in [(GET_PACKAGE, 4_194_304), (CHECK, 16_384), (WATCH, 16_384)] {
         assert_eq!(
-            refusal(client.raw(GET_PACKAGE, malformed).await),
+            refusal(client.raw(path, &large).await),
             (
-                Code::Internal,
-                "grpc: error unmarshalling request: proto:\u{a0}cannot parse invalid wire-format data"
-                    .to_owned()
+                Code::ResourceExhausted,
+                format!("grpc: received message larger than max (6291457 vs. {limit})")
             )
         );
+        for malformed in [&b"\xff\xff\xff"[..], b"\x0a\x05x", b"\x0b"] {
+            assert_eq!(
+                refusal(client.raw(path, malformed).await),
+                (
+                    Code::Internal,
+                    "grpc: error unmarshalling request: proto:\u{a0}cannot parse invalid wire-format data"
+                        .to_owned()
+                )
+            );
+        }
     }
     for (path, message) in [
         (
@@ -833,9 +860,33 @@ async fn a_request_that_is_none_is_refused_as_the_peers_do() {
             "unknown method Nope for service api.ExperimentalRegistry",
         ),
         ("/api.Nope/ListPackages", "unknown service api.Nope"),
+        ("/api.Registry/", "unknown method  for service api.Registry"),
+        (
+            "/api.Registry/ListPackages/",
+            "unknown service api.Registry/ListPackages",
+        ),
+        (
+            "/grpc.health.v1.Health/Nope",
+            "unknown method Nope for service grpc.health.v1.Health",
+        ),
+        (
+            "/grpc.reflection.v1.ServerReflection/Nope",
+            "unknown method Nope for service grpc.reflection.v1.ServerReflection",
+        ),
+        ("/nope", "malformed method name: \"/nope\""),
     ] {
         let wanted = (Code::Unimplemented, message.to_owned());
         assert_eq!(refusal(client.raw(path, b"").await), wanted);
+    }
+    // Also where the answer has begun.
+    for version in ["v1", "v1alpha"] {
+        let path = format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
+        let (code, message) = refusal(client.raw(&path, &large).await);
+        assert_eq!(code, Code::ResourceExhausted);
+        assert!(message.ends_with("(6291457 vs. 16384)"), "{message}");
+        let (code, message) = refusal(client.raw(&path, b"\xff\xff\xff").await);
+        assert_eq!(code, Code::Internal);
+        assert!(message.ends_with("invalid wire-format data"), "{message}");
     }
     // The connection is as good as before.
     assert_eq!(names(&client).await.unwrap(), ["apple", "pear"]);
@@ -995,6 +1046,70 @@ async fn a_bundle_of_objects_is_served_with_them() {
     assert_eq!(listed[0].object, plain.object);
     assert_eq!(listed[1].csv_json, "");
     assert!(listed[1].object.is_empty());
+}
+
+#[tokio::test]
+async fn no_listed_message_is_too_large_for_clients() {
+    const MIB: usize = 1 << 20;
+    let csv = json!({"apiVersion": "v1", "kind": "ClusterServiceVersion", "spec": {}});
+    let object = |length: usize| json!({"kind": "ConfigMap", "data": "y".repeat(length)});
+    let one = |catalog: Catalog, name: &str, filled: Bundle| {
+        catalog.package(name, |package| {
+            let channel = package.channel("stable", [entry(&format!("{name}.v1.0.0"))]);
+            channel.bundle(filled)
+        })
+    };
+    let catalog = one(fruit(), "near", {
+        let near = bundle("near.v1.0.0").no_image().object(&csv);
+        near.object(&object(4 * MIB - MIB / 4))
+    });
+    let catalog = one(catalog, "objects", {
+        let over = bundle("objects.v1.0.0").no_image().object(&csv);
+        over.object(&object(2 * MIB)).object(&object(2 * MIB))
+    });
+    let text = "y".repeat(4 * MIB);
+    let catalog = one(catalog, "properties", {
+        bundle("properties.v1.0.0").property("x", text)
+    });
+    let served = Served::catalogs(&Folders::of("fruit", &catalog));
+    // What gRPC's own library takes unless it is told otherwise.
+    let client = Client::new(served.grpc).taking(4 * MIB);
+    let listed = bundles(&client).await;
+    let found = |name: &str| listed.iter().find(|bundle| bundle.package_name == name);
+    let near = found("near").unwrap();
+    assert_eq!(near.object.len(), 2);
+    assert!(!near.csv_json.is_empty());
+    let over = found("objects").unwrap();
+    assert_eq!((over.object.len(), over.csv_json.as_str()), (0, ""));
+    assert_eq!(over.version, "1.0.0");
+    assert_eq!(found("properties"), None);
+    assert_eq!(listed.len(), 5 + 2, "and all others are there");
+    assert!(listed.iter().all(|bundle| bundle.encoded_len() < 4 * MIB));
+    // Both are there for who takes more.
+    let taking = Client::new(served.grpc);
+    for (name, objects) in [("objects", 3), ("properties", 0)] {
+        let all: proto::Bundle = taking
+            .unary(FOR_CHANNEL, for_channel(name, "stable"))
+            .await
+            .unwrap();
+        assert_eq!(all.object.len(), objects, "{name}");
+    }
+
+    let status = served.status("fruit");
+    let problems = status["problems"].as_array().unwrap();
+    let log = served.program.log();
+    for (package, code) in [
+        ("near", "bundle-near-limit"),
+        ("objects", "bundle-too-large"),
+        ("properties", "bundle-too-large"),
+    ] {
+        let told = |problem: &&Value| problem["package"] == package && problem["code"] == code;
+        let problem = problems.iter().find(told);
+        let problem = problem.unwrap_or_else(|| panic!("{package}: {problems:?}"));
+        let message = problem["message"].as_str().unwrap();
+        let mut warnings = log.lines().filter(|line| line.contains("WARN"));
+        assert!(warnings.any(|line| line.contains(message)), "{log}");
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use almanac::proto;
+use almanac::serve::Limits;
 use prost::Message as _;
 use serde_json::json;
 use tonic::Code;
@@ -20,10 +21,12 @@ use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::grpc::{Client, next, rest};
 use crate::support::h2::{self, Connection};
 use crate::support::http;
+use crate::support::inside::Inside;
 
 const ALL: &str = "/catalogs/a/api/v1/all";
 const GET_PACKAGE: &str = "/api.Registry/GetPackage";
 const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
+const LIST_PACKAGES: &str = "/api.Registry/ListPackages";
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
@@ -630,6 +633,145 @@ async fn many_idle_connections_make_room_for_others() {
         .unwrap();
     almanac.program.terminate();
     assert_eq!(rest(&mut watched).await.unwrap().len(), 1);
+}
+
+/// Waits until a call is answered so.
+async fn until_answered(client: &Client, code: Code) -> tonic::Status {
+    let begin = Instant::now();
+    loop {
+        let request = proto::ListPackageRequest {};
+        let answer = client.stream::<_, proto::PackageName>(LIST_PACKAGES, request);
+        let status = answer.await.err().unwrap_or_else(|| tonic::Status::ok(""));
+        if status.code() == code {
+            return status;
+        }
+        // It may have to go when the call comes, or have no place yet.
+        assert!(begin.elapsed() < 2 * SOON, "{status:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_connection_too_many_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path(), &large(), "max_connections = 2", "");
+    let (http, grpc) = (
+        almanac.program.address("http"),
+        almanac.program.address("grpc"),
+    );
+    // All places are taken by clients that are at something.
+    let mut watched = Vec::new();
+    let mut stuck = Vec::new();
+    for _ in 0..2 {
+        let request = HealthCheckRequest::default();
+        let mut watch = Client::new(grpc)
+            .open::<_, HealthCheckResponse>(WATCH, request)
+            .await
+            .unwrap();
+        next(&mut watch).await.unwrap().unwrap();
+        watched.push(watch);
+        // More than the system keeps of it, and nobody reads on.
+        let mut reader = http::connect(http).unwrap();
+        write!(reader, "GET {ALL} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert!(reader.read(&mut [0; 100]).unwrap() > 0);
+        stuck.push(reader);
+    }
+    let client = Client::new(grpc);
+    let request = HealthCheckRequest::default();
+    let health = client.unary::<_, HealthCheckResponse>(CHECK, request);
+    assert!(health.await.is_ok());
+    let refused = until_answered(&client, Code::ResourceExhausted).await;
+    assert_eq!(
+        refused.message(),
+        "2 connections are open on this port, as many as max_connections lets in; try again later"
+    );
+    // It is asked to go, and its connection ends.
+    let mut connection = Connection::open(grpc, &[]).unwrap();
+    let list = Some(&b""[..]);
+    connection.call(1, "a", LIST_PACKAGES, list).unwrap();
+    let refused = connection.next().unwrap();
+    assert_eq!((refused.kind, refused.stream), (h2::HEADERS, 1));
+    assert_eq!(connection.next().unwrap().kind, h2::GOAWAY);
+    let end = loop {
+        if let Err(error) = connection.next() {
+            break error;
+        }
+    };
+    // Not the time limit of the test.
+    assert_ne!(end.kind(), ErrorKind::WouldBlock);
+
+    let reply = http::get(http, ALL).unwrap();
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.header("retry-after"), Some("5"));
+    assert_eq!(reply.header("connection"), Some("close"));
+    assert!(reply.text().contains("2 connections"), "{reply:?}");
+
+    for name in [
+        r#"almanac_connections_ended_total{service="grpc",reason="limit"}"#,
+        r#"almanac_connections_ended_total{service="http",reason="limit"}"#,
+        r#"almanac_grpc_calls_refused_total{limit="connections"}"#,
+    ] {
+        until_counted(&mut almanac, name);
+    }
+    let log = almanac.program.log();
+    let warnings = log.lines().filter(|line| line.contains("max_connections"));
+    assert_eq!(
+        warnings.count(),
+        2,
+        "one for each port, not for each client"
+    );
+
+    // Those that were in go on, and their places are for others afterwards.
+    client_is_answered(&mut watched, grpc).await;
+    drop(stuck);
+    let begin = Instant::now();
+    while http::get(http, ALL).unwrap().status != 200 {
+        assert!(begin.elapsed() < SOON);
+    }
+}
+
+/// After one of those that watch has gone.
+async fn client_is_answered(
+    watched: &mut Vec<tonic::Streaming<HealthCheckResponse>>,
+    grpc: SocketAddr,
+) {
+    watched.pop();
+    until_answered(&Client::new(grpc), Code::Ok).await;
+    let stays = next(&mut watched[0]);
+    let heard = tokio::time::timeout(Duration::from_millis(100), stays).await;
+    assert!(heard.is_err(), "{heard:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_answers_no_ping_is_ended() {
+    let limits = Limits {
+        keep_alive: Duration::from_millis(200),
+        // Long enough for one that does, also on a busy machine.
+        keep_alive_timeout: Duration::from_secs(3),
+        ..Limits::default()
+    };
+    let inside = Inside::serve(&Catalog::small(), limits).await;
+    let mut watched = Client::new(inside.grpc)
+        .open::<_, HealthCheckResponse>(WATCH, HealthCheckRequest::default())
+        .await
+        .unwrap();
+    next(&mut watched).await.unwrap().unwrap();
+    let mut connection = Connection::open(inside.grpc, &[]).unwrap();
+    let mut pings = 0;
+    loop {
+        match connection.any() {
+            Ok(frame) if frame.kind == h2::PING => pings += 1,
+            Ok(_) => {}
+            // An end, and not the time limit of the test.
+            Err(error) => break assert_ne!(error.kind(), ErrorKind::WouldBlock),
+        }
+    }
+    assert_eq!(pings, 1);
+    // The other was asked as often.
+    let heard = tokio::time::timeout(Duration::from_millis(100), next(&mut watched)).await;
+    assert!(heard.is_err(), "{heard:?}");
+    drop(watched);
+    inside.end().await;
 }
 
 /// So many connections, or as many as this process may have beside what other

@@ -487,6 +487,14 @@ fn arguments_that_cannot_be_used_are_a_failure() {
 }
 
 #[test]
+fn arguments_that_cannot_be_read_are_told_in_the_termination_log_too() {
+    let place = Place::of(&Catalog::small());
+    place.refused(place.serve().argument("--nope"), "--nope");
+    fs::remove_file(place.termination_log()).unwrap();
+    place.refused(place.serve().argument("--cache-only=maybe"), "maybe");
+}
+
+#[test]
 fn flags_without_a_meaning_are_taken_and_named() {
     let place = Place::of(&Catalog::small());
     let flags = [

@@ -10,12 +10,16 @@ use almanac::proto::{ListPackageRequest, PackageName};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tonic::Status;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::grpc::Client;
 use crate::support::http::{ask, get};
 use crate::support::program::Program;
+
+const CHECK: &str = "/grpc.health.v1.Health/Check";
 
 /// Folders of catalogs, each with one package of its own name.
 fn folders(names: &[&str]) -> TempDir {
@@ -229,6 +233,47 @@ fn a_catalog_that_is_gone_cannot_be_had_and_comes_back_from_the_store() {
     assert_eq!(identity(&after), before);
     assert_eq!(almanac.packages("two").unwrap(), ["two"]);
     almanac.until_pullable("two");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_a_catalog_that_is_gone_never_get_another() {
+    let root = folders(&["one", "two"]);
+    let both = config(&root, &[("one", "one"), ("two", "two")]);
+    let mut almanac = Almanac::start(&both);
+    serving(&mut almanac, "one");
+    serving(&mut almanac, "two");
+    let healthy = async |client: &Client, service: &str| {
+        let service = service.to_owned();
+        let answer: HealthCheckResponse = client
+            .unary(CHECK, HealthCheckRequest { service })
+            .await
+            .unwrap();
+        answer.status() == ServingStatus::Serving
+    };
+    let client = Client::called(almanac.program.address("grpc"), "two.olm.svc:50051");
+    assert_eq!(packages(&client).await.unwrap(), ["two"]);
+    assert!(healthy(&client, "two").await);
+
+    let told = async |grpc: SocketAddr| {
+        let client = Client::called(grpc, "two.olm.svc:50051");
+        let gone = packages(&client).await.unwrap_err();
+        assert_eq!(gone.code(), tonic::Code::NotFound, "{gone}");
+        assert!(!healthy(&client, "two").await);
+        assert!(healthy(&client, "one").await && healthy(&client, "").await);
+        // Who names nothing that ever was gets what there is.
+        let stranger = Client::called(grpc, "localhost:50051");
+        assert_eq!(packages(&stranger).await.unwrap(), ["one"]);
+    };
+    let one = config(&root, &[("one", "one")]);
+    almanac.reconfigure(&one);
+    almanac.until_names(&["one"]);
+    told(almanac.program.address("grpc")).await;
+    // Nor after a start, nor with a default.
+    almanac.stop();
+    almanac.restart_with(&format!("default_catalog = \"one\"\n{one}"));
+    serving(&mut almanac, "one");
+    told(almanac.program.address("grpc")).await;
+    almanac.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]

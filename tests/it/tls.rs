@@ -214,6 +214,66 @@ async fn a_client_has_to_show_a_certificate_where_that_is_asked() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn new_files_count_on_the_grpc_port_without_a_restart() {
+    let site = Site::new();
+    let mut almanac = site.start(&format!("client_ca = {:?}", site.path("ca.crt")));
+    let grpc = almanac.program.address("grpc");
+    let (first, other) = (site.authority.sign(), Authority::new());
+    let second = other.sign();
+    let client = |own| site.authority.client(Some(own), &["h2"]);
+    let (first, second) = (client(&first), client(&second));
+    let shown = || first.look(grpc).map(|(certificate, _)| certificate);
+    assert_eq!(shown().unwrap(), der(&site.server));
+    assert!(packages(&second, grpc).await.is_err());
+    // What is open stays as it is.
+    let open = grpc::Client::over(first.channel(grpc, "a").await.unwrap());
+
+    let renewed = site.authority.sign();
+    renewed.write(site.folder.path());
+    until("the new certificate", async || {
+        shown().is_ok_and(|shown| shown == der(&renewed))
+    })
+    .await;
+
+    // Authorities that are none change nothing.
+    let authorities = site.folder.path().join("ca.crt");
+    fs::write(&authorities, "nothing").unwrap();
+    almanac
+        .program
+        .wait_for_log("a refusal", |log| log.contains("credentials are refused"));
+    assert_eq!(packages(&first, grpc).await, Ok(1));
+    assert!(packages(&second, grpc).await.is_err());
+
+    fs::write(&authorities, other.pem()).unwrap();
+    until("the other authority", async || {
+        packages(&second, grpc).await == Ok(1)
+    })
+    .await;
+    assert!(packages(&first, grpc).await.is_err());
+    let list = open.stream::<_, proto::PackageName>(
+        "/api.Registry/ListPackages",
+        proto::ListPackageRequest {},
+    );
+    assert_eq!(list.await.unwrap().len(), 1);
+    let metrics = almanac.metrics();
+    for outcome in ["taken", "refused"] {
+        let name = format!(
+            r#"almanac_credential_reloads_total{{kind="certificate",of="grpc",outcome="{outcome}"}}"#
+        );
+        assert!(metrics.contains(&name), "{name} is not in\n{metrics}");
+    }
+}
+
+/// Waits until it is so.
+async fn until(what: &str, good: impl AsyncFn() -> bool) {
+    let begin = Instant::now();
+    while !good().await {
+        assert!(begin.elapsed() < PATIENCE, "waiting for {what}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[test]
 fn older_versions_are_refused_where_that_is_asked() {
     let site = Site::new();

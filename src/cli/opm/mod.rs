@@ -89,25 +89,28 @@ struct Program {
 
 /// What the program does under the name `opm`. Whatever is wrong, also with
 /// the arguments, the exit code is 1.
-pub(super) fn run(words: Vec<OsString>, environment: &Environment) -> Result<ExitCode, Failure> {
-    let verb = |word: &&OsString| !word.to_string_lossy().starts_with('-');
-    if words
-        .iter()
-        .skip(1)
-        .find(verb)
-        .is_some_and(|verb| verb != "serve")
-    {
-        verbs::hand_on(&words);
+pub(super) fn run(words: &[OsString], environment: &Environment) -> Result<ExitCode, Failure> {
+    let is_verb = |word: &&OsString| !word.to_string_lossy().starts_with('-');
+    let verb = words.iter().skip(1).find(is_verb);
+    let serves = verb.is_some_and(|verb| verb == "serve");
+    if verb.is_some() && !serves {
+        verbs::hand_on(words);
     }
     match Program::try_parse_from(words) {
         Ok(program) => program.arguments.run(environment),
         Err(error) => {
             // There is nobody left to tell that this failed.
             let _ = error.print();
-            Ok(match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-                _ => ExitCode::FAILURE,
-            })
+            if matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            ) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            if serves {
+                serve::tell_of_arguments(words, &error.to_string());
+            }
+            Ok(ExitCode::FAILURE)
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `opm serve`: one catalog folder over gRPC.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -129,6 +131,34 @@ impl Arguments {
     }
 }
 
+/// Leaves a message about arguments that cannot be read where they say all the
+/// same that it should be left.
+pub(super) fn tell_of_arguments(words: &[OsString], message: &str) {
+    let path = termination_log(words).unwrap_or(OsStr::new(TERMINATION_LOG));
+    tell(Path::new(path), message);
+}
+
+/// The value of `--termination-log` among these words: the next of them, or
+/// what follows in the same.
+fn termination_log(words: &[OsString]) -> Option<&OsStr> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let word = word.as_bytes();
+        let behind = word
+            .strip_prefix(b"--termination-log")
+            .filter(|rest| rest.is_empty() || rest.starts_with(b"="))
+            .or_else(|| word.strip_prefix(b"-t"));
+        if let Some(behind) = behind {
+            let value = behind.strip_prefix(b"=").unwrap_or(behind);
+            return match value {
+                b"" => words.next().map(OsString::as_os_str),
+                value => Some(OsStr::from_bytes(value)),
+            };
+        }
+    }
+    None
+}
+
 /// Leaves a message where Kubernetes looks for one. Its own file is there when
 /// it wants one; only another is made.
 fn tell(path: &Path, message: &str) {
@@ -141,5 +171,27 @@ fn tell(path: &Path, message: &str) {
         .and_then(|mut file| file.write_all(&message.as_bytes()[..end]));
     if let Err(error) = written {
         tracing::debug!(path = %path.display(), %error, "no termination log");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_termination_log_is_found_among_words_that_cannot_be_read() {
+        for (words, wanted) in [
+            (&["opm", "serve", "--nope", "-t", "a"][..], Some("a")),
+            (&["opm", "serve", "-t=a", "--nope"], Some("a")),
+            (&["opm", "serve", "-ta"], Some("a")),
+            (&["opm", "serve", "--termination-log", "a"], Some("a")),
+            (&["opm", "serve", "--termination-log=a"], Some("a")),
+            (&["opm", "serve", "--termination-logs=a"], None),
+            (&["opm", "serve", "-t"], None),
+            (&["opm", "serve", "a"], None),
+        ] {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(termination_log(&words), wanted.map(OsStr::new), "{words:?}");
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
@@ -12,8 +11,11 @@ use prost::Message as _;
 use tonic::Status;
 use tracing::Instrument as _;
 
+use super::health::Health;
 use super::observe::Call;
 use super::pins::Pins;
+use super::reflection::Reflection;
+use super::services::{Asked, Service};
 use super::{Registry, wire};
 use crate::fbc::blob::Gvk;
 use crate::name::CatalogName;
@@ -22,25 +24,6 @@ use crate::serve::answer::Answer;
 use crate::serve::{Answers, Peer};
 use crate::snapshot::{Catalog, ChannelEntry, Message, NotFound, Snapshot};
 
-/// The one of the services that OLM lives on, and the one that consoles ask.
-const REGISTRY: &str = "api.Registry";
-const EXPERIMENTAL: &str = "api.ExperimentalRegistry";
-
-/// What they can be asked.
-pub(super) const METHODS: [&str; 11] = [
-    "ListPackages",
-    "ListBundles",
-    "GetPackage",
-    "GetBundle",
-    "GetBundleForChannel",
-    "GetBundleThatReplaces",
-    "GetChannelEntriesThatReplace",
-    "GetChannelEntriesThatProvide",
-    "GetLatestChannelEntriesThatProvide",
-    "GetDefaultBundleThatProvides",
-    "ExperimentalListPackageCustomSchemas",
-];
-
 /// What answers the calls of a connection.
 #[derive(Clone)]
 pub(super) struct Calls {
@@ -48,12 +31,12 @@ pub(super) struct Calls {
     pub(super) pins: Arc<Pins>,
     /// The catalog whose own port they come by.
     pub(super) own: Option<CatalogName>,
-    /// What answers what is no call of the registry.
-    pub(super) others: Router,
+    pub(super) health: Health,
+    pub(super) reflection: Reflection,
 }
 
-/// Calls of the registry come here without a router on the way, which would
-/// take as long as a small answer.
+/// Calls come here without a router on the way, which would take as long as a
+/// small answer.
 impl Answers for Calls {
     async fn answer(
         &self,
@@ -61,76 +44,63 @@ impl Answers for Calls {
         peer: Peer,
         sending: &Arc<Answer>,
     ) -> Response {
-        let path = request.uri().path().trim_start_matches('/');
-        let called = match path.split_once('/') {
-            Some((REGISTRY, method)) => Some((REGISTRY, method)),
-            Some((EXPERIMENTAL, method)) => Some((EXPERIMENTAL, method)),
-            _ => None,
-        };
-        let called = called.filter(|(_, method)| !method.is_empty() && !method.contains('/'));
-        match called {
-            Some((service, method)) => {
-                let call = Call::begin(service, method.to_owned(), peer, sending, self.pins.open());
-                self.call(call, request.map(Body::new)).await
-            }
-            None => self.other(request, peer, sending).await,
+        let request = request.map(Body::new);
+        if let Err(response) = wire::check(&request) {
+            return *response;
         }
+        let asked = Asked::by(request.uri().path());
+        let mut call = Call::begin(&asked, request.uri().path(), peer, sending);
+        let span = call.span.clone();
+        let answered = match (asked.service, asked.method) {
+            (Some(Service::Registry | Service::Experimental), method) => {
+                // Counted until the answer is sent, so that nobody has to go before.
+                call.open = Some(self.pins.open());
+                let answered = self.registry(&mut call, method, request);
+                answered.instrument(span).await
+            }
+            (_, Err(unknown)) => Err(unknown),
+            (Some(Service::Health), Ok(method)) => {
+                let answered = self.health.answer(&mut call, method, request);
+                answered.instrument(span).await
+            }
+            // No other service has methods.
+            (_, Ok(_)) => self.reflection.answer(request).instrument(span).await,
+        };
+        call.observe(&answered);
+        answered.unwrap_or_else(|status| wire::refuse(&status))
     }
 }
 
 impl Calls {
-    /// A call of health or reflection, or of nothing. Their answers begin when
-    /// they have read a message, so that has to come.
-    async fn other(
-        &self,
-        request: http::Request<Incoming>,
-        peer: Peer,
-        sending: &Arc<Answer>,
-    ) -> Response {
-        let answered = self.others.answer(request, peer, sending);
-        let answered = tokio::time::timeout(wire::REQUEST_TIMEOUT, answered).await;
-        answered.unwrap_or_else(|_| {
-            wire::refuse(&Status::deadline_exceeded(
-                "the request took too long to arrive",
-            ))
-        })
-    }
-
     /// A call of `api.Registry` or `api.ExperimentalRegistry`.
-    async fn call(&self, call: Call, request: Request) -> Response {
+    async fn registry(
+        &self,
+        call: &mut Call,
+        method: Result<&'static str, Status>,
+        request: Request,
+    ) -> Result<Response, Status> {
         let Self {
             registry,
             pins,
             own,
             ..
         } = self;
-        if let Err(response) = wire::check(&request) {
-            return *response;
-        }
-        let experimental = call.service == EXPERIMENTAL;
         let catalog = match own {
             Some(name) => registry.catalogs.get(name.as_str()),
             None => registry.catalogs.route(authority(&request)),
         };
+        call.catalog.clone_from(&catalog);
+        let method = method?;
         let snapshot = catalog
             .as_deref()
             .ok_or_else(|| no_catalog(registry, &request))
             .and_then(|catalog| pinned(pins, catalog));
         if let Ok(snapshot) = &snapshot
-            && call.method == "ListBundles"
+            && method == "ListBundles"
         {
             pins.listed(snapshot.package_count());
         }
-        let answered = async {
-            if experimental {
-                answer_experimental(&call.method, snapshot, request).await
-            } else {
-                answer(&call.method, pins, snapshot, request).await
-            }
-        };
-        let answered = answered.instrument(call.span.clone()).await;
-        call.observe(catalog.as_deref().map(|catalog| &catalog.name), &answered);
-        answered.unwrap_or_else(|status| wire::refuse(&status))
+        answer(method, pins, snapshot, request).await
     }
 }
 
@@ -195,19 +165,9 @@ async fn answer(
             let bundle = snapshot?.get_default_bundle_that_provides(&api);
             wire::unary(bundle.map_err(not_found)?)
         }
-        _ => return Err(unknown_method(REGISTRY, method)),
+        "ExperimentalListPackageCustomSchemas" => custom_schemas(snapshot, request).await?,
+        other => return Err(Status::unimplemented(format!("nothing answers {other}"))),
     })
-}
-
-async fn answer_experimental(
-    method: &str,
-    snapshot: Result<Arc<Snapshot>, Status>,
-    request: Request,
-) -> Result<Response, Status> {
-    match method {
-        "ExperimentalListPackageCustomSchemas" => custom_schemas(snapshot, request).await,
-        _ => Err(unknown_method(EXPERIMENTAL, method)),
-    }
 }
 
 /// Without the header by which a client says that it knows the call may
@@ -300,11 +260,6 @@ fn not_found(error: NotFound) -> Status {
     Status::unknown(wire::shortened(&error.to_string()))
 }
 
-fn unknown_method(service: &str, method: &str) -> Status {
-    let method = wire::shortened(method);
-    Status::unimplemented(format!("unknown method {method} for service {service}"))
-}
-
 fn authority(request: &Request) -> &str {
     match request.uri().authority() {
         Some(authority) => authority.as_str(),
@@ -318,15 +273,33 @@ fn authority(request: &Request) -> &str {
 
 fn no_catalog(registry: &Registry, request: &Request) -> Status {
     let catalogs = registry.catalogs.all();
-    let names: Vec<&str> = catalogs
-        .iter()
-        .map(|catalog| catalog.name.as_str())
-        .collect();
-    Status::not_found(wire::shortened(&format!(
+    let names = catalogs.iter().map(|catalog| catalog.name.as_str());
+    Status::not_found(format!(
         "no catalog answers to {:?}; there are: {}",
-        authority(request),
-        names.join(", ")
-    )))
+        wire::shortened(authority(request)),
+        listed(names)
+    ))
+}
+
+/// Names with commas, as many as fit into a header, and how many more.
+fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const MOST: usize = 1024;
+    let mut list = String::new();
+    let mut left = names.len();
+    for name in names {
+        if list.len() + name.len() > MOST {
+            break;
+        }
+        if !list.is_empty() {
+            list += ", ";
+        }
+        list += name;
+        left -= 1;
+    }
+    match left {
+        0 => list,
+        left => format!("{list} and {left} more"),
+    }
 }
 
 fn pinned(pins: &Pins, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
@@ -338,4 +311,22 @@ fn pinned(pins: &Pins, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
     }
     pins.snapshot(catalog)
         .ok_or_else(|| Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_names_ends_with_how_many_more_there_are() {
+        assert_eq!(listed(["a", "b"].into_iter()), "a, b");
+        assert_eq!(listed([].into_iter()), "");
+        let names: Vec<String> = (0..200).map(|n| format!("catalog-{n:03}")).collect();
+        let list = listed(names.iter().map(String::as_str));
+        let (shown, more) = list.rsplit_once(" and ").unwrap();
+        let shown: Vec<&str> = shown.split(", ").collect();
+        assert_eq!(shown, names[..shown.len()]);
+        assert_eq!(more, format!("{} more", 200 - shown.len()));
+        assert!((500..1200).contains(&list.len()), "{}", list.len());
+    }
 }

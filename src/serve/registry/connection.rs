@@ -24,10 +24,10 @@ use super::call::Calls;
 use super::pins::Pins;
 use super::{Service, wire};
 use crate::name::CatalogName;
-use crate::serve::Listener;
 use crate::serve::connection::{Refusal, builder, drive, front};
 use crate::serve::listen::{Opened, ended};
 use crate::serve::stream::Protocol;
+use crate::serve::{Listener, Renewal};
 
 /// The fewest streams that clients are promised: packageserver asks for all
 /// packages at once.
@@ -36,18 +36,8 @@ const MIN_STREAMS: usize = 1000;
 /// connection. They are small.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// How long nothing has to move on a connection before it is asked to go. OLM
-/// asks for one package after the other while it reads the list of bundles, and
-/// its pauses are those of the network and of a busy machine.
-const QUIET: Duration = Duration::from_millis(400);
-/// The same while the client has asked for some of the packages that it was
-/// listed, but not for all: it will go on, if it is still there.
-const HALF_ASKED: Duration = Duration::from_secs(5);
 /// How often it is looked whether the answers that are open have been sent.
 const STEP: Duration = Duration::from_millis(20);
-/// When it is asked at the latest: the pauses of some are too short, others
-/// read too slowly, and new content has to reach them too.
-const NEVER_QUIET: Duration = Duration::from_secs(30);
 /// Whoever asks whether we are well is answered whatever else is going on.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// What a client is told that speaks HTTP/1.1.
@@ -96,12 +86,14 @@ impl Service {
         let gate = Gate {
             calls: Arc::clone(&self.calls),
             most: self.limits.calls_per_connection,
+            beyond: opened.beyond,
         };
         let calls = Calls {
             registry: self.registry,
             pins: Arc::clone(&pins),
             own,
-            others: self.others,
+            health: self.health,
+            reflection: self.reflection,
         };
         let service = front(calls, &opened, {
             let pins = Arc::clone(&pins);
@@ -115,17 +107,18 @@ impl Service {
         let renew = {
             let (catalogs, peer) = (catalogs, opened.peer.address);
             let activity = Arc::clone(&opened.activity);
+            let renewal = self.limits.renewal;
             async move {
                 let mut publications = catalogs.publications();
                 while publications.changed().await.is_ok() {
                     if pins.outdated(&catalogs) {
                         let quiet = async {
-                            while !pins.leave(|| activity.is_quiet(quiet(&pins))) {
-                                activity.quiet(QUIET).await;
+                            while !pins.leave(|| activity.is_quiet(quiet(&pins, &renewal))) {
+                                activity.quiet(renewal.quiet).await;
                                 tokio::time::sleep(STEP).await;
                             }
                         };
-                        if tokio::time::timeout(NEVER_QUIET, quiet).await.is_err() {
+                        if tokio::time::timeout(renewal.latest, quiet).await.is_err() {
                             pins.leave_anyway();
                         }
                         counter!("almanac_grpc_goaways_total").increment(1);
@@ -142,8 +135,12 @@ impl Service {
 }
 
 /// How long nothing has to move on a connection before it is asked to go.
-fn quiet(pins: &Pins) -> Duration {
-    if pins.half_asked() { HALF_ASKED } else { QUIET }
+fn quiet(pins: &Pins, renewal: &Renewal) -> Duration {
+    if pins.half_asked() {
+        renewal.half_asked
+    } else {
+        renewal.quiet
+    }
 }
 
 /// Lets so many calls in.
@@ -152,6 +149,8 @@ struct Gate {
     calls: Arc<Semaphore>,
     /// The most on one.
     most: usize,
+    /// The most connections that there may be, when this is one more.
+    beyond: Option<usize>,
 }
 
 impl Gate {
@@ -168,6 +167,13 @@ impl Gate {
             let refused = wire::refuse(&Status::resource_exhausted(text));
             Err(Refusal::Answer(Box::new(refused)))
         };
+        if let Some(most) = self.beyond {
+            let text = format!(
+                "{most} connections are open on this port, as many as max_connections lets in; \
+                 try again later"
+            );
+            return refused("connections", text);
+        }
         if open >= self.most {
             let text = format!("more than {} calls are open on this connection", self.most);
             return refused("connection", text);

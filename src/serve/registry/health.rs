@@ -1,110 +1,133 @@
 //! `grpc.health.v1.Health`.
 //!
 //! The peer answers SERVING to every name, and probes ask under names of their
-//! own. So do we, but for the names of catalogs that are not loaded or set unavailable, and while
-//! almanac is stopping. A watch ends then: it would hold up the end for as long
+//! own. So do we, but for the names of catalogs that are not loaded, set
+//! unavailable or gone, and while almanac is stopping. A watch ends then: it would hold up the end for as long
 //! as the client likes.
 
-use std::pin::Pin;
-
-use futures_util::Stream;
-use tokio::sync::{mpsc, watch};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, stream};
+use prost::Message as _;
+use tokio::sync::watch;
+use tonic::Status;
 use tonic_health::pb::health_check_response::ServingStatus;
-use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::snapshot::Catalogs;
+use super::observe::Call;
+use super::{MAX_NAME_REQUEST, wire};
+use crate::snapshot::{Catalogs, Message};
 
+/// Tells whether catalogs are served. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct HealthService {
-    pub(super) catalogs: Catalogs,
-    pub(super) draining: watch::Receiver<bool>,
+pub(super) struct Health {
+    catalogs: Catalogs,
+    draining: watch::Receiver<bool>,
 }
 
-impl HealthService {
-    fn status(&self, service: &str) -> HealthCheckResponse {
-        let loaded = self
-            .catalogs
-            .get(service)
-            .is_none_or(|catalog| catalog.snapshot().is_some() && !catalog.routing.withheld);
-        let status = if loaded && !*self.draining.borrow() {
+/// What a client that watches has been told.
+struct Watch {
+    health: Health,
+    service: String,
+    publications: watch::Receiver<u64>,
+    draining: watch::Receiver<bool>,
+    last: Option<ServingStatus>,
+    over: bool,
+}
+
+impl Health {
+    /// `draining` turns true when almanac stops.
+    pub(super) fn new(catalogs: Catalogs, draining: watch::Receiver<bool>) -> Self {
+        Self { catalogs, draining }
+    }
+
+    /// Answers `Check` or `Watch`.
+    pub(super) async fn answer(
+        &self,
+        call: &mut Call,
+        method: &str,
+        request: Request,
+    ) -> Result<Response, Status> {
+        let asked = wire::read_at_most(MAX_NAME_REQUEST, request).await?;
+        let HealthCheckRequest { service } = asked;
+        call.catalog = self.catalogs.get(&service);
+        Ok(if method == "Watch" {
+            wire::live(self.watch(service).map(message))
+        } else {
+            wire::unary(message(self.status(&service)))
+        })
+    }
+
+    fn status(&self, service: &str) -> ServingStatus {
+        let served = match self.catalogs.get(service) {
+            Some(catalog) => catalog.snapshot().is_some() && !catalog.routing.withheld,
+            None => !self.catalogs.is_gone(service),
+        };
+        if served && !*self.draining.borrow() {
             ServingStatus::Serving
         } else {
             ServingStatus::NotServing
-        };
-        HealthCheckResponse {
-            status: status.into(),
         }
+    }
+
+    /// The status now, and each other one that follows it.
+    fn watch(&self, service: String) -> impl Stream<Item = ServingStatus> + Send + use<> {
+        let watch = Watch {
+            health: self.clone(),
+            service,
+            publications: self.catalogs.publications(),
+            draining: self.draining.clone(),
+            last: None,
+            over: false,
+        };
+        stream::unfold(watch, async |mut watch| {
+            let status = watch.next().await?;
+            Some((status, watch))
+        })
     }
 }
 
-#[tonic::async_trait]
-impl Health for HealthService {
-    async fn check(
-        &self,
-        request: Request<HealthCheckRequest>,
-    ) -> Result<Response<HealthCheckResponse>, Status> {
-        Ok(Response::new(self.status(&request.get_ref().service)))
-    }
-
-    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
-
-    async fn watch(
-        &self,
-        request: Request<HealthCheckRequest>,
-    ) -> Result<Response<Self::WatchStream>, Status> {
-        let service = request.into_inner().service;
-        let (sender, receiver) = mpsc::channel(1);
-        let health = self.clone();
-        tokio::spawn(async move {
-            let mut publications = health.catalogs.publications();
-            let mut draining = health.draining.clone();
-            let mut last = None;
-            loop {
-                // Asked first, so that the end is never missed.
-                let ending = *draining.borrow_and_update();
-                let status = health.status(&service);
-                if last.as_ref() != Some(&status) {
-                    last = Some(status);
-                    if sender.send(Ok(status)).await.is_err() {
-                        return;
-                    }
-                }
-                if ending {
-                    return;
-                }
-                tokio::select! {
-                    Ok(()) = publications.changed() => {}
-                    Ok(()) = draining.changed() => {}
-                    () = sender.closed() => return,
-                    else => return,
-                }
+impl Watch {
+    async fn next(&mut self) -> Option<ServingStatus> {
+        while !self.over {
+            // Asked first, so that the end is never missed.
+            self.over = *self.draining.borrow_and_update();
+            let status = self.health.status(&self.service);
+            if self.last != Some(status) {
+                self.last = Some(status);
+                return self.last;
             }
-        });
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+            if self.over {
+                break;
+            }
+            tokio::select! {
+                Ok(()) = self.publications.changed() => {}
+                Ok(()) = self.draining.changed() => {}
+                else => break,
+            }
+        }
+        None
     }
+}
+
+fn message(status: ServingStatus) -> Message {
+    let answer = HealthCheckResponse {
+        status: status.into(),
+    };
+    Message::from(Bytes::from(answer.encode_to_vec()))
 }
 
 #[cfg(test)]
 mod tests {
-    use futures_util::StreamExt as _;
-
     use super::*;
     use crate::snapshot::Routing;
 
-    fn service() -> (HealthService, watch::Sender<bool>) {
+    fn health() -> (Health, watch::Sender<bool>) {
         let names = ["fruit".parse().unwrap()];
         let (catalogs, _) = Catalogs::new(names.map(|name| (name, Routing::default())), None);
         let (drain, draining) = watch::channel(false);
-        (HealthService { catalogs, draining }, drain)
-    }
-
-    fn request(service: &str) -> Request<HealthCheckRequest> {
-        Request::new(HealthCheckRequest {
-            service: service.to_owned(),
-        })
+        (Health::new(catalogs, draining), drain)
     }
 
     const NAMES: [&str; 5] = [
@@ -115,32 +138,46 @@ mod tests {
         "x",
     ];
 
-    #[tokio::test]
-    async fn nothing_is_well_any_more_when_almanac_ends() {
-        let (health, drain) = service();
-        let status = async |name| {
-            let answer = health.check(request(name)).await.unwrap();
-            answer.into_inner().status()
-        };
+    #[test]
+    fn nothing_is_well_any_more_when_almanac_ends() {
+        let (health, drain) = health();
         for name in NAMES {
-            assert_eq!(status(name).await, ServingStatus::Serving, "{name}");
+            assert_eq!(health.status(name), ServingStatus::Serving, "{name}");
         }
-        assert_eq!(status("fruit").await, ServingStatus::NotServing);
+        assert_eq!(health.status("fruit"), ServingStatus::NotServing);
         drain.send_replace(true);
         for name in NAMES {
-            assert_eq!(status(name).await, ServingStatus::NotServing, "{name}");
+            assert_eq!(health.status(name), ServingStatus::NotServing, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_catalog_that_is_gone_is_not_well() {
+        let (roster, catalogs) = crate::snapshot::Roster::new();
+        roster.remember(["stored".parse().unwrap()]);
+        let fruit = roster.cells("fruit".parse().unwrap(), Routing::default());
+        roster.set([std::sync::Arc::new(fruit.0)], None);
+        roster.set([], None);
+        let (_drain, draining) = watch::channel(false);
+        let health = Health::new(catalogs, draining);
+        for (name, status) in [
+            ("fruit", ServingStatus::NotServing),
+            ("stored", ServingStatus::NotServing),
+            ("never", ServingStatus::Serving),
+        ] {
+            assert_eq!(health.status(name), status, "{name}");
         }
     }
 
     #[tokio::test]
     async fn a_watch_tells_the_end_and_ends() {
-        let (health, drain) = service();
+        let (health, drain) = health();
         for name in NAMES {
             drain.send_replace(false);
-            let mut watched = health.watch(request(name)).await.unwrap().into_inner();
+            let mut watched = std::pin::pin!(health.watch(name.to_owned()));
             let mut told = Vec::new();
             while let Some(status) = watched.next().await {
-                told.push(status.unwrap().status());
+                told.push(status);
                 drain.send_replace(true);
             }
             assert_eq!(

@@ -11,38 +11,37 @@ use tonic::{Code, Status};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::call::METHODS;
 use super::pins::Open;
+use super::services::Asked;
 use super::wire;
-use crate::name::CatalogName;
 use crate::serve::answer::Answer;
 use crate::serve::listen::Peer;
+use crate::snapshot::Catalog;
 
 /// A call, from its arrival on.
 pub(super) struct Call {
-    pub(super) service: &'static str,
-    pub(super) method: String,
+    service: &'static str,
+    method: &'static str,
     /// What is logged meanwhile stands in it.
     pub(super) span: Span,
+    /// The catalog that it means, once that is known.
+    pub(super) catalog: Option<Arc<Catalog>>,
+    /// What tells that it is open, when that counts.
+    pub(super) open: Option<Open>,
     began: Instant,
-    open: Open,
     answer: Arc<Answer>,
 }
 
 impl Call {
-    /// A call that arrives now.
-    pub(super) fn begin(
-        service: &'static str,
-        method: String,
-        peer: Peer,
-        answer: &Arc<Answer>,
-        open: Open,
-    ) -> Self {
+    /// A call that arrives now, with what it asks for by this path.
+    pub(super) fn begin(asked: &Asked, path: &str, peer: Peer, answer: &Arc<Answer>) -> Self {
+        let (service, method) = (asked.service_label(), asked.method_label());
         let span = tracing::debug_span!(
             target: "almanac::access",
             "call",
             service,
-            method = wire::shortened(&method),
+            // As the client has it, also when there is no such method.
+            method = wire::shortened(path.rsplit('/').next().unwrap_or_default()),
             catalog = Empty,
             code = Empty,
             peer = %peer.address,
@@ -52,24 +51,21 @@ impl Call {
             service,
             method,
             span,
+            catalog: None,
+            open: None,
             began: Instant::now(),
-            open,
             answer: Arc::clone(answer),
         }
     }
 
     /// Counts the call when it is known how it is answered, and its bytes when
     /// they are sent.
-    pub(super) fn observe(
-        self,
-        catalog: Option<&CatalogName>,
-        answered: &Result<Response, Status>,
-    ) {
+    pub(super) fn observe(self, answered: &Result<Response, Status>) {
         let code = answered.as_ref().err().map_or(Code::Ok, Status::code);
-        let catalog = catalog.map_or("", CatalogName::as_str);
+        let catalog = self.catalog.as_ref().map_or("", |one| one.name.as_str());
         self.span.record("catalog", catalog);
         self.span.record("code", tracing::field::debug(code));
-        let meters = meters(self.service, &self.method, catalog, code);
+        let meters = meters(self.service, self.method, catalog, code);
         meters.requests.increment(1);
         meters.seconds.record(self.began.elapsed().as_secs_f64());
         let (span, open) = (self.span, self.open);
@@ -101,13 +97,7 @@ type Known = HashMap<String, HashMap<(&'static str, &'static str, Code), Arc<Met
 static METERS: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 
 /// What counts this call.
-fn meters(service: &'static str, method: &str, catalog: &str, code: Code) -> Arc<Meters> {
-    // A client may make up methods; metrics may not grow with them.
-    let known = METHODS.iter().find(|known| **known == method);
-    let method = match known {
-        Some(known) if code != Code::Unimplemented => known,
-        _ => "unknown",
-    };
+fn meters(service: &'static str, method: &'static str, catalog: &str, code: Code) -> Arc<Meters> {
     let key = (service, method, code);
     let all = METERS.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(meters) = all.get(catalog).and_then(|meters| meters.get(&key)) {

@@ -1,15 +1,18 @@
 //! gRPC over HTTP/2: one request message in, framed messages and a status out.
 //! The protocol: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body_util::BodyExt as _;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -31,60 +34,113 @@ const PREFIX: usize = 5;
 
 /// Reads and decodes the one message of a request.
 pub(super) async fn read<T: prost::Message + Default>(request: Request) -> Result<T, Status> {
-    let bytes = tokio::time::timeout(REQUEST_TIMEOUT, message(request.into_body()))
-        .await
-        .unwrap_or_else(|_| {
-            Err(Status::deadline_exceeded(
-                "the request took too long to arrive",
-            ))
-        })?;
-    T::decode(bytes).map_err(|_| {
+    read_at_most(MAX_REQUEST, request).await
+}
+
+/// The same, with a limit of its own, in bytes.
+pub(super) async fn read_at_most<T: prost::Message + Default>(
+    most: usize,
+    request: Request,
+) -> Result<T, Status> {
+    let mut messages = Messages::of(request.into_body(), most);
+    let only = tokio::time::timeout(REQUEST_TIMEOUT, messages.only()).await;
+    decode(only.map_err(|_| too_late())??)
+}
+
+/// A message of a request.
+pub(super) fn decode<T: prost::Message + Default>(message: Bytes) -> Result<T, Status> {
+    T::decode(message).map_err(|_| {
         Status::internal(
             "grpc: error unmarshalling request: proto:\u{a0}cannot parse invalid wire-format data",
         )
     })
 }
 
-async fn message(mut body: Body) -> Result<Bytes, Status> {
-    let mut bytes = BytesMut::new();
-    let mut length = None;
-    let mut _large = None;
-    while let Some(frame) = body.frame().await {
+/// What a client is told whose request does not come.
+pub(super) fn too_late() -> Status {
+    Status::deadline_exceeded("the request took too long to arrive")
+}
+
+/// The messages of a request.
+pub(super) struct Messages {
+    body: Body,
+    /// What has come of the next one.
+    bytes: BytesMut,
+    most: usize,
+}
+
+impl Messages {
+    /// Of a body, none larger than so many bytes.
+    pub(super) fn of(body: Body, most: usize) -> Self {
+        let bytes = BytesMut::new();
+        Self { body, bytes, most }
+    }
+
+    /// The next one; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        while self.bytes.len() < PREFIX {
+            if !self.more().await? {
+                if self.bytes.is_empty() {
+                    return Ok(None);
+                }
+                return Err(not_whole());
+            }
+        }
+        let compressed = self.bytes.get_u8() != 0;
+        let length = self.bytes.get_u32() as usize;
+        if compressed {
+            return Err(Status::unimplemented(
+                "compressed requests are not supported",
+            ));
+        }
+        if length > self.most {
+            return Err(Status::resource_exhausted(format!(
+                "grpc: received message larger than max ({length} vs. {})",
+                self.most
+            )));
+        }
+        let _large = if length > LARGE_REQUEST {
+            Some(LARGE_REQUESTS.try_acquire().map_err(|_| {
+                Status::resource_exhausted("too many large requests, try again later")
+            })?)
+        } else {
+            None
+        };
+        while self.bytes.len() < length {
+            if !self.more().await? {
+                return Err(not_whole());
+            }
+        }
+        Ok(Some(self.bytes.split_to(length).freeze()))
+    }
+
+    /// The one message of a request that has no other.
+    async fn only(&mut self) -> Result<Bytes, Status> {
+        let message = self.next().await?.ok_or_else(not_whole)?;
+        while self.bytes.is_empty() {
+            if !self.more().await? {
+                return Ok(message);
+            }
+        }
+        Err(Status::internal("the request holds more than one message"))
+    }
+
+    /// Waits for more bytes; false at the end.
+    async fn more(&mut self) -> Result<bool, Status> {
+        let Some(frame) = self.body.frame().await else {
+            return Ok(false);
+        };
         let frame =
             frame.map_err(|error| Status::cancelled(format!("the request broke off: {error}")))?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        bytes.extend_from_slice(&data);
-        if length.is_none() && bytes.len() >= PREFIX {
-            let compressed = bytes.get_u8() != 0;
-            let announced = bytes.get_u32() as usize;
-            if compressed {
-                return Err(Status::unimplemented(
-                    "compressed requests are not supported",
-                ));
-            }
-            if announced > MAX_REQUEST {
-                return Err(Status::resource_exhausted(format!(
-                    "grpc: received message larger than max ({announced} vs. {MAX_REQUEST})"
-                )));
-            }
-            if announced > LARGE_REQUEST {
-                let permit = LARGE_REQUESTS.try_acquire().map_err(|_| {
-                    Status::resource_exhausted("too many large requests, try again later")
-                })?;
-                _large = Some(permit);
-            }
-            length = Some(announced);
+        if let Ok(data) = frame.into_data() {
+            self.bytes.extend_from_slice(&data);
         }
-        if length.is_some_and(|length| bytes.len() > length) {
-            return Err(Status::internal("the request holds more than one message"));
-        }
+        Ok(true)
     }
-    match length {
-        Some(length) if bytes.len() == length => Ok(bytes.freeze()),
-        _ => Err(Status::internal("the request's message is not whole")),
-    }
+}
+
+fn not_whole() -> Status {
+    Status::internal("the request's message is not whole")
 }
 
 /// Whether this is a gRPC call at all; else the answer to it.
@@ -116,8 +172,7 @@ fn is_grpc(kind: &str) -> bool {
 /// sent: a client that does not read them shall not make us hold copies.
 pub(super) fn unary(message: Message) -> Response {
     let mut prefix = BytesMut::with_capacity(PREFIX);
-    prefix.put_u8(0);
-    prefix.put_u32(message.length as u32);
+    put_prefix(&mut prefix, &message);
     respond(Slices::new(
         std::iter::once(prefix.freeze()).chain(message.parts),
     ))
@@ -128,12 +183,7 @@ pub(super) fn unary(message: Message) -> Response {
 pub(super) fn frames(messages: impl IntoIterator<Item = Message>) -> Response {
     let mut bytes = BytesMut::new();
     for message in messages {
-        bytes.reserve(PREFIX + message.length);
-        bytes.put_u8(0);
-        bytes.put_u32(message.length as u32);
-        for part in &message.parts {
-            bytes.extend_from_slice(part);
-        }
+        put(&mut bytes, &message);
     }
     respond(Slices::new([bytes.freeze()]))
 }
@@ -143,26 +193,70 @@ pub(super) fn stream(stream: Stream) -> Response {
     respond(Slices::new([stream.frames]))
 }
 
+/// Messages as they come, and the status OK at their end.
+pub(super) fn live(
+    messages: impl futures_util::Stream<Item = Message> + Send + 'static,
+) -> Response {
+    let messages = messages.map(|message| Frame::data(framed(&message)));
+    let end = futures_util::stream::iter([Frame::trailers(ok())]);
+    let frames = messages.chain(end).map(Ok::<_, Infallible>);
+    begin(Body::new(StreamBody::new(frames)))
+}
+
+/// A message with its prefix.
+pub(super) fn framed(message: &Message) -> Bytes {
+    let mut bytes = BytesMut::new();
+    put(&mut bytes, message);
+    bytes.freeze()
+}
+
+fn put(bytes: &mut BytesMut, message: &Message) {
+    bytes.reserve(PREFIX + message.length);
+    put_prefix(bytes, message);
+    for part in &message.parts {
+        bytes.extend_from_slice(part);
+    }
+}
+
+fn put_prefix(bytes: &mut BytesMut, message: &Message) {
+    bytes.put_u8(0);
+    bytes.put_u32(message.length as u32);
+}
+
 fn respond(body: Slices) -> Response {
-    let mut trailers = HeaderMap::with_capacity(1);
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    let mut response = Response::new(Body::new(body.with_trailers(trailers)));
+    begin(Body::new(body.with_trailers(ok())))
+}
+
+fn begin(body: Body) -> Response {
+    let mut response = Response::new(body);
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
 }
 
+/// What an answer ends with that is no refusal.
+fn ok() -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    trailers
+}
+
 /// No message and a status that says why.
 pub(super) fn refuse(status: &Status) -> Response {
-    let mut response = Response::new(Body::empty());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    if status.add_header(headers).is_err() {
+    let mut response = begin(Body::empty());
+    response.headers_mut().extend(end(status));
+    response
+}
+
+/// What an answer ends with that a status says something of.
+pub(super) fn end(status: &Status) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if status.add_header(&mut headers).is_err() {
         let code = Code::Internal as i32;
         headers.insert("grpc-status", HeaderValue::from(code));
     }
-    response
+    headers
 }
 
 /// A text of a client, cut to what fits into a header.

@@ -22,6 +22,7 @@ const LIMIT: usize = 64 << 20;
 pub(crate) struct Client {
     channel: Channel,
     headers: Vec<(&'static str, &'static str)>,
+    limit: usize,
 }
 
 impl Client {
@@ -43,10 +44,7 @@ impl Client {
             .timeout(PATIENCE)
             .initial_stream_window_size(window)
             .connect_lazy();
-        Self {
-            channel,
-            headers: Vec::new(),
-        }
+        Self::over(channel)
     }
 
     /// A client over a connection that a test has made.
@@ -54,7 +52,13 @@ impl Client {
         Self {
             channel,
             headers: Vec::new(),
+            limit: LIMIT,
         }
+    }
+
+    /// Takes no larger answers than this many bytes.
+    pub(crate) fn taking(self, limit: usize) -> Self {
+        Self { limit, ..self }
     }
 
     /// Sends this header with each call.
@@ -119,7 +123,7 @@ impl Client {
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>, Status> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(LIMIT);
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(self.limit);
         grpc.ready()
             .await
             .map_err(|error| Status::unavailable(error.to_string()))?;

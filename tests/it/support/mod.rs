@@ -10,6 +10,7 @@ pub(crate) mod grpc;
 pub(crate) mod h2;
 pub(crate) mod http;
 pub(crate) mod image;
+pub(crate) mod inside;
 pub(crate) mod layer;
 pub(crate) mod program;
 pub(crate) mod proxy;

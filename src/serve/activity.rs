@@ -33,7 +33,10 @@ struct State {
 
 /// An answer that is open on a connection, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Activity>);
+pub(super) struct Busy {
+    connection: Arc<Activity>,
+    began: Instant,
+}
 
 /// All connections of a listener.
 #[derive(Debug, Default)]
@@ -59,9 +62,13 @@ impl Activity {
 
     /// Another answer is open from now on.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        let began = Instant::now();
         self.state().open += 1;
-        self.moved(Instant::now());
-        Busy(Arc::clone(self))
+        self.moved(began);
+        Busy {
+            connection: Arc::clone(self),
+            began,
+        }
     }
 
     /// Something was taken of an answer.
@@ -143,16 +150,22 @@ impl Activity {
 impl Busy {
     /// The connection.
     pub(super) fn connection(&self) -> &Activity {
-        &self.0
+        &self.connection
+    }
+
+    /// When its request came.
+    pub(super) fn began(&self) -> Instant {
+        self.began
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let now = Instant::now();
+        self.connection.moved(now);
+        let mut state = self.connection.state();
         state.open = state.open.saturating_sub(1);
-        state.since = Instant::now();
-        self.0.moved(state.since);
+        state.since = now;
     }
 }
 

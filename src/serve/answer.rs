@@ -34,13 +34,12 @@ pub(super) const PROGRESS: usize = 4 << 10;
 
 /// What is being answered.
 pub struct Answer {
-    began: Instant,
     /// Bytes that were written.
     written: AtomicU64,
     /// Pieces that were handed on and are not written yet.
     waiting: AtomicUsize,
     /// When a piece was last handed on, or [`PROGRESS`] more bytes written, in
-    /// milliseconds since `began`; and how many were written then.
+    /// milliseconds since it began; and how many were written then.
     moved: AtomicU64,
     marked: AtomicU64,
     report: Mutex<Option<Report>>,
@@ -94,7 +93,6 @@ impl Answer {
     pub(super) fn begin(busy: Busy, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
         let end = SLOT.try_with(|slot| lock(&slot.end).take());
         let answer = Arc::new(Self {
-            began: Instant::now(),
             written: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             moved: AtomicU64::new(0),
@@ -106,6 +104,11 @@ impl Answer {
         });
         let _ = SLOT.try_with(|slot| *lock(&slot.answer) = Some(Arc::downgrade(&answer)));
         answer
+    }
+
+    /// When its request came.
+    pub(super) fn began(&self) -> Instant {
+        self.busy.began()
     }
 
     /// Calls this with what became of the answer, once that is known.
@@ -120,7 +123,7 @@ impl Answer {
 
     fn moved(&self) {
         let now = Instant::now();
-        let since = now.saturating_duration_since(self.began);
+        let since = now.saturating_duration_since(self.began());
         self.moved
             .store(since.as_millis() as u64, Ordering::Relaxed);
         self.busy.connection().moved(now);
@@ -142,7 +145,7 @@ impl Answer {
             return Duration::ZERO;
         }
         let moved = Duration::from_millis(self.moved.load(Ordering::Relaxed));
-        self.began.elapsed().saturating_sub(moved)
+        self.began().elapsed().saturating_sub(moved)
     }
 }
 
@@ -150,7 +153,7 @@ impl Drop for Answer {
     fn drop(&mut self) {
         let sent = Sent {
             bytes: self.written.load(Ordering::Relaxed),
-            elapsed: self.began.elapsed(),
+            elapsed: self.began().elapsed(),
         };
         if let Some(report) = lock(&self.report).take() {
             report(sent);

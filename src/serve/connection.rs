@@ -4,20 +4,22 @@
 
 use std::error::Error;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
+use futures_util::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -81,16 +83,33 @@ impl Listener {
         stop: CancellationToken,
         connections: TaskTracker,
     ) {
-        let context = (answers, limits.clone(), stop.clone());
+        // What a request holds is about what a connection does, and one of
+        // HTTP/2 has many.
+        let most = limits.connections.min(Semaphore::MAX_PERMITS);
+        let requests = Arc::new(Semaphore::new(most));
+        let context = (answers, limits.clone(), stop.clone(), requests);
         self.accept(&limits, stop, connections, move |opened| {
-            let (answers, limits, stop) = context.clone();
+            let (answers, limits, stop, requests) = context.clone();
             async move {
                 let mut builder = builder(&opened, &limits);
                 builder.http2().max_concurrent_streams(MAX_HTTP_STREAMS);
                 let beyond = opened.beyond;
-                let service = front(answers, &opened, move |request, _| match beyond {
-                    Some(most) => Err(Refusal::Answer(Box::new(no_place(request.version(), most)))),
-                    _ => Ok(None),
+                let service = front(answers, &opened, move |request, _| {
+                    let version = request.version();
+                    let refused = |what, most| {
+                        let refusal = no_place(version, what, most);
+                        Err(Refusal::Answer(Box::new(refusal)))
+                    };
+                    if let Some(most) = beyond {
+                        return refused("connections", most);
+                    }
+                    if version < Version::HTTP_2 {
+                        return Ok(None);
+                    }
+                    match Arc::clone(&requests).try_acquire_owned() {
+                        Ok(permit) => Ok(Some(permit)),
+                        Err(_) => refused("requests", most),
+                    }
                 });
                 let idle = {
                     let (service, activity) = (opened.service, Arc::clone(&opened.activity));
@@ -106,9 +125,9 @@ impl Listener {
     }
 }
 
-/// What a client of HTTP is told whose connection is one too many.
-fn no_place(version: Version, most: usize) -> Response {
-    let text = format!("{most} connections are open, as many as may be; try again later\n");
+/// What a client of HTTP is told whose connection or request is one too many.
+fn no_place(version: Version, what: &str, most: usize) -> Response {
+    let text = format!("{most} {what} are open, as many as may be; try again later\n");
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
@@ -125,12 +144,9 @@ fn no_place(version: Version, most: usize) -> Response {
 pub(super) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<Streams> {
     let streams = Streams::new(opened.service, limits.stall_timeout);
     let mut builder = auto::Builder::new(streams);
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .max_buf_size(MAX_HEAD)
-        // Also the time between two requests.
-        .header_read_timeout(limits.idle_timeout);
+    // A client that does not come to the end of a request's head is at nothing,
+    // and ended for that. A timer for each head would cost more than the head.
+    builder.http1().max_buf_size(MAX_HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -192,6 +208,16 @@ where
     })
 }
 
+/// What a connection is told.
+enum Signal {
+    /// To end at once.
+    Cut,
+    /// To make room as soon as it is at nothing.
+    Dismissed,
+    /// To finish what it is at.
+    Go,
+}
+
 /// Serves a connection to its end. When `renew` comes, the client is asked to
 /// go.
 pub(super) async fn drive<S, F>(
@@ -199,7 +225,7 @@ pub(super) async fn drive<S, F>(
     builder: &auto::Builder<Streams>,
     service: S,
     stop: &CancellationToken,
-    renew: impl Future<Output = ()>,
+    renew: impl Future<Output = ()> + Send,
 ) where
     S: Service<
             Request<Incoming>,
@@ -210,11 +236,14 @@ pub(super) async fn drive<S, F>(
     F: Future<Output = Result<http::Response<Sending>, h2::Error>> + Send + 'static,
 {
     let (peer, activity) = (opened.peer.address, opened.activity);
-    // It is looked at whenever something moves, by all connections, and it is
-    // behind a lock.
-    let stop = stop.child_token();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(opened.stream), service));
-    let mut renew = pin!(renew);
+    // Looking at each of them whenever something moves would take as long as a
+    // small answer: so only those are looked at that have something to say.
+    let mut signals = FuturesUnordered::<Pin<Box<dyn Future<Output = Signal> + Send + '_>>>::new();
+    signals.push(Box::pin(activity.is_cut().map(|()| Signal::Cut)));
+    signals.push(Box::pin(activity.dismissed().map(|()| Signal::Dismissed)));
+    signals.push(Box::pin(stop.cancelled().map(|()| Signal::Go)));
+    signals.push(Box::pin(renew.map(|()| Signal::Go)));
     let mut ending: Option<Instant> = None;
     let mut last = LAST;
     let result = loop {
@@ -225,14 +254,16 @@ pub(super) async fn drive<S, F>(
         };
         tokio::select! {
             result = connection.as_mut() => break result,
-            () = activity.is_cut() => {
-                ended(opened.service, "stalled");
-                return;
-            }
             () = over, if ending.is_some() => return,
-            () = stop.cancelled(), if ending.is_none() => {}
-            () = activity.dismissed(), if ending.is_none() => last = LAST_FOR_ROOM,
-            () = renew.as_mut(), if ending.is_none() => {}
+            Some(signal) = signals.next() => match signal {
+                Signal::Cut => {
+                    ended(opened.service, "stalled");
+                    return;
+                }
+                _ if ending.is_some() => continue,
+                Signal::Dismissed => last = LAST_FOR_ROOM,
+                Signal::Go => {}
+            },
         }
         ending = Some(Instant::now());
         connection.as_mut().graceful_shutdown();

@@ -5,7 +5,7 @@
 //! serve the reading ends ([`Catalog`]); a reader keeps the snapshot it took.
 //! Which catalogs there are may change too, all at once ([`Roster`]).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -34,8 +34,8 @@ pub struct Roster {
 struct Table {
     all: Vec<Arc<Catalog>>,
     default: Option<CatalogName>,
-    /// Catalogs that there were.
-    gone: BTreeSet<CatalogName>,
+    /// Catalogs that there were, and the authorities they stood for.
+    gone: BTreeMap<CatalogName, Vec<String>>,
 }
 
 /// The reading ends of one catalog. Cheap to clone.
@@ -137,7 +137,9 @@ impl Roster {
             *table = Arc::new(Table {
                 all: table.all.clone(),
                 default: table.default.clone(),
-                gone: table.gone.iter().cloned().chain(names).collect(),
+                gone: (table.gone.clone().into_iter())
+                    .chain(names.into_iter().map(|name| (name, Vec::new())))
+                    .collect(),
             });
         });
     }
@@ -153,8 +155,11 @@ impl Roster {
         let mut all: Vec<_> = catalogs.into_iter().collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         self.table.send_modify(|table| {
-            let before = table.all.iter().map(|catalog| &catalog.name);
-            let mut gone: BTreeSet<_> = table.gone.iter().chain(before).cloned().collect();
+            let mut gone = table.gone.clone();
+            gone.extend(table.all.iter().map(|catalog| {
+                let authorities = catalog.routing.authorities.iter().cloned();
+                (catalog.name.clone(), authorities.collect())
+            }));
             for catalog in &all {
                 gone.remove(&catalog.name);
             }
@@ -208,7 +213,7 @@ impl Catalogs {
             .find(|catalog| catalog.routing.authorities.contains(&host))
             .or_else(|| table.get(&host))
             .or_else(|| table.get(label));
-        if named.is_none() && (table.is_gone(&host) || table.is_gone(label)) {
+        if named.is_none() && (table.meant_gone(&host) || table.is_gone(label)) {
             return None;
         }
         let found = named.or_else(|| match (&table.default, &*table.all) {
@@ -241,7 +246,13 @@ impl Table {
     }
 
     fn is_gone(&self, name: &str) -> bool {
-        self.gone.iter().any(|gone| gone.as_str() == name)
+        self.gone.keys().any(|gone| gone.as_str() == name)
+    }
+
+    /// Whether a host is the name of a catalog that there was, or stood for one.
+    fn meant_gone(&self, host: &str) -> bool {
+        let mut authorities = self.gone.values().flatten();
+        self.is_gone(host) || authorities.any(|authority| authority == host)
     }
 }
 
@@ -344,10 +355,17 @@ mod tests {
         let cell = |text: &str| Arc::new(roster.cells(name(text), Routing::default()).0);
         let found = |authority: &str| Some(catalogs.route(authority)?.name.to_string());
         roster.remember([name("stored")]);
+        let routing = Routing {
+            authorities: ["fruit.example.com".to_owned()].into(),
+            ..Routing::default()
+        };
+        let known = Arc::new(roster.cells(name("known"), routing).0);
+        roster.set([cell("a"), known], None);
         roster.set([cell("a"), cell("b")], None);
         roster.set([cell("a")], None);
         assert_eq!(found("b.olm.svc:50051"), None);
         assert_eq!(found("stored.olm.svc:50051"), None);
+        assert_eq!(found("fruit.example.com:50051"), None);
         // Whoever names nothing that ever was means the only one.
         assert_eq!(found("10.0.0.1:50051").as_deref(), Some("a"));
         roster.set([cell("a")], Some(name("a")));

@@ -153,6 +153,13 @@ impl Access {
         })
     }
 
+    /// What is found while no rule comes, if there is none for a catalog.
+    pub(super) fn if_open<T>(&self, catalog: &str, find: impl FnOnce() -> Option<T>) -> Option<T> {
+        let rules = self.0.borrow();
+        let asks = rules.keys().any(|asking| asking.as_str() == catalog);
+        if asks { None } else { find() }
+    }
+
     /// The rules that hold now.
     pub(super) fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.0.borrow())

@@ -1,11 +1,16 @@
 //! Preconditions (RFC 9110, section 13).
 
+use std::cell::RefCell;
 use std::time::SystemTime;
 
 use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::digest::Digest;
+
+/// How much an entity tag has of a digest, in digits: half of one is far beyond
+/// chance, and short enough for a log.
+const TAG: usize = 32;
 
 /// What tells one state of an answer from another.
 pub(super) struct Validators {
@@ -24,12 +29,13 @@ pub(super) enum Precondition {
 impl Validators {
     /// Of an answer that `tag` stands for, in the form that `suffix` does.
     pub(super) fn new(tag: &Digest, modified: SystemTime, suffix: &str) -> Self {
-        // Half of a digest is far beyond chance, and short enough for a log.
-        let tag = &tag.hex()[..32];
-        Self {
-            etag: format!("\"{tag}{suffix}\""),
-            modified,
-        }
+        let tag = tag.hex();
+        let mut etag = String::with_capacity(2 + TAG + suffix.len());
+        etag.push('"');
+        etag.push_str(&tag[..TAG]);
+        etag.push_str(suffix);
+        etag.push('"');
+        Self { etag, modified }
     }
 
     /// Of an answer whose bytes are at hand; `gzip` tells how it is sent.
@@ -48,7 +54,18 @@ impl Validators {
     }
 
     pub(super) fn last_modified(&self) -> HeaderValue {
-        super::header(httpdate::fmt_http_date(self.modified))
+        thread_local! {
+            /// The dates of catalogs are few, and one is asked for more than others.
+            static LAST: RefCell<Option<(SystemTime, HeaderValue)>> = const { RefCell::new(None) };
+        }
+        LAST.with_borrow_mut(|last| match last {
+            Some((modified, written)) if *modified == self.modified => written.clone(),
+            _ => {
+                let written = super::header(httpdate::fmt_http_date(self.modified));
+                *last = Some((self.modified, written.clone()));
+                written
+            }
+        })
     }
 
     /// Evaluates the preconditions in the RFC's order. A date that cannot be

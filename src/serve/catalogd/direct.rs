@@ -5,13 +5,12 @@
 //! answers: it knows how to refuse.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::response::Response;
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 
-use super::{ALL, METAS, Service, find, observe, parse_query, respond};
+use super::{ALL, METAS, Service, observe, parse_query, respond};
 use crate::serve::Peer;
 use crate::serve::answer::Answer;
 use crate::snapshot::Query;
@@ -23,7 +22,6 @@ pub(super) fn answer(
     peer: Peer,
     sending: &Arc<Answer>,
 ) -> Option<Response> {
-    let began = Instant::now();
     let method = request.method();
     if !matches!(*method, Method::GET | Method::HEAD) {
         return None;
@@ -37,22 +35,18 @@ pub(super) fn answer(
         ALL => Query::default(),
         _ => parse_query(request.uri().query().unwrap_or_default()).ok()?,
     };
-    let rules = service.access.rules();
-    if rules.keys().any(|asking| asking.as_str() == name) {
-        return None;
-    }
-    let selection = find(&service.catalogs, name).ok()?.select(&query);
-    let response = respond(&selection, request, route == ALL);
-    // The catalog may have come a moment ago, and a rule with it.
-    if !Arc::ptr_eq(&rules, &service.access.rules()) {
-        return None;
-    }
+    // No catalog comes while its rules are looked at: they come first.
+    let snapshot = service.access.if_open(name, || {
+        let catalog = service.catalogs.get(name)?;
+        (!catalog.routing.withheld).then(|| catalog.snapshot())?
+    })?;
+    let response = respond(&snapshot.select(&query), request, route == ALL);
     let status = response.status();
     if !status.is_success() && status != StatusCode::NOT_MODIFIED {
         return None;
     }
     let seen = observe::Seen {
-        began,
+        began: sending.began(),
         method,
         route,
         catalog: name,

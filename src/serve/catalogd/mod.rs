@@ -25,6 +25,7 @@ mod range;
 mod refusal;
 mod turns;
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ const METAS: &str = "/catalogs/{name}/api/v1/metas";
 const JSON_LINES: &str = "application/jsonl";
 /// What is said to a request for no host, or for several.
 const NO_HOST: &str = "400 Bad Request: one Host header is required\n";
+/// How many headers an answer has, about.
+const HEADERS: usize = 8;
 /// How long a client should wait for a catalog that is not loaded, in seconds.
 const LOADING: &str = "5";
 
@@ -198,7 +201,7 @@ fn parse_query(query: &str) -> Result<Query, Refusal> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let key = unescape(key)?;
-        let (number, field) = match key.as_str() {
+        let (number, field) = match &*key {
             "schema" => (0, &mut parsed.schema),
             "package" => (1, &mut parsed.package),
             "name" => (2, &mut parsed.name),
@@ -206,13 +209,16 @@ fn parse_query(query: &str) -> Result<Query, Refusal> {
         };
         let value = unescape(value)?;
         if !std::mem::replace(&mut seen[number], true) {
-            *field = Some(value).filter(|value| !value.is_empty());
+            *field = Some(value.into_owned()).filter(|value| !value.is_empty());
         }
     }
     Ok(parsed)
 }
 
-fn unescape(text: &str) -> Result<String, Refusal> {
+fn unescape(text: &str) -> Result<Cow<'_, str>, Refusal> {
+    if !text.contains(['+', '%']) {
+        return Ok(Cow::Borrowed(text));
+    }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
@@ -228,7 +234,9 @@ fn unescape(text: &str) -> Result<String, Refusal> {
             other => other,
         });
     }
-    String::from_utf8(bytes).map_err(|_| Refusal::Query)
+    String::from_utf8(bytes)
+        .map(Cow::Owned)
+        .map_err(|_| Refusal::Query)
 }
 
 /// Answers with a selection, or with as much of it as the client needs.
@@ -243,7 +251,7 @@ fn respond<B>(selection: &Selection, request: &http::Request<B>, ranges: bool) -
         validators,
         mut encoded,
     } = chosen;
-    let mut headers = HeaderMap::new();
+    let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.insert(ETAG, validators.etag());
@@ -300,7 +308,10 @@ fn respond<B>(selection: &Selection, request: &http::Request<B>, ranges: bool) -
         let Encoded { parts, .. } = encoded;
         Body::new(Slices::new(parts).over(request.version()))
     };
-    (status, headers, body).into_response()
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
 }
 
 /// An answer without a body: what describes one is left out.

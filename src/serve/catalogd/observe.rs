@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::CONTENT_ENCODING;
 use http::{Method, StatusCode};
 use metrics::{Counter, Histogram, counter, histogram};
+use tokio::time::Instant;
 
 use super::access::Place;
 use super::refusal::Refusal;
@@ -148,25 +149,26 @@ struct Meters {
 }
 
 /// Those of each catalog: few enough to look at one after the other.
-type Known = HashMap<String, Vec<Arc<Meters>>>;
+type Known = HashMap<String, Vec<&'static Meters>>;
 
 /// Finding them by their labels took as long as the rest of a small answer.
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 
 impl Meters {
     /// Those that count this kind of answers.
-    fn of(labels: &Labels<'_>) -> Arc<Self> {
+    fn of(labels: &Labels<'_>) -> &'static Self {
         let all = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
         let mut of_catalog = all.get(labels.catalog).into_iter().flatten();
         if let Some(meters) = of_catalog.find(|meters| meters.count(labels)) {
-            return Arc::clone(meters);
+            return meters;
         }
         drop(all);
-        let meters = Arc::new(Self::new(labels));
+        // Kept for ever, as the metrics are.
+        let meters: &Self = Box::leak(Box::new(Self::new(labels)));
         let mut all = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         let of_catalog = all.entry(labels.catalog.to_owned()).or_default();
         // Another request may have come first; both then count the same.
-        of_catalog.push(Arc::clone(&meters));
+        of_catalog.push(meters);
         meters
     }
 

@@ -94,8 +94,8 @@ pub(super) fn hold(bytes: Bytes) -> Result<Bytes, Undone> {
     // requests there are.
     let length = u32::try_from(bytes.len() >> 10).map_err(|_| Undone::Busy)?;
     let room = Arc::clone(&MADE).try_acquire_many_owned(length);
-    let _room = room.map_err(|_| Undone::Busy)?;
-    Ok(Bytes::from_owner(Held { bytes, _room }))
+    let room = room.map_err(|_| Undone::Busy)?;
+    Ok(held(bytes, room))
 }
 
 /// Reads a body of at most so many bytes. A long one has a place as long as it
@@ -119,9 +119,13 @@ pub(super) async fn read(mut body: Body, most: usize) -> Result<Bytes, Unread> {
     }
     let bytes = bytes.freeze();
     Ok(match place {
-        Some(_room) => Bytes::from_owner(Held { bytes, _room }),
+        Some(place) => held(bytes, place),
         None => bytes,
     })
+}
+
+fn held(bytes: Bytes, room: OwnedSemaphorePermit) -> Bytes {
+    Bytes::from_owner(Held { bytes, _room: room })
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Parameters {
                 return Err(Problem::invalid_parameter("", detail));
             }
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let unescaped = |text: &str, name: &str| {
+            let unescaped = |text, name| {
                 super::super::unescape(text).map_err(|_| {
                     let detail = format!("the escapes in {:?} do not make UTF-8 text", cut(text));
                     Problem::invalid_parameter(name, detail)
@@ -77,7 +77,7 @@ impl Parameters {
                 let detail = format!("{key} is given more than once; give it once");
                 return Err(Problem::invalid_parameter(key, detail));
             }
-            parameters.given.push((key, value));
+            parameters.given.push((key, value.into_owned()));
         }
         Ok(parameters)
     }

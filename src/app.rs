@@ -1,10 +1,11 @@
 //! The only place that knows everything: opens the store, binds the ports,
 //! serves, drains. In it `fleet` has the catalogs and what belongs to each,
-//! `reload` takes a changed configuration, and `folder` does all of it for one
-//! folder that is not followed.
+//! `reload` takes a changed configuration, `memory` gives back what is free, and
+//! `folder` does all of it for one folder that is not followed.
 
 mod fleet;
 mod folder;
+mod memory;
 mod reload;
 
 use std::sync::Arc;
@@ -102,18 +103,18 @@ pub async fn run(
     let (status, configuration) = watch::channel(Configuration::read(file));
     // Probes and metrics are answered to the end.
     let admin = CancellationToken::new();
-    let admin_connections = TaskTracker::new();
     servers.spawn(ports.admin.serve(
         serve::admin::router(catalogs.clone(), configuration, metrics),
         limits,
         admin.clone(),
-        admin_connections,
+        TaskTracker::new(),
     ));
     followers.spawn(ingest::encode(
         store.clone(),
         catalogs.clone(),
         stopping.clone(),
     ));
+    followers.spawn(memory::give_back(stopping.clone()));
     let (count, loaded) = fleet::count(&catalogs);
     tracing::info!(catalogs = count, loaded, elapsed = ?started.elapsed(), "started");
     let (longest, drain_time) = watch::channel(config.drain);

@@ -1,4 +1,4 @@
-//! Memory maps of files that never change: the only module with `unsafe`.
+//! Memory maps of files that never change: one of two modules with `unsafe`.
 //!
 //! What is served lies in files of many megabytes; mapped, their pages are the
 //! system's to keep or drop, and an answer is a slice of them.

@@ -292,6 +292,7 @@ async fn serve(
     let address = listener.address();
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
+    tokio::spawn(super::memory::give_back(stopping.clone()));
     let server = tokio::spawn(service.serve(listener, stopping.clone(), connections.clone()));
     tracing::info!(service = "grpc", %address, "listening");
     tracing::info!(port = address.port(), "serving registry");

@@ -23,6 +23,8 @@ const ROUNDS: u32 = 6;
 const CHANCES: u32 = 4;
 /// What memory may differ by, in bytes, whatever was sent.
 const NOISE: u64 = 4 << 20;
+/// What a small catalog may take when nothing happens, in bytes.
+const GIVEN_BACK: u64 = 40 << 20;
 /// What so many answers that are not taken may hold, in bytes. They are of
 /// 8 MB each.
 const UNREAD: usize = 400;
@@ -238,6 +240,12 @@ fn ten_thousand_streams_leave_nothing_behind() {
     // Others are answered.
     let names = almanac.packages("a").unwrap();
     assert_eq!(names, ["etcd"]);
+    // Nor is kept what could be used again.
+    let begin = Instant::now();
+    while almanac.program.anonymous_memory() > GIVEN_BACK {
+        assert!(begin.elapsed() < Duration::from_mins(2), "memory is kept");
+        std::thread::sleep(Duration::from_millis(500));
+    }
     almanac.stop();
 }
 

@@ -1121,13 +1121,13 @@ fn a_failing_reader_is_not_taken_for_a_damaged_archive() {
             })
         };
         let mut spool = tempfile::tempfile().unwrap();
-        let error = unpack(1, open, "/configs", &Limits::default(), &mut spool).unwrap_err();
+        let error = unpack(0..1, open, "/configs", &Limits::default(), &mut spool).unwrap_err();
         assert!(matches!(error, UnpackError::Read { .. }), "{error}");
         assert_eq!(error.reason(), "io");
     }
     let closed = |_| Err::<Layer<io::Empty>, _>(io::Error::other("gone"));
     let mut spool = tempfile::tempfile().unwrap();
-    let error = unpack(1, closed, "/configs", &Limits::default(), &mut spool).unwrap_err();
+    let error = unpack(0..1, closed, "/configs", &Limits::default(), &mut spool).unwrap_err();
     assert!(matches!(error, UnpackError::Open { index: 0, .. }));
 }
 

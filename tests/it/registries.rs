@@ -598,6 +598,48 @@ fn helper(folder: &Path, name: &str, script: &str) {
     fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
+#[test]
+fn a_misspelt_key_is_a_warning_once_for_each_content_of_the_file() {
+    let (upstream, image) = upstream_of("first");
+    let rules = |lines: &str| {
+        let rules = registry("") + &mirror(&upstream.host(), lines);
+        format!("unqualified-search-registries = []\n{rules}")
+    };
+    let conf = Conf::new(&rules("insecur = true"));
+    let mut almanac = Almanac::start(&(following(SOURCE) + &conf.key()));
+    almanac.until_at("a", &image.digest());
+    let polls = |almanac: &mut Almanac| {
+        upstream.forget_requests();
+        almanac.until("a", "some polls", |_| upstream.asked(HEAD) >= 3);
+    };
+    polls(&mut almanac);
+    let warned = |almanac: &Almanac| {
+        let log = almanac.program.log();
+        let lines = log.lines().filter(|line| line.contains("is not known"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = warned(&almanac);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for said in [
+        "registries.conf",
+        "[[registry.mirror]]",
+        "insecur",
+        "did you mean \"insecure\"?",
+    ] {
+        assert!(lines[0].contains(said), "{lines:?}");
+    }
+    conf.write(&rules("insecur = false"));
+    let begin = Instant::now();
+    while warned(&almanac).len() < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "no warning");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    conf.write(&rules("insecure = true"));
+    polls(&mut almanac);
+    polls(&mut almanac);
+    assert_eq!(warned(&almanac).len(), 2);
+}
+
 /// `PATH` with a folder before all others.
 fn path_with(folder: &Path) -> String {
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())

@@ -43,7 +43,7 @@ pub struct Workshop {
     /// What curated catalogs are made of.
     pub catalogs: Catalogs,
     /// Each value that is sent has the catalogs whose last pass failed tried
-    /// again at once.
+    /// again at once, and images that could not be made.
     pub hurry: watch::Sender<()>,
 }
 

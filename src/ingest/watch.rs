@@ -23,6 +23,7 @@ const MAX_LINKS: usize = 32;
 /// Watches one file or folder, and the links that lead to it.
 pub(super) struct Watch {
     path: PathBuf,
+    means: Means,
     watcher: Option<Box<dyn Watcher + Send>>,
     /// Whether a change was begun to be waited out, and that was given up.
     begun: bool,
@@ -31,13 +32,29 @@ pub(super) struct Watch {
     sender: mpsc::Sender<()>,
 }
 
+/// How it is found out that something has changed.
+struct Means {
+    system: fn(&Watch, &Wanted) -> notify::Result<RecommendedWatcher>,
+    /// The time between two looks at dates, where the system says nothing.
+    look: Duration,
+}
+
 impl Watch {
     /// Watches from now on. Without the means to, it tells of nothing.
     pub(super) fn new(path: &Path) -> Self {
+        let means = Means {
+            system: Self::system,
+            look: LOOK,
+        };
+        Self::by(path, means)
+    }
+
+    fn by(path: &Path, means: Means) -> Self {
         let (sender, events) = mpsc::channel(1);
         let mut watch = Self {
             // What the system tells is told of absolute paths.
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            means,
             watcher: None,
             begun: false,
             events,
@@ -64,11 +81,11 @@ impl Watch {
 
     fn renew(&mut self) {
         let wanted = Wanted::of(&self.path);
-        match self.system(&wanted) {
+        match (self.means.system)(self, &wanted) {
             Ok(watcher) => self.watcher = Some(Box::new(watcher)),
             Err(error) => {
                 tracing::warn!(
-                    path = %self.path.display(), %error, every = ?LOOK,
+                    path = %self.path.display(), %error, every = ?self.means.look,
                     "changes cannot be watched for, so dates are looked at"
                 );
                 self.watcher = match self.by_dates(&wanted) {
@@ -89,7 +106,7 @@ impl Watch {
     }
 
     fn by_dates(&self, wanted: &Wanted) -> notify::Result<PollWatcher> {
-        let config = config().with_poll_interval(LOOK);
+        let config = config().with_poll_interval(self.means.look);
         let mut watcher = PollWatcher::new(self.handler(wanted), config)?;
         wanted.add(&mut watcher)?;
         Ok(watcher)
@@ -242,6 +259,42 @@ mod tests {
             &|| fs::remove_file(&file).unwrap(),
         ];
         for (number, step) in steps.iter().enumerate() {
+            step();
+            assert!(changes(&mut watch).await, "step {number}");
+        }
+    }
+
+    #[tokio::test]
+    async fn where_the_system_says_nothing_dates_are_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("catalog");
+        let file = root.join("catalog.yaml");
+        fs::create_dir_all(&root).unwrap();
+        fs::write(&file, "1").unwrap();
+        let link = folder.path().join("link");
+        symlink("catalog", &link).unwrap();
+        let means = || Means {
+            system: |_, _| Err(notify::Error::generic("too many are watched")),
+            look: Duration::from_millis(50),
+        };
+        let rewrite = || {
+            fs::write(&file, "2").unwrap();
+            // Dates are compared by the second.
+            let date = fs::metadata(&file).unwrap().modified().unwrap();
+            let opened = fs::File::options().append(true).open(&file).unwrap();
+            opened.set_modified(date + Duration::from_mins(1)).unwrap();
+        };
+        let steps: [(&Path, &dyn Fn()); 5] = [
+            (&root, &rewrite),
+            (&root, &|| fs::write(root.join("more.yaml"), "3").unwrap()),
+            (&root, &|| fs::remove_file(root.join("more.yaml")).unwrap()),
+            (&file, &rewrite),
+            (&link, &rewrite),
+        ];
+        for (number, (path, step)) in steps.iter().enumerate() {
+            let mut watch = Watch::by(path, means());
+            let quiet = tokio::time::timeout(QUIET, watch.changed()).await;
+            assert!(quiet.is_err(), "nothing has happened at step {number}");
             step();
             assert!(changes(&mut watch).await, "step {number}");
         }

@@ -528,6 +528,39 @@ fn proxies_are_taken_from_the_environment() {
 }
 
 #[test]
+fn the_log_says_which_proxies_are_used_and_what_is_wrong_with_exceptions() {
+    let (upstream, image) = upstream_of("first");
+    let proxy = Proxy::start(upstream.host().parse().unwrap());
+    let source = "registry.invalid/catalogs/a:latest";
+    let config = following(source) + "[registries]\ninsecure = [\"registry.invalid\"]\n";
+    let variables = [
+        ("HTTP_PROXY", proxy.url("me:s3cret@")),
+        (
+            "NO_PROXY",
+            "quay.io, *.example.com,http://x:s3cret@quay.example".to_owned(),
+        ),
+    ];
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let mut almanac = Almanac::start_with(&config, &variables);
+    almanac.until_at("a", &image.digest());
+    let log = almanac.program.log();
+    let line = |said: &[&str]| {
+        let mut lines = log.lines();
+        let found = lines.any(|line| said.iter().all(|said| line.contains(said)));
+        assert!(found, "{said:?} is not in {log}");
+    };
+    let host = proxy.url("");
+    let host = host.trim_start_matches("http://").trim_end_matches('/');
+    line(&["INFO", "HTTP_PROXY", host]);
+    line(&["INFO", "NO_PROXY", "quay.io", "directly"]);
+    line(&["WARN", "NO_PROXY", "*.example.com", ".DOMAIN"]);
+    line(&["WARN", "NO_PROXY", "quay.example", "without a scheme"]);
+    assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
 fn a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variable() {
     for name in ["HTTPS_PROXY", "http_proxy", "ALL_PROXY"] {
         for value in [

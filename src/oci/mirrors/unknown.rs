@@ -172,7 +172,7 @@ mod tests {
     fn a_file_in_order_has_none_and_a_strange_one_not_too_many() {
         assert_eq!(find("[[registry]]\nlocation = \"a.b\"\nblocked = true"), []);
         assert_eq!(find("[[registry"), []);
-        let keys: String = (0..100).map(|n| format!("key-{n} = 1\n")).collect();
-        assert_eq!(find(&keys).len(), MAX_KEYS);
+        let keys: Vec<String> = (0..100).map(|n| format!("key-{n} = 1")).collect();
+        assert_eq!(find(&keys.join("\n")).len(), MAX_KEYS);
     }
 }

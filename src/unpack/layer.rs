@@ -59,7 +59,7 @@ pub(super) fn apply_layer<R: Read>(
     loop {
         let entry = match archive.next_entry() {
             Ok(Some(entry)) => entry,
-            Ok(None) => return Ok(()),
+            Ok(None) => return target.end(),
             Err(fault) => return Err(target.fault(fault, archive.path())),
         };
         target.apply(&mut archive, entry, &mut key)?;
@@ -208,6 +208,12 @@ impl Target<'_, '_> {
             Err(InsertError::Refused(refusal)) => Err(self.refused(refusal, path)),
             Err(InsertError::Exceeded(exceeded)) => Err(self.exceeded(exceeded, path)),
         }
+    }
+
+    fn end(&mut self) -> Result<(), UnpackError> {
+        self.tree
+            .end_layer()
+            .map_err(|(path, refusal)| self.refused(refusal, path.as_bytes()))
     }
 
     fn refused(&self, refusal: Refusal, path: &[u8]) -> UnpackError {

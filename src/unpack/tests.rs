@@ -264,6 +264,22 @@ fn a_whiteout_spares_its_own_layer_wherever_it_stands() {
         &[tar().file("configs/.wh..wh..opq", ""), base()],
         "a=1 b/c=2",
     );
+    // What it hides may be a symlink that its own layer has something below.
+    let linked = tar().symlink("configs", "etc").file("etc/x", "8");
+    for layer in [
+        tar().file(".wh.configs", "").file("configs/new", "3"),
+        tar().file("configs/new", "3").file(".wh.configs", ""),
+        tar().file("configs/new", "3").file(".wh..wh..opq", ""),
+    ] {
+        check(&[linked.clone(), layer], "new=3");
+    }
+    let emptied = tar()
+        .file("configs/new", "3")
+        .file("configs/.wh..wh..opq", "");
+    check_refused(
+        &[linked, emptied],
+        "layer layer-1, path \"configs/new\": the path leads through the symlink \"configs\"",
+    );
     // Both kinds after each other in one layer.
     let layer = tar()
         .file("configs/.wh..wh..opq", "")

@@ -168,6 +168,7 @@ async fn open_store(config: &Config) -> anyhow::Result<Store> {
 /// What passes have in common.
 fn workshop(config: &Config, store: &Store, catalogs: &Catalogs) -> anyhow::Result<Workshop> {
     let registries = Registries::new(&config.registries);
+    config.proxies.log();
     Ok(Workshop {
         store: store.clone(),
         registries: registries.context("cannot set up the registry client")?,

@@ -8,7 +8,7 @@
 
 use std::io::Cursor;
 
-use almanac::unpack::{Layer, Limits, unpack, walk_order};
+use almanac::unpack::{Layer, Limits, covers, unpack, walk_order};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 
@@ -37,9 +37,14 @@ fuzz_target!(|bytes: &[u8]| {
         })
     };
     let folder = FOLDERS[usize::from(how & 3)];
-    let (tree, most) = most_memory(|| unpack(layers.len(), open, folder, &limits, &mut spool));
+    let (tree, most) = most_memory(|| unpack(0..layers.len(), open, folder, &limits, &mut spool));
     // What decompressors need, zstd's window for the most part.
     assert_in_proportion(archive.len(), most, 16, 16 << 20);
+    for layer in (0..layers.len()).map(open) {
+        let layer = layer.expect("a layer");
+        let (_, most) = most_memory(|| covers(layer, folder, &limits));
+        assert_in_proportion(archive.len(), most, 16, 16 << 20);
+    }
     let spooled = spool.metadata().expect("a length").len();
     assert!(spooled <= limits.catalog_bytes, "{spooled}");
     let tree = match tree {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use super::output::{self, Shown};
 use super::{Failure, block_on, telemetry};
 use crate::config::{
-    Environment, ImageTemplate, KubeVersion, LogSettings, RegistrySettings, Settings,
+    Environment, ImageTemplate, KubeVersion, LogSettings, Proxies, RegistrySettings, Settings,
     WrittenSource, image_set_source, read_image_set,
 };
 use crate::fbc::problem::{Place, Problem, Severity};
@@ -121,10 +121,12 @@ impl InputArguments {
             }
             _ => self.input.parse().map_err(Failure::usage)?,
         };
-        if let Input::Source(Source::Image(_)) = &input {
-            environment.check_proxies().map_err(Failure::usage)?;
-        }
+        let proxies = match &input {
+            Input::Source(Source::Image(_)) => environment.proxies().map_err(Failure::usage)?,
+            _ => Proxies::default(),
+        };
         let options = self.reading.open(environment)?;
+        proxies.log();
         Ok((input, options))
     }
 }

@@ -8,9 +8,6 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use http::Uri;
-use http::uri::Authority;
-
 use super::error::ConfigError;
 use super::settings::Settings;
 use crate::oci::MirrorFiles;
@@ -115,32 +112,6 @@ impl Environment {
         Ok(settings)
     }
 
-    /// Holds that the proxies that registries are asked through can be used: one
-    /// that cannot would be passed by without a word.
-    ///
-    /// # Errors
-    /// With the name of the variable, and nothing of what stands in it.
-    pub fn check_proxies(&self) -> Result<(), ConfigError> {
-        let first = |names: [&'static str; 2]| {
-            let mut names = names.into_iter();
-            names.find_map(|name| Some((name, self.get(name)?)))
-        };
-        let https = first(["HTTPS_PROXY", "https_proxy"]);
-        let http = first(["HTTP_PROXY", "http_proxy"]);
-        let both = https.is_some() && http.is_some();
-        let all = first(["ALL_PROXY", "all_proxy"]).filter(|_| !both);
-        for (name, value) in [https, http, all].into_iter().flatten() {
-            if let Some(problem) = proxy_problem(value) {
-                let problem = format!(
-                    "{problem}; write http://HOST:PORT or https://HOST:PORT (what stands there \
-                     is not shown, as there may be a password in it)"
-                );
-                return Err(ConfigError::Variable { name, problem });
-            }
-        }
-        Ok(())
-    }
-
     /// The variables that look like ours and are not: most likely misspelt.
     pub fn unknown(&self) -> Vec<String> {
         let names = self.0.keys().map(|name| name.to_string_lossy());
@@ -234,18 +205,6 @@ fn is_service(name: &str) -> bool {
         || ["_PORT_", "_SERVICE_HOST", "_SERVICE_PORT"]
             .iter()
             .any(|part| name.contains(part))
-}
-
-/// Why a value names no proxy that can be used.
-fn proxy_problem(value: &OsStr) -> Option<&'static str> {
-    let Some(uri) = value.to_str().and_then(|text| text.parse::<Uri>().ok()) else {
-        return Some("it is no URL of a proxy");
-    };
-    if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
-        return Some("only proxies that speak http are supported");
-    }
-    let host = uri.authority().map_or("", Authority::host);
-    host.is_empty().then_some("it names no host")
 }
 
 fn put<T: FromStr<Err: Display>>(place: &mut Option<T>, value: &OsStr) -> Result<(), String> {

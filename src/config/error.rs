@@ -139,6 +139,21 @@ pub enum ConfigError {
         /// Its source.
         from: Box<Source>,
     },
+    /// A source among what almanac writes and removes.
+    #[error(
+        "{from}, the source of the catalog {catalog}, lies in the data folder {}: what is there is \
+         almanac's own and may be removed; put the source elsewhere, or give another folder with \
+         --data-dir (in a file: data_dir)",
+        data_dir.display()
+    )]
+    SourceInData {
+        /// The data folder.
+        data_dir: PathBuf,
+        /// The catalog.
+        catalog: CatalogName,
+        /// Its source.
+        from: Box<Source>,
+    },
     /// Two listeners at one address.
     #[error("{first} and {second} are both to listen at {address}")]
     SameAddress {

@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod names;
 mod ports;
+mod proxies;
 mod reload;
 mod settings;
 mod template;
@@ -30,6 +31,7 @@ pub use environment::Environment;
 pub use error::{ConfigError, Place};
 pub use names::suggest as suggest_name;
 pub use ports::{ConnectionSettings, TlsSettings};
+pub use proxies::Proxies;
 pub use reload::Written;
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, DistributionSettings, LogSettings,
@@ -93,6 +95,8 @@ pub struct Config {
     pub default_catalog: Option<CatalogName>,
     /// How to speak to registries.
     pub registries: oci::Settings,
+    /// The proxies that those are asked through.
+    pub proxies: Proxies,
     /// How much of an image is taken.
     pub unpack: unpack::Limits,
     /// How much is kept of blobs that nothing was made from.
@@ -153,7 +157,7 @@ impl Config {
             .filter_map(|catalog| catalog.image_set.clone())
             .collect();
         let data_dir = settings.data_folder();
-        let config = Self {
+        let mut config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
             http: settings.http.map_or(HTTP, |Address(address)| address),
             admin: settings.admin_address(),
@@ -165,6 +169,7 @@ impl Config {
             origins: origins(settings.cors_origins),
             registries: settings.registries.resolve(environment),
             log: settings.log.resolve(LOG_FILTER)?,
+            proxies: Proxies::default(),
             data_dir,
             unpack: settings.limits.unwrap_or_default(),
             cache: settings.cache.resolve(),
@@ -181,27 +186,40 @@ impl Config {
         config.check_data_dir(&config.data_dir)?;
         let is_image = |catalog: &CatalogConfig| matches!(catalog.source, Source::Image(_));
         if !config.offline && config.catalogs.iter().any(is_image) {
-            environment.check_proxies()?;
+            config.proxies = environment.proxies()?;
         }
         Ok(config)
     }
 
-    /// Holds that no source has this data folder in it, behind links either.
+    /// Holds that no source has this data folder in it, or lies in it, behind
+    /// links either.
     ///
     /// # Errors
-    /// With the catalog that has.
+    /// With the catalog that has, or does.
     pub fn check_data_dir(&self, data_dir: &Path) -> Result<(), ConfigError> {
-        let inside = real(data_dir);
-        let holds = |path: &Path| inside.starts_with(real(path));
-        let mut catalogs = self.catalogs.iter();
-        match catalogs.find(|catalog| catalog.source.path().is_some_and(holds)) {
-            Some(catalog) => Err(ConfigError::DataInSource {
-                data_dir: data_dir.to_owned(),
-                catalog: catalog.name.clone(),
-                from: Box::new(catalog.source.clone()),
-            }),
-            None => Ok(()),
+        let folder = real(data_dir);
+        for catalog in &self.catalogs {
+            let Some(path) = catalog.source.path().map(real) else {
+                continue;
+            };
+            let (data_dir, name) = (data_dir.to_owned(), catalog.name.clone());
+            let from = Box::new(catalog.source.clone());
+            if folder.starts_with(&path) {
+                return Err(ConfigError::DataInSource {
+                    data_dir,
+                    catalog: name,
+                    from,
+                });
+            }
+            if path.starts_with(&folder) {
+                return Err(ConfigError::SourceInData {
+                    data_dir,
+                    catalog: name,
+                    from,
+                });
+            }
         }
+        Ok(())
     }
 
     fn check_authorities(&self) -> Result<(), ConfigError> {

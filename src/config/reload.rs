@@ -57,6 +57,8 @@ impl Config {
             files: _,
             default_catalog: _,
             registries: _,
+            // The environment stays what it was.
+            proxies: _,
             unpack: _,
         } = self;
         let most = connections.connections != new.connections.connections;

@@ -4,10 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base64::Engine as _;
+use base64::alphabet;
 use base64::engine::general_purpose::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+/// Base64 as Go decodes it: whatever bits are left over.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// A package's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,7 +123,7 @@ impl<'a> Manifests<'a> {
         let icon = self.csv.as_ref()?["spec"]["icon"].get(0)?;
         // Some are broken into lines.
         let data = icon["base64data"].as_str()?.replace([' ', '\n', '\r'], "");
-        let data = STANDARD.decode(data).ok().filter(|data| !data.is_empty())?;
+        let data = BASE64.decode(data).ok().filter(|data| !data.is_empty())?;
         let kind = icon["mediatype"].as_str().unwrap_or_default();
         Some(json!({"base64data": STANDARD.encode(data), "mediatype": kind}))
     }
@@ -215,7 +223,6 @@ struct Bundle<'a> {
     schema: &'a str,
     name: &'a str,
     package: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
     image: &'a str,
     properties: Vec<Property>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -229,8 +236,7 @@ struct Property {
     value: Box<RawValue>,
 }
 
-/// Ordered by its image.
-#[derive(Serialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Serialize)]
 struct RelatedImage {
     image: String,
     name: String,
@@ -263,7 +269,8 @@ pub fn write_bundle(bundle: &LegacyBundle<'_>, out: &mut Vec<u8>) -> Result<(), 
         image: image.clone(),
         name: String::new(),
     }));
-    images.sort();
+    // Those that are the same stay as the manifests have them.
+    images.sort_by(|one, other| one.image.cmp(&other.image));
 
     let blob = Bundle {
         schema: "olm.bundle",
@@ -501,7 +508,7 @@ mod tests {
             blob["properties"],
             json!([{"type": "olm.package", "value": {"packageName": "a", "version": "1.0.0"}}])
         );
-        assert_eq!(blob.get("image"), None);
+        assert_eq!(blob["image"], "");
     }
 
     #[test]

@@ -116,23 +116,25 @@ impl FilesError {
 }
 
 /// The files under `folder` in an image with the given layers, the lowest
-/// first; `open` gives where a layer's blob lies.
+/// first, and where their blobs lie. So many layers below those are covered.
 pub(super) fn of_image(
     layers: &[(Descriptor, PathBuf)],
+    covered: usize,
     folder: &str,
     limits: &Limits,
     temporary: &Path,
 ) -> Result<CatalogFiles, FilesError> {
     let mut spool = spool(temporary)?;
     let open = |number: usize| {
-        let (descriptor, path) = &layers[number];
+        let (descriptor, path) = &layers[number - covered];
         Ok(Layer {
             name: descriptor.digest.to_string(),
             // Verified again: what lies on a disk for months can rot.
             reader: VerifiedReader::new(File::open(path)?, descriptor),
         })
     };
-    let tree = unpack::unpack(layers.len(), open, folder, limits, &mut spool)?;
+    let all = covered..covered + layers.len();
+    let tree = unpack::unpack(all, open, folder, limits, &mut spool)?;
     let content = map_spool(&spool, temporary)?;
     let files = tree.files().iter().map(|file| {
         let start = file.offset as usize;

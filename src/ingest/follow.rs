@@ -81,7 +81,7 @@ pub async fn follow(
     let following = async {
         let mut failures = 0;
         let path = followed.source.path().filter(|_| followed.poll.is_some());
-        let mut watch = path.map(Watch::new);
+        let mut watch = path.map(|path| Watch::new(path, &workshop.limits));
         let mut changed = async || match &mut watch {
             Some(watch) => watch.changed().await,
             None => std::future::pending().await,

@@ -10,7 +10,7 @@ use super::curate::CurateError;
 use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
 use super::pass::open_layout;
-use super::pull::Origin;
+use super::pull::{Origin, Pulled};
 use super::read::{self, Base};
 use super::{Source, legacy};
 use crate::digest::{Digest, Hasher};
@@ -90,15 +90,20 @@ async fn image(
         .await
         .map_err(PassError::at(Stage::Pull))?;
     let digest = origin.resolve(choice).await?;
-    let pulled = origin
+    let mut pulled = origin
         .pull(&store, &digest, &options.platform, &options.limits)
         .await?;
-    let label = pulled
-        .folder
-        .ok_or(FilesError::NoLabel)
-        .map_err(PassError::at(Stage::Unpack))?;
-    let files = files::of_image(&pulled.layers, &label, &options.limits, folder)
-        .map_err(PassError::at(Stage::Unpack))?;
+    let unpack = |pulled: &Pulled| {
+        let (layers, covered) = (&pulled.layers, pulled.covered.len());
+        files::of_image(layers, covered, &pulled.folder, &options.limits, folder)
+            .map_err(PassError::at(Stage::Unpack))
+    };
+    let mut files = unpack(&pulled);
+    if pulled.needs_all(&files) {
+        origin.pull_covered(&store, &mut pulled).await?;
+        files = unpack(&pulled);
+    }
+    let files = files?;
     store.close().await;
     Ok((digest, files))
 }

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 use super::curate;
 use super::error::{Cause, PassError, Stage};
 use super::files::{self, CatalogFiles, FilesError};
-use super::pull::Origin;
+use super::pull::{Origin, Pulled};
 use super::read::{self, Base, Catalog};
 use super::settle::settle;
 use super::source::LayoutSource;
@@ -43,7 +43,7 @@ pub struct Workshop {
     /// What curated catalogs are made of.
     pub catalogs: Catalogs,
     /// Each value that is sent has the catalogs whose last pass failed tried
-    /// again at once.
+    /// again at once, and images that could not be made.
     pub hurry: watch::Sender<()>,
 }
 
@@ -192,7 +192,7 @@ async fn image_pass(
         &workshop.limits,
     );
     // What it keeps of layers side by side is large.
-    let pulled = stage(Stage::Pull, Box::pin(pulling)).await?;
+    let mut pulled = stage(Stage::Pull, Box::pin(pulling)).await?;
     if let Some(served_by) = served_by() {
         tracing::info!(
             catalog = %followed.name,
@@ -203,15 +203,31 @@ async fn image_pass(
         );
         tell(Some(served_by));
     }
-    let folder = pulled
-        .folder
-        .ok_or(FilesError::NoLabel)
-        .map_err(PassError::at(Stage::Unpack))?;
-    let _turn = workshop.turns.acquire().await;
-    let (layers, limits) = (pulled.layers, workshop.limits.clone());
+    let mut turn = workshop.turns.acquire().await;
+    let mut files = unpack(workshop, &pulled).await;
+    if pulled.needs_all(&files) {
+        drop(turn);
+        let pulling = origin.pull_covered(&workshop.store, &mut pulled);
+        stage(Stage::Pull, Box::pin(pulling)).await?;
+        turn = workshop.turns.acquire().await;
+        files = unpack(workshop, &pulled).await;
+    }
+    let _turn = turn;
+    let files = files?;
+    let files = migrated(workshop, files).await?;
+    let blobs: Vec<Digest> = pulled.blobs.iter().map(BlobPin::digest).collect();
+    make(&workshop.store, followed, digest, files, &blobs)
+        .await
+        .map(Some)
+}
+
+/// The files under the catalog folder.
+async fn unpack(workshop: &Workshop, pulled: &Pulled) -> Result<CatalogFiles, PassError> {
+    let (layers, covered) = (pulled.layers.clone(), pulled.covered.len());
+    let (folder, limits) = (pulled.folder.clone(), workshop.limits.clone());
     let store = workshop.store.clone();
     let unpacking = blocking(Stage::Unpack, move || {
-        let files = files::of_image(&layers, &folder, &limits, &store.temporary());
+        let files = files::of_image(&layers, covered, &folder, &limits, &store.temporary());
         if let Err(FilesError::Unpack(UnpackError::Read { .. })) = &files {
             // A blob that cannot be read any more must not stop every pass
             // from here on: the next one gets it anew.
@@ -221,12 +237,7 @@ async fn image_pass(
         }
         files.map_err(PassError::at(Stage::Unpack))
     });
-    let files = stage(Stage::Unpack, unpacking).await?;
-    let files = migrated(workshop, files).await?;
-    let blobs: Vec<Digest> = pulled.blobs.iter().map(BlobPin::digest).collect();
-    make(&workshop.store, followed, digest, files, &blobs)
-        .await
-        .map(Some)
+    stage(Stage::Unpack, unpacking).await
 }
 
 /// Opens a layout, which may be an archive of many files.

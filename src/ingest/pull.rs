@@ -1,20 +1,24 @@
 //! The stages `resolve` and `pull`: a source's digest, and its blobs in the
 //! store, whether they come from a registry or from a layout folder.
 //!
-//! All layers are pulled, side by side. Which of them hold the catalog is said
-//! by nothing that could be believed: not by the image's history, which is
-//! free text, and not by annotations, as any layer may hide or replace what
-//! those below it have. And whoever asks almanac for the image wants them all.
+//! Layers are pulled from the highest down, side by side, until one hides the
+//! catalog folder from all below it: those are not wanted. Nothing else says
+//! which layers hold the catalog that could be believed: not the image's
+//! history, which is free text, and not annotations, as any layer may hide or
+//! replace what those below it have.
 
+use std::fs::File;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use metrics::counter;
+use tokio::sync::watch;
 
 use super::error::{Cause, PassError, Stage};
 use super::files::FilesError;
+use super::pass::blocking;
 use crate::digest::Digest;
 use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
 use crate::oci::{
@@ -22,7 +26,7 @@ use crate::oci::{
     Route,
 };
 use crate::store::{BlobPin, BlobWriter, Store};
-use crate::unpack::Limits;
+use crate::unpack::{self, Limits};
 
 /// How many layers of one image are pulled side by side at most; the registry
 /// client has a limit of its own for all of them.
@@ -34,14 +38,26 @@ pub(super) enum Origin<'a> {
     Layout(Layout),
 }
 
-/// An image whose blobs are in the store.
+/// An image whose blobs are in the store, as far as they are needed.
 pub(super) struct Pulled {
     /// The catalog folder that the image names, or else the database.
-    pub(super) folder: Option<String>,
+    pub(super) folder: String,
     /// The layers, the lowest first, and where they lie.
     pub(super) layers: Vec<(Descriptor, PathBuf)>,
+    /// The layers below those, which the lowest of them covers.
+    pub(super) covered: Vec<Descriptor>,
     /// All blobs; they stay in the store as long as this is kept.
     pub(super) blobs: Vec<BlobPin>,
+}
+
+impl Pulled {
+    /// Whether the catalog folder is to be looked for in all layers, after it
+    /// was in those: what is wrong with an image is said by the whole of it,
+    /// and its folder may be behind a symlink.
+    pub(super) fn needs_all<T>(&self, found: &Result<T, PassError>) -> bool {
+        let wrong = found.as_ref().err().map(PassError::reason);
+        wrong.is_some_and(|reason| reason != "io") && !self.covered.is_empty()
+    }
 }
 
 impl Origin<'_> {
@@ -95,24 +111,94 @@ impl Origin<'_> {
             SizeError::Config(error) => failed(self.document_error(&image.config.digest, error)),
             SizeError::Layers(error) => failed(error.into()),
         })?;
-        let wanted = image.layers.iter().chain([&image.config]);
-        blobs.extend(wanted.map(|descriptor| store.pin(descriptor.digest)));
+        blobs.push(store.pin(image.config.digest));
         let config = self.document(store, &image.config).await?;
         let config = ImageConfig::parse(&config)
             .map_err(|error| failed(self.document_error(&image.config.digest, error)))?;
-        let layers = image.layers.into_iter().map(|layer| async move {
-            let path = self.blob(store, &layer).await?;
-            Ok::<_, PassError>((layer, path))
-        });
-        let layers = stream::iter(layers)
-            .buffered(SIDE_BY_SIDE)
-            .try_collect()
+        // Layers of an image that is no catalog are not looked at.
+        let folder = config
+            .catalog_label()
+            .ok_or(FilesError::NoLabel)
+            .map_err(PassError::at(Stage::Unpack))?
+            .to_owned();
+        let mut covered = image.layers;
+        let pins: Vec<BlobPin> = covered
+            .iter()
+            .map(|layer| store.pin(layer.digest))
+            .collect();
+        let layers = self
+            .layers(store, &covered, Some((&folder, limits)))
             .await?;
+        covered.truncate(covered.len() - layers.len());
+        blobs.extend(pins.into_iter().skip(covered.len()));
+        if !covered.is_empty() {
+            tracing::debug!(layers = covered.len(), "the lower layers are covered");
+        }
         Ok(Pulled {
-            folder: config.catalog_label().map(str::to_owned),
+            folder,
             layers,
+            covered,
             blobs,
         })
+    }
+
+    /// Brings the layers that were left out into the store as well.
+    pub(super) async fn pull_covered(
+        &self,
+        store: &Store,
+        pulled: &mut Pulled,
+    ) -> Result<(), PassError> {
+        let covered = std::mem::take(&mut pulled.covered);
+        let pins = covered.iter().map(|layer| store.pin(layer.digest));
+        pulled.blobs.extend(pins);
+        let lower = self.layers(store, &covered, None).await?;
+        pulled.layers.splice(0..0, lower);
+        Ok(())
+    }
+
+    /// Brings layers into the store, side by side, and gives them with their
+    /// places, the lowest first; `needed` has the catalog folder when those
+    /// are enough that can hold something of it.
+    async fn layers(
+        &self,
+        store: &Store,
+        layers: &[Descriptor],
+        needed: Option<(&str, &Limits)>,
+    ) -> Result<Vec<(Descriptor, PathBuf)>, PassError> {
+        // The highest layer so far that covers those below.
+        let (lowest, _) = watch::channel(0);
+        let pulls = (0..layers.len()).rev().map(|place| {
+            let (lowest, mut covered) = (&lowest, lowest.subscribe());
+            let pull = async move {
+                let path = self.blob(store, &layers[place]).await?;
+                if let Some((folder, limits)) = needed
+                    && is_worth_a_look(store, &layers[..=place])
+                    && covers(&path, folder, limits).await?
+                {
+                    lowest.send_modify(|lowest| *lowest = place.max(*lowest));
+                }
+                Ok::<_, PassError>(path)
+            };
+            async move {
+                tokio::select! {
+                    biased;
+                    _ = covered.wait_for(|lowest| *lowest > place) => Ok(None),
+                    path = pull => path.map(Some),
+                }
+            }
+        });
+        let mut pulls = stream::iter(pulls).buffered(SIDE_BY_SIDE);
+        let mut needed = Vec::new();
+        for (place, layer) in layers.iter().enumerate().rev() {
+            // All above are done, so this is known.
+            if *lowest.borrow() > place {
+                break;
+            }
+            let path = pulls.next().await.transpose()?.flatten();
+            needed.extend(path.map(|path| (layer.clone(), path)));
+        }
+        needed.reverse();
+        Ok(needed)
     }
 
     pub(super) fn parse(&self, digest: &Digest, bytes: &[u8]) -> Result<Manifest, PassError> {
@@ -241,6 +327,33 @@ impl Origin<'_> {
         }
         writer.finish().map_err(|e| failed(e.into()))
     }
+}
+
+/// Whether the highest of these layers may spare more than a look at it costs,
+/// which is about as much as its size.
+fn is_worth_a_look(store: &Store, layers: &[Descriptor]) -> bool {
+    let Some((highest, below)) = layers.split_last() else {
+        return false;
+    };
+    let missing = below
+        .iter()
+        .filter(|layer| store.blob(&layer.digest).is_none());
+    let missing = missing.fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
+    missing > highest.size
+}
+
+/// Whether a layer hides the catalog folder from all layers below. One that
+/// cannot be read is for unpacking to tell.
+async fn covers(path: &Path, folder: &str, limits: &Limits) -> Result<bool, PassError> {
+    let (path, folder, limits) = (path.to_owned(), folder.to_owned(), limits.clone());
+    blocking(Stage::Pull, move || {
+        let layer = File::open(&path).map(|reader| unpack::Layer {
+            name: String::new(),
+            reader,
+        });
+        Ok(layer.is_ok_and(|layer| unpack::covers(layer, &folder, &limits)))
+    })
+    .await
 }
 
 async fn copy(stream: &mut BlobStream, writer: &mut BlobWriter) -> Result<(), Cause> {

@@ -1,6 +1,7 @@
 //! Telling that something on disk may have changed, before the next look is
 //! due: by what the system says (inotify), or where it says nothing by looking
-//! at dates. What has changed is for the pass to find out, by content.
+//! at names, sizes and dates. What has changed is for the pass to find out, by
+//! content.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,8 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use notify::event::ModifyKind::Name;
-use notify::{Config, Event, EventKind, PollWatcher, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::settle::Look;
+use crate::unpack::Limits;
 
 /// How long nothing must happen before a change counts as over.
 const QUIET: Duration = Duration::from_millis(300);
@@ -23,22 +28,50 @@ const MAX_LINKS: usize = 32;
 /// Watches one file or folder, and the links that lead to it.
 pub(super) struct Watch {
     path: PathBuf,
-    watcher: Option<Box<dyn Watcher + Send>>,
+    limits: Limits,
+    means: Means,
+    watcher: Option<RecommendedWatcher>,
+    /// What stands in for it.
+    looks: Option<Looks>,
     /// Whether a change was begun to be waited out, and that was given up.
     begun: bool,
     events: mpsc::Receiver<()>,
-    /// Kept, so that the receiver waits also without a watcher.
     sender: mpsc::Sender<()>,
 }
 
+/// How it is found out that something has changed.
+struct Means {
+    system: fn(&Watch, &Wanted) -> notify::Result<RecommendedWatcher>,
+    /// The time between two looks where the system says nothing.
+    look: Duration,
+}
+
+/// What was seen, nothing where there was nothing to see, and when to look
+/// again.
+struct Looks {
+    last: Option<Look>,
+    due: Instant,
+}
+
 impl Watch {
-    /// Watches from now on. Without the means to, it tells of nothing.
-    pub(super) fn new(path: &Path) -> Self {
+    /// Watches from now on.
+    pub(super) fn new(path: &Path, limits: &Limits) -> Self {
+        let means = Means {
+            system: Self::system,
+            look: LOOK,
+        };
+        Self::by(path, limits, means)
+    }
+
+    fn by(path: &Path, limits: &Limits, means: Means) -> Self {
         let (sender, events) = mpsc::channel(1);
         let mut watch = Self {
             // What the system tells is told of absolute paths.
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            limits: limits.clone(),
+            means,
             watcher: None,
+            looks: None,
             begun: false,
             events,
             sender,
@@ -50,47 +83,60 @@ impl Watch {
     /// Waits until something has changed and writing seems to be over. Watches
     /// what is there then, which may be another folder behind a link.
     pub(super) async fn changed(&mut self) {
-        if !self.begun && self.events.recv().await.is_none() {
-            return std::future::pending().await;
+        if !self.begun {
+            self.change().await;
         }
         self.begun = true;
-        let settled = async {
-            while let Ok(Some(())) = tokio::time::timeout(QUIET, self.events.recv()).await {}
-        };
+        let settled = async { while tokio::time::timeout(QUIET, self.change()).await.is_ok() {} };
         let _ = tokio::time::timeout(LONGEST, settled).await;
         self.renew();
         self.begun = false;
     }
 
+    /// Waits for a change. It may be given up at any time.
+    async fn change(&mut self) {
+        let Some(looks) = &mut self.looks else {
+            // There is an end that sends, as it is ours.
+            self.events.recv().await;
+            return;
+        };
+        loop {
+            tokio::time::sleep_until(looks.due).await;
+            let (path, limits) = (self.path.clone(), self.limits.clone());
+            let looking = tokio::task::spawn_blocking(move || Look::at(&path, &limits).ok());
+            let now = looking.await.unwrap_or_default();
+            looks.due = Instant::now() + self.means.look;
+            if looks.last != now {
+                looks.last = now;
+                return;
+            }
+        }
+    }
+
     fn renew(&mut self) {
         let wanted = Wanted::of(&self.path);
-        match self.system(&wanted) {
-            Ok(watcher) => self.watcher = Some(Box::new(watcher)),
+        match (self.means.system)(self, &wanted) {
+            Ok(watcher) => (self.watcher, self.looks) = (Some(watcher), None),
             Err(error) => {
+                let every = self.means.look;
+                self.watcher = None;
+                if self.looks.is_some() {
+                    return;
+                }
                 tracing::warn!(
-                    path = %self.path.display(), %error, every = ?LOOK,
+                    path = %self.path.display(), %error, ?every,
                     "changes cannot be watched for, so dates are looked at"
                 );
-                self.watcher = match self.by_dates(&wanted) {
-                    Ok(watcher) => Some(Box::new(watcher)),
-                    Err(error) => {
-                        tracing::warn!(path = %self.path.display(), %error, "nothing is watched");
-                        None
-                    }
-                };
+                self.looks = Some(Looks {
+                    last: Look::at(&self.path, &self.limits).ok(),
+                    due: Instant::now() + every,
+                });
             }
         }
     }
 
     fn system(&self, wanted: &Wanted) -> notify::Result<RecommendedWatcher> {
         let mut watcher = RecommendedWatcher::new(self.handler(wanted), config())?;
-        wanted.add(&mut watcher)?;
-        Ok(watcher)
-    }
-
-    fn by_dates(&self, wanted: &Wanted) -> notify::Result<PollWatcher> {
-        let config = config().with_poll_interval(LOOK);
-        let mut watcher = PollWatcher::new(self.handler(wanted), config)?;
         wanted.add(&mut watcher)?;
         Ok(watcher)
     }
@@ -212,6 +258,8 @@ fn missing(path: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::SystemTime;
 
     use super::*;
 
@@ -231,7 +279,7 @@ mod tests {
         fs::create_dir_all(root.join("a")).unwrap();
         let file = root.join("a/catalog.yaml");
         fs::write(&file, "1").unwrap();
-        let mut watch = Watch::new(&root);
+        let mut watch = Watch::new(&root, &Limits::default());
         let quiet = tokio::time::timeout(QUIET, watch.changed()).await;
         assert!(quiet.is_err(), "nothing has happened");
         let steps: [&dyn Fn(); 4] = [
@@ -248,6 +296,70 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn where_the_system_says_nothing_dates_are_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        for version in ["v1", "v2"] {
+            fs::create_dir_all(path.join(version)).unwrap();
+            fs::write(path.join(version).join("catalog.yaml"), "1").unwrap();
+        }
+        let link = path.join("link");
+        symlink("v1", &link).unwrap();
+        let (root, file) = (path.join("v1"), path.join("v1/catalog.yaml"));
+        let later = path.join("later");
+        let steps: [(&Path, &dyn Fn()); 7] = [
+            (&root, &|| fs::write(&file, "2").unwrap()),
+            (&root, &|| fs::write(root.join("more.yaml"), "3").unwrap()),
+            (&root, &|| fs::remove_file(root.join("more.yaml")).unwrap()),
+            // As a copy that keeps dates does.
+            (&file, &|| {
+                let opened = fs::File::options().append(true).open(&file).unwrap();
+                opened.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            }),
+            (&link, &|| fs::write(&file, "4").unwrap()),
+            (&link, &|| {
+                symlink("v2", path.join("next")).unwrap();
+                fs::rename(path.join("next"), &link).unwrap();
+            }),
+            (&later, &|| fs::write(&later, "5").unwrap()),
+        ];
+        for (number, (path, step)) in steps.iter().enumerate() {
+            let means = Means {
+                system: |_, _| Err(notify::Error::generic("too many are watched")),
+                look: Duration::from_millis(50),
+            };
+            let mut watch = Watch::by(path, &Limits::default(), means);
+            let quiet = tokio::time::timeout(QUIET, watch.changed()).await;
+            assert!(quiet.is_err(), "nothing has happened at step {number}");
+            step();
+            assert!(changes(&mut watch).await, "step {number}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_fails_is_replaced_by_looks_and_comes_back() {
+        static FAILS: AtomicBool = AtomicBool::new(false);
+        let folder = tempfile::tempdir().unwrap();
+        let means = Means {
+            system: |watch, wanted| {
+                if FAILS.load(Ordering::Relaxed) {
+                    return Err(notify::Error::generic("too many are watched"));
+                }
+                watch.system(wanted)
+            },
+            look: Duration::from_millis(50),
+        };
+        let mut watch = Watch::by(folder.path(), &Limits::default(), means);
+        for (number, fails) in [true, true, false, false].into_iter().enumerate() {
+            // Counts from the next change on.
+            FAILS.store(fails, Ordering::Relaxed);
+            fs::write(folder.path().join(number.to_string()), "").unwrap();
+            assert!(changes(&mut watch).await, "change {number}");
+            assert_eq!(watch.looks.is_some(), fails);
+        }
+    }
+
+    #[tokio::test]
     async fn a_swapped_link_is_told_and_what_is_behind_it_watched() {
         let folder = tempfile::tempdir().unwrap();
         for version in ["v1", "v2"] {
@@ -255,7 +367,7 @@ mod tests {
         }
         let link = folder.path().join("current");
         symlink("v1", &link).unwrap();
-        let mut watch = Watch::new(&link.join("catalog"));
+        let mut watch = Watch::new(&link.join("catalog"), &Limits::default());
         symlink("v2", folder.path().join("next")).unwrap();
         fs::rename(folder.path().join("next"), &link).unwrap();
         assert!(changes(&mut watch).await);
@@ -266,7 +378,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_that_was_not_waited_out_is_told_the_next_time() {
         let folder = tempfile::tempdir().unwrap();
-        let mut watch = Watch::new(folder.path());
+        let mut watch = Watch::new(folder.path(), &Limits::default());
         fs::write(folder.path().join("a"), "").unwrap();
         let early = tokio::time::timeout(QUIET / 2, watch.changed()).await;
         assert!(early.is_err(), "writing may go on");
@@ -277,7 +389,7 @@ mod tests {
     async fn what_is_not_there_yet_is_told_when_it_comes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("catalog.tar");
-        let mut watch = Watch::new(&path);
+        let mut watch = Watch::new(&path, &Limits::default());
         fs::write(&path, "").unwrap();
         assert!(changes(&mut watch).await);
         fs::write(folder.path().join("next"), "1").unwrap();
@@ -312,7 +424,7 @@ mod tests {
             }),
         ];
         for (path, change) in cases {
-            let mut watch = Watch::new(path);
+            let mut watch = Watch::new(path, &Limits::default());
             disturb();
             let quiet = tokio::time::timeout(QUIET * 3, watch.changed()).await;
             assert!(quiet.is_err(), "{}", path.display());

@@ -18,7 +18,7 @@ use crate::oci::blob::BlobStream;
 use crate::oci::client::{Client, Resolved, Settings};
 use crate::oci::error::Error;
 use crate::oci::manifest::Descriptor;
-use crate::oci::mirrors::{BadLocation, Endpoint, MirrorFiles, Mirrors};
+use crate::oci::mirrors::{BadLocation, Endpoint, MirrorFiles, Mirrors, Told};
 use crate::oci::policy::{Admission, PolicyFiles, Signed};
 use crate::oci::reference::Reference;
 use crate::oci::signatures;
@@ -41,6 +41,8 @@ struct Shared {
     unverified: Client,
     plain: Client,
     mirrors: MirrorFiles,
+    /// Which mistakes in those were told.
+    told: Told,
     policy: PolicyFiles,
     /// How insecure hosts were spoken to when it last went well.
     spoken: Mutex<HashMap<String, Security>>,
@@ -76,6 +78,7 @@ impl Registries {
             plain: verified.secured(Security::Plain),
             verified,
             mirrors: settings.mirrors.clone(),
+            told: Told::default(),
             policy: settings.policy.clone(),
             spoken: Mutex::default(),
         })))
@@ -90,6 +93,7 @@ impl Registries {
         let reading = tokio::task::spawn_blocking(move || {
             let admission = Admission::read(&shared.policy, &reference)?;
             let mirrors = Mirrors::read(&shared.mirrors)?;
+            shared.told.tell(mirrors.unknown());
             Ok((admission, mirrors.endpoints(&reference)))
         });
         let read = reading.await.map_err(|error| Error::Setup {

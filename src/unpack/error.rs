@@ -27,6 +27,15 @@ pub enum UnpackError {
         /// How many rounds were made.
         limit: usize,
     },
+    /// The folder is behind a symlink that leads to where layers that were not
+    /// looked at may have something.
+    #[error("the folder {folder:?} leads to {place:?}, and lower layers were not looked at")]
+    Covered {
+        /// The label's value.
+        folder: String,
+        /// Where it leads.
+        place: String,
+    },
     /// A layer could not be opened.
     #[error("layer {index} cannot be opened")]
     Open {
@@ -93,7 +102,7 @@ impl UnpackError {
     /// `limit`, `missing_folder` or `unsupported`.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::MissingFolder { .. } => "missing_folder",
+            Self::MissingFolder { .. } | Self::Covered { .. } => "missing_folder",
             Self::Open { .. } | Self::Read { .. } | Self::Spool(_) => "io",
             Self::Compression { .. } => "unsupported",
             Self::Damaged { .. } => "damaged",

@@ -59,7 +59,7 @@ pub(super) fn apply_layer<R: Read>(
     loop {
         let entry = match archive.next_entry() {
             Ok(Some(entry)) => entry,
-            Ok(None) => return Ok(()),
+            Ok(None) => return target.end(),
             Err(fault) => return Err(target.fault(fault, archive.path())),
         };
         target.apply(&mut archive, entry, &mut key)?;
@@ -98,27 +98,23 @@ impl Target<'_, '_> {
                 _ => refused(self, Refusal::Root),
             };
         };
-        if let Some(hidden) = name.strip_prefix(WHITEOUT) {
-            let whiteout = match name {
-                OPAQUE => Whiteout::Below,
-                name if name.starts_with(BOOKKEEPING) => return Ok(()),
+        if let Some(whiteout) = whiteout(name) {
+            let hidden = match whiteout {
+                Whiteout::Bookkeeping => return Ok(()),
                 // The names that no file has would hide the folder or its parent.
-                _ if matches!(hidden, b"" | b"." | b"..") => {
+                Whiteout::Itself(b"" | b"." | b"..") => {
                     return refused(self, Refusal::Whiteout);
                 }
-                _ => Whiteout::Itself,
-            };
-            let hidden = match whiteout {
                 Whiteout::Below => folder.to_vec(),
-                Whiteout::Itself if folder.is_empty() => hidden.to_vec(),
-                Whiteout::Itself => [folder, b"\0", hidden].concat(),
+                Whiteout::Itself(hidden) if folder.is_empty() => hidden.to_vec(),
+                Whiteout::Itself(hidden) => [folder, b"\0", hidden].concat(),
             };
             if self.scope.concerns(&hidden) {
                 let Ok(hidden) = std::str::from_utf8(&hidden) else {
                     return refused(self, Refusal::NotUtf8);
                 };
-                self.tree
-                    .hide(hidden, self.index, whiteout == Whiteout::Itself);
+                let itself = whiteout != Whiteout::Below;
+                self.tree.hide(hidden, self.index, itself);
             }
             return Ok(());
         }
@@ -214,6 +210,12 @@ impl Target<'_, '_> {
         }
     }
 
+    fn end(&mut self) -> Result<(), UnpackError> {
+        self.tree
+            .end_layer()
+            .map_err(|(path, refusal)| self.refused(refusal, path.as_bytes()))
+    }
+
     fn refused(&self, refusal: Refusal, path: &[u8]) -> UnpackError {
         UnpackError::Refused {
             layer: self.name.into(),
@@ -235,11 +237,25 @@ impl Target<'_, '_> {
     }
 }
 
-/// What a whiteout hides.
+/// What a file that is a whiteout hides of lower layers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whiteout {
-    Itself,
+pub(super) enum Whiteout<'n> {
+    /// What has this name in its folder.
+    Itself(&'n [u8]),
+    /// All that is in its folder.
     Below,
+    /// Nothing.
+    Bookkeeping,
+}
+
+/// Reads the name of a file as that of a whiteout.
+pub(super) fn whiteout(name: &[u8]) -> Option<Whiteout<'_>> {
+    let hidden = name.strip_prefix(WHITEOUT)?;
+    Some(match name {
+        OPAQUE => Whiteout::Below,
+        name if name.starts_with(BOOKKEEPING) => Whiteout::Bookkeeping,
+        _ => Whiteout::Itself(hidden),
+    })
 }
 
 fn fault_of(layer: &str, path: &[u8], fault: Fault) -> UnpackError {

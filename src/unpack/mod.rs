@@ -18,6 +18,7 @@
 
 mod archive;
 mod compression;
+mod cover;
 mod error;
 mod layer;
 mod limits;
@@ -35,7 +36,9 @@ mod tree;
 
 use std::fs;
 use std::io::{self, Read};
+use std::ops::Range;
 
+pub use cover::covers;
 pub use error::{Damage, Exceeded, Refusal, UnpackError};
 pub use limits::Limits;
 pub use path::walk_order;
@@ -86,14 +89,15 @@ impl Tree {
 
 /// Unpacks the files under `folder` of an image.
 ///
-/// `open` gives the layers from 0, the lowest, to `count - 1`; each may be
+/// `open` gives the layers, of which 0 is the image's lowest; each may be
 /// opened again, because a catalog folder that turns out to be a symlink takes
-/// a further round over all layers. `folder` is the value of the image's
+/// a further round over all layers. Those below `layers` are not looked at:
+/// the lowest of it [covers] them. `folder` is the value of the image's
 /// label: `/configs`, `configs`, `configs/` and `./configs` are the same, an
 /// empty one or `/` is the whole image. `spool` is emptied first; after an
 /// error it holds nothing of use.
 pub fn unpack<R: Read>(
-    count: usize,
+    layers: Range<usize>,
     mut open: impl FnMut(usize) -> io::Result<Layer<R>>,
     folder: &str,
     limits: &Limits,
@@ -106,12 +110,12 @@ pub fn unpack<R: Read>(
         let mut tree = ImageTree::default();
         let mut budget = Budget::default();
         let mut names = Vec::new();
-        for index in 0..count {
+        for (place, index) in layers.clone().enumerate() {
             let layer = open(index).map_err(|source| UnpackError::Open { index, source })?;
             names.push(layer.name.clone());
             apply_layer(
                 layer,
-                index,
+                place,
                 &scope,
                 limits,
                 &mut budget,
@@ -122,6 +126,13 @@ pub fn unpack<R: Read>(
         spool.flush()?;
         match links::pick(&tree, &scope, &names, limits)? {
             Picked::Files(files) => return Ok(Tree { files }),
+            // It is the label's folder that was covered, and no other.
+            Picked::Elsewhere(place) if layers.start > 0 => {
+                return Err(UnpackError::Covered {
+                    folder: folder.into(),
+                    place: path::shown_key(&place),
+                });
+            }
             Picked::Elsewhere(place) => scope.widen(place),
         }
     }

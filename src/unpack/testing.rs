@@ -114,7 +114,28 @@ pub(super) fn run_with(
     let unpacked = run_into(layers, folder, limits, &mut spool);
     // Whatever happens, no more is written than was allowed.
     assert!(spool.metadata().unwrap().len() <= limits.catalog_bytes);
-    let tree = unpacked?;
+    Ok(listed(&unpacked?, &mut spool))
+}
+
+/// The same, of the layers from a number on.
+pub(super) fn files_of(
+    layers: &[Tar],
+    first: usize,
+    folder: &str,
+) -> Result<Vec<(String, String)>, UnpackError> {
+    let mut spool = tempfile::tempfile().unwrap();
+    let open = |index: usize| {
+        Ok(Layer {
+            name: format!("layer-{index}"),
+            reader: Cursor::new(layers[index].clone().end()),
+        })
+    };
+    let limits = Limits::for_testing();
+    let tree = unpack(first..layers.len(), open, folder, &limits, &mut spool)?;
+    Ok(listed(&tree, &mut spool))
+}
+
+fn listed(tree: &Tree, spool: &mut std::fs::File) -> Vec<(String, String)> {
     let files = tree.files().iter().map(|file| {
         let mut contents = vec![0; file.size as usize];
         spool.seek(SeekFrom::Start(file.offset)).unwrap();
@@ -124,7 +145,7 @@ pub(super) fn run_with(
             String::from_utf8_lossy(&contents).into_owned(),
         )
     });
-    Ok(files.collect())
+    files.collect()
 }
 
 pub(super) fn run_into(
@@ -139,5 +160,5 @@ pub(super) fn run_into(
             reader: Cursor::new(&layers[index]),
         })
     };
-    unpack(layers.len(), open, folder, limits, spool)
+    unpack(0..layers.len(), open, folder, limits, spool)
 }

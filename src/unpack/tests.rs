@@ -264,6 +264,22 @@ fn a_whiteout_spares_its_own_layer_wherever_it_stands() {
         &[tar().file("configs/.wh..wh..opq", ""), base()],
         "a=1 b/c=2",
     );
+    // What it hides may be a symlink that its own layer has something below.
+    let linked = tar().symlink("configs", "etc").file("etc/x", "8");
+    for layer in [
+        tar().file(".wh.configs", "").file("configs/new", "3"),
+        tar().file("configs/new", "3").file(".wh.configs", ""),
+        tar().file("configs/new", "3").file(".wh..wh..opq", ""),
+    ] {
+        check(&[linked.clone(), layer], "new=3");
+    }
+    let emptied = tar()
+        .file("configs/new", "3")
+        .file("configs/.wh..wh..opq", "");
+    check_refused(
+        &[linked, emptied],
+        "layer layer-1, path \"configs/new\": the path leads through the symlink \"configs\"",
+    );
     // Both kinds after each other in one layer.
     let layer = tar()
         .file("configs/.wh..wh..opq", "")
@@ -1121,13 +1137,13 @@ fn a_failing_reader_is_not_taken_for_a_damaged_archive() {
             })
         };
         let mut spool = tempfile::tempfile().unwrap();
-        let error = unpack(1, open, "/configs", &Limits::default(), &mut spool).unwrap_err();
+        let error = unpack(0..1, open, "/configs", &Limits::default(), &mut spool).unwrap_err();
         assert!(matches!(error, UnpackError::Read { .. }), "{error}");
         assert_eq!(error.reason(), "io");
     }
     let closed = |_| Err::<Layer<io::Empty>, _>(io::Error::other("gone"));
     let mut spool = tempfile::tempfile().unwrap();
-    let error = unpack(1, closed, "/configs", &Limits::default(), &mut spool).unwrap_err();
+    let error = unpack(0..1, closed, "/configs", &Limits::default(), &mut spool).unwrap_err();
     assert!(matches!(error, UnpackError::Open { index: 0, .. }));
 }
 

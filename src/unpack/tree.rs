@@ -18,6 +18,9 @@ pub(super) struct ImageTree {
     /// hidden again counts too, so that no order of entries gets around it.
     made: u64,
     names: usize,
+    /// Symlinks of lower layers that the current one has something below, and
+    /// the first of that, by key: a whiteout of the link may still come.
+    through: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -58,15 +61,13 @@ impl ImageTree {
     /// `folder` itself and everything below it, in the order of a walk: one
     /// range, as nothing else sorts between them.
     pub(super) fn within(&self, folder: &str) -> impl Iterator<Item = (&str, &Node)> {
-        self.nodes
-            .range::<str, _>((Bound::Included(folder), Bound::Unbounded))
-            .take_while(move |(key, _)| is_within(key.as_bytes(), folder.as_bytes()))
-            .map(|(key, node)| (key.as_str(), node))
+        within(&self.nodes, folder)
     }
 
     /// Puts what layer `layer` has at `key`. A folder over a folder merges;
     /// everything else replaces what was there, and what was below it.
-    /// Missing folders above it are made.
+    /// Missing folders above it are made, for the time being also where a
+    /// lower layer has a symlink (see [`Self::end_layer`]).
     pub(super) fn insert(
         &mut self,
         key: &str,
@@ -77,11 +78,14 @@ impl ImageTree {
         for folder in ancestors(key) {
             if let Some(Node {
                 kind: NodeKind::Symlink(_),
+                layer: of,
                 ..
             }) = self.get(folder)
             {
-                let link = shown_key(folder);
-                return Err(InsertError::Refused(Refusal::ThroughSymlink { link }));
+                if *of == layer {
+                    return Err(InsertError::Refused(through(folder)));
+                }
+                self.through.insert(folder.to_owned(), key.to_owned());
             }
             self.put(folder, NodeKind::Folder, layer, limits)?;
         }
@@ -92,6 +96,11 @@ impl ImageTree {
     /// `key` itself when it is only emptied. Where in the layer the whiteout
     /// stands does not matter: what the layer itself has stays.
     pub(super) fn hide(&mut self, key: &str, layer: usize, itself: bool) {
+        let hidden = within(&self.through, key).map(|(link, _)| link);
+        let hidden = hidden.filter(|link| itself || *link != key);
+        for link in hidden.map(str::to_owned).collect::<Vec<_>>() {
+            self.through.remove(&link);
+        }
         let Some(node) = self.nodes.get_mut(key) else {
             return;
         };
@@ -103,6 +112,15 @@ impl ImageTree {
         if node.hidden_by.replace(layer) != Some(layer) {
             let key = key.to_owned();
             self.remove(&key, |(below, node)| below != key && node.layer < layer);
+        }
+    }
+
+    /// Ends a layer. When it has something below a symlink that none of its
+    /// whiteouts hides, that is refused, and told with its path.
+    pub(super) fn end_layer(&mut self) -> Result<(), (String, Refusal)> {
+        match self.through.pop_first() {
+            Some((link, below)) => Err((shown_key(&below), through(&link))),
+            None => Ok(()),
         }
     }
 
@@ -151,5 +169,20 @@ impl ImageTree {
         for key in keys {
             self.nodes.remove(&key);
         }
+    }
+}
+
+fn within<'m, T>(
+    map: &'m BTreeMap<String, T>,
+    folder: &str,
+) -> impl Iterator<Item = (&'m str, &'m T)> {
+    map.range::<str, _>((Bound::Included(folder), Bound::Unbounded))
+        .take_while(move |(key, _)| is_within(key.as_bytes(), folder.as_bytes()))
+        .map(|(key, value)| (key.as_str(), value))
+}
+
+fn through(link: &str) -> Refusal {
+    Refusal::ThroughSymlink {
+        link: shown_key(link),
     }
 }

@@ -135,6 +135,32 @@ fn a_data_folder_that_cannot_be_written_is_named() {
 }
 
 #[test]
+fn a_source_in_the_data_folder_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let data = root.path().join("data");
+    let inside = data.join("revisions/1");
+    Catalog::one("etcd").write_to(&inside, Format::Yaml);
+    let link = root.path().join("link");
+    symlink(&inside, &link).unwrap();
+    for (kind, source) in [("file", &inside), ("oci", &inside), ("file", &link)] {
+        let source = format!("{kind}:{}", source.display());
+        let run = serve().data(&data).argument(format!("x={source}")).run();
+        let folder = data.to_str().unwrap();
+        refused(
+            &run,
+            2,
+            &[folder, "the catalog x", &source, "lies in the data folder"],
+        );
+    }
+    // What only begins with the same name is beside it.
+    let beside = root.path().join("data-of-others");
+    Catalog::one("etcd").write_to(&beside, Format::Yaml);
+    let config = following(&format!("file:{}", beside.display()));
+    let mut almanac = Almanac::start_in(&data, &config);
+    almanac.until("a", "the catalog", |status| status["state"] == "serving");
+}
+
+#[test]
 fn a_data_folder_in_a_source_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("catalog");

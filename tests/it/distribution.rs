@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http::{self, Reply};
-use crate::support::image::{Built, Image, Index};
+use crate::support::image::{Blob, Built, Image, Index};
 use crate::support::upstream::Upstream;
 
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -547,27 +547,28 @@ fn a_signature_that_comes_later_is_found() {
     }
 }
 
-#[test]
-fn a_mirror_that_fails_is_tried_again_and_the_catalog_is_served() {
-    let upstream = Upstream::start();
+/// An image of which one platform is missing at first, and that.
+fn half(upstream: &Upstream) -> (Built, Blob) {
     let image = index();
-    // One platform is missing at first.
     image.for_each_blob(|blob| {
         upstream.put_blob(blob.bytes.clone());
     });
     let mut manifests = Vec::new();
     image.for_each_manifest(|manifest| manifests.push(manifest.clone()));
-    let put = |manifest: &crate::support::image::Blob| {
-        let name = manifest.digest.to_string();
-        upstream.put_manifest(
-            REPOSITORY,
-            &name,
-            manifest.bytes.clone(),
-            manifest.media_type,
-        );
-    };
-    put(&manifests[0]);
+    put(upstream, &manifests[0]);
     upstream.put_manifest(REPOSITORY, "v4.20", image.top.bytes.clone(), OCI_INDEX);
+    (image, manifests.swap_remove(1))
+}
+
+fn put(upstream: &Upstream, manifest: &Blob) {
+    let (name, bytes) = (manifest.digest.to_string(), manifest.bytes.clone());
+    upstream.put_manifest(REPOSITORY, &name, bytes, manifest.media_type);
+}
+
+#[test]
+fn a_mirror_that_fails_is_tried_again_and_the_catalog_is_served() {
+    let upstream = Upstream::start();
+    let (image, missing) = half(&upstream);
     let mut almanac = mirroring(&upstream);
     almanac.until_at("a", &image.digest());
     assert_eq!(almanac.packages("a").unwrap(), ["etcd"]);
@@ -577,7 +578,28 @@ fn a_mirror_that_fails_is_tried_again_and_the_catalog_is_served() {
     almanac
         .program
         .wait_for_log("a failure", |log| log.contains("the image cannot be made"));
-    put(&manifests[1]);
+    put(&upstream, &missing);
+    almanac.until_pullable("a");
+}
+
+#[test]
+fn a_hangup_has_a_mirror_that_failed_tried_again_at_once() {
+    let upstream = Upstream::start();
+    let (image, missing) = half(&upstream);
+    let source = upstream.reference(REPOSITORY, "v4.20");
+    let config = catalog("a", &source) + "poll = \"1h\"\nmirror = \"full\"\n";
+    let mut almanac = Almanac::start(&config);
+    almanac.until_at("a", &image.digest());
+    // The third try would come after ten seconds.
+    let failures = |log: &str| log.matches("the image cannot be made").count();
+    let program = &mut almanac.program;
+    program.wait_for_log("two failures", |log| failures(log) == 2);
+    put(&upstream, &missing);
+    // A configuration that is taken wakes it anyway, one that is refused does
+    // not. The catalog itself has not failed.
+    almanac.reconfigure("nonsense");
+    let again = |log: &str| log.contains("trying again, as somebody asked");
+    almanac.program.wait_for_log("another try", again);
     almanac.until_pullable("a");
 }
 

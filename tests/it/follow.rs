@@ -55,14 +55,15 @@ fn a_moved_tag_is_served_after_a_poll() {
 fn an_unchanged_digest_costs_one_request_a_poll_and_writes_nothing() {
     let (upstream, mut almanac) = serving_first();
     almanac.until_pullable("a");
+    almanac.until_encoded(1);
     // What the first pass still has to tidy up is done by the next poll.
     upstream.forget_requests();
-    almanac.until("a", "a poll", |_| upstream.asked(HEAD) == 1);
+    almanac.until("a", "a poll", |_| upstream.asked(HEAD) >= 1);
 
     let files = almanac.files("");
     upstream.forget_requests();
     let begin = Instant::now();
-    almanac.until("a", "five polls", |_| upstream.asked(HEAD) == 5);
+    almanac.until("a", "five polls", |_| upstream.asked(HEAD) >= 5);
     // A tenth of a second between polls, or a tenth less than that.
     assert!(begin.elapsed() > Duration::from_millis(4 * 90));
     let lines = upstream.lines();

@@ -31,6 +31,7 @@ mod grpc;
 mod http;
 mod http_table;
 mod layers;
+mod legacy;
 mod limits;
 mod memory;
 mod oci;

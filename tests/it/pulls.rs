@@ -16,6 +16,7 @@ use tar::{EntryType, Header};
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, CONFIGS_LABEL, Compression, Image, Layer};
+use crate::support::program::Start;
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -100,6 +101,186 @@ fn layers_of_one_image_are_pulled_side_by_side() {
     almanac.until_at("a", &image.digest());
     assert!(upstream.most_at_once() > 1);
     assert!(upstream.most_at_once() <= 4);
+}
+
+#[test]
+fn layers_that_revisions_have_in_common_are_pulled_once() {
+    let upstream = Upstream::start();
+    let system = Layer::new().file("var/noise", noise(4, 50_000));
+    let image = |package: &str| {
+        let image = Image::new().label(CONFIGS_LABEL, "/configs");
+        image.layer(system.clone()).layer(layer_of(package)).build()
+    };
+    upstream.push(REPOSITORY, "latest", &image("first"));
+    let mut almanac = Almanac::start(&following(&upstream.reference(REPOSITORY, "latest")));
+    for package in ["first", "second", "third"] {
+        upstream.push(REPOSITORY, "latest", &image(package));
+        almanac.until_at("a", &image(package).digest());
+        assert_eq!(almanac.packages("a").unwrap(), [package]);
+    }
+    let digest = Digest::of(&system.bytes());
+    assert_eq!(upstream.asked(&format!("/blobs/{digest}")), 1);
+}
+
+/// What takes away the whole catalog of the layers below.
+fn hiding() -> Layer {
+    Layer::new().whiteout("configs")
+}
+
+fn layer_of(package: &str) -> Layer {
+    Layer::of_catalog(&Catalog::one(package), Format::JsonLines, "configs")
+}
+
+/// An image whose catalog is hidden and replaced, over many layers.
+struct Filtered {
+    image: Built,
+    lower: Vec<Digest>,
+}
+
+impl Filtered {
+    fn with(upper: impl IntoIterator<Item = Layer>) -> Self {
+        let base = (0..7).map(|seed| Layer::new().file("var/noise", noise(seed, 50_000)));
+        let lower: Vec<Layer> = base.chain([layer_of("whole")]).collect();
+        let digests = lower.iter().map(|layer| Digest::of(&layer.bytes()));
+        let image = Image::new().label(CONFIGS_LABEL, "/configs");
+        let layers = lower.iter().cloned().chain(upper);
+        Self {
+            image: layers.fold(image, Image::layer).build(),
+            lower: digests.collect(),
+        }
+    }
+
+    /// How many of the lower layers were asked for.
+    fn asked(&self, upstream: &Upstream) -> usize {
+        let asked = |layer: &&Digest| upstream.asked(&format!("/blobs/{layer}")) > 0;
+        self.lower.iter().filter(asked).count()
+    }
+}
+
+#[test]
+fn layers_below_one_that_hides_the_catalog_are_not_pulled() {
+    for upper in [
+        vec![hiding(), layer_of("filtered")],
+        vec![layer_of("filtered").whiteout("configs")],
+        vec![layer_of("filtered").opaque("configs")],
+    ] {
+        let upstream = Upstream::start();
+        let filtered = Filtered::with(upper);
+        upstream.push(REPOSITORY, "latest", &filtered.image);
+        let config = following(&upstream.reference(REPOSITORY, "latest"));
+        let mut almanac = Almanac::start(&config);
+        almanac.until_at("a", &filtered.image.digest());
+        assert_eq!(almanac.packages("a").unwrap(), ["filtered"]);
+        // Those that were begun beside it may be there.
+        assert!(filtered.asked(&upstream) <= 3);
+        assert_eq!(almanac.status("a")["failures"], 0);
+
+        // What is served needs none of them, after a restart either.
+        almanac.stop();
+        upstream.forget_requests();
+        almanac.program.restart();
+        almanac.program.wait_until_ready();
+        assert_eq!(almanac.packages("a").unwrap(), ["filtered"]);
+        assert_eq!(filtered.asked(&upstream), 0);
+    }
+}
+
+#[test]
+fn layers_that_are_not_needed_need_not_be_there() {
+    let upstream = Upstream::start();
+    let filtered = Filtered::with([hiding(), layer_of("filtered")]);
+    upstream.push_without(REPOSITORY, "latest", &filtered.image, &filtered.lower);
+    let mut almanac = Almanac::start(&following(&upstream.reference(REPOSITORY, "latest")));
+    let status = almanac.until_at("a", &filtered.image.digest());
+    assert_eq!(status["failures"], 0);
+    assert_eq!(almanac.packages("a").unwrap(), ["filtered"]);
+}
+
+#[test]
+fn a_command_takes_the_layers_that_it_needs() {
+    let filtered = Filtered::with([hiding(), layer_of("filtered")]);
+    let upper = Layer::new().whiteout("configs").symlink("configs", "/data");
+    let data = Layer::of_catalog(&Catalog::one("data"), Format::JsonLines, "data");
+    let noise = Layer::new().file("var/noise", noise(5, 50_000));
+    let image = Image::new().label(CONFIGS_LABEL, "/configs");
+    let linked = image.layer(data).layer(noise).layer(upper).build();
+    for (image, package) in [(&filtered.image, "filtered"), (&linked, "data")] {
+        let layout = tempfile::tempdir().unwrap();
+        image.add_to_layout(layout.path(), "latest");
+        let upstream = Upstream::start();
+        upstream.push(REPOSITORY, "latest", image);
+        for source in [
+            format!("oci:{}", layout.path().display()),
+            upstream.reference(REPOSITORY, "latest"),
+        ] {
+            let run = Start::new(["render", &source]).run();
+            assert!(run.status.success(), "{source}: {}", run.stderr);
+            let text = Catalog::one(package).text(Format::JsonLines);
+            assert_eq!(run.stdout, text, "{source}");
+        }
+    }
+}
+
+#[test]
+fn a_whole_mirror_has_also_the_layers_that_are_not_needed() {
+    let upstream = Upstream::start();
+    let filtered = Filtered::with([hiding(), layer_of("filtered")]);
+    upstream.push(REPOSITORY, "latest", &filtered.image);
+    let config = following(&upstream.reference(REPOSITORY, "latest"));
+    let mut almanac = Almanac::start(&(config + "mirror = \"full\"\n"));
+    almanac.until_at("a", &filtered.image.digest());
+    let begin = Instant::now();
+    let missing = |almanac: &Almanac| {
+        let files = almanac.files("blobs/sha256");
+        let missing = |layer: &&Digest| !files.contains_key(&layer.hex());
+        filtered.lower.iter().filter(missing).count()
+    };
+    while missing(&almanac) > 0 {
+        assert!(
+            begin.elapsed() < Duration::from_secs(30),
+            "some are missing"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(almanac.packages("a").unwrap(), ["filtered"]);
+}
+
+#[test]
+fn a_catalog_behind_a_symlink_is_found_in_layers_below_one_that_hides_it() {
+    let upstream = Upstream::start();
+    let data = Layer::of_catalog(&Catalog::one("data"), Format::JsonLines, "data");
+    let upper = Layer::new().whiteout("configs").symlink("configs", "/data");
+    let base = (0..7).map(|seed| Layer::new().file("var/noise", noise(seed, 50_000)));
+    let layers = [data].into_iter().chain(base).chain([upper]);
+    let image = Image::new().label(CONFIGS_LABEL, "/configs");
+    let image = layers.fold(image, Image::layer).build();
+    upstream.push(REPOSITORY, "latest", &image);
+    let mut almanac = Almanac::start(&following(&upstream.reference(REPOSITORY, "latest")));
+    almanac.until_at("a", &image.digest());
+    assert_eq!(almanac.packages("a").unwrap(), ["data"]);
+}
+
+#[test]
+fn a_hidden_catalog_that_nothing_replaces_is_missed_in_the_whole_image() {
+    let upstream = Upstream::start();
+    let filtered = Filtered::with([hiding()]);
+    upstream.push(REPOSITORY, "latest", &filtered.image);
+    let mut almanac = Almanac::start(&following(&upstream.reference(REPOSITORY, "latest")));
+    let status = almanac.until_failed("a");
+    assert_eq!(status["last_result"]["reason"], "missing_folder");
+    assert_eq!(filtered.asked(&upstream), filtered.lower.len());
+}
+
+#[test]
+fn layers_of_an_image_that_is_no_catalog_are_not_pulled() {
+    let upstream = Upstream::start();
+    let layer = layer_of("first");
+    let digest = Digest::of(&layer.bytes());
+    upstream.push(REPOSITORY, "latest", &Image::new().layer(layer).build());
+    let mut almanac = Almanac::start(&following(&upstream.reference(REPOSITORY, "latest")));
+    let status = almanac.until_failed("a");
+    assert_eq!(status["last_result"]["reason"], "no_label");
+    assert_eq!(upstream.asked(&format!("/blobs/{digest}")), 0);
 }
 
 fn broken(seed: u32) -> Built {

@@ -528,6 +528,39 @@ fn proxies_are_taken_from_the_environment() {
 }
 
 #[test]
+fn the_log_says_which_proxies_are_used_and_what_is_wrong_with_exceptions() {
+    let (upstream, image) = upstream_of("first");
+    let proxy = Proxy::start(upstream.host().parse().unwrap());
+    let source = "registry.invalid/catalogs/a:latest";
+    let config = following(source) + "[registries]\ninsecure = [\"registry.invalid\"]\n";
+    let variables = [
+        ("HTTP_PROXY", proxy.url("me:s3cret@")),
+        (
+            "NO_PROXY",
+            "quay.io, *.example.com,http://x:s3cret@quay.example".to_owned(),
+        ),
+    ];
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    let mut almanac = Almanac::start_with(&config, &variables);
+    almanac.until_at("a", &image.digest());
+    let log = almanac.program.log();
+    let line = |said: &[&str]| {
+        let mut lines = log.lines();
+        let found = lines.any(|line| said.iter().all(|said| line.contains(said)));
+        assert!(found, "{said:?} is not in {log}");
+    };
+    let host = proxy.url("");
+    let host = host.trim_start_matches("http://").trim_end_matches('/');
+    line(&["INFO", "HTTP_PROXY", host]);
+    line(&["INFO", "NO_PROXY", "quay.io", "directly"]);
+    line(&["WARN", "NO_PROXY", "*.example.com", ".DOMAIN"]);
+    line(&["WARN", "NO_PROXY", "quay.example", "without a scheme"]);
+    assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
 fn a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variable() {
     for name in ["HTTPS_PROXY", "http_proxy", "ALL_PROXY"] {
         for value in [
@@ -596,6 +629,48 @@ fn helper(folder: &Path, name: &str, script: &str) {
     let path = folder.join(format!("docker-credential-{name}"));
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_misspelt_key_is_a_warning_once_for_each_content_of_the_file() {
+    let (upstream, image) = upstream_of("first");
+    let rules = |lines: &str| {
+        let rules = registry("") + &mirror(&upstream.host(), lines);
+        format!("unqualified-search-registries = []\n{rules}")
+    };
+    let conf = Conf::new(&rules("insecur = true"));
+    let mut almanac = Almanac::start(&(following(SOURCE) + &conf.key()));
+    almanac.until_at("a", &image.digest());
+    let polls = |almanac: &mut Almanac| {
+        upstream.forget_requests();
+        almanac.until("a", "some polls", |_| upstream.asked(HEAD) >= 3);
+    };
+    polls(&mut almanac);
+    let warned = |almanac: &Almanac| {
+        let log = almanac.program.log();
+        let lines = log.lines().filter(|line| line.contains("is not known"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = warned(&almanac);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for said in [
+        "registries.conf",
+        "[[registry.mirror]]",
+        "insecur",
+        "did you mean \"insecure\"?",
+    ] {
+        assert!(lines[0].contains(said), "{lines:?}");
+    }
+    conf.write(&rules("insecur = false"));
+    let begin = Instant::now();
+    while warned(&almanac).len() < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "no warning");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    conf.write(&rules("insecure = true"));
+    polls(&mut almanac);
+    polls(&mut almanac);
+    assert_eq!(warned(&almanac).len(), 2);
 }
 
 /// `PATH` with a folder before all others.

@@ -1,6 +1,6 @@
 //! Catalogs that are in no registry: archives, layouts of several images,
-//! folders that are watched, databases; and images with the version of
-//! Kubernetes in their names.
+//! folders that are watched; and images with the version of Kubernetes in their
+//! names.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use tempfile::TempDir;
 
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
@@ -24,13 +23,13 @@ fn text(package: &str) -> String {
     Catalog::one(package).text(Format::JsonLines)
 }
 
-fn rendered(source: &str) -> Finished {
+pub(crate) fn rendered(source: &str) -> Finished {
     Start::new(["render", source]).run()
 }
 
 /// Says that a source is a catalog of one package, to each command.
 #[track_caller]
-fn holds(source: &str, package: &str) {
+pub(crate) fn holds(source: &str, package: &str) {
     let render = rendered(source);
     assert!(render.status.success(), "{source}: {}", render.stderr);
     assert_eq!(render.stdout, text(package), "{source}");
@@ -42,7 +41,7 @@ fn holds(source: &str, package: &str) {
 }
 
 #[track_caller]
-fn refused(source: &str, said: &str) {
+pub(crate) fn refused(source: &str, said: &str) {
     let render = rendered(source);
     assert_eq!(render.status.code(), Some(3), "{source}: {}", render.stderr);
     assert!(render.stderr.contains(said), "{source}: {}", render.stderr);
@@ -365,251 +364,4 @@ fn the_version_of_kubernetes_chooses_the_image() {
     );
     let run = Start::new(["render", &template]).run();
     assert_eq!(run.status.code(), Some(2), "{}", run.stderr);
-}
-
-pub(crate) mod legacy {
-    //! Catalogs that are databases still.
-
-    use super::*;
-
-    const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
-
-    /// The tables as the last migration of `opm` leaves them.
-    const TABLES: &str = r"
-        CREATE TABLE schema_migrations (version uint64, dirty bool);
-        CREATE TABLE operatorbundle (name TEXT PRIMARY KEY, csv TEXT, bundle TEXT,
-            bundlepath TEXT, skiprange TEXT, version TEXT, replaces TEXT, skips TEXT,
-            substitutesfor TEXT);
-        CREATE TABLE package (name TEXT PRIMARY KEY, default_channel TEXT, add_mode INTEGER,
-            FOREIGN KEY(name, default_channel) REFERENCES channel(package_name, name));
-        CREATE TABLE channel (name TEXT, package_name TEXT, head_operatorbundle_name TEXT,
-            PRIMARY KEY(name, package_name));
-        CREATE TABLE channel_entry (entry_id INTEGER PRIMARY KEY, channel_name TEXT,
-            package_name TEXT, operatorbundle_name TEXT, replaces INTEGER, depth INTEGER);
-        CREATE TABLE api (group_name TEXT, version TEXT, kind TEXT, plural TEXT NOT NULL,
-            PRIMARY KEY(group_name, version, kind));
-        CREATE TABLE related_image (image TEXT, operatorbundle_name TEXT);
-        CREATE TABLE dependencies (type TEXT, value TEXT, operatorbundle_name TEXT,
-            operatorbundle_version TEXT, operatorbundle_path TEXT);
-        CREATE TABLE properties (type TEXT, value TEXT, operatorbundle_name TEXT,
-            operatorbundle_version TEXT, operatorbundle_path TEXT);
-        CREATE TABLE deprecated (operatorbundle_name TEXT PRIMARY KEY);
-    ";
-
-    /// A package of two versions in two channels; only the head has manifests.
-    const ROWS: &str = r#"
-        INSERT INTO package (name, default_channel) VALUES ('etcd', 'stable');
-        INSERT INTO channel VALUES ('stable', 'etcd', 'etcd.v1.1.0');
-        INSERT INTO channel VALUES ('alpha', 'etcd', 'etcd.v1.0.0');
-        INSERT INTO operatorbundle VALUES ('etcd.v1.0.0', NULL, NULL, 'quay.io/a/etcd:1.0.0', '',
-            '1.0.0', '', '', NULL);
-        INSERT INTO operatorbundle VALUES ('etcd.v1.1.0', '{}',
-            '{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"etcd.v1.1.0"},"spec":{"icon":[{"base64data":"PHN2Zy8+","mediatype":"image/svg+xml"}],"install":{"strategy":"deployment"},"relatedImages":[{"name":"db","image":"quay.io/a/db:1"}]}}',
-            'quay.io/a/etcd:1.1.0', '>=1.0.0 <1.1.0', '1.1.0', 'etcd.v1.0.0', 'etcd.v1.0.1,etcd.v1.0.2',
-            NULL);
-        INSERT INTO operatorbundle (name) VALUES ('etcd.v0.9.0');
-        INSERT INTO channel_entry VALUES (1, 'stable', 'etcd', 'etcd.v1.1.0', 6, 0);
-        INSERT INTO channel_entry VALUES (2, 'stable', 'etcd', 'etcd.v1.0.1', NULL, 1);
-        INSERT INTO channel_entry VALUES (3, 'stable', 'etcd', 'etcd.v1.1.0', 2, 1);
-        INSERT INTO channel_entry VALUES (4, 'stable', 'etcd', 'etcd.v1.0.2', NULL, 2);
-        INSERT INTO channel_entry VALUES (5, 'stable', 'etcd', 'etcd.v1.1.0', 4, 2);
-        INSERT INTO channel_entry VALUES (6, 'stable', 'etcd', 'etcd.v1.0.0', 8, 3);
-        INSERT INTO channel_entry VALUES (7, 'alpha', 'etcd', 'etcd.v1.0.0', NULL, 0);
-        INSERT INTO channel_entry VALUES (8, 'stable', 'etcd', 'etcd.v0.9.0', NULL, 4);
-        INSERT INTO properties VALUES ('olm.package', '{"packageName":"etcd","version":"1.1.0"}',
-            'etcd.v1.1.0', '1.1.0', 'quay.io/a/etcd:1.1.0');
-        INSERT INTO properties VALUES ('olm.gvk',
-            '{"group":"etcd.io","kind":"Cluster","version":"v1"}', 'etcd.v1.1.0', '1.1.0',
-            'quay.io/a/etcd:1.1.0');
-        INSERT INTO dependencies VALUES ('olm.package', '{"packageName":"vault","version":">=1"}',
-            'etcd.v1.1.0', '1.1.0', 'quay.io/a/etcd:1.1.0');
-        INSERT INTO related_image VALUES ('quay.io/a/etcd:1.1.0', 'etcd.v1.1.0');
-        INSERT INTO related_image VALUES ('quay.io/a/db:1', 'etcd.v1.1.0');
-    "#;
-
-    fn database(folder: &TempDir, statements: &str) -> PathBuf {
-        use sqlx::{ConnectOptions as _, Connection as _};
-
-        let path = folder.path().join("index.db");
-        let _ = fs::remove_file(&path);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(async {
-            let options = sqlx::sqlite::SqliteConnectOptions::new();
-            let options = options
-                .filename(&path)
-                .create_if_missing(true)
-                .foreign_keys(false);
-            let mut connection = options.connect().await.unwrap();
-            let statements = sqlx::AssertSqlSafe(statements.to_owned());
-            sqlx::raw_sql(statements)
-                .execute(&mut connection)
-                .await
-                .unwrap();
-            connection.close().await.unwrap();
-        });
-        path
-    }
-
-    /// An image of such a catalog.
-    pub(crate) fn image() -> crate::support::image::Built {
-        let folder = tempfile::tempdir().unwrap();
-        let path = database(&folder, &format!("{TABLES}{ROWS}"));
-        let layer = Layer::new().folder("database");
-        let layer = layer.file("database/index.db", fs::read(path).unwrap());
-        Image::new()
-            .label(DATABASE_LABEL, "/database/index.db")
-            .layer(layer)
-            .build()
-    }
-
-    /// What `opm migrate` makes of it.
-    fn wanted() -> Vec<serde_json::Value> {
-        use base64::Engine as _;
-        let csv = "{\"apiVersion\":\"operators.coreos.com/v1alpha1\",\
-            \"kind\":\"ClusterServiceVersion\",\"metadata\":{\"name\":\"etcd.v1.1.0\"},\"spec\":\
-            {\"icon\":[{\"base64data\":\"PHN2Zy8+\",\"mediatype\":\"image/svg+xml\"}],\
-            \"install\":{\"strategy\":\"deployment\"},\"relatedImages\":[{\"name\":\"db\",\"image\":\"quay.io/a/db:1\"}]}}";
-        let csv = base64::engine::general_purpose::STANDARD.encode(csv);
-        vec![
-            json!({"schema": "olm.package", "name": "etcd", "defaultChannel": "stable",
-                "icon": {"base64data": "PHN2Zy8+", "mediatype": "image/svg+xml"}}),
-            json!({"schema": "olm.channel", "package": "etcd", "name": "alpha",
-                "entries": [{"name": "etcd.v1.0.0"}]}),
-            json!({"schema": "olm.channel", "package": "etcd", "name": "stable", "entries": [
-                {"name": "etcd.v1.0.0", "replaces": "etcd.v0.9.0"},
-                {"name": "etcd.v1.1.0", "replaces": "etcd.v1.0.0",
-                    "skips": ["etcd.v1.0.1", "etcd.v1.0.2"], "skipRange": ">=1.0.0 <1.1.0"}]}),
-            json!({"schema": "olm.bundle", "package": "etcd", "name": "etcd.v1.0.0",
-                "image": "quay.io/a/etcd:1.0.0", "properties": [
-                    {"type": "olm.package", "value": {"packageName": "etcd", "version": "1.0.0"}}]}),
-            json!({"schema": "olm.bundle", "package": "etcd", "name": "etcd.v1.1.0",
-                "image": "quay.io/a/etcd:1.1.0", "properties": [
-                    {"type": "olm.gvk",
-                        "value": {"group": "etcd.io", "kind": "Cluster", "version": "v1"}},
-                    {"type": "olm.package", "value": {"packageName": "etcd", "version": "1.1.0"}},
-                    {"type": "olm.package.required",
-                        "value": {"packageName": "vault", "versionRange": ">=1"}},
-                    {"type": "olm.bundle.object", "value": {"data": csv}}],
-                "relatedImages": [{"name": "db", "image": "quay.io/a/db:1"},
-                    {"name": "", "image": "quay.io/a/etcd:1.1.0"}]}),
-        ]
-    }
-
-    fn blobs(lines: &str) -> Vec<serde_json::Value> {
-        let lines = lines.lines();
-        lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn a_database_is_read_as_the_blobs_it_would_be_migrated_to() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = database(&folder, &format!("{TABLES}{ROWS}"));
-        let run = rendered(&format!("file:{}", path.display()));
-        assert!(run.status.success(), "{}", run.stderr);
-        assert_eq!(blobs(&run.stdout), wanted());
-    }
-
-    #[test]
-    fn an_image_with_a_database_is_followed_and_served() {
-        let image = image();
-        let upstream = Upstream::start();
-        upstream.push("catalogs/a", "latest", &image);
-        let source = upstream.reference("catalogs/a", "latest");
-        let mut almanac = Almanac::start(&following(&source));
-        almanac.until_at("a", &image.digest());
-        assert_eq!(blobs(&almanac.all("a").text()), wanted());
-        assert_eq!(almanac.packages("a").unwrap(), ["etcd"]);
-        // What is encoded after publication is under way for a moment.
-        let begin = std::time::Instant::now();
-        while almanac.revisions() != ["1"] {
-            let late = begin.elapsed() > Duration::from_secs(30);
-            assert!(!late, "left behind: {:?}", almanac.revisions());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    #[test]
-    fn an_image_with_both_is_read_as_its_files() {
-        let root = tempfile::tempdir().unwrap();
-        let layer = Layer::new().folder("database");
-        let layer = layer.file("database/index.db", "not even looked at");
-        let image = Image::of_catalog(&Catalog::one("files"))
-            .label(DATABASE_LABEL, "/database/index.db")
-            .layer(layer)
-            .build();
-        image.add_to_layout(root.path(), "latest");
-        holds(&format!("oci:{}", root.path().display()), "files");
-    }
-
-    #[test]
-    fn a_refused_database_is_named_with_its_image() {
-        let root = tempfile::tempdir().unwrap();
-        let path = database(&root, "CREATE TABLE other (a);");
-        let layer = Layer::new().folder("database");
-        let layer = layer.file("database/index.db", fs::read(path).unwrap());
-        let image = Image::new()
-            .label(DATABASE_LABEL, "/database/index.db")
-            .layer(layer)
-            .build();
-        let upstream = Upstream::start();
-        upstream.push("catalogs/a", "latest", &image);
-        let source = upstream.reference("catalogs/a", "latest");
-        let mut almanac = Almanac::start(&following(&source));
-        let status = almanac.until_failed("a");
-        let error = status["last_error"].as_str().unwrap();
-        for said in [source.as_str(), "index.db", "there is no table \"package\""] {
-            assert!(error.contains(said), "{error}");
-        }
-        assert_eq!(status["last_result"]["reason"], "database");
-    }
-
-    #[test]
-    fn a_database_that_is_none_of_a_catalog_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let endless = "CREATE VIEW package AS WITH RECURSIVE n(name, default_channel) AS
-            (SELECT 'a', 'b' UNION ALL SELECT name || 'a', 'b' FROM n) SELECT * FROM n;";
-        let computed = "DROP TABLE package; CREATE TABLE package (name TEXT,
-            default_channel TEXT AS (hex(zeroblob(100000000))) VIRTUAL);";
-        for (statements, said) in [
-            ("CREATE TABLE other (a);".to_owned(), "no table"),
-            (
-                format!("{TABLES} DROP TABLE package; {endless}"),
-                "no plain table",
-            ),
-            (format!("{TABLES} {computed}"), "computed"),
-            (
-                format!("{TABLES} ALTER TABLE operatorbundle DROP COLUMN skiprange;"),
-                "no column",
-            ),
-            (
-                format!("{TABLES} INSERT INTO package VALUES (hex(zeroblob(3000000)), '', 0);"),
-                "too much",
-            ),
-            (TABLES.to_owned(), "there is no file"),
-        ] {
-            let path = database(&folder, &statements);
-            refused(&format!("file:{}", path.display()), said);
-        }
-        let path = database(&folder, &format!("{TABLES}{ROWS}"));
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[4096..].fill(0xa5);
-        fs::write(&path, &bytes).unwrap();
-        refused(&format!("file:{}", path.display()), "database");
-    }
-
-    #[test]
-    fn a_trigger_in_a_database_does_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let trigger = "CREATE TRIGGER t AFTER INSERT ON package BEGIN
-            SELECT load_extension('/tmp/x'); END;";
-        let path = database(&folder, &format!("{TABLES}{ROWS}{trigger}"));
-        let before = fs::read(&path).unwrap();
-        let run = rendered(&format!("file:{}", path.display()));
-        assert_eq!(blobs(&run.stdout), wanted(), "{}", run.stderr);
-        assert_eq!(fs::read(&path).unwrap(), before);
-    }
 }

@@ -322,7 +322,7 @@ fn read(
     }
     let unpacked = |error| failed(PassError::at(Stage::Unpack)(error));
     let temporary = store.temporary();
-    let files = files::of_image(&layers, folder, limits, &temporary).map_err(unpacked)?;
+    let files = files::of_image(&layers, 0, folder, limits, &temporary).map_err(unpacked)?;
     // This runs on a thread that may wait.
     let migrated = legacy::migrated(files, &temporary, limits);
     let files = tokio::runtime::Handle::current()

@@ -53,11 +53,13 @@ pub async fn keep_image(
     let span = tracing::info_span!("image", catalog = %followed.name);
     let keeping = async {
         let mut publications = catalogs.publications();
+        let mut hurry = workshop.hurry.subscribe();
         let mut failures = 0;
         // When signatures are looked for again.
         let mut due = None;
         loop {
             publications.borrow_and_update();
+            hurry.mark_unchanged();
             let catalog = catalogs.get(followed.name.as_str());
             let snapshot = catalog.and_then(|catalog| catalog.snapshot());
             let mut wait = None;
@@ -103,6 +105,9 @@ pub async fn keep_image(
             tokio::select! {
                 changed = publications.changed() => if changed.is_err() { break },
                 () = sleep(wait) => {}
+                Ok(()) = hurry.changed(), if failures > 0 => {
+                    tracing::info!("trying again, as somebody asked for it");
+                }
                 () = stop.cancelled() => break,
             }
         }

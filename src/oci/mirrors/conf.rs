@@ -1,7 +1,7 @@
 //! `registries.conf`, version 2: a TOML file with a `[[registry]]` for each
 //! prefix, as containers-registries.conf(5) describes it. What it says about
 //! short names is passed over, since there are none here; so are keys that
-//! are not known, as they are elsewhere.
+//! are not known, as they are elsewhere (`unknown` finds them).
 
 use serde::Deserialize;
 

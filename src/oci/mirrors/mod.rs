@@ -8,12 +8,16 @@
 
 mod conf;
 mod kubernetes;
+mod unknown;
 mod yaml;
 
 use std::path::{Path, PathBuf};
 
+use crate::digest::Digest;
 use crate::oci::files::{self, FileError, FileKind};
 use crate::oci::reference::Reference;
+
+pub(super) use unknown::{Told, UnknownKeys};
 
 /// The largest file, in bytes.
 const MAX_FILE: u64 = 4 << 20;
@@ -45,6 +49,7 @@ pub struct MirrorFiles {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mirrors {
     rules: Vec<Rule>,
+    unknown: Vec<UnknownKeys>,
 }
 
 /// What holds for the images whose names begin with a prefix.
@@ -102,14 +107,14 @@ impl Mirrors {
     pub(super) fn read(files: &MirrorFiles) -> Result<Self, FileError> {
         let mut mirrors = Self::default();
         if let Some((path, bytes)) = files::first(FileKind::Mirrors, &files.usual, MAX_FILE)? {
-            mirrors.replace(conf_rules(path, bytes)?);
+            mirrors.replace(conf_content(path, bytes)?);
         }
         for (index, folder) in files.usual_folders.iter().enumerate() {
             match conf_folder(folder) {
                 Err(error) if error.is_missing() && !folder.exists() => {}
                 // The first is the system's, and whoever has it counts on it.
                 Err(FileError::Hidden { .. }) if index > 0 => {}
-                rules => mirrors.replace(rules?),
+                found => mirrors.replace(found?),
             }
         }
         for path in &files.named {
@@ -139,6 +144,11 @@ impl Mirrors {
             return Err(FileError::content(FileKind::Mirrors, path, problem));
         }
         Ok(mirrors)
+    }
+
+    /// The keys of each file that mean nothing.
+    pub(super) fn unknown(&self) -> &[UnknownKeys] {
+        &self.unknown
     }
 
     /// The places to pull an image from, in the order in which they are to be
@@ -201,9 +211,11 @@ impl Mirrors {
         matching.max_by_key(|(rule, _)| rule.prefix.len())
     }
 
-    /// Puts each rule in the place of the one with the same prefix.
-    fn replace(&mut self, rules: Vec<Rule>) {
-        for rule in rules {
+    /// Puts each rule of a later file in the place of the one with the same
+    /// prefix.
+    fn replace(&mut self, later: Self) {
+        self.unknown.extend(later.unknown);
+        for rule in later.rules {
             match self.same_prefix(&rule) {
                 Some(there) => *there = rule,
                 None => self.rules.push(rule),
@@ -254,22 +266,33 @@ pub(super) fn matched(name: &str, prefix: &str) -> Option<usize> {
     ends.then_some(length)
 }
 
-fn conf_file(path: &Path) -> Result<Vec<Rule>, FileError> {
-    conf_rules(path, files::read(FileKind::Mirrors, path, MAX_FILE)?)
+fn conf_file(path: &Path) -> Result<Mirrors, FileError> {
+    conf_content(path, files::read(FileKind::Mirrors, path, MAX_FILE)?)
 }
 
-fn conf_rules(path: &Path, bytes: Vec<u8>) -> Result<Vec<Rule>, FileError> {
+fn conf_content(path: &Path, bytes: Vec<u8>) -> Result<Mirrors, FileError> {
     let text = text(path, bytes)?;
-    conf::parse(&text).map_err(|problem| FileError::content(FileKind::Mirrors, path, problem))
+    let rules = conf::parse(&text)
+        .map_err(|problem| FileError::content(FileKind::Mirrors, path, problem))?;
+    let keys = unknown::find(&text);
+    let unknown = (!keys.is_empty()).then(|| UnknownKeys {
+        path: path.to_owned(),
+        digest: Digest::of(text.as_bytes()),
+        keys,
+    });
+    Ok(Mirrors {
+        rules,
+        unknown: unknown.into_iter().collect(),
+    })
 }
 
-/// The rules of a folder's files, of which later ones outweigh earlier ones.
-fn conf_folder(folder: &Path) -> Result<Vec<Rule>, FileError> {
-    let mut rules = Mirrors::default();
+/// What a folder's files say, of which later ones outweigh earlier ones.
+fn conf_folder(folder: &Path) -> Result<Mirrors, FileError> {
+    let mut mirrors = Mirrors::default();
     for path in files::list(FileKind::Mirrors, folder, &[".conf"])? {
-        rules.replace(conf_file(&path)?);
+        mirrors.replace(conf_file(&path)?);
     }
-    Ok(rules.rules)
+    Ok(mirrors)
 }
 
 fn kubernetes_rules(path: &Path) -> Result<Vec<Rule>, FileError> {
@@ -341,6 +364,7 @@ mod tests {
     fn mirrors(text: &str) -> Mirrors {
         Mirrors {
             rules: conf::parse(text).unwrap(),
+            ..Mirrors::default()
         }
     }
 

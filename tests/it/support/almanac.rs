@@ -317,6 +317,23 @@ impl Almanac {
         }
     }
 
+    /// Waits until the whole of each of so many revisions is encoded, which is
+    /// done when nobody else wants the processor.
+    pub(crate) fn until_encoded(&self, revisions: usize) {
+        let encoded = || {
+            let files = self.files("revisions");
+            // While one is made it lies in a folder beside.
+            let settled = files.keys().all(|name| !name.starts_with("new-"));
+            let made = |name: &&String| name.ends_with("/all.gz") || name.ends_with("/all.zst");
+            settled && files.keys().filter(made).count() == 2 * revisions
+        };
+        let begin = Instant::now();
+        while !encoded() {
+            assert!(begin.elapsed() < PATIENCE, "{:?}", self.files("revisions"));
+            std::thread::sleep(STEP);
+        }
+    }
+
     /// The names in the folder of revisions.
     pub(crate) fn revisions(&self) -> Vec<String> {
         let folder = self.program.data().join("revisions");

@@ -4,6 +4,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use almanac::digest::Digest;
 use rustls::ServerConfig;
 use tokio::runtime::{Builder, Runtime};
 
@@ -38,8 +39,21 @@ impl Upstream {
 
     /// Keeps all of an image and moves the tag to it.
     pub(crate) fn push(&self, repository: &str, tag: &str, image: &Built) {
+        self.push_without(repository, tag, image, &[]);
+    }
+
+    /// Keeps an image without some of its blobs and moves the tag to it.
+    pub(crate) fn push_without(
+        &self,
+        repository: &str,
+        tag: &str,
+        image: &Built,
+        missing: &[Digest],
+    ) {
         image.for_each_blob(|blob| {
-            self.put_blob(blob.bytes.clone());
+            if !missing.contains(&blob.digest) {
+                self.put_blob(blob.bytes.clone());
+            }
         });
         image.for_each_manifest(|manifest: &Blob| {
             let name = if manifest.digest == image.digest() {

@@ -1,0 +1,208 @@
+//! The proxies that registries are asked through, as the environment names
+//! them. Using them is left to the client, which reads the same variables; here
+//! is held that they can be used, and told what they are.
+
+use std::ffi::OsStr;
+use std::net::IpAddr;
+
+use http::Uri;
+use http::uri::Authority;
+
+use super::environment::Environment;
+use super::error::ConfigError;
+
+/// How much of an entry is shown, in characters.
+const MAX_SHOWN: usize = 100;
+
+/// Proxies and the hosts that are asked without one, without secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxies {
+    /// The variables, and the `HOST[:PORT]` that each names.
+    named: Vec<(&'static str, String)>,
+    /// The variable of the hosts that are asked directly, and its entries.
+    direct: Option<(&'static str, Vec<String>)>,
+}
+
+impl Environment {
+    /// The proxies that registries are asked through. One that cannot be used
+    /// would be passed by without a word.
+    ///
+    /// # Errors
+    /// With the name of the variable, and nothing of what stands in it.
+    pub fn proxies(&self) -> Result<Proxies, ConfigError> {
+        let first = |names: [&'static str; 2]| {
+            let mut names = names.into_iter();
+            names.find_map(|name| Some((name, self.get(name)?)))
+        };
+        let https = first(["HTTPS_PROXY", "https_proxy"]);
+        let http = first(["HTTP_PROXY", "http_proxy"]);
+        let both = https.is_some() && http.is_some();
+        let all = first(["ALL_PROXY", "all_proxy"]).filter(|_| !both);
+        let mut named = Vec::new();
+        for (name, value) in [https, http, all].into_iter().flatten() {
+            let place = place(value).map_err(|problem| {
+                let problem = format!(
+                    "{problem}; write http://HOST:PORT or https://HOST:PORT (what stands there \
+                     is not shown, as there may be a password in it)"
+                );
+                ConfigError::Variable { name, problem }
+            })?;
+            named.push((name, place));
+        }
+        let direct = first(["NO_PROXY", "no_proxy"]).map(|(name, value)| {
+            let value = value.to_string_lossy();
+            let entries = value.split(',').map(str::trim);
+            let entries = entries.filter(|entry| !entry.is_empty());
+            (name, entries.map(str::to_owned).collect())
+        });
+        Ok(Proxies { named, direct })
+    }
+}
+
+impl Proxies {
+    /// Tells which there are, and warns of hosts that are not understood: they
+    /// are asked through a proxy. Says nothing when there is none.
+    pub fn log(&self) {
+        for (variable, proxy) in &self.named {
+            tracing::info!(variable, proxy, "registries are asked through a proxy");
+        }
+        let Some((variable, entries)) = self.direct.as_ref().filter(|_| !self.named.is_empty())
+        else {
+            return;
+        };
+        let (good, bad): (Vec<_>, Vec<_>) = entries
+            .iter()
+            .partition(|entry| problem_of(entry).is_none());
+        if !good.is_empty() {
+            let good: Vec<String> = good.into_iter().map(|entry| shown(entry)).collect();
+            let hosts = good.join(", ");
+            tracing::info!(variable, hosts, "registries at these are asked directly");
+        }
+        for entry in bad {
+            tracing::warn!(
+                variable,
+                entry = shown(entry),
+                "the entry stands for no host: {}",
+                problem_of(entry).unwrap_or_default()
+            );
+        }
+    }
+}
+
+/// The `HOST[:PORT]` of a proxy, or why a value names none that can be used.
+fn place(value: &OsStr) -> Result<String, &'static str> {
+    let uri = value.to_str().and_then(|text| text.parse::<Uri>().ok());
+    let uri = uri.ok_or("it is no URL of a proxy")?;
+    if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
+        return Err("only proxies that speak http are supported");
+    }
+    let authority = uri.authority().map_or("", Authority::as_str);
+    let place = authority.rsplit('@').next().unwrap_or_default();
+    match uri.host().unwrap_or_default() {
+        "" => Err("it names no host"),
+        _ => Ok(place.to_owned()),
+    }
+}
+
+/// Why an entry of `NO_PROXY` stands for no host. It may be a name, which
+/// stands for those below it as well, an address, a network, or `*`.
+fn problem_of(entry: &str) -> Option<&'static str> {
+    if entry == "*" || entry.parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    if let Some((address, bits)) = entry.split_once('/')
+        && let Ok(address) = address.parse::<IpAddr>()
+    {
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let good = bits.parse::<u8>().is_ok_and(|bits| bits <= most);
+        return (!good).then_some("write a network as ADDRESS/BITS");
+    }
+    if entry.contains("://") || entry.contains('/') {
+        return Some("write the host alone, without a scheme or path");
+    }
+    if entry.contains(char::is_whitespace) {
+        return Some("write commas between hosts");
+    }
+    if entry.starts_with('[') {
+        return Some("write the address without brackets and port");
+    }
+    if entry.contains(':') {
+        return Some("write the host without a port");
+    }
+    if entry.contains('*') {
+        return Some("write .DOMAIN for the hosts below a domain");
+    }
+    let good = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    (!entry.chars().all(good)).then_some("write a host, .DOMAIN, an address, ADDRESS/BITS or *")
+}
+
+/// An entry without a password that somebody may have left in it.
+fn shown(entry: &str) -> String {
+    let entry = entry.rsplit('@').next().unwrap_or_default();
+    entry.chars().take(MAX_SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(variables: &[(&str, &str)]) -> Proxies {
+        let environment: Environment = variables.iter().copied().collect();
+        environment.proxies().unwrap()
+    }
+
+    #[test]
+    fn proxies_are_known_without_their_passwords() {
+        assert_eq!(proxies(&[]), Proxies::default());
+        let found = proxies(&[
+            ("HTTPS_PROXY", "http://me:s3cret@proxy.example:3128"),
+            ("ALL_PROXY", "proxy.example"),
+            ("no_proxy", " .example, ,10.0.0.0/8 "),
+        ]);
+        let named = [
+            ("HTTPS_PROXY", "proxy.example:3128".to_owned()),
+            ("ALL_PROXY", "proxy.example".to_owned()),
+        ];
+        let direct = vec![".example".to_owned(), "10.0.0.0/8".to_owned()];
+        assert_eq!(
+            found,
+            Proxies {
+                named: named.into(),
+                direct: Some(("no_proxy", direct)),
+            }
+        );
+    }
+
+    #[test]
+    fn what_stands_for_no_host_is_told_with_what_to_write() {
+        for good in [
+            "*",
+            "example.com",
+            ".example.com",
+            "localhost",
+            "under_score",
+            "10.1.2.3",
+            "10.0.0.0/8",
+            "fd00::/8",
+            "::1",
+        ] {
+            assert_eq!(problem_of(good), None, "{good}");
+        }
+        for (bad, said) in [
+            ("http://example.com", "without a scheme"),
+            ("example.com/path", "without a scheme"),
+            ("a.example b.example", "commas"),
+            ("example.com:5000", "without a port"),
+            ("[::1]", "without brackets"),
+            ("[fd00::1]:5000", "without brackets"),
+            ("*.example.com", ".DOMAIN"),
+            ("10.0.0.0/33", "ADDRESS/BITS"),
+            ("10.0.0.0/", "ADDRESS/BITS"),
+            ("what;ever", "a host"),
+        ] {
+            let problem = problem_of(bad).unwrap();
+            assert!(problem.contains(said), "{bad}: {problem}");
+        }
+        assert_eq!(shown("http://me:s3cret@host"), "host");
+    }
+}

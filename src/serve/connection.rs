@@ -43,7 +43,7 @@ const MAX_SEND_BUFFER: usize = 1 << 20;
 const SOON: HeaderValue = HeaderValue::from_static("5");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 /// How long a connection that was asked to go may stay at nothing.
-const LAST: Duration = Duration::from_secs(5);
+pub(super) const LAST: Duration = Duration::from_secs(5);
 /// The same when somebody waits for its place.
 const LAST_FOR_ROOM: Duration = Duration::from_millis(250);
 
@@ -111,11 +111,18 @@ impl Listener {
                         Err(_) => refused("requests", most),
                     }
                 });
+                // A client of HTTP/1.1 cannot be told. What it has begun to say
+                // is a head that takes too long.
+                let last = match opened.protocol {
+                    Protocol::Http2 => LAST,
+                    _ => LAST_FOR_ROOM,
+                };
                 let idle = {
                     let (service, activity) = (opened.service, Arc::clone(&opened.activity));
                     async move {
                         activity.idle(limits.idle_timeout).await;
                         ended(service, "idle");
+                        last
                     }
                 };
                 drive(opened, &builder, service, &stop, idle).await;
@@ -212,20 +219,19 @@ where
 enum Signal {
     /// To end at once.
     Cut,
-    /// To make room as soon as it is at nothing.
-    Dismissed,
-    /// To finish what it is at.
-    Go,
+    /// To finish what it is at, and to end when it has been at nothing for so
+    /// long.
+    Go(Duration),
 }
 
 /// Serves a connection to its end. When `renew` comes, the client is asked to
-/// go.
+/// go, and may stay at nothing for as long as that says.
 pub(super) async fn drive<S, F>(
     opened: Opened,
     builder: &auto::Builder<Streams>,
     service: S,
     stop: &CancellationToken,
-    renew: impl Future<Output = ()> + Send,
+    renew: impl Future<Output = Duration> + Send,
 ) where
     S: Service<
             Request<Incoming>,
@@ -241,9 +247,11 @@ pub(super) async fn drive<S, F>(
     // small answer: so only those are looked at that have something to say.
     let mut signals = FuturesUnordered::<Pin<Box<dyn Future<Output = Signal> + Send + '_>>>::new();
     signals.push(Box::pin(activity.is_cut().map(|()| Signal::Cut)));
-    signals.push(Box::pin(activity.dismissed().map(|()| Signal::Dismissed)));
-    signals.push(Box::pin(stop.cancelled().map(|()| Signal::Go)));
-    signals.push(Box::pin(renew.map(|()| Signal::Go)));
+    signals.push(Box::pin(
+        activity.dismissed().map(|()| Signal::Go(LAST_FOR_ROOM)),
+    ));
+    signals.push(Box::pin(stop.cancelled().map(|()| Signal::Go(LAST))));
+    signals.push(Box::pin(renew.map(Signal::Go)));
     let mut ending: Option<Instant> = None;
     let mut last = LAST;
     let result = loop {
@@ -260,9 +268,8 @@ pub(super) async fn drive<S, F>(
                     ended(opened.service, "stalled");
                     return;
                 }
-                _ if ending.is_some() => continue,
-                Signal::Dismissed => last = LAST_FOR_ROOM,
-                Signal::Go => {}
+                Signal::Go(_) if ending.is_some() => continue,
+                Signal::Go(longest) => last = longest,
             },
         }
         ending = Some(Instant::now());

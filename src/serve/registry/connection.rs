@@ -24,7 +24,7 @@ use super::call::Calls;
 use super::pins::Pins;
 use super::{Service, wire};
 use crate::name::CatalogName;
-use crate::serve::connection::{Refusal, builder, drive, front};
+use crate::serve::connection::{LAST, Refusal, builder, drive, front};
 use crate::serve::listen::{Opened, ended};
 use crate::serve::stream::Protocol;
 use crate::serve::{Listener, Renewal};
@@ -123,11 +123,11 @@ impl Service {
                         }
                         counter!("almanac_grpc_goaways_total").increment(1);
                         tracing::debug!(%peer, "new content: asking the client to connect again");
-                        return;
+                        return LAST;
                     }
                 }
                 // Nothing is published any more: almanac ends.
-                pending::<()>().await;
+                pending().await
             }
         };
         drive(opened, &builder, service, &stop, renew).await;

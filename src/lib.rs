@@ -2,7 +2,7 @@
 //!
 //! The modules, in the order of the data:
 //!
-//! - [`digest`], [`name`], [`near`], [`proto`], [`map`]: small things that all
+//! - [`digest`], [`name`], [`near`], [`quoted`], [`proto`], [`map`]: small things that all
 //!   use.
 //! - [`oci`] speaks to registries and reads layouts, [`unpack`] turns layers
 //!   into files, [`fbc`] turns files into metas, a graph and problems,
@@ -30,6 +30,7 @@ pub mod name;
 pub mod near;
 pub mod oci;
 pub mod proto;
+pub mod quoted;
 pub mod serve;
 pub mod snapshot;
 pub mod store;

@@ -22,6 +22,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment)
         _ if words.get(1).is_some_and(|word| word == probe::NAME) => {
             return probe::run(words.into_iter().skip(1));
         }
+        _ if words.get(1).is_some_and(|word| word == "opm") => {
+            opm::run_command(&words, environment)
+        }
         _ => Arguments::parse_from(words).run(environment),
     };
     done.unwrap_or_else(|failure: Failure| {

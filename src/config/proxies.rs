@@ -91,8 +91,23 @@ impl Proxies {
 
 /// The `HOST[:PORT]` of a proxy, or why a value names none that can be used.
 fn place(value: &OsStr) -> Result<String, &'static str> {
-    let uri = value.to_str().and_then(|text| text.parse::<Uri>().ok());
-    let uri = uri.ok_or("it is no URL of a proxy")?;
+    const WRITE: &str = "it is no URL of a proxy: write http://[USER:PASSWORD@]HOST[:PORT], \
+        and %2F, %3F, %23 and %40 for /, ?, # and @ in a password";
+    let text = value.to_str().ok_or(WRITE)?;
+    let uri = text.parse::<Uri>().map_err(|_| WRITE)?;
+    // Where one of these stands in a password, what is before it would be taken
+    // for the host.
+    let ends = matches!(uri.path(), "" | "/") && uri.query().is_none() && !text.contains('#');
+    let port = uri.authority().map(|authority| {
+        let place = authority.as_str().rsplit('@').next().unwrap_or_default();
+        place
+            .rsplit_once(':')
+            .filter(|(_, port)| !port.ends_with(']'))
+    });
+    let good = |port: &str| port.is_empty() || port.parse::<u16>().is_ok();
+    if !ends || port.flatten().is_some_and(|(_, port)| !good(port)) {
+        return Err(WRITE);
+    }
     if !matches!(uri.scheme_str(), None | Some("http" | "https")) {
         return Err("only proxies that speak http are supported");
     }
@@ -171,6 +186,30 @@ mod tests {
                 direct: Some(("no_proxy", direct)),
             }
         );
+    }
+
+    #[test]
+    fn what_would_show_a_part_of_a_password_is_refused_without_it() {
+        for proxy in [
+            "http://me:s3cret/part@127.0.0.1:3128",
+            "http://me:s3cret?part@127.0.0.1:3128",
+            "http://me:s3cret#part@127.0.0.1:3128",
+            "http://s3cret/@proxy.example:1",
+            "http://s3cret#@proxy.example:1",
+            "http://proxy.example:s3cret",
+        ] {
+            let environment: Environment = [("HTTPS_PROXY", proxy)].into_iter().collect();
+            let problem = environment.proxies().unwrap_err().to_string();
+            assert!(problem.contains("HTTPS_PROXY"), "{problem}");
+            assert!(!problem.contains("s3cret"), "{problem}");
+        }
+        for good in [
+            "http://proxy.example:1/",
+            "http://[::1]:3128",
+            "http://[::1]",
+        ] {
+            proxies(&[("HTTPS_PROXY", good)]);
+        }
     }
 
     #[test]

@@ -86,8 +86,21 @@ pub struct LegacyBundle<'a> {
 #[derive(Debug, Default)]
 pub struct Manifests<'a> {
     objects: Vec<&'a RawValue>,
-    csv: Option<Value>,
+    /// The `spec` of the `ClusterServiceVersion`, as far as it is needed.
+    spec: Spec<'a>,
 }
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(borrow)]
+    icon: Option<&'a RawValue>,
+    #[serde(borrow)]
+    related_images: Option<&'a RawValue>,
+}
+
+/// The most manifests, and the most related images, of a bundle.
+const MOST: usize = 10_000;
 
 impl<'a> Manifests<'a> {
     /// Reads JSON objects that stand one after the other.
@@ -95,48 +108,93 @@ impl<'a> Manifests<'a> {
     /// # Errors
     /// With what is wrong.
     pub fn read(text: &'a str) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Kind {
-            #[serde(default)]
-            kind: Value,
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Object<'a> {
+            #[serde(borrow)]
+            kind: Option<&'a RawValue>,
+            #[serde(borrow)]
+            spec: Option<&'a RawValue>,
         }
-        let read = || {
-            let objects = serde_json::Deserializer::from_str(text).into_iter();
-            let mut manifests = Self {
-                objects: objects.collect::<Result<_, _>>()?,
-                csv: None,
-            };
-            for object in &manifests.objects {
-                let kind: Kind = serde_json::from_str(object.get())?;
-                if kind.kind == "ClusterServiceVersion" {
-                    manifests.csv = Some(serde_json::from_str(object.get())?);
-                    break;
-                }
+        let wrong = |error: serde_json::Error| error.to_string();
+        let mut manifests = Self::default();
+        for object in serde_json::Deserializer::from_str(text).into_iter() {
+            if manifests.objects.len() == MOST {
+                return Err(format!("has more than {MOST} manifests"));
             }
-            Ok(manifests)
-        };
-        read().map_err(|error: serde_json::Error| error.to_string())
+            manifests.objects.push(object.map_err(wrong)?);
+        }
+        for object in &manifests.objects {
+            let object: Object<'_> = serde_json::from_str(object.get()).map_err(wrong)?;
+            let kind = object
+                .kind
+                .map(|kind| serde_json::from_str::<String>(kind.get()));
+            if kind.is_some_and(|kind| kind.is_ok_and(|kind| kind == "ClusterServiceVersion")) {
+                // Whatever else stands there has neither.
+                let spec = object.spec.map(|spec| serde_json::from_str(spec.get()));
+                manifests.spec = spec.and_then(Result::ok).unwrap_or_default();
+                break;
+            }
+        }
+        Ok(manifests)
     }
 
     /// The first icon of the `ClusterServiceVersion`, as a package has it.
     fn icon(&self) -> Option<Value> {
-        let icon = self.csv.as_ref()?["spec"]["icon"].get(0)?;
+        let icons: Vec<&RawValue> = serde_json::from_str(self.spec.icon?.get()).ok()?;
+        let icon = Members::of(icons.first()?);
         // Some are broken into lines.
-        let data = icon["base64data"].as_str()?.replace([' ', '\n', '\r'], "");
+        let data = read_text(icon.base64data).replace([' ', '\n', '\r'], "");
         let data = BASE64.decode(data).ok().filter(|data| !data.is_empty())?;
-        let kind = icon["mediatype"].as_str().unwrap_or_default();
+        let kind = read_text(icon.mediatype);
         Some(json!({"base64data": STANDARD.encode(data), "mediatype": kind}))
     }
 
-    fn related_images(&self) -> Vec<RelatedImage> {
-        let images = self.csv.as_ref().map(|csv| &csv["spec"]["relatedImages"]);
-        let images = images.and_then(Value::as_array).into_iter().flatten();
-        let related = |image| RelatedImage {
-            image: text(image, "image"),
-            name: text(image, "name"),
+    /// # Errors
+    /// When there are too many.
+    fn related_images(&self) -> Result<Vec<RelatedImage>, String> {
+        let images = self.spec.related_images.map(RawValue::get);
+        let images = images.and_then(|images| serde_json::from_str::<Vec<&RawValue>>(images).ok());
+        let images = images.unwrap_or_default();
+        if images.len() > MOST {
+            return Err(format!("has more than {MOST} related images"));
+        }
+        let related = |image| {
+            let related = Members::of(image);
+            RelatedImage {
+                image: read_text(related.image),
+                name: read_text(related.name),
+            }
         };
-        images.map(related).collect()
+        Ok(images.into_iter().map(related).collect())
     }
+}
+
+/// What an icon or a related image has, unread.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Members<'a> {
+    #[serde(borrow)]
+    image: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    base64data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    mediatype: Option<&'a RawValue>,
+}
+
+impl<'a> Members<'a> {
+    /// Those of an object; none of anything else.
+    fn of(value: &'a RawValue) -> Self {
+        serde_json::from_str(value.get()).unwrap_or_default()
+    }
+}
+
+/// A text that is there; else an empty one.
+fn read_text(value: Option<&RawValue>) -> String {
+    let text = value.map(|value| serde_json::from_str(value.get()));
+    text.and_then(Result::ok).unwrap_or_default()
 }
 
 /// The entries of channels, by package, channel and name.
@@ -260,7 +318,7 @@ pub fn write_bundle(bundle: &LegacyBundle<'_>, out: &mut Vec<u8>) -> Result<(), 
     });
     let properties: Result<_, serde_json::Error> = properties.collect();
 
-    let mut images = manifests.related_images();
+    let mut images = manifests.related_images()?;
     let named: BTreeSet<String> = images.iter().map(|related| related.image.clone()).collect();
     let others: BTreeSet<&String> = bundle.related_images.iter().collect();
     let others = others.into_iter();
@@ -391,6 +449,29 @@ mod tests {
         let mut out = Vec::new();
         write_bundle(bundle, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn a_bundle_has_so_many_manifests_and_images_at_most() {
+        let bundle = |manifests: &str| {
+            let bundle = LegacyBundle {
+                name: "a.v1",
+                package: "a",
+                manifests,
+                ..LegacyBundle::default()
+            };
+            write_bundle(&bundle, &mut Vec::new())
+        };
+        let images = |count: usize| {
+            let images = vec!["{}"; count].join(",");
+            bundle(&CSV.replace(r#"{"name":"z","image":"r/z"}"#, &images))
+        };
+        assert_eq!(bundle(&"{}".repeat(MOST)), Ok(()));
+        let problem = bundle(&"{}".repeat(MOST + 1)).unwrap_err();
+        assert!(problem.contains("10000 manifests"), "{problem}");
+        assert_eq!(images(MOST - 1), Ok(()));
+        let problem = images(MOST).unwrap_err();
+        assert!(problem.contains("10000 related images"), "{problem}");
     }
 
     #[test]

@@ -10,11 +10,12 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use metrics::counter;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::error::{Cause, PassError, Stage};
 use super::files::FilesError;
@@ -26,7 +27,10 @@ use crate::oci::{
     Route,
 };
 use crate::store::{BlobPin, BlobWriter, Store};
-use crate::unpack::{self, Limits};
+use crate::unpack::{self, Limits, Looks};
+
+/// Layers are looked at one after the other: a window of zstd takes memory.
+static LOOKING: Semaphore = Semaphore::const_new(1);
 
 /// How many layers of one image are pulled side by side at most; the registry
 /// client has a limit of its own for all of them.
@@ -167,13 +171,15 @@ impl Origin<'_> {
     ) -> Result<Vec<(Descriptor, PathBuf)>, PassError> {
         // The highest layer so far that covers those below.
         let (lowest, _) = watch::channel(0);
+        let looks = Arc::default();
         let pulls = (0..layers.len()).rev().map(|place| {
             let (lowest, mut covered) = (&lowest, lowest.subscribe());
+            let looks = Arc::clone(&looks);
             let pull = async move {
                 let path = self.blob(store, &layers[place]).await?;
                 if let Some((folder, limits)) = needed
                     && is_worth_a_look(store, &layers[..=place])
-                    && covers(&path, folder, limits).await?
+                    && covers(&path, folder, limits, looks).await?
                 {
                     lowest.send_modify(|lowest| *lowest = place.max(*lowest));
                 }
@@ -344,14 +350,22 @@ fn is_worth_a_look(store: &Store, layers: &[Descriptor]) -> bool {
 
 /// Whether a layer hides the catalog folder from all layers below. One that
 /// cannot be read is for unpacking to tell.
-async fn covers(path: &Path, folder: &str, limits: &Limits) -> Result<bool, PassError> {
+async fn covers(
+    path: &Path,
+    folder: &str,
+    limits: &Limits,
+    looks: Arc<Mutex<Looks>>,
+) -> Result<bool, PassError> {
     let (path, folder, limits) = (path.to_owned(), folder.to_owned(), limits.clone());
+    // Never closed.
+    let _turn = LOOKING.acquire().await;
     blocking(Stage::Pull, move || {
         let layer = File::open(&path).map(|reader| unpack::Layer {
             name: String::new(),
             reader,
         });
-        Ok(layer.is_ok_and(|layer| unpack::covers(layer, &folder, &limits)))
+        let mut looks = looks.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(layer.is_ok_and(|layer| unpack::covers(layer, &folder, &limits, &mut looks)))
     })
     .await
 }

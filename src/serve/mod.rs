@@ -21,6 +21,7 @@ mod places;
 pub mod registry;
 mod stream;
 pub mod tls;
+mod turns;
 
 pub use connection::Answers;
 pub use descriptors::raise_descriptor_limit;

@@ -10,6 +10,7 @@ use super::{Snapshot, slice};
 use crate::fbc::blob::Gvk;
 use crate::fbc::csv::FIXED;
 use crate::fbc::message::{CSV_JSON, Manifests, OBJECT, Part, put_channel_entry, put_field_header};
+use crate::quoted::Quoted;
 use crate::store::{BundleIndex, ChannelIndex, EntryIndex, PackageIndex, Region};
 
 /// One encoded message, in parts.
@@ -47,28 +48,28 @@ pub struct ChannelEntry<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFound {
     /// No such package.
-    #[error("package {0:?} not found")]
+    #[error("package {} not found", Quoted(.0))]
     Package(String),
     /// No such package, as `GetBundleThatReplaces` says it.
     #[error("package {0} not found")]
     PackageUnquoted(String),
     /// No such channel.
-    #[error("package {0:?}, channel {1:?} not found")]
+    #[error("package {}, channel {} not found", Quoted(.0), Quoted(.1))]
     Channel(String, String),
     /// No such bundle.
-    #[error("package {0:?}, channel {1:?}, bundle {2:?} not found")]
+    #[error("package {}, channel {}, bundle {} not found", Quoted(.0), Quoted(.1), Quoted(.2))]
     Bundle(String, String, String),
     /// Nothing in the channel replaces it.
-    #[error("no entry found for package {0:?}, channel {1:?}")]
+    #[error("no entry found for package {}, channel {}", Quoted(.0), Quoted(.1))]
     Replacement(String, String),
     /// Nothing at all replaces it.
     #[error("no channel entries found that replace {0}")]
     Replacements(String),
     /// Nothing provides it.
-    #[error("no channel entries found that provide group:{0:?} version:{1:?} kind:{2:?}")]
+    #[error("no channel entries found that provide group:{} version:{} kind:{}", Quoted(.0), Quoted(.1), Quoted(.2))]
     Providers(String, String, String),
     /// No head of a default channel provides it.
-    #[error("no entry found that provides group:{0:?} version:{1:?} kind:{2:?}")]
+    #[error("no entry found that provides group:{} version:{} kind:{}", Quoted(.0), Quoted(.1), Quoted(.2))]
     DefaultProvider(String, String, String),
 }
 

@@ -126,6 +126,8 @@ pub async fn read_legacy(
 
 struct Database {
     connection: SqliteConnection,
+    /// When reading has to be over.
+    deadline: Instant,
     /// How much was read of texts, in bytes.
     texts: usize,
 }
@@ -160,6 +162,7 @@ impl Database {
         drop(handle);
         let mut database = Self {
             connection,
+            deadline,
             texts: 0,
         };
         database.check().await?;
@@ -227,6 +230,7 @@ impl Database {
         let images = self.images().await?;
         let (packages, heads) = self.packages(&bundles).await?;
         for package in packages.values() {
+            self.check_time()?;
             let mut out = Vec::new();
             let head = heads.get(&(package.name.clone(), package.default_channel.clone()));
             let head = head.and_then(|name| Some((name, bundles.get(name)?)));
@@ -243,6 +247,7 @@ impl Database {
                 let Some(row) = bundles.get(name) else {
                     continue;
                 };
+                self.check_time()?;
                 let text = self.manifests(row.row).await?;
                 let bundle = LegacyBundle {
                     name,
@@ -260,6 +265,15 @@ impl Database {
             }
         }
         Ok(())
+    }
+
+    /// What is done with rows takes longer than having them.
+    fn check_time(&self) -> Result<(), LegacyError> {
+        if Instant::now() < self.deadline {
+            Ok(())
+        } else {
+            Err(LegacyError::Timeout)
+        }
     }
 
     /// Bundles by name. Ones without a version or image are stubs of what was
@@ -450,5 +464,45 @@ fn manifests(name: &str) -> impl Fn(String) -> LegacyError {
     move |problem| LegacyError::Manifests {
         name: name.chars().take(200).collect(),
         problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_is_read_for_so_long_whatever_takes_the_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("index.db");
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .create_if_missing(true);
+        let mut connection = options.connect().await.unwrap();
+        for (table, columns) in TABLES {
+            let query = format!("CREATE TABLE {table} ({})", columns.join(", "));
+            sqlx::query(AssertSqlSafe(query))
+                .execute(&mut connection)
+                .await
+                .unwrap();
+        }
+        sqlx::query("INSERT INTO package VALUES ('a', 'stable')")
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        connection.close().await.unwrap();
+
+        let later = Instant::now() + LONGEST;
+        let mut database = Database::open(&path, later).await.unwrap();
+        let mut packages = 0;
+        let mut count = |_: &str, _: &[u8]| {
+            packages += 1;
+            Ok(())
+        };
+        database.read(&mut count).await.unwrap();
+        database.deadline = Instant::now();
+        let read = database.read(&mut count).await;
+        assert!(matches!(read, Err(LegacyError::Timeout)), "{read:?}");
+        assert_eq!(packages, 1);
     }
 }

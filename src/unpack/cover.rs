@@ -10,6 +10,11 @@ use super::layer::{Whiteout, whiteout};
 use super::limits::Limits;
 use super::path::{SEPARATOR, is_within, split_last, write_key};
 
+/// What was looked at of an image's layers so far: no more of them than is
+/// unpacked of an image.
+#[derive(Debug, Default)]
+pub struct Looks(Budget);
+
 /// Whether `layer` hides the folder `folder`, or one above it, from the layers
 /// below. It is read until that is found.
 ///
@@ -19,7 +24,12 @@ use super::path::{SEPARATOR, is_within, split_last, write_key};
 ///
 /// What is wrong with a layer is not told here: one that cannot be read hides
 /// nothing, and [`unpack`](super::unpack) says why.
-pub fn covers<R: Read>(layer: Layer<R>, folder: &str, limits: &Limits) -> bool {
+pub fn covers<R: Read>(
+    layer: Layer<R>,
+    folder: &str,
+    limits: &Limits,
+    Looks(budget): &mut Looks,
+) -> bool {
     let mut way = Vec::new();
     if folder.len() > limits.path || write_key(folder.as_bytes(), &mut way).is_err() {
         return false;
@@ -27,8 +37,7 @@ pub fn covers<R: Read>(layer: Layer<R>, folder: &str, limits: &Limits) -> bool {
     let Ok(source) = decompress(layer.reader) else {
         return false;
     };
-    let mut budget = Budget::default();
-    let mut archive = Archive::new(source, limits, &mut budget);
+    let mut archive = Archive::new(source, limits, budget);
     let mut way = Way::to(&way);
     let mut key = Vec::new();
     while let Ok(Some(entry)) = archive.next_entry() {
@@ -132,7 +141,27 @@ mod tests {
             name: "layer".into(),
             reader: Cursor::new(gzip(&tar.end())),
         };
-        covers(layer, folder, &Limits::for_testing())
+        covers(layer, folder, &Limits::for_testing(), &mut Looks::default())
+    }
+
+    #[test]
+    fn an_image_is_looked_at_no_further_than_it_may_be_unpacked() {
+        let limits = Limits {
+            bytes: 10_000,
+            ..Limits::for_testing()
+        };
+        let mut looks = Looks::default();
+        let mut look = |tar: Tar| {
+            let layer = Layer {
+                name: "layer".into(),
+                reader: Cursor::new(gzip(&tar.end())),
+            };
+            covers(layer, "configs", &limits, &mut looks)
+        };
+        let hiding = || tar().file(".wh.configs", "");
+        assert!(look(hiding()));
+        assert!(!look(tar().file("large", &"x".repeat(9_000))));
+        assert!(!look(hiding()), "nothing is left to look at it with");
     }
 
     #[test]
@@ -223,7 +252,8 @@ mod tests {
                 name: "layer".into(),
                 reader: Cursor::new(bytes),
             };
-            assert!(!covers(layer, "configs", &Limits::for_testing()));
+            let looks = &mut Looks::default();
+            assert!(!covers(layer, "configs", &Limits::for_testing(), looks));
         }
         let climbing = tar().file("../x", "").file(".wh.configs", "");
         assert!(!covered(climbing, "configs"));

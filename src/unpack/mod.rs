@@ -38,7 +38,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::ops::Range;
 
-pub use cover::covers;
+pub use cover::{Looks, covers};
 pub use error::{Damage, Exceeded, Refusal, UnpackError};
 pub use limits::Limits;
 pub use path::walk_order;

@@ -12,23 +12,26 @@ use crate::support::source::{self, Source};
 /// Modules of one level, and the modules of ours that each of them may use
 /// besides itself. Modules of one row do not use each other.
 const LEVELS: &[(&[&str], &[&str])] = &[
-    (&["digest", "map", "name", "near", "proto"], &[]),
+    (&["digest", "map", "name", "near", "proto", "quoted"], &[]),
     (
         &["oci", "unpack", "fbc", "fetch"],
-        &["digest", "map", "name", "near", "proto"],
+        &["digest", "map", "name", "near", "proto", "quoted"],
     ),
     (
         &["store"],
-        &["digest", "map", "name", "near", "proto", "fbc"],
+        &["digest", "map", "name", "near", "proto", "quoted", "fbc"],
     ),
     (
         &["snapshot"],
-        &["digest", "map", "name", "near", "proto", "fbc", "store"],
+        &[
+            "digest", "map", "name", "near", "proto", "quoted", "fbc", "store",
+        ],
     ),
     (
         &["ingest", "serve"],
         &[
-            "digest", "map", "name", "near", "proto", "oci", "unpack", "fbc", "store", "snapshot",
+            "digest", "map", "name", "near", "proto", "quoted", "oci", "unpack", "fbc", "store",
+            "snapshot",
         ],
     ),
 ];

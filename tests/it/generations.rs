@@ -420,6 +420,32 @@ async fn a_client_that_never_pauses_has_to_come_again_in_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_watch_keeps_no_connection_that_is_asked_to_go() {
+    let place = Place::of(&generation(1));
+    let mut served = place.serve();
+    let mut channel = Connecting::ready(served.grpc).await;
+    let request = tonic_health::pb::HealthCheckRequest::default();
+    let mut watch = channel.call("/grpc.health.v1.Health/Watch", &request).await;
+    let told: Option<tonic_health::pb::HealthCheckResponse> = watch.next().await;
+    assert!(told.is_some());
+    let name = "package-0".to_owned();
+    let _: proto::Package = channel
+        .unary(GET_PACKAGE, &proto::GetPackageRequest { name })
+        .await;
+    place.put(&generation(2));
+    let ended = tokio::time::timeout(PATIENCE, async {
+        while watch
+            .next::<tonic_health::pb::HealthCheckResponse>()
+            .await
+            .is_some()
+        {}
+    });
+    assert!(ended.await.is_ok(), "the watch goes on");
+    assert!(channel.idle(PATIENCE).await);
+    served.program.terminate();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn connections_that_see_old_content_are_counted() {
     let place = Place::of(&generation(1));
     let mut served = place.serve();

@@ -428,6 +428,7 @@ async fn what_is_not_there_is_refused_with_the_texts_of_the_peers() {
         (package("").await, r#"package "" not found"#),
         (package("no\"pe").await, r#"package "no\"pe" not found"#),
         (package("käse").await, r#"package "käse" not found"#),
+        (package("\u{1}\t").await, r#"package "\x01\t" not found"#),
         (bundle("X", "C", "B").await, r#"package "X" not found"#),
         (
             bundle("apple", "C", "B").await,

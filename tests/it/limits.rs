@@ -277,6 +277,63 @@ fn a_request_of_http_2_too_many_is_told_so() {
     assert!(text.starts_with("2 requests are open"), "{text}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn streams_that_stay_open_take_no_place_of_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "calls = 2");
+    let address = almanac.program.address("grpc");
+    let mut watching = Connection::open(address, &[]).unwrap();
+    for number in 0..1001 {
+        let stream = 2 * number + 1;
+        watching.call(stream, "a", WATCH, Some(b"")).unwrap();
+    }
+    // One is refused: its answer ends with its headers.
+    loop {
+        let frame = watching.next().unwrap();
+        if frame.kind == h2::HEADERS && frame.flags & 1 != 0 {
+            break;
+        }
+    }
+    others_are_answered(&mut almanac).await;
+    until_counted(
+        &mut almanac,
+        r#"almanac_grpc_calls_refused_total{limit="streams"}"#,
+    );
+}
+
+/// Blobs of other schemas are made into protobuf for each call, 16 MB here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_have_to_be_made_keep_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path(), &large(), "", "");
+    let client = Client::new(almanac.program.address("grpc"));
+    let client = client.header("x-acknowledge-experimental", "true");
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let client = client.clone();
+        asking.spawn(async move {
+            let request = proto::ExperimentalListPackageCustomSchemasRequest {
+                schema: "text".to_owned(),
+                ..Default::default()
+            };
+            let path = "/api.ExperimentalRegistry/ExperimentalListPackageCustomSchemas";
+            client.open::<_, prost_types::Struct>(path, request).await
+        });
+    }
+    for _ in 0..3 {
+        others_are_answered(&mut almanac).await;
+    }
+    // They are held as long as nobody reads them.
+    let answers = asking.join_all().await;
+    others_are_answered(&mut almanac).await;
+    let held = almanac.program.anonymous_memory();
+    assert!(held < 450 << 20, "{held} bytes are held");
+    let refused = answers.iter().filter_map(|answer| answer.as_ref().err());
+    let codes: Vec<_> = refused.map(tonic::Status::code).collect();
+    assert!(codes.contains(&Code::ResourceExhausted), "{codes:?}");
+    assert!(codes.len() < answers.len(), "none was answered");
+}
+
 #[test]
 fn long_questions_are_read_a_few_at_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -169,7 +169,7 @@ fn yaml_takes_memory_in_proportion() {
 }
 
 fn in_proportion(ending: &str, patterns: &[Pattern]) {
-    let mib = std::env::var("ALMANAC_MEMORY_MIB").map_or(4, |mib| mib.parse().unwrap());
+    let mib = std::env::var("ALMANAC_MEMORY_MIB").map_or(8, |mib| mib.parse().unwrap());
     let mut too_much = Vec::new();
     for pattern in patterns {
         let text = text(*pattern, mib << 20);

@@ -492,6 +492,12 @@ fn arguments_that_cannot_be_read_are_told_in_the_termination_log_too() {
     place.refused(place.serve().argument("--nope"), "--nope");
     fs::remove_file(place.termination_log()).unwrap();
     place.refused(place.serve().argument("--cache-only=maybe"), "maybe");
+    fs::remove_file(place.termination_log()).unwrap();
+    let log = place.termination_log();
+    let words = ["opm", "serve", "/configs", "--nope", "-t"];
+    let run = Start::new(words).argument(log.to_str().unwrap()).run();
+    assert_eq!(run.status.code(), Some(2), "{run:?}");
+    assert!(fs::read_to_string(&log).unwrap().contains("--nope"));
 }
 
 #[test]
@@ -504,6 +510,13 @@ fn flags_without_a_meaning_are_taken_and_named() {
         "--skip-tls-verify",
         "--cache-only=false",
         "--debug=false",
+        "--skip-tls=false",
+        "--use-http=true",
+        // The last one counts, and an empty name is none.
+        "--debug",
+        "--debug",
+        "--pprof-addr=",
+        "--termination-log=",
     ];
     let mut program = flags
         .into_iter()

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use almanac::digest::Digest;
 use almanac::oci::{Error, PolicyFiles, Registries, Settings};
@@ -15,8 +16,9 @@ use tempfile::TempDir;
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::cosign::Signer;
+use crate::support::http;
 use crate::support::image::{Built, Image, Index};
-use crate::support::program::{Start, skip_without};
+use crate::support::program::{PATIENCE, Start, skip_without};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -233,6 +235,66 @@ fn a_list_of_images_may_be_signed_as_a_whole_or_in_its_parts() {
         made.put_tag(&setup.upstream, REPOSITORY, &digest);
         setup.admitted(&list, Some(&instance)).unwrap();
     }
+}
+
+#[test]
+fn a_whole_mirror_has_nothing_that_the_policy_keeps_out() {
+    let setup = Setup::new();
+    let signer = Signer::new();
+    setup.requiring(&json!([signed_by(&signer)]));
+    let other = Image::of_catalog(&Catalog::one("other"))
+        .platform("linux", "arm64")
+        .build();
+    let index = Index::new()
+        .image(setup.image.clone())
+        .image(other.clone())
+        .build();
+    setup.upstream.push(REPOSITORY, "list", &index);
+    let sign = |digest: Digest| {
+        let made = signer.sign(&digest, &setup.name());
+        made.put_tag(&setup.upstream, REPOSITORY, &digest);
+    };
+    let start = || {
+        let source = setup.upstream.reference(REPOSITORY, "list");
+        let policy = setup.path();
+        let config = following(&source)
+            + "mirror = \"full\"\nplatform = \"linux/amd64\"\n"
+            + &format!(
+                "[registries]\npolicy_file = {:?}\n",
+                policy.to_str().unwrap()
+            );
+        let mut almanac = Almanac::start(&config);
+        almanac.until_at("a", &index.digest());
+        almanac
+    };
+    let pulled = |almanac: &mut Almanac, digest: Digest| {
+        let path = format!("/v2/a/manifests/{digest}");
+        http::get(almanac.program.address("http"), &path)
+            .unwrap()
+            .status
+    };
+
+    // Enough for what is served, and not for all that a mirror has.
+    sign(setup.digest());
+    let mut almanac = start();
+    let refused = other.digest().to_string();
+    almanac.program.wait_for_log("a refusal", |log| {
+        log.lines()
+            .any(|line| line.contains("ERROR") && line.contains(&refused))
+    });
+    for digest in [other.digest(), index.digest()] {
+        assert_eq!(pulled(&mut almanac, digest), 404);
+    }
+    drop(almanac);
+
+    sign(other.digest());
+    let mut almanac = start();
+    let begin = Instant::now();
+    while pulled(&mut almanac, other.digest()) != 200 {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(pulled(&mut almanac, index.digest()), 200);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use super::truth::truth;
 use super::{Failure, output};
 use crate::config::Environment;
 
@@ -27,21 +28,21 @@ const UPSTREAM: &str = "opm-upstream";
 /// The same happens when the program runs under the name `opm`, so that it can
 /// take opm's place in the image of a catalog.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, args_override_self = true)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     verb: Verb,
 
     /// Means nothing here: no image is pulled
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     skip_tls: bool,
 
     /// Means nothing here: no image is pulled
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     skip_tls_verify: bool,
 
     /// Means nothing here: no image is pulled
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     use_http: bool,
 }
 
@@ -111,6 +112,23 @@ pub(super) fn run(words: &[OsString], environment: &Environment) -> Result<ExitC
                 serve::tell_of_arguments(words, &error.to_string());
             }
             Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// The same for `almanac opm`, of which `words` are all: as with all commands
+/// of almanac, arguments that cannot be read end the program.
+pub(super) fn run_command(
+    words: &[OsString],
+    environment: &Environment,
+) -> Result<ExitCode, Failure> {
+    match super::Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments.run(environment),
+        Err(error) => {
+            if error.use_stderr() && words.get(2).is_some_and(|verb| verb == "serve") {
+                serve::tell_of_arguments(words, &error.to_string());
+            }
+            error.exit()
         }
     }
 }

@@ -30,7 +30,7 @@ const TERMINATION_MESSAGE: usize = 4096;
 /// Packages with errors are left out and logged. Only --cache-only, with which
 /// the image of a catalog is built, fails for them.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES, args_override_self = true)]
 pub(super) struct Arguments {
     /// The catalog folder
     #[arg(value_name = "FOLDER")]
@@ -56,7 +56,7 @@ pub(super) struct Arguments {
 
     /// Where to write why the program failed; it is no failure when that
     /// cannot be written
-    #[arg(long, short, default_value = TERMINATION_LOG, value_name = "FILE")]
+    #[arg(long, short, default_value = TERMINATION_LOG, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     termination_log: PathBuf,
 
     /// Log more
@@ -162,6 +162,9 @@ fn termination_log(words: &[OsString]) -> Option<&OsStr> {
 /// Leaves a message where Kubernetes looks for one. Its own file is there when
 /// it wants one; only another is made.
 fn tell(path: &Path, message: &str) {
+    if path.as_os_str().is_empty() {
+        return;
+    }
     let end = message.floor_char_boundary(TERMINATION_MESSAGE);
     let written = File::options()
         .write(true)

@@ -46,7 +46,7 @@ const UNHEALTHY: u8 = 4;
 /// with, also when the program runs under that name. Flags may have one dash or
 /// two. What it finds is written to standard error.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES, args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Arguments {
     /// Where the server is

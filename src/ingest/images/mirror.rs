@@ -48,13 +48,21 @@ pub(super) async fn pull(
     let mut walk = Walk {
         origin: &origin,
         store: &workshop.store,
+        unsigned: None,
         left: workshop.limits.bytes.saturating_mul(IMAGES),
         seen: HashSet::new(),
         manifests: Vec::new(),
         blobs: Vec::new(),
         pins: Vec::new(),
     };
+    if let Origin::Registry(route) = &origin
+        && route.admit(&digest, None).await.is_err()
+    {
+        // A list may be signed as a whole or in its parts.
+        walk.unsigned = Some(route);
+    }
     walk.add(digest, false).await?;
+    walk.unsigned = None;
     let subjects: Vec<Digest> = walk.manifests.iter().map(|found| found.digest).collect();
     let mut tags = BTreeMap::new();
     for subject in subjects {
@@ -98,6 +106,9 @@ pub(super) async fn pull(
 struct Walk<'a> {
     origin: &'a Origin<'a>,
     store: &'a Store,
+    /// Who has to be asked for the signature of each image, when the policy
+    /// wants one and the whole has none.
+    unsigned: Option<&'a Route>,
     /// How many bytes more may come.
     left: u64,
     seen: HashSet<Digest>,
@@ -145,6 +156,10 @@ impl Walk<'_> {
                     }));
                 }
                 Manifest::Image(image) => {
+                    if let Some(route) = self.unsigned {
+                        let admitted = route.admit(&digest, None).await;
+                        admitted.map_err(PassError::at(Stage::Pull))?;
+                    }
                     for part in [image.config].iter().chain(&image.layers) {
                         self.add_blob(part).await?;
                     }

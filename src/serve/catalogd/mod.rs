@@ -23,7 +23,6 @@ mod path;
 mod queries;
 mod range;
 mod refusal;
-mod turns;
 
 use std::borrow::Cow;
 use std::convert::Infallible;

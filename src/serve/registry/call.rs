@@ -5,9 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use bytes::Bytes;
 use hyper::body::Incoming;
-use prost::Message as _;
 use tonic::Status;
 use tracing::Instrument as _;
 
@@ -16,10 +14,11 @@ use super::observe::Call;
 use super::pins::Pins;
 use super::reflection::Reflection;
 use super::services::{Asked, Service};
-use super::{Registry, wire};
+use super::{Registry, schemas, wire};
 use crate::fbc::blob::Gvk;
 use crate::name::CatalogName;
 use crate::proto;
+use crate::quoted::Quoted;
 use crate::serve::answer::Answer;
 use crate::serve::{Answers, Peer};
 use crate::snapshot::{Catalog, ChannelEntry, Message, NotFound, Snapshot};
@@ -60,11 +59,16 @@ impl Answers for Calls {
             }
             (_, Err(unknown)) => Err(unknown),
             (Some(Service::Health), Ok(method)) => {
-                let answered = self.health.answer(&mut call, method, request);
+                let answered = self
+                    .health
+                    .answer(&mut call, method, request, self.pins.leaving());
                 answered.instrument(span).await
             }
             // No other service has methods.
-            (_, Ok(_)) => self.reflection.answer(request).instrument(span).await,
+            (_, Ok(_)) => {
+                let answered = self.reflection.answer(request, self.pins.leaving());
+                answered.instrument(span).await
+            }
         };
         call.observe(&answered);
         answered.unwrap_or_else(|status| wire::refuse(&status))
@@ -165,80 +169,9 @@ async fn answer(
             let bundle = snapshot?.get_default_bundle_that_provides(&api);
             wire::unary(bundle.map_err(not_found)?)
         }
-        "ExperimentalListPackageCustomSchemas" => custom_schemas(snapshot, request).await?,
+        "ExperimentalListPackageCustomSchemas" => schemas::answer(snapshot, request).await?,
         other => return Err(Status::unimplemented(format!("nothing answers {other}"))),
     })
-}
-
-/// Without the header by which a client says that it knows the call may
-/// change, the answer is empty and the arguments are not looked at.
-async fn custom_schemas(
-    snapshot: Result<Arc<Snapshot>, Status>,
-    request: Request,
-) -> Result<Response, Status> {
-    let acknowledged = request
-        .headers()
-        .get("x-acknowledge-experimental")
-        .is_some_and(|value| value == "true");
-    let asked: proto::ExperimentalListPackageCustomSchemasRequest = wire::read(request).await?;
-    if !acknowledged {
-        return Ok(wire::frames([]));
-    }
-    if asked.schema.is_empty() {
-        return Err(Status::invalid_argument("schema is required"));
-    }
-    let packages = Some(("packageName", &asked.package_name)).filter(|(_, name)| !name.is_empty());
-    for (what, name) in [("schema", &asked.schema)].into_iter().chain(packages) {
-        if !is_schema_name(name) {
-            return Err(Status::invalid_argument(format!(
-                "invalid custom schema query: invalid {what} {:?}: \
-                 must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$",
-                wire::shortened(name)
-            )));
-        }
-    }
-    let metas = snapshot?.custom_schemas(&asked.schema, &asked.package_name);
-    let mut messages = Vec::with_capacity(metas.len());
-    for meta in metas {
-        let Ok(serde_json::Value::Object(object)) = serde_json::from_slice(&meta) else {
-            return Err(Status::internal("a stored blob cannot be read"));
-        };
-        let fields = object
-            .into_iter()
-            .map(|(key, value)| (key, to_value(value)));
-        let message = prost_types::Struct {
-            fields: fields.collect(),
-        };
-        messages.push(Message::from(Bytes::from(message.encode_to_vec())));
-    }
-    Ok(wire::frames(messages))
-}
-
-fn is_schema_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-}
-
-fn to_value(value: serde_json::Value) -> prost_types::Value {
-    use prost_types::value::Kind;
-    let kind = match value {
-        serde_json::Value::Null => Kind::NullValue(0),
-        serde_json::Value::Bool(value) => Kind::BoolValue(value),
-        serde_json::Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
-        serde_json::Value::String(text) => Kind::StringValue(text),
-        serde_json::Value::Array(values) => Kind::ListValue(prost_types::ListValue {
-            values: values.into_iter().map(to_value).collect(),
-        }),
-        serde_json::Value::Object(object) => Kind::StructValue(prost_types::Struct {
-            fields: object
-                .into_iter()
-                .map(|(key, value)| (key, to_value(value)))
-                .collect(),
-        }),
-    };
-    prost_types::Value { kind: Some(kind) }
 }
 
 fn api(group: String, version: String, kind: String) -> Gvk {
@@ -251,7 +184,7 @@ fn api(group: String, version: String, kind: String) -> Gvk {
 
 fn entries(entries: Result<Vec<ChannelEntry<'_>>, NotFound>) -> Result<Response, Status> {
     let entries = entries.map_err(not_found)?;
-    Ok(wire::frames(entries.iter().map(Message::from)))
+    wire::frames(entries.iter().map(Message::from))
 }
 
 /// The peer's errors are plain ones, which gRPC calls UNKNOWN.
@@ -275,8 +208,8 @@ fn no_catalog(registry: &Registry, request: &Request) -> Status {
     let catalogs = registry.catalogs.all();
     let names = catalogs.iter().map(|catalog| catalog.name.as_str());
     Status::not_found(format!(
-        "no catalog answers to {:?}; there are: {}",
-        wire::shortened(authority(request)),
+        "no catalog answers to {}; there are: {}",
+        Quoted(&wire::shortened(authority(request))),
         listed(names)
     ))
 }

@@ -85,6 +85,7 @@ impl Service {
         let pins = Arc::new(Pins::default());
         let gate = Gate {
             calls: Arc::clone(&self.calls),
+            asides: Arc::clone(&self.asides),
             most: self.limits.calls_per_connection,
             beyond: opened.beyond,
         };
@@ -147,6 +148,8 @@ fn quiet(pins: &Pins, renewal: &Renewal) -> Duration {
 struct Gate {
     /// Places for the calls of all connections.
     calls: Arc<Semaphore>,
+    /// Places for streams of health and reflection.
+    asides: Arc<Semaphore>,
     /// The most on one.
     most: usize,
     /// The most connections that there may be, when this is one more.
@@ -177,6 +180,12 @@ impl Gate {
         if open >= self.most {
             let text = format!("more than {} calls are open on this connection", self.most);
             return refused("connection", text);
+        }
+        // These are open for as long as their clients like.
+        if request.uri().path().starts_with("/grpc.") {
+            let text = "too many watches and reflection streams are open, try again later";
+            let place = Arc::clone(&self.asides).try_acquire_owned();
+            return place.map_or_else(|_| refused("streams", text.into()), |it| Ok(Some(it)));
         }
         match Arc::clone(&self.calls).try_acquire_owned() {
             Ok(permit) => Ok(Some(permit)),

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use prost::Message as _;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
@@ -42,18 +43,20 @@ impl Health {
         Self { catalogs, draining }
     }
 
-    /// Answers `Check` or `Watch`.
+    /// Answers `Check` or `Watch`; a watch ends with its connection.
     pub(super) async fn answer(
         &self,
         call: &mut Call,
         method: &str,
         request: Request,
+        leaving: CancellationToken,
     ) -> Result<Response, Status> {
         let asked = wire::read_at_most(MAX_NAME_REQUEST, request).await?;
         let HealthCheckRequest { service } = asked;
         call.catalog = self.catalogs.get(&service);
         Ok(if method == "Watch" {
-            wire::live(self.watch(service).map(message))
+            let statuses = self.watch(service).map(message);
+            wire::live(statuses.take_until(leaving.cancelled_owned()))
         } else {
             wire::unary(message(self.status(&service)))
         })

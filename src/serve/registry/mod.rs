@@ -11,6 +11,7 @@ mod health;
 mod observe;
 mod pins;
 mod reflection;
+mod schemas;
 mod services;
 mod wire;
 
@@ -27,6 +28,10 @@ use reflection::Reflection;
 /// is the name of a service, a symbol or a file.
 const MAX_NAME_REQUEST: usize = 16 << 10;
 
+/// How many streams of health and reflection may be open, on all ports: a few
+/// clients have them, for as long as they like.
+const MAX_ASIDES: usize = 1000;
+
 /// What is served on all gRPC ports. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
@@ -36,6 +41,8 @@ pub struct Service {
     limits: Limits,
     /// Places for calls, of all ports together.
     calls: Arc<Semaphore>,
+    /// The same for streams of health and reflection.
+    asides: Arc<Semaphore>,
 }
 
 /// What calls are answered from.
@@ -59,6 +66,7 @@ impl Service {
             reflection: Reflection::new()?,
             registry: Registry { catalogs },
             calls: Arc::new(Semaphore::new(limits.calls.min(Semaphore::MAX_PERMITS))),
+            asides: Arc::new(Semaphore::new(MAX_ASIDES)),
             limits,
         })
     }

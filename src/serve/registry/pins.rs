@@ -5,13 +5,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use metrics::gauge;
+use tokio_util::sync::CancellationToken;
 
 use crate::name::CatalogName;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
 
 /// The snapshots that a connection has seen.
 #[derive(Default)]
-pub(super) struct Pins(Mutex<State>);
+pub(super) struct Pins {
+    state: Mutex<State>,
+    /// Calls are let in no more.
+    leaving: CancellationToken,
+}
 
 #[derive(Default)]
 struct State {
@@ -123,6 +128,13 @@ impl Pins {
     /// The same, whatever is open.
     pub(super) fn leave_anyway(&self) {
         self.lock().left = true;
+        self.leaving.cancel();
+    }
+
+    /// Ends streams that would stay as long as the client likes, when the
+    /// connection is to end.
+    pub(super) fn leaving(&self) -> CancellationToken {
+        self.leaving.clone()
     }
 
     /// Whether calls are let in no more.
@@ -131,7 +143,7 @@ impl Pins {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tower::ServiceExt as _;
@@ -39,12 +40,18 @@ impl Reflection {
         Ok(Self(services.prepare().into_axum_router()))
     }
 
-    /// Answers the one method there is.
-    pub(super) async fn answer(&self, request: Request) -> Result<Response, Status> {
+    /// Answers the one method there is, for as long as its connection is to stay.
+    pub(super) async fn answer(
+        &self,
+        request: Request,
+        leaving: CancellationToken,
+    ) -> Result<Response, Status> {
         let refused = Arc::new(OnceLock::new());
         let request = request.map(|body| {
             let frames = checked(body, Arc::clone(&refused)).map(Ok::<_, Infallible>);
-            Body::new(StreamBody::new(frames))
+            Body::new(StreamBody::new(
+                frames.take_until(leaving.cancelled_owned()),
+            ))
         });
         let answered = self.0.clone().oneshot(request);
         let answered = tokio::time::timeout(wire::REQUEST_TIMEOUT, answered).await;

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
 use crate::serve::body::Slices;
+use crate::serve::turns;
 use crate::snapshot::{Message, Stream};
 
 /// The largest request message, in bytes, as the peer has it.
@@ -180,12 +181,33 @@ pub(super) fn unary(message: Message) -> Response {
 
 /// Messages and the status OK. Their parts are small, and copied together:
 /// every part would be a frame of its own on the wire.
-pub(super) fn frames(messages: impl IntoIterator<Item = Message>) -> Response {
+pub(super) fn frames(messages: impl IntoIterator<Item = Message>) -> Result<Response, Status> {
     let mut bytes = BytesMut::new();
     for message in messages {
         put(&mut bytes, &message);
     }
-    respond(Slices::new([bytes.freeze()]))
+    made(bytes.freeze())
+}
+
+/// Frames that were made for this call, and the status OK, if there is room to
+/// hold them until the client takes them.
+pub(super) fn made(frames: Bytes) -> Result<Response, Status> {
+    let frames = turns::hold(frames).map_err(|_| {
+        Status::resource_exhausted(
+            "too many answers wait for clients that do not take them, try again later",
+        )
+    })?;
+    Ok(respond(Slices::new([frames])))
+}
+
+/// Appends a message with its prefix.
+pub(super) fn put_message(bytes: &mut BytesMut, message: &impl prost::Message) {
+    let length = message.encoded_len();
+    bytes.reserve(PREFIX + length);
+    bytes.put_u8(0);
+    bytes.put_u32(length as u32);
+    // There is room for it.
+    let _ = message.encode(bytes);
 }
 
 /// Messages that were framed before, and the status OK.

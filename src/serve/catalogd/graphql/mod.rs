@@ -23,9 +23,9 @@ use http::{HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use super::turns::{self, Turns, Undone, Unread};
 use super::{Named, Refusal, SMALLEST_COMPRESSED, encoding, find};
 use crate::serve::body::Slices;
+use crate::serve::turns::{self, Turns, Undone, Unread};
 use crate::snapshot::Catalogs;
 use crate::snapshot::graphql::{Cancel, Question};
 use limits::{MAX_QUERY, QueryError};

@@ -18,10 +18,11 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::value::RawValue;
 
 use super::super::conditional::{Precondition, Validators};
-use super::super::{SMALLEST_COMPRESSED, bare, encoding, header, turns};
+use super::super::{SMALLEST_COMPRESSED, bare, encoding, header};
 use super::parameters::{Page, Parameters};
 use super::problem::Problem;
 use crate::serve::body::Slices;
+use crate::serve::turns;
 use crate::snapshot::Snapshot;
 
 /// What a question is answered with.

@@ -28,8 +28,8 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 
 use super::access::Closed;
-use super::turns::Turns;
 use crate::name::CatalogName;
+use crate::serve::turns::Turns;
 use crate::snapshot::{Catalogs, Snapshot};
 use answer::{Answer, Sending};
 use parameters::Parameters;

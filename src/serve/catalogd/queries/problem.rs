@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use super::super::LOADING;
 use super::super::access::Closed;
-use super::super::turns::Undone;
 use crate::name::{CatalogName, NameError};
 use crate::near;
+use crate::serve::turns::Undone;
 use crate::snapshot::{Catalog, Catalogs};
 
 /// Texts from outside are cut to so many characters in messages.

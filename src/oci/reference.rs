@@ -156,7 +156,12 @@ impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, ReferenceError> {
-        let shown = || text.chars().take(MAX_SHOWN).collect::<String>();
+        let shown = || {
+            without_user(text)
+                .chars()
+                .take(MAX_SHOWN)
+                .collect::<String>()
+        };
         // Host, port, repository, separators and the longest version there is.
         if text.len() > MAX_HOST + 6 + MAX_REPOSITORY + MAX_TAG + 2 {
             return Err(ReferenceError::TooLong(shown()));
@@ -313,6 +318,16 @@ pub fn is_tag(text: &str) -> bool {
         && !text.is_empty()
 }
 
+/// A text without the user and password that somebody wrote before a host.
+pub(super) fn without_user(text: &str) -> &str {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) if !rest[at + 1..].starts_with("sha256:") => &rest[at + 1..],
+        _ => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,6 +366,14 @@ mod tests {
         let pinned = parse(&format!("quay.io/a@sha256:{hex}")).unwrap();
         assert_eq!(pinned.tag(), None);
         assert_eq!(pinned.digest().unwrap().hex(), hex);
+    }
+
+    #[test]
+    fn a_refusal_shows_no_password() {
+        for text in ["me:s3cret@host.example/a/b:v1", "https://me:s3cret@a.b/c"] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(!error.contains("s3cret"), "{error}");
+        }
     }
 
     #[test]

@@ -86,12 +86,12 @@ impl Registry {
             location => checked_location(location)?,
         };
         let mirrors = self.mirror.into_iter().map(|mirror| {
+            let location = checked_location(&mirror.location)?;
             let written = mirror.pull_from_mirror.as_deref().unwrap_or_default();
             if self.mirror_by_digest_only && !written.is_empty() {
                 return Err(format!(
-                    "the registry {prefix:?} has mirror-by-digest-only and its mirror {:?} \
+                    "the registry {prefix:?} has mirror-by-digest-only and its mirror {location:?} \
                      pull-from-mirror; only one of them is possible",
-                    mirror.location
                 ));
             }
             let pull = match written {
@@ -101,14 +101,13 @@ impl Registry {
                 "tag-only" => PullFrom::Tag,
                 other => {
                     return Err(format!(
-                        "the mirror {:?} has pull-from-mirror = {other:?}; \
+                        "the mirror {location:?} has pull-from-mirror = {other:?}; \
                          write \"all\", \"digest-only\" or \"tag-only\"",
-                        mirror.location
                     ));
                 }
             };
             Ok(Mirror {
-                location: checked_location(&mirror.location)?,
+                location,
                 insecure: mirror.insecure,
                 pull,
             })
@@ -198,6 +197,15 @@ mod tests {
                 "[[registry]]\nlocation = \"https://a.example\"",
                 "without a scheme",
             ),
+            (
+                "[[registry]]\nlocation = \"https://me:s3cret@a.example\"",
+                "without a scheme",
+            ),
+            (
+                "[[registry]]\nlocation = \"a.b\"\n[[registry.mirror]]\n\
+                 location = \"me:s3cret@c.d/e\"",
+                "\"c.d/e\" is written with a user",
+            ),
             ("[[registry]]\nlocation = 7", "line 2: "),
             (
                 "[[registry]]\nprefix = \"a.*.b\"\nlocation = \"c.d\"",
@@ -221,6 +229,7 @@ mod tests {
             ("[[registry]", "line 1"),
         ] {
             let error = parse(text).unwrap_err();
+            assert!(!error.contains("s3cret"), "{error}");
             assert!(error.contains(problem), "{text}: {error}");
         }
     }

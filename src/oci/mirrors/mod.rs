@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use crate::digest::Digest;
 use crate::oci::files::{self, FileError, FileKind};
-use crate::oci::reference::Reference;
+use crate::oci::reference::{Reference, without_user};
 
 pub(super) use unknown::{Told, UnknownKeys};
 
@@ -345,6 +345,12 @@ fn checked_location(text: &str) -> Result<String, String> {
         return refused("is no HOST[:PORT][/PATH]; only a prefix may begin with \"*.\"");
     }
     let (host, path) = trimmed.split_once('/').unwrap_or((trimmed, ""));
+    if host
+        .split_once('@')
+        .is_some_and(|(_, behind)| !behind.starts_with("sha256:"))
+    {
+        return refused("is written with a user; credentials are read from auth files");
+    }
     let host = host.to_ascii_lowercase();
     Ok(match path {
         "" => host,
@@ -352,7 +358,9 @@ fn checked_location(text: &str) -> Result<String, String> {
     })
 }
 
+/// A text without what may be a password.
 fn shown(text: &str) -> String {
+    let text = without_user(text);
     text.chars().take(MAX_SHOWN).collect()
 }
 

@@ -122,6 +122,9 @@ impl Reload {
                         "what these keys say counts only from the next start on"
                     );
                 }
+                if config.proxies != self.first.proxies {
+                    config.proxies.log();
+                }
                 self.drain.send_replace(config.drain);
                 self.files = files(&self.written, &config);
                 self.status.send_modify(|status| {

@@ -256,7 +256,8 @@ impl Table {
     }
 }
 
-/// The host of `host[:port]`, also of `[v6]:port`.
+/// The host of `host[:port]`, also of `[v6]:port`, without the dot that may end
+/// a name.
 fn host(authority: &str) -> &str {
     if let Some(rest) = authority.strip_prefix('[') {
         return rest.split(']').next().unwrap_or(rest);
@@ -264,6 +265,7 @@ fn host(authority: &str) -> &str {
     authority
         .rsplit_once(':')
         .map_or(authority, |(host, _)| host)
+        .trim_end_matches('.')
 }
 
 impl Catalog {
@@ -380,6 +382,7 @@ mod tests {
         let names = ["fruit", "fruit.v1", "other"];
         for (authority, wanted) in [
             ("fruit.v1:50051", Some("fruit.v1")),
+            ("fruit.v1.:50051", Some("fruit.v1")),
             ("fruit.v1.olm.svc:50051", Some("fruit")),
             ("fruit.olm.svc:50051", Some("fruit")),
             ("fruit.v2:50051", Some("fruit")),

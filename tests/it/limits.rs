@@ -588,16 +588,13 @@ fn answers_that_are_never_taken_do_not_stay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn too_many_calls_are_told_so_and_health_is_answered() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = "calls = 3\ncalls_per_connection = 2";
-    let mut almanac = limited(folder.path(), limits);
+    let limits = "[connections]\ncalls = 3\ncalls_per_connection = 2";
+    let mut almanac = serving(folder.path(), &large(), "", limits);
     let address = almanac.program.address("grpc");
-    let watch = async |client: &Client| {
-        let request = HealthCheckRequest::default();
-        let mut watch = client
-            .open::<_, HealthCheckResponse>(WATCH, request)
-            .await?;
-        next(&mut watch).await?;
-        Ok::<_, tonic::Status>(watch)
+    // A call that is open as long as nobody reads its answer.
+    let list = async |client: &Client| {
+        let request = proto::ListBundlesRequest {};
+        client.open::<_, proto::Bundle>(LIST_BUNDLES, request).await
     };
     let healthy = async |client: &Client| {
         let answer = client
@@ -605,9 +602,10 @@ async fn too_many_calls_are_told_so_and_health_is_answered() {
             .await;
         assert!(answer.is_ok(), "{answer:?}");
     };
-    let (first, second) = (Client::new(address), Client::new(address));
-    let open = (watch(&first).await.unwrap(), watch(&first).await.unwrap());
-    let refused = watch(&first).await.unwrap_err();
+    let client = || Client::with_window(address, "a", Some(1_000));
+    let (first, second) = (client(), client());
+    let open = (list(&first).await.unwrap(), list(&first).await.unwrap());
+    let refused = list(&first).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert_eq!(
         refused.message(),
@@ -615,8 +613,8 @@ async fn too_many_calls_are_told_so_and_health_is_answered() {
     );
     healthy(&first).await;
 
-    let third = watch(&second).await.unwrap();
-    let refused = watch(&second).await.unwrap_err();
+    let third = list(&second).await.unwrap();
+    let refused = list(&second).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert_eq!(
         refused.message(),
@@ -630,7 +628,7 @@ async fn too_many_calls_are_told_so_and_health_is_answered() {
     // Places are given back.
     drop((open, third));
     let begin = Instant::now();
-    while watch(&second).await.is_err() {
+    while list(&second).await.is_err() {
         assert!(begin.elapsed() < SOON);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -10,7 +10,7 @@ use crate::ingest::pull::Origin;
 use crate::ingest::source::Source;
 use crate::oci::manifest::{DOCKER_LIST, DOCKER_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
 use crate::oci::referrers::{Attachment, cosign_tags};
-use crate::oci::{Choice, Descriptor, LayoutError, ManifestError, Route};
+use crate::oci::{Choice, Descriptor, Error, LayoutError, ManifestError, Route};
 use crate::snapshot::Snapshot;
 use crate::store::{
     BlobPin, Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer, Store,
@@ -158,7 +158,9 @@ impl Walk<'_> {
                 Manifest::Image(image) => {
                     if let Some(route) = self.unsigned {
                         let admitted = route.admit(&digest, None).await;
-                        admitted.map_err(PassError::at(Stage::Pull))?;
+                        admitted
+                            .map_err(|error| of_part(error, digest))
+                            .map_err(PassError::at(Stage::Pull))?;
                     }
                     for part in [image.config].iter().chain(&image.layers) {
                         self.add_blob(part).await?;
@@ -232,6 +234,17 @@ impl Walk<'_> {
             }
         }
         Ok(found)
+    }
+}
+
+/// A refusal of an image as one of the image in a list.
+fn of_part(error: Error, digest: Digest) -> Error {
+    match error {
+        Error::Refused { reference, source } => Error::Refused {
+            reference: reference.with_digest(digest),
+            source,
+        },
+        other => other,
     }
 }
 

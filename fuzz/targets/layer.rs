@@ -8,7 +8,7 @@
 
 use std::io::Cursor;
 
-use almanac::unpack::{Layer, Limits, covers, unpack, walk_order};
+use almanac::unpack::{Layer, Limits, Looks, covers, unpack, walk_order};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 
@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_in_proportion(archive.len(), most, 16, 16 << 20);
     for layer in (0..layers.len()).map(open) {
         let layer = layer.expect("a layer");
-        let (_, most) = most_memory(|| covers(layer, folder, &limits));
+        let (_, most) = most_memory(|| covers(layer, folder, &limits, &mut Looks::default()));
         assert_in_proportion(archive.len(), most, 16, 16 << 20);
     }
     let spooled = spool.metadata().expect("a length").len();

@@ -12,6 +12,7 @@ use super::{REPOSITORY, Slim, index, mirroring};
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::http;
+use crate::support::image::Built;
 use crate::support::program::{Start, shared, skip_without};
 use crate::support::tls::Authority;
 use crate::support::upstream::Upstream;
@@ -97,16 +98,22 @@ fn skopeo_inspects_copies_and_syncs() {
     assert_eq!(manifest, slim.manifest.body);
 }
 
-#[test]
-fn skopeo_copies_all_platforms_and_signatures_of_a_mirror() {
-    if skip_without("skopeo") {
-        return;
-    }
+/// An image of several platforms, where it comes from, and who has all of it.
+fn mirrored() -> (Upstream, Built, Almanac) {
     let upstream = Upstream::start();
     let image = index();
     upstream.push(REPOSITORY, "v4.20", &image);
     let mut almanac = mirroring(&upstream);
     almanac.until_pullable("a");
+    (upstream, image, almanac)
+}
+
+#[test]
+fn skopeo_copies_all_platforms_and_signatures_of_a_mirror() {
+    if skip_without("skopeo") {
+        return;
+    }
+    let (_upstream, image, mut almanac) = mirrored();
     let address = almanac.program.address("http");
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
@@ -196,11 +203,7 @@ fn skopeo_syncs_what_a_list_of_images_names() {
     if skip_without("skopeo") {
         return;
     }
-    let upstream = Upstream::start();
-    let image = index();
-    upstream.push(REPOSITORY, "v4.20", &image);
-    let mut almanac = mirroring(&upstream);
-    almanac.until_pullable("a");
+    let (_upstream, image, mut almanac) = mirrored();
     let host = almanac.program.address("http").to_string();
     let by_digest = format!("{host}/a@{}", image.digest());
     let catalog = Catalog::new().package("etcd", |package| {

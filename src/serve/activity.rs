@@ -36,6 +36,8 @@ struct State {
 pub(super) struct Busy {
     connection: Arc<Activity>,
     began: Instant,
+    /// When it ended, if somebody has looked at the clock already.
+    ended: Option<Instant>,
 }
 
 /// All connections of a listener.
@@ -68,6 +70,7 @@ impl Activity {
         Busy {
             connection: Arc::clone(self),
             began,
+            ended: None,
         }
     }
 
@@ -157,11 +160,16 @@ impl Busy {
     pub(super) fn began(&self) -> Instant {
         self.began
     }
+
+    /// It is dropped next, and this is the time.
+    pub(super) fn ends(&mut self, now: Instant) {
+        self.ended = Some(now);
+    }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let now = Instant::now();
+        let now = self.ended.unwrap_or_else(Instant::now);
         self.connection.moved(now);
         let mut state = self.connection.state();
         state.open = state.open.saturating_sub(1);

@@ -1,6 +1,7 @@
 //! gRPC over HTTP/2: one request message in, framed messages and a status out.
 //! The protocol: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -174,9 +175,8 @@ fn is_grpc(kind: &str) -> bool {
 pub(super) fn unary(message: Message) -> Response {
     let mut prefix = BytesMut::with_capacity(PREFIX);
     put_prefix(&mut prefix, &message);
-    respond(Slices::new(
-        std::iter::once(prefix.freeze()).chain(message.parts),
-    ))
+    let parts = std::iter::once(prefix.freeze()).chain(message.parts);
+    respond(Slices::new(parts.collect::<VecDeque<_>>()))
 }
 
 /// Messages and the status OK. Their parts are small, and copied together:

@@ -18,6 +18,12 @@ use crate::store::{
 
 /// How much is collected before it is written, in bytes.
 const CHUNK: usize = 1 << 20;
+/// How much is written of channel entries, in bytes. Each skipped bundle
+/// repeats the names of package, channel and bundle, whose lengths nothing
+/// bounds; catalogs with names as people give them need a hundredth of this.
+const MAX_ENTRIES: u64 = 1 << 30;
+/// More than a framed channel entry has beside its names, in bytes.
+const ENTRY_FRAME: usize = 32;
 /// The schemas that the registry API has calls for.
 const KNOWN: [&str; 4] = [
     "olm.package",
@@ -233,26 +239,42 @@ fn ends(catalog: &Catalog, package: &Package) -> Ends {
 }
 
 /// Writes what the answers about entries are made of, for all entries side by
-/// side: answers that have neighbours are one piece.
+/// side: answers that have neighbours are one piece. Entries that find no room
+/// are in no answer.
 fn put_channel_entries(
     packages: &mut [PackageIndex],
     bundles: &[BundleIndex],
     out: &mut Messages<'_>,
 ) -> Result<(), StoreError> {
-    for package in packages {
-        for channel in &mut package.channels {
+    let most = out.position() + MAX_ENTRIES;
+    let mut left_out = 0;
+    for PackageIndex { name, channels, .. } in packages {
+        for channel in channels {
             for entry in &mut channel.entries {
                 let bundle = &bundles[entry.bundle as usize].name;
-                entry.frames = out.span(|out, _| {
-                    for target in entry.targets() {
-                        put_framed(out, |out| {
-                            let (package, channel) = (&package.name, &channel.name);
-                            message::put_channel_entry(out, package, channel, bundle, target);
-                        });
-                    }
-                })?;
+                let names = ENTRY_FRAME + name.len() + channel.name.len() + bundle.len();
+                let lengths = entry.targets().map(|target| (names + target.len()) as u64);
+                let start = out.position();
+                if start + lengths.sum::<u64>() > most {
+                    left_out += 1;
+                    continue;
+                }
+                for target in entry.targets() {
+                    out.frame(|out| {
+                        message::put_channel_entry(out, name, &channel.name, bundle, target);
+                    })?;
+                }
+                let length = (out.position() - start) as u32;
+                entry.frames = Span { start, length };
             }
         }
+    }
+    if left_out > 0 {
+        tracing::warn!(
+            entries = left_out,
+            "channel entries have so long names that they are left out of answers about who \
+             replaces or provides something"
+        );
     }
     Ok(())
 }

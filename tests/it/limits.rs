@@ -303,6 +303,27 @@ async fn streams_that_stay_open_take_no_place_of_calls() {
     );
 }
 
+/// An entry is told once for each bundle that it skips, with its name each time.
+#[test]
+fn long_names_that_are_repeated_often_do_not_fill_the_disk() {
+    let name = "x".repeat(1 << 20);
+    let skips: Vec<String> = (0..2000).map(|number| format!("s{number}")).collect();
+    let skips = skips.iter().map(String::as_str);
+    let catalog = Catalog::new().package("etcd", |package| {
+        package
+            .channel("stable", [entry(&name).skips(skips)])
+            .bundle(bundle(&name).version("1.0.0"))
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = serving(folder.path(), &catalog, "", "");
+    assert_eq!(almanac.packages("a").unwrap(), ["etcd"]);
+    let files = almanac.files("revisions");
+    let stored: u64 = files.values().map(|(length, _)| length).sum();
+    assert!(stored < 64 << 20, "{stored} bytes are stored");
+    let log = almanac.program.log();
+    assert!(log.contains("channel entries have so long names"), "{log}");
+}
+
 /// Blobs of other schemas, 16 MB here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_answers_that_nobody_takes_are_given_to_all_and_hold_little() {

@@ -38,7 +38,7 @@ impl Span {
 
     /// Where it ends.
     pub fn end(&self) -> u64 {
-        self.start + u64::from(self.length)
+        self.start.saturating_add(u64::from(self.length))
     }
 }
 
@@ -164,7 +164,7 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-fn varint_length(value: u64) -> usize {
+pub(super) fn varint_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
@@ -281,7 +281,7 @@ pub fn put_package_name(out: &mut Vec<u8>, name: &str) {
     put_text(out, 1, name);
 }
 
-/// Appends a `ChannelEntry`.
+/// Appends a `ChannelEntry`: `replaces` is what the bundle replaces or skips.
 pub fn put_channel_entry(
     out: &mut Vec<u8>,
     package: &str,

@@ -7,20 +7,40 @@ use bytes::Bytes;
 
 use super::read::{Catalog, Listing, put_entry, put_entry_membership};
 use crate::fbc::blob::{BundleBlob, Gvk};
+use crate::fbc::framing::{prefix, put_framed};
 use crate::fbc::graph::{Channel, Entry, Package};
 use crate::fbc::message::{self, CSV_JSON, Ends, Manifests, Span};
+use crate::fbc::structs::Struct;
 use crate::store::{
-    BundleIndex, ChannelIndex, EntryIndex, Index, PackageIndex, Provider, Region, RevisionWriter,
-    StoreError,
+    BundleIndex, ChannelIndex, CustomSchemas, EntryIndex, Index, Lines, PackageIndex, Provider,
+    Region, RevisionWriter, StoreError,
 };
 
 /// How much is collected before it is written, in bytes.
 const CHUNK: usize = 1 << 20;
+/// How much is written of channel entries, in bytes. Each skipped bundle
+/// repeats the names of package, channel and bundle, whose lengths nothing
+/// bounds; catalogs with names as people give them need a hundredth of this.
+const MAX_ENTRIES: u64 = 1 << 30;
+/// More than a framed channel entry has beside its names, in bytes.
+const ENTRY_FRAME: usize = 32;
+/// The schemas that the registry API has calls for.
+const KNOWN: [&str; 4] = [
+    "olm.package",
+    "olm.channel",
+    "olm.bundle",
+    "olm.deprecations",
+];
 
 /// Appends the answers to the revision and returns its index, but for the
-/// metas, which the writer knows.
-pub(super) fn build(catalog: &Catalog, writer: &mut RevisionWriter) -> Result<Index, StoreError> {
+/// metas, which the writer knows and whose lines these are.
+pub(super) fn build(
+    catalog: &Catalog,
+    lines: &Lines,
+    writer: &mut RevisionWriter,
+) -> Result<Index, StoreError> {
     let parts = writer.messages()?;
+    let custom = writer.metas_but_of(&KNOWN);
     let mut out = Messages::new(writer)?;
     let mut numbers = Numbers::default();
     let mut packages = Vec::with_capacity(catalog.graph.packages.len());
@@ -34,6 +54,19 @@ pub(super) fn build(catalog: &Catalog, writer: &mut RevisionWriter) -> Result<In
             &mut listed,
         )?);
     }
+    let bundles: Vec<_> = numbers
+        .bundles
+        .iter()
+        .map(|bundle| {
+            let blob = &catalog.blobs.bundles[*bundle].blob;
+            BundleIndex {
+                name: blob.name.as_str().into(),
+                message: blob.message.clone(),
+            }
+        })
+        .collect();
+    put_channel_entries(&mut packages, &bundles, &mut out)?;
+    let custom_schemas = put_custom_schemas(&custom, lines, &mut out)?;
     let package_names = put_package_names(&catalog.graph.packages, &mut out)?;
     let bundle_list = put_bundle_list(catalog, listed, &parts, &mut out)?;
     out.flush()?;
@@ -41,19 +74,10 @@ pub(super) fn build(catalog: &Catalog, writer: &mut RevisionWriter) -> Result<In
         fields: catalog.fields.clone(),
         packages,
         providers: providers(catalog, &numbers.bundles),
-        bundles: numbers
-            .bundles
-            .iter()
-            .map(|bundle| {
-                let blob = &catalog.blobs.bundles[*bundle].blob;
-                BundleIndex {
-                    name: blob.name.as_str().into(),
-                    message: blob.message.clone(),
-                }
-            })
-            .collect(),
+        bundles,
         package_names,
         bundle_list,
+        custom_schemas,
         ..Index::default()
     })
 }
@@ -111,16 +135,28 @@ impl<'a> Messages<'a> {
         Ok(span)
     }
 
-    /// Appends a message in gRPC's framing: no compression, its length, itself.
+    /// Appends a message with its prefix.
     fn frame(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
-        self.span(|out, _| {
-            let start = out.len();
-            out.extend([0; 5]);
-            put(out);
-            let length = (out.len() - start - 5) as u32;
-            out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
-        })?;
+        self.span(|out, _| put_framed(out, put))?;
         Ok(())
+    }
+
+    /// Appends a part of a message that may be larger than all that is
+    /// collected.
+    fn part(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= CHUNK {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// What was appended since a position.
+    fn since(&self, start: u64) -> Region {
+        Region {
+            start,
+            length: self.position() - start,
+        }
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -179,6 +215,7 @@ fn put_package<'a>(
                     .iter()
                     .map(|skip| skip.as_str().into())
                     .collect(),
+                frames: Span::default(),
             });
         }
         channels.push(ChannelIndex {
@@ -201,16 +238,81 @@ fn ends(catalog: &Catalog, package: &Package) -> Ends {
     catalog.ends.get(package.blob).copied().unwrap_or_default()
 }
 
+/// Writes what the answers about entries are made of, for all entries side by
+/// side: answers that have neighbours are one piece. Entries that find no room
+/// are in no answer.
+fn put_channel_entries(
+    packages: &mut [PackageIndex],
+    bundles: &[BundleIndex],
+    out: &mut Messages<'_>,
+) -> Result<(), StoreError> {
+    let most = out.position() + MAX_ENTRIES;
+    let mut left_out = 0;
+    for PackageIndex { name, channels, .. } in packages {
+        for channel in channels {
+            for entry in &mut channel.entries {
+                let bundle = &bundles[entry.bundle as usize].name;
+                let names = ENTRY_FRAME + name.len() + channel.name.len() + bundle.len();
+                let lengths = entry.targets().map(|target| (names + target.len()) as u64);
+                let start = out.position();
+                if start + lengths.sum::<u64>() > most {
+                    left_out += 1;
+                    continue;
+                }
+                for target in entry.targets() {
+                    out.frame(|out| {
+                        message::put_channel_entry(out, name, &channel.name, bundle, target);
+                    })?;
+                }
+                let length = (out.position() - start) as u32;
+                entry.frames = Span { start, length };
+            }
+        }
+    }
+    if left_out > 0 {
+        tracing::warn!(
+            entries = left_out,
+            "channel entries have so long names that they are left out of answers about who \
+             replaces or provides something"
+        );
+    }
+    Ok(())
+}
+
+/// Writes the answers about metas of other schemas. `metas` are the numbers of
+/// schema, package and meta, sorted.
+fn put_custom_schemas(
+    metas: &[[u32; 3]],
+    lines: &Lines,
+    out: &mut Messages<'_>,
+) -> Result<Vec<CustomSchemas>, StoreError> {
+    let same = |[a, b, _]: &[u32; 3], [c, d, _]: &[u32; 3]| (a, b) == (c, d);
+    let mut answers = Vec::new();
+    for metas in metas.chunk_by(same) {
+        let start = out.position();
+        for [.., meta] in metas {
+            // One that no message can hold is left out.
+            if let Some(message) = Struct::of(lines.get(*meta)) {
+                out.part(&prefix(message.length()))?;
+                message.write(|part| out.part(part))?;
+            }
+        }
+        let [schema, package, _] = metas[0];
+        answers.push(CustomSchemas {
+            schema,
+            package,
+            answer: out.since(start),
+        });
+    }
+    Ok(answers)
+}
+
 fn put_package_names(packages: &[Package], out: &mut Messages<'_>) -> Result<Region, StoreError> {
     let start = out.position();
     for package in packages {
         out.frame(|out| message::put_package_name(out, &package.name))?;
     }
-    Ok(Region {
-        start,
-        length: out.position() - start,
-        messages: packages.len() as u32,
-    })
+    Ok(out.since(start))
 }
 
 /// Writes the answer to `ListBundles`, in the peers' order: by channel,
@@ -229,7 +331,6 @@ fn put_bundle_list(
         ))
     });
     let start = out.position();
-    let mut messages = 0;
     let part = |span: Span| &parts[span.start as usize..span.end() as usize];
     for Listed {
         channel,
@@ -249,13 +350,8 @@ fn put_bundle_list(
                 put_manifests(out, blob, &part);
             }
         })?;
-        messages += 1;
     }
-    Ok(Region {
-        start,
-        length: out.position() - start,
-        messages,
-    })
+    Ok(out.since(start))
 }
 
 /// The manifests of a bundle without an image.

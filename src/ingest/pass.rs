@@ -394,7 +394,7 @@ fn build_answers(
     let answers = writer.queries();
     std::thread::scope(|scope| {
         let queries = scope.spawn(|| queries::build(&source, answers));
-        let index = build::build(catalog, writer);
+        let index = build::build(catalog, &lines, writer);
         let queries = queries
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

@@ -139,7 +139,13 @@ impl Answer {
         self.busy.connection().moved(now);
     }
 
-    fn wrote(&self, count: u64) {
+    /// Bytes of a piece were written, and whether it was the whole rest of it.
+    fn wrote(&self, count: u64, whole: bool) {
+        if whole && self.waiting.load(Ordering::Relaxed) == 1 {
+            // Nothing waits now; what comes next looks at the clock.
+            self.written.fetch_add(count, Ordering::Relaxed);
+            return;
+        }
         let written = self.written.fetch_add(count, Ordering::Relaxed) + count;
         if written - self.marked.load(Ordering::Relaxed) < PROGRESS as u64 {
             self.busy.connection().moved(Instant::now());
@@ -163,7 +169,8 @@ impl Drop for Answer {
     fn drop(&mut self) {
         let now = Instant::now();
         let bytes = self.written.load(Ordering::Relaxed);
-        match lock(&self.report).take() {
+        let report = self.report.get_mut();
+        match report.unwrap_or_else(PoisonError::into_inner).take() {
             Some(Report::Bytes(counter)) => counter.increment(bytes),
             Some(Report::Whole(report)) => report(Sent {
                 bytes,
@@ -222,7 +229,8 @@ impl Buf for Piece {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        self.answer.wrote(count as u64);
+        let whole = !self.bytes.has_remaining();
+        self.answer.wrote(count as u64, whole);
     }
 }
 

@@ -27,7 +27,8 @@ pub fn raise_descriptor_limit(connections: usize) {
         tracing::warn!(
             limit = current,
             needed,
-            "fewer files may be open than connections are let in: raise the limit (ulimit -n) or lower max_connections"
+            "fewer files may be open than connections are let in: raise the limit (ulimit -n), \
+             or lower max_connections where that can be set"
         );
     }
 }

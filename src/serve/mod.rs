@@ -14,7 +14,6 @@ mod connection;
 pub mod credential;
 mod descriptors;
 pub mod distribution;
-mod expiry;
 mod limits;
 mod listen;
 mod places;
@@ -22,6 +21,7 @@ pub mod registry;
 mod stream;
 pub mod tls;
 mod turns;
+pub mod validity;
 
 pub use connection::Answers;
 pub use descriptors::raise_descriptor_limit;

@@ -128,8 +128,8 @@ impl Places {
                 service = self.service,
                 limit = self.most,
                 clients = self.unsaid,
-                "as many connections are open as max_connections lets in, and none is idle: \
-                 clients are sent away"
+                "as many connections are open as the port lets in (max_connections, where that \
+                 can be set), and none is idle: clients are sent away"
             );
             self.said = Some(Instant::now());
             self.unsaid = 0;

@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::credential::{CredentialError, Followed};
-use super::expiry;
+use super::validity::validity;
 
 /// What a port's TLS is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ fn note_expiry(service: &'static str, settings: &Settings, contents: &[Vec<u8>])
     let Some(end) = chain
         .ok()
         .as_deref()
-        .and_then(|chain| expiry::not_after(chain.first()?))
+        .and_then(|chain| Some(*validity(chain.first()?)?.end()))
     else {
         return;
     };

@@ -17,6 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const WAIT: Duration = Duration::from_secs(5);
 /// How much of what was made is held for clients that take it, in KiB.
 const ROOM: usize = 256 << 10;
+/// A list of slices that is no longer than this needs no room, in bytes.
+const SMALL_LIST: usize = 1 << 10;
 /// What a client asks may come to so many bytes before it needs a place.
 const SMALL: usize = 16 << 10;
 /// How many clients may send more than that at once.
@@ -90,12 +92,29 @@ impl Turns {
 
 /// Holds what was made until it is sent or thrown away, if there is room.
 pub(super) fn hold(bytes: Bytes) -> Result<Bytes, Undone> {
+    let room = room(bytes.len())?;
+    Ok(held(bytes, room))
+}
+
+/// Holds a list of slices of files until the last of them is sent, if there is
+/// room for the list.
+pub(super) fn hold_all(mut slices: Vec<Bytes>) -> Result<Vec<Bytes>, Undone> {
+    let length = size_of_val(&*slices);
+    if let Some(last) = slices.last_mut()
+        && length > SMALL_LIST
+    {
+        *last = held(std::mem::take(last), room(length)?);
+    }
+    Ok(slices)
+}
+
+/// Room for so many bytes.
+fn room(length: usize) -> Result<OwnedSemaphorePermit, Undone> {
     // What is below one KiB lies in no room: there is a bound to how many
     // requests there are.
-    let length = u32::try_from(bytes.len() >> 10).map_err(|_| Undone::Busy)?;
+    let length = u32::try_from(length >> 10).map_err(|_| Undone::Busy)?;
     let room = Arc::clone(&MADE).try_acquire_many_owned(length);
-    let room = room.map_err(|_| Undone::Busy)?;
-    Ok(held(bytes, room))
+    room.map_err(|_| Undone::Busy)
 }
 
 /// Reads a body of at most so many bytes. A long one has a place as long as it
@@ -134,6 +153,9 @@ mod tests {
 
     use super::*;
 
+    /// Those who look at how much room is left take it in turns.
+    static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
     #[tokio::test]
     async fn work_that_nobody_waits_for_keeps_its_turn_until_it_is_done() {
         let turns = Turns(Arc::new(Semaphore::new(1)));
@@ -157,6 +179,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_held_gives_its_room_back_when_it_is_sent() {
+        let _alone = ALONE.lock().await;
         let free = MADE.available_permits();
         let held = hold(Bytes::from(vec![1; 64 << 10])).unwrap();
         let part = held.slice(100..200);
@@ -166,6 +189,28 @@ mod tests {
         assert_eq!(hold(Bytes::from(vec![0; ROOM << 10])), Err(Undone::Busy));
         drop(part);
         assert_eq!(MADE.available_permits(), free);
+    }
+
+    #[tokio::test]
+    async fn a_list_of_slices_has_its_room_until_the_last_is_sent() {
+        let _alone = ALONE.lock().await;
+        let free = MADE.available_permits();
+        let slice = Bytes::from_static(b"a slice of a file");
+        let short = hold_all(vec![slice.clone(); 10]).unwrap();
+        assert_eq!(MADE.available_permits(), free);
+        assert_eq!(short, vec![slice.clone(); 10]);
+
+        let long = vec![slice.clone(); 1 << 10];
+        let mut held = hold_all(long.clone()).unwrap();
+        assert_eq!(held, long);
+        assert_eq!(MADE.available_permits(), free - size_of::<Bytes>());
+        let last = held.pop();
+        drop(held);
+        assert_eq!(MADE.available_permits(), free - size_of::<Bytes>());
+        drop(last);
+        assert_eq!(MADE.available_permits(), free);
+        let most = vec![slice; (ROOM << 10) / size_of::<Bytes>() + (1 << 10)];
+        assert_eq!(hold_all(most), Err(Undone::Busy));
     }
 
     #[tokio::test]

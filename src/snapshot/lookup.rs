@@ -111,9 +111,13 @@ impl MetaLookup {
         self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// The number of a schema or a package.
+    pub(super) fn number(&self, text: &str) -> Option<u32> {
+        self.texts.get(text).copied()
+    }
+
     fn text<'a>(&self, table: &'a [List], text: &str) -> Option<&'a List> {
-        let number = self.texts.get(text)?;
-        table.get(*number as usize)
+        table.get(self.number(text)? as usize)
     }
 }
 
@@ -152,14 +156,11 @@ impl RegistryLookup {
                         entry,
                     };
                     by_bundle.push((entries.bundle, at));
-                    // What is replaced and skipped counts once, what is
-                    // skipped twice counts twice, as the peers have it.
-                    let skips = entries.skips.iter().filter(|s| **s != entries.replaces);
-                    for target in [&entries.replaces].into_iter().chain(skips) {
+                    for target in entries.targets() {
                         match replacing.get_mut(target) {
                             Some(list) => list.push(at),
                             None => {
-                                replacing.insert(target.clone(), vec![at]);
+                                replacing.insert(target.into(), vec![at]);
                             }
                         }
                     }

@@ -16,6 +16,7 @@ mod metas;
 mod publish;
 mod queries;
 mod registry;
+mod stream;
 
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -26,7 +27,8 @@ pub use images::{Image, ImageCell, ImagePublisher, Images, Mirrored, Shown};
 pub use metas::{Encoded, Query, Selection};
 pub use publish::{Catalog, Catalogs, Publisher, Roster, Routing, Status};
 pub use queries::Provided;
-pub use registry::{ChannelEntry, Message, NotFound, Stream};
+pub use registry::{Message, NotFound};
+pub use stream::Stream;
 
 use crate::fbc::message::Span;
 use crate::store::{Decoded, Encoding, Files, Index, Revision, Searcher, Store, StoreError};
@@ -126,12 +128,13 @@ impl Snapshot {
 /// A piece of a file. A span that the index should not hold gives nothing
 /// rather than a panic.
 fn slice(file: &Bytes, span: Span) -> Bytes {
-    let range = span.start as usize..span.end() as usize;
-    if range.end <= file.len() {
-        file.slice(range)
-    } else {
-        Bytes::new()
-    }
+    file.slice_ref(bytes(file, span))
+}
+
+/// The same, as long as the file is at hand.
+fn bytes(file: &Bytes, span: Span) -> &[u8] {
+    file.get(span.start as usize..span.end() as usize)
+        .unwrap_or_default()
 }
 
 impl std::fmt::Debug for Snapshot {

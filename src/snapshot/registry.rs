@@ -3,13 +3,17 @@
 //! Orders: where the peer's answer follows the random order of a Go map, ours
 //! is sorted by package, channel and bundle.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::lookup::EntryAt;
-use super::{Snapshot, slice};
+use super::stream::{Pieces, Stream};
+use super::{Snapshot, bytes, slice};
 use crate::fbc::blob::Gvk;
 use crate::fbc::csv::FIXED;
-use crate::fbc::message::{CSV_JSON, Manifests, OBJECT, Part, put_channel_entry, put_field_header};
+use crate::fbc::framing::framed;
+use crate::fbc::message::{CSV_JSON, Manifests, OBJECT, Part, put_field_header};
 use crate::quoted::Quoted;
 use crate::store::{BundleIndex, ChannelIndex, EntryIndex, PackageIndex, Region};
 
@@ -22,27 +26,8 @@ pub struct Message {
     pub length: usize,
 }
 
-/// Encoded messages with gRPC's framing, ready to send.
-#[derive(Clone, Debug)]
-pub struct Stream {
-    /// The bytes.
-    pub frames: Bytes,
-    /// How many messages they are.
-    pub messages: u32,
-}
-
-/// An entry in the answers about who replaces or provides something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChannelEntry<'a> {
-    /// The package.
-    pub package: &'a str,
-    /// The channel.
-    pub channel: &'a str,
-    /// The bundle.
-    pub bundle: &'a str,
-    /// What it replaces.
-    pub replaces: &'a str,
-}
+/// An entry, with the package and the channel that it is in.
+type Entry<'a> = (&'a PackageIndex, &'a ChannelIndex, &'a EntryIndex);
 
 /// What was asked for is not there. The texts are the peers', to the letter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,17 +91,14 @@ impl Snapshot {
         bundle: &str,
     ) -> Result<Message, NotFound> {
         let (package, channel) = self.channel(package, channel)?;
-        let at = channel
-            .entries
-            .binary_search_by(|entry| self.bundle(entry).cmp(bundle))
-            .map_err(|_| {
-                NotFound::Bundle(
-                    package.name.to_string(),
-                    channel.name.to_string(),
-                    bundle.to_owned(),
-                )
-            })?;
-        Ok(self.bundle_message(package, &channel.entries[at]))
+        match self.entry(channel, bundle) {
+            Some(entry) => Ok(self.bundle_message(package, entry)),
+            None => Err(NotFound::Bundle(
+                package.name.to_string(),
+                channel.name.to_string(),
+                bundle.to_owned(),
+            )),
+        }
     }
 
     /// The head of a channel.
@@ -160,96 +142,83 @@ impl Snapshot {
         }
     }
 
-    /// All entries that replace or skip the given bundle.
-    pub fn entries_that_replace(&self, bundle: &str) -> Result<Vec<ChannelEntry<'_>>, NotFound> {
-        let entries: Vec<_> = self
-            .registry_lookup
-            .replacing(bundle)
-            .iter()
-            .filter_map(|at| {
-                let (package, channel, entry) = self.at(*at)?;
-                Some(self.entry(package, channel, entry, &entry.replaces))
-            })
-            .collect();
-        if entries.is_empty() {
+    /// All entries that replace or skip the given bundle, each with what it
+    /// replaces.
+    pub fn entries_that_replace(&self, bundle: &str) -> Result<Stream, NotFound> {
+        let mut pieces = Pieces::default();
+        let places = self.registry_lookup.replacing(bundle).iter();
+        let entries = places.filter_map(|at| self.at(*at));
+        for frame in entries.filter_map(|(.., entry)| self.frames(entry).next()) {
+            pieces.push(frame);
+        }
+        if pieces.is_empty() {
             return Err(NotFound::Replacements(bundle.to_owned()));
         }
-        Ok(entries)
+        Ok(pieces.of(&self.messages))
     }
 
     /// All entries whose bundle provides an API: each with what it replaces,
     /// and again with each bundle that it skips.
-    pub fn entries_that_provide(&self, api: &Gvk) -> Result<Vec<ChannelEntry<'_>>, NotFound> {
-        self.providers(api, |_, _, _| true)
+    pub fn entries_that_provide(&self, api: &Gvk) -> Result<Stream, NotFound> {
+        let mut pieces = Pieces::default();
+        for (.., entry) in self.providing(api, |_, _| true)? {
+            pieces.push(entry.frames.start..entry.frames.end());
+        }
+        Ok(pieces.of(&self.messages))
     }
 
     /// The heads of channels whose bundle provides an API, in the same way;
     /// only bundles of the channel count as skipped.
-    pub fn latest_entries_that_provide(
-        &self,
-        api: &Gvk,
-    ) -> Result<Vec<ChannelEntry<'_>>, NotFound> {
-        self.providers(api, |channel, at, skip| {
-            channel.head == at.entry
-                && skip.is_none_or(|skip| {
-                    channel
-                        .entries
-                        .binary_search_by(|entry| self.bundle(entry).cmp(skip))
-                        .is_ok()
-                })
-        })
+    pub fn latest_entries_that_provide(&self, api: &Gvk) -> Result<Stream, NotFound> {
+        let mut pieces = Pieces::default();
+        for (_, channel, head) in self.heads_that_provide(api)? {
+            let mut targets = head.targets().zip(self.frames(head));
+            let replaces = targets.next();
+            let skips = targets.filter(|(skip, _)| self.entry(channel, skip).is_some());
+            for (_, frame) in replaces.into_iter().chain(skips) {
+                pieces.push(frame);
+            }
+        }
+        Ok(pieces.of(&self.messages))
     }
 
     /// The head of the default channel of the first package by name that has
     /// it provide an API.
     pub fn get_default_bundle_that_provides(&self, api: &Gvk) -> Result<Message, NotFound> {
-        for entry in self.latest_entries_that_provide(api)? {
-            let (package, channel) = self.channel(entry.package, entry.channel)?;
+        let heads = self.heads_that_provide(api)?;
+        let of_default = heads.into_iter().find(|(package, channel, _)| {
             let default = package.channels.get(package.default_channel as usize);
-            if default.is_some_and(|default| default.name == channel.name) {
-                return self.get_bundle(entry.package, entry.channel, entry.bundle);
-            }
+            default.is_some_and(|default| default.name == channel.name)
+        });
+        match of_default {
+            Some((package, _, head)) => Ok(self.bundle_message(package, head)),
+            None => Err(NotFound::DefaultProvider(
+                api.group.clone(),
+                api.version.clone(),
+                api.kind.clone(),
+            )),
         }
-        Err(NotFound::DefaultProvider(
-            api.group.clone(),
-            api.version.clone(),
-            api.kind.clone(),
-        ))
     }
 
     /// The metas of a schema of a package (of none when `package` is empty):
     /// whole blobs, in catalog order. Schemas that the API has calls for are
     /// not listed.
-    pub fn custom_schemas(&self, schema: &str, package: &str) -> Vec<Bytes> {
-        const KNOWN: [&str; 4] = [
-            "olm.package",
-            "olm.channel",
-            "olm.bundle",
-            "olm.deprecations",
-        ];
-        if KNOWN.contains(&schema) {
-            return Vec::new();
+    pub fn custom_schemas(&self, schema: &str, package: &str) -> Stream {
+        let number = |text| self.meta_lookup.number(text);
+        let (Some(schema), Some(package)) = (number(schema), number(package)) else {
+            return Stream::default();
+        };
+        let all = &self.index.custom_schemas;
+        match all.binary_search_by_key(&(schema, package), |it| (it.schema, it.package)) {
+            Ok(at) => self.stream(all[at].answer),
+            Err(_) => Stream::default(),
         }
-        let of_package = self.meta_lookup.package(package);
-        self.meta_lookup
-            .schema(schema)
-            .iter()
-            .filter(|meta| of_package.binary_search(meta).is_ok())
-            .map(|meta| self.line(*meta))
-            .collect()
     }
 
     fn stream(&self, region: Region) -> Stream {
-        let range = region.start as usize..(region.start + region.length) as usize;
-        let whole = range.end <= self.messages.len();
-        Stream {
-            frames: if whole {
-                self.messages.slice(range)
-            } else {
-                Bytes::new()
-            },
-            messages: region.messages,
-        }
+        let mut pieces = Pieces::default();
+        pieces.push(region.start..region.start.saturating_add(region.length));
+        pieces.of(&self.messages)
     }
 
     fn package(&self, name: &str) -> Result<&PackageIndex, NotFound> {
@@ -276,7 +245,7 @@ impl Snapshot {
         }
     }
 
-    fn at(&self, at: EntryAt) -> Option<(&PackageIndex, &ChannelIndex, &EntryIndex)> {
+    fn at(&self, at: EntryAt) -> Option<Entry<'_>> {
         let package = self.index.packages.get(at.package as usize)?;
         let channel = package.channels.get(at.channel as usize)?;
         let entry = channel.entries.get(at.entry as usize)?;
@@ -292,28 +261,32 @@ impl Snapshot {
         self.index.bundles.get(entry.bundle as usize)
     }
 
-    fn entry<'a>(
-        &'a self,
-        package: &'a PackageIndex,
-        channel: &'a ChannelIndex,
-        entry: &'a EntryIndex,
-        replaces: &'a str,
-    ) -> ChannelEntry<'a> {
-        ChannelEntry {
-            package: &package.name,
-            channel: &channel.name,
-            bundle: self.bundle(entry),
-            replaces,
-        }
+    /// The entry of a channel that has this name.
+    fn entry<'a>(&self, channel: &'a ChannelIndex, name: &str) -> Option<&'a EntryIndex> {
+        let entries = &channel.entries;
+        let at = entries.binary_search_by(|entry| self.bundle(entry).cmp(name));
+        Some(&entries[at.ok()?])
     }
 
-    /// `kept` decides for each entry with what it replaces (`None`) and with
-    /// each bundle that it skips.
-    fn providers<'a>(
-        &'a self,
+    /// Where the messages lie that stand for an entry, one for each of its
+    /// targets.
+    fn frames(&self, entry: &EntryIndex) -> impl Iterator<Item = Range<u64>> {
+        let start = entry.frames.start;
+        framed(bytes(&self.messages, entry.frames))
+            .map(move |frame| start + frame.start as u64..start + frame.end as u64)
+    }
+
+    /// The heads of channels whose bundle provides an API.
+    fn heads_that_provide(&self, api: &Gvk) -> Result<Vec<Entry<'_>>, NotFound> {
+        self.providing(api, |channel, at| channel.head == at.entry)
+    }
+
+    /// The entries whose bundle provides an API, in the order of the index.
+    fn providing(
+        &self,
         api: &Gvk,
-        kept: impl Fn(&ChannelIndex, EntryAt, Option<&str>) -> bool,
-    ) -> Result<Vec<ChannelEntry<'a>>, NotFound> {
+        kept: impl Fn(&ChannelIndex, EntryAt) -> bool,
+    ) -> Result<Vec<Entry<'_>>, NotFound> {
         let providers = &self.index.providers;
         let bundles = match providers.binary_search_by(|provider| provider.api.cmp(api)) {
             Ok(at) => &providers[at].bundles[..],
@@ -325,20 +298,11 @@ impl Snapshot {
             .copied()
             .collect();
         places.sort_unstable();
-        let mut entries = Vec::new();
-        for at in places {
-            let Some((package, channel, entry)) = self.at(at) else {
-                continue;
-            };
-            if kept(channel, at, None) {
-                entries.push(self.entry(package, channel, entry, &entry.replaces));
-            }
-            for skip in entry.skips.iter().filter(|skip| **skip != entry.replaces) {
-                if kept(channel, at, Some(skip)) {
-                    entries.push(self.entry(package, channel, entry, skip));
-                }
-            }
-        }
+        let entries = places.into_iter().filter_map(|at| {
+            let found = self.at(at)?;
+            kept(found.1, at).then_some(found)
+        });
+        let entries: Vec<_> = entries.collect();
         if entries.is_empty() {
             return Err(NotFound::Providers(
                 api.group.clone(),
@@ -417,22 +381,6 @@ impl Message {
         let mut header = Vec::with_capacity(8);
         put_field_header(&mut header, number, length);
         self.push(header.into());
-    }
-}
-
-impl From<&ChannelEntry<'_>> for Message {
-    fn from(entry: &ChannelEntry<'_>) -> Self {
-        let mut bytes = Vec::new();
-        put_channel_entry(
-            &mut bytes,
-            entry.package,
-            entry.channel,
-            entry.bundle,
-            entry.replaces,
-        );
-        let mut message = Self::default();
-        message.push(bytes.into());
-        message
     }
 }
 

@@ -14,7 +14,7 @@ use crate::fbc::message::{BundleMessage, Ends, Span};
 
 /// The layout of a revision's files. A revision of another format is not
 /// opened; its catalog is read again.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
 const MAGIC: &[u8; 8] = b"almanac\n";
 
@@ -38,6 +38,9 @@ pub struct Index {
     pub package_names: Region,
     /// The answer to `ListBundles`.
     pub bundle_list: Region,
+    /// The answers about metas of schemas that the registry API has no calls
+    /// for, sorted by the numbers of schema and package.
+    pub custom_schemas: Vec<CustomSchemas>,
     /// What queries over HTTP find their answers by.
     pub queries: QueryIndex,
 }
@@ -137,7 +140,22 @@ pub struct EntryIndex {
     /// What it replaces, or empty.
     pub replaces: Box<str>,
     /// What it skips.
-    pub skips: Vec<Box<str>>,
+    pub skips: Box<[Box<str>]>,
+    /// It as `ChannelEntry`, framed, once for each of its [`targets`](Self::targets).
+    pub frames: Span,
+}
+
+impl EntryIndex {
+    /// What it replaces, or the empty text, then what it skips besides. What is
+    /// replaced and skipped counts once, what is skipped twice counts twice, as
+    /// the peers have it.
+    pub fn targets(&self) -> impl Iterator<Item = &str> {
+        let skips = self.skips.iter().filter(|skip| **skip != self.replaces);
+        [&self.replaces]
+            .into_iter()
+            .chain(skips)
+            .map(|target| &**target)
+    }
 }
 
 /// A bundle.
@@ -165,8 +183,17 @@ pub struct Region {
     pub start: u64,
     /// Its length in bytes.
     pub length: u64,
-    /// How many messages it holds.
-    pub messages: u32,
+}
+
+/// The metas of a schema of a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomSchemas {
+    /// The schema, in `texts`.
+    pub schema: u32,
+    /// The package, in `texts`; the empty text for those that have none.
+    pub package: u32,
+    /// The metas as `Struct`s, in catalog order.
+    pub answer: Region,
 }
 
 /// Numbers texts, each once.
@@ -185,6 +212,10 @@ impl Texts {
         self.texts.push(text.into());
         self.numbers.insert(text.into(), number);
         number
+    }
+
+    pub(super) fn get(&self, text: &str) -> Option<u32> {
+        self.numbers.get(text).copied()
     }
 
     pub(super) fn finish(self) -> Vec<Box<str>> {
@@ -230,6 +261,23 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_stands_for_what_it_replaces_and_what_it_skips_besides() {
+        let targets = |replaces: &str, skips: &[&str]| {
+            let entry = EntryIndex {
+                bundle: 0,
+                membership: Span::default(),
+                replaces: replaces.into(),
+                skips: skips.iter().map(|skip| (*skip).into()).collect(),
+                frames: Span::default(),
+            };
+            entry.targets().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(targets("", &[]), [""]);
+        assert_eq!(targets("a", &["b", "a", "c", "b"]), ["a", "b", "c", "b"]);
+        assert_eq!(targets("", &["b", ""]), ["", "b"]);
+    }
 
     #[test]
     fn an_index_comes_back_as_it_was_written_and_damage_is_seen() {

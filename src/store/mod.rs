@@ -47,8 +47,8 @@ pub use error::StoreError;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, NewBlob, Referrer};
 pub use import::Import;
 pub use index::{
-    BundleIndex, ChannelIndex, EntryIndex, Index, MetaIndex, PackageAnswers, PackageIndex,
-    Provider, QuarantinedApi, QueryIndex, Region,
+    BundleIndex, ChannelIndex, CustomSchemas, EntryIndex, Index, MetaIndex, PackageAnswers,
+    PackageIndex, Provider, QuarantinedApi, QueryIndex, Region,
 };
 pub use legacy::{LegacyError, read_legacy};
 pub use passes::{Outcome, Pass};

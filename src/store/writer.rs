@@ -183,6 +183,21 @@ impl RevisionWriter {
         Ok(start)
     }
 
+    /// The metas so far whose schema is none of these: the numbers that schema
+    /// and package have among the texts of the index, and that of the meta;
+    /// sorted.
+    pub fn metas_but_of(&self, schemas: &[&str]) -> Vec<[u32; 3]> {
+        let left_out = schemas.iter().filter_map(|schema| self.texts.get(schema));
+        let left_out: Vec<u32> = left_out.collect();
+        let metas = (0..).zip(&self.index);
+        let kept = metas.filter(|(_, meta)| !left_out.contains(&meta.schema));
+        let mut kept: Vec<_> = kept
+            .map(|(number, meta)| [meta.schema, meta.package, number])
+            .collect();
+        kept.sort_unstable();
+        kept
+    }
+
     /// How many metas were appended.
     pub fn metas(&self) -> u32 {
         self.index.len() as u32

@@ -12,6 +12,7 @@ use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::image::{Built, CONFIGS_LABEL, Compression, Image, Index, Layer};
 use crate::support::registry::Access;
+use crate::support::store::make_older;
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -236,6 +237,27 @@ fn a_registry_that_asks_for_time_is_left_alone() {
     sleep(Duration::from_millis(500));
     assert_eq!(upstream.lines(), [""; 0]);
     assert_eq!(almanac.all("a").text(), text(&Catalog::one("first")));
+}
+
+#[test]
+fn what_an_older_version_left_is_not_served_before_it_was_read_again() {
+    let (upstream, mut almanac) = serving_first();
+    almanac.stop();
+    make_older(almanac.program.data());
+    upstream.misbehave(|behaviour| behaviour.status = Some(503));
+    almanac.program.restart();
+    almanac.until_failed("a");
+    assert!(almanac.packages("a").is_err());
+
+    upstream.behave();
+    let status = almanac.until("a", "a revision", |status| {
+        status["last_result"]["outcome"] == "committed"
+    });
+    assert_eq!(almanac.all("a").text(), text(&Catalog::one("first")));
+    assert_eq!(almanac.packages("a").unwrap(), ["first"]);
+    // What went before goes at the end of the pass.
+    almanac.until_encoded(1);
+    assert_eq!(almanac.revisions(), [status["revision"]["id"].to_string()]);
 }
 
 #[test]

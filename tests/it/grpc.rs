@@ -377,6 +377,87 @@ async fn entries_are_found_by_what_they_replace_and_provide() {
     );
 }
 
+/// Each entry skips one bundle that there is nowhere, one of its channel, and
+/// once more what it replaces.
+#[tokio::test]
+async fn answers_about_entries_are_whole_and_in_order_however_many_they_are() {
+    const ENTRIES: usize = 400;
+    let name = |number: usize| format!("plum.v{}.0.0", 1000 + number);
+    let absent = |number: usize| format!("plum.v{}.0.1", 1000 + number);
+    let replaces = |number: usize, step: usize| number.checked_sub(step).map(name);
+    let skips = |number: usize, step: usize| {
+        let other = number.checked_sub(2 * step).map(name);
+        let all = [Some(absent(number)), other, replaces(number, step)];
+        all.into_iter().flatten().collect::<Vec<_>>()
+    };
+    let channels = [("all", 1), ("some", 2)];
+    let catalog = Catalog::new().package("plum", |package| {
+        let package = channels.iter().fold(package, |package, (channel, step)| {
+            let entries = (0..ENTRIES).step_by(*step).map(|number| {
+                let skips = skips(number, *step);
+                let entry = entry(&name(number)).skips(skips.iter().map(String::as_str));
+                match replaces(number, *step) {
+                    Some(replaces) => entry.replaces(&replaces),
+                    None => entry,
+                }
+            });
+            package.channel(channel, entries)
+        });
+        (0..ENTRIES).fold(package, |package, number| {
+            package.bundle(bundle(&name(number)).provides(GROUP, "v1", "Plum"))
+        })
+    });
+    let served = Served::catalogs(&Folders::of("plum", &catalog));
+    let client = Client::new(served.grpc);
+    let told_of = |number: usize, channel: &str, target: &str| {
+        ["plum", channel, &name(number), target].map(str::to_owned)
+    };
+    let mut wanted = Vec::new();
+    let mut latest = Vec::new();
+    for (channel, step) in channels {
+        for number in (0..ENTRIES).step_by(step) {
+            let replaces = replaces(number, step).unwrap_or_default();
+            wanted.push(told_of(number, channel, &replaces));
+            let skips = skips(number, step);
+            for skip in skips.iter().filter(|skip| **skip != replaces) {
+                wanted.push(told_of(number, channel, skip));
+            }
+        }
+        let head = (0..ENTRIES).step_by(step).next_back().unwrap();
+        for before in [head - step, head - 2 * step] {
+            latest.push(told_of(head, channel, &name(before)));
+        }
+    }
+    let providing = async |path: &str| -> Vec<proto::ChannelEntry> {
+        client.stream(path, providing("Plum")).await.unwrap()
+    };
+    assert!(told(&providing(THAT_PROVIDE).await) == wanted);
+    assert_eq!(told(&providing(LATEST_THAT_PROVIDE).await), latest);
+    for (target, wanted) in [
+        // Skipped and replaced by one is once.
+        (
+            name(100),
+            vec![
+                told_of(101, "all", &name(100)),
+                told_of(102, "all", &name(101)),
+                told_of(102, "some", &name(100)),
+                told_of(104, "some", &name(102)),
+            ],
+        ),
+        (
+            absent(0),
+            vec![told_of(0, "all", ""), told_of(0, "some", "")],
+        ),
+        (absent(7), vec![told_of(7, "all", &name(6))]),
+    ] {
+        let request = proto::GetAllReplacementsRequest {
+            csv_name: target.clone(),
+        };
+        let found = client.stream(ENTRIES_THAT_REPLACE, request).await.unwrap();
+        assert_eq!(told(&found), wanted, "{target}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_there_is_refused_with_the_texts_of_the_peers() {
     let served = Served::catalogs(&Folders::of("fruit", &fruit()));
@@ -771,6 +852,55 @@ async fn blobs_of_other_schemas_are_listed_for_whoever_acknowledges() {
         let wanted = (Code::InvalidArgument, message.to_owned());
         assert_eq!(refusal(asked(&client, schema, package).await), wanted);
     }
+}
+
+/// Whatever they hold, and whatever is wrong with their package.
+#[tokio::test]
+async fn blobs_of_other_schemas_are_listed_by_package_in_the_order_of_the_catalog() {
+    const DEPTH: usize = 400;
+    let deep = (0..DEPTH).fold(json!(1), |value, _| json!([value]));
+    let blob = |schema: &str, package: &str, number: usize| json!({"schema": schema, "package": package, "number": number});
+    let catalog = Catalog::new()
+        .package("broken", |package| {
+            package
+                .channel("stable", [entry("broken.v1.0.0")])
+                .default_channel("nope")
+        })
+        .package("sound", |package| {
+            package.channel("stable", [entry("sound.v1.0.0")])
+        });
+    let schemas = ["b.example.com", "a.example.com"];
+    let packages = ["sound", "broken", "of-no-package-blob"];
+    let catalog = (0..60).fold(catalog, |catalog, number| {
+        catalog.blob(blob(schemas[number % 2], packages[number % 3], number))
+    });
+    let catalog = catalog.blob(json!({"schema": "deep", "value": deep}));
+    let served = Served::catalogs(&Folders::of("a", &catalog));
+    let client = Client::new(served.grpc).header("x-acknowledge-experimental", "true");
+    assert_eq!(names(&client).await.unwrap(), ["sound"]);
+    let asked = |schema: &str, package: &str| proto::ExperimentalListPackageCustomSchemasRequest {
+        schema: schema.into(),
+        package_name: package.into(),
+    };
+    for (of_schema, schema) in schemas.iter().enumerate() {
+        for (of_package, package) in packages.iter().enumerate() {
+            let found = client.stream(CUSTOM_SCHEMAS, asked(schema, package));
+            let found: Vec<_> = found.await.unwrap().into_iter().map(to_json).collect();
+            let all = (0..60).filter(|number| number % 2 == of_schema && number % 3 == of_package);
+            // Numbers are floats there.
+            let wanted = all.map(|number| {
+                let mut blob = blob(schema, package, number);
+                blob["number"] = (number as f64).into();
+                blob
+            });
+            assert_eq!(found, wanted.collect::<Vec<_>>(), "{schema} {package}");
+        }
+    }
+    // Deeper than the client of this test reads.
+    let request = asked("deep", "").encode_to_vec();
+    let found = client.raw(CUSTOM_SCHEMAS, &request).await.unwrap();
+    assert!(found.windows(8).any(|bytes| bytes == 1_f64.to_le_bytes()));
+    assert!(found.len() > 3 * DEPTH, "{}", found.len());
 }
 
 fn to_json(message: prost_types::Struct) -> Value {

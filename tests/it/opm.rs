@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::grpc::Client;
 use crate::support::program::{Finished, PATIENCE, Program, Start};
+use crate::support::store::make_older;
 
 /// Somebody who owns nothing.
 const NOBODY: u32 = 65_534;
@@ -365,6 +366,23 @@ fn a_damaged_cache_does_not_fit() {
         fs::remove_dir_all(place.cache()).unwrap();
         fs::remove_file(place.termination_log()).unwrap();
     }
+}
+
+#[test]
+fn a_cache_of_an_older_version_does_not_fit() {
+    let place = Place::of(&Catalog::small());
+    place.build_cache();
+    make_older(&place.cache());
+    let unreadable = "there is none that this version can read";
+    place.refused(place.cached(), unreadable);
+    let rebuild = place.cached().argument("--cache-enforce-integrity=false");
+    let mut program = rebuild.start();
+    assert_eq!(packages(&mut program), ["etcd"]);
+    assert!(end(program).contains(unreadable));
+
+    let mut program = place.cached().start();
+    assert_eq!(packages(&mut program), ["etcd"]);
+    assert!(end(program).contains("the cache fits"));
 }
 
 /// Where the image of a catalog comes from elsewhere, and only this program

@@ -320,6 +320,61 @@ fn tls_is_spoken_with_whom_it_is_asked_to_trust() {
     assert!(!run.stderr.contains(answered), "{run:?}");
 }
 
+#[test]
+fn a_server_that_is_its_own_authority_is_trusted_by_its_certificate() {
+    let own = |name: &str, years: [i32; 2]| {
+        let mut parameters = CertificateParams::new([name.to_owned()]).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        [parameters.not_before, parameters.not_after] =
+            years.map(|year| rcgen::date_time_ymd(year, 1, 1));
+        let key = KeyPair::generate().unwrap();
+        let certificate = parameters.self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let good = [2000, 4000];
+    // The same in all but its key.
+    let other = folder.path().join("other.pem");
+    fs::write(&other, own("catalogs.test", good).0).unwrap();
+    for (years, code, said) in [
+        (good, 3, "code = NotFound"),
+        ([2000, 2001], 2, "certificate expired"),
+        ([3000, 4000], 2, "certificate not valid yet"),
+    ] {
+        let (certificate, key) = own("catalogs.test", years);
+        let trusted = folder.path().join("own.pem");
+        fs::write(&trusted, &certificate).unwrap();
+        let listener = listener();
+        let (_, argument) = address_of(&listener);
+        serve(listener, Some("5"), Some(acceptor(&certificate, &key)));
+        let ask = |trusted: &Path, name: &str, code, said: &str| {
+            let trusted = format!("-tls-ca-cert={}", trusted.display());
+            let name = format!("-tls-server-name={name}");
+            let flags = [&argument, "-tls", "-connect-timeout=2s", &trusted, &name];
+            found(&flags, code, said);
+        };
+        ask(&trusted, "catalogs.test", code, said);
+        ask(&trusted, "other.test", 2, "not valid for name");
+        ask(&other, "catalogs.test", 2, "invalid peer certificate");
+    }
+}
+
+/// A server's side of TLS that asks for no certificate.
+fn acceptor(certificate: &str, key: &str) -> TlsAcceptor {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let mut config = builder
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.into_owned()], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config).into()
+}
+
 /// Serves gRPC that answers each call with a status, or never. It ends with the
 /// tests.
 fn serve(listener: TcpListener, status: Option<&'static str>, tls: Option<TlsAcceptor>) {

@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::time::SystemTime;
 
-use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
+use http::header::{
+    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::digest::Digest;

@@ -63,8 +63,9 @@ const METAS: &str = "/catalogs/{name}/api/v1/metas";
 const JSON_LINES: &str = "application/jsonl";
 /// What is said to a request for no host, or for several.
 const NO_HOST: &str = "400 Bad Request: one Host header is required\n";
-/// How many headers an answer has, about.
-const HEADERS: usize = 8;
+/// How many headers most answers have at most. The map of one more would be too
+/// large for what the allocator has at hand.
+const HEADERS: usize = 6;
 /// How long a client should wait for a catalog that is not loaded, in seconds.
 const LOADING: &str = "5";
 
@@ -198,8 +199,22 @@ fn select(catalogs: &Catalogs, name: &str, query: &Query<'_>) -> Result<Selectio
 fn parse_query(query: &str) -> Result<Query<'_>, Refusal> {
     let mut parsed = Query::default();
     let mut seen = [false; 3];
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let plain = memchr::memchr2(b'+', b'%', query.as_bytes()).is_none();
+    let unescape = |text| {
+        if plain {
+            Ok(Cow::Borrowed(text))
+        } else {
+            unescape(text)
+        }
+    };
+    let mut rest = query;
+    while !rest.is_empty() {
+        let (pair, behind) = cut(rest, b'&');
+        rest = behind;
+        if pair.is_empty() {
+            continue;
+        }
+        let (key, value) = cut(pair, b'=');
         let key = unescape(key)?;
         let (number, field) = match &*key {
             "schema" => (0, &mut parsed.schema),
@@ -215,10 +230,15 @@ fn parse_query(query: &str) -> Result<Query<'_>, Refusal> {
     Ok(parsed)
 }
 
-fn unescape(text: &str) -> Result<Cow<'_, str>, Refusal> {
-    if memchr::memchr2(b'+', b'%', text.as_bytes()).is_none() {
-        return Ok(Cow::Borrowed(text));
+/// What stands before the first of these characters of ASCII, and behind it.
+fn cut(text: &str, at: u8) -> (&str, &str) {
+    match memchr::memchr(at, text.as_bytes()) {
+        Some(found) => (&text[..found], &text[found + 1..]),
+        None => (text, ""),
     }
+}
+
+fn unescape(text: &str) -> Result<Cow<'_, str>, Refusal> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {

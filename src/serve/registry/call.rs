@@ -21,7 +21,7 @@ use crate::proto;
 use crate::quoted::Quoted;
 use crate::serve::answer::Answer;
 use crate::serve::{Answers, Peer};
-use crate::snapshot::{Catalog, ChannelEntry, Message, NotFound, Snapshot};
+use crate::snapshot::{Catalog, NotFound, Snapshot};
 
 /// What answers the calls of a connection.
 #[derive(Clone)]
@@ -117,11 +117,11 @@ async fn answer(
     Ok(match method {
         "ListPackages" => {
             wire::read::<proto::ListPackageRequest>(request).await?;
-            wire::stream(snapshot?.list_packages())
+            wire::stream(snapshot?.list_packages())?
         }
         "ListBundles" => {
             wire::read::<proto::ListBundlesRequest>(request).await?;
-            wire::stream(snapshot?.list_bundles())
+            wire::stream(snapshot?.list_bundles())?
         }
         "GetPackage" => {
             let asked: proto::GetPackageRequest = wire::read(request).await?;
@@ -151,17 +151,20 @@ async fn answer(
         }
         "GetChannelEntriesThatReplace" => {
             let asked: proto::GetAllReplacementsRequest = wire::read(request).await?;
-            entries(snapshot?.entries_that_replace(&asked.csv_name))?
+            let entries = snapshot?.entries_that_replace(&asked.csv_name);
+            wire::stream(entries.map_err(not_found)?)?
         }
         "GetChannelEntriesThatProvide" => {
             let asked: proto::GetAllProvidersRequest = wire::read(request).await?;
             let api = api(asked.group, asked.version, asked.kind);
-            entries(snapshot?.entries_that_provide(&api))?
+            let entries = snapshot?.entries_that_provide(&api);
+            wire::stream(entries.map_err(not_found)?)?
         }
         "GetLatestChannelEntriesThatProvide" => {
             let asked: proto::GetLatestProvidersRequest = wire::read(request).await?;
             let api = api(asked.group, asked.version, asked.kind);
-            entries(snapshot?.latest_entries_that_provide(&api))?
+            let entries = snapshot?.latest_entries_that_provide(&api);
+            wire::stream(entries.map_err(not_found)?)?
         }
         "GetDefaultBundleThatProvides" => {
             let asked: proto::GetDefaultProviderRequest = wire::read(request).await?;
@@ -180,11 +183,6 @@ fn api(group: String, version: String, kind: String) -> Gvk {
         version,
         kind,
     }
-}
-
-fn entries(entries: Result<Vec<ChannelEntry<'_>>, NotFound>) -> Result<Response, Status> {
-    let entries = entries.map_err(not_found)?;
-    wire::frames(entries.iter().map(Message::from))
 }
 
 /// The peer's errors are plain ones, which gRPC calls UNKNOWN.

@@ -172,8 +172,7 @@ impl Gate {
         };
         if let Some(most) = self.beyond {
             let text = format!(
-                "{most} connections are open on this port, as many as max_connections lets in; \
-                 try again later"
+                "{most} connections are open on this port, as many as it lets in; try again later"
             );
             return refused("connections", text);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -17,6 +17,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
+use crate::fbc::framing::{PREFIX, prefix};
 use crate::serve::body::Slices;
 use crate::serve::turns;
 use crate::snapshot::{Message, Stream};
@@ -31,8 +32,6 @@ const LARGE_REQUEST: usize = 16 << 10;
 static LARGE_REQUESTS: Semaphore = Semaphore::const_new(16);
 /// How long a client may take to send its request.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes before each message: whether it is compressed, and its length.
-const PREFIX: usize = 5;
 
 /// Reads and decodes the one message of a request.
 pub(super) async fn read<T: prost::Message + Default>(request: Request) -> Result<T, Status> {
@@ -173,46 +172,20 @@ fn is_grpc(kind: &str) -> bool {
 /// A single message and the status OK. Its parts are put together as they are
 /// sent: a client that does not read them shall not make us hold copies.
 pub(super) fn unary(message: Message) -> Response {
-    let mut prefix = BytesMut::with_capacity(PREFIX);
-    put_prefix(&mut prefix, &message);
-    let parts = std::iter::once(prefix.freeze()).chain(message.parts);
+    let prefix = Bytes::copy_from_slice(&prefix(message.length as u32));
+    let parts = std::iter::once(prefix).chain(message.parts);
     respond(Slices::new(parts.collect::<VecDeque<_>>()))
 }
 
-/// Messages and the status OK. Their parts are small, and copied together:
-/// every part would be a frame of its own on the wire.
-pub(super) fn frames(messages: impl IntoIterator<Item = Message>) -> Result<Response, Status> {
-    let mut bytes = BytesMut::new();
-    for message in messages {
-        put(&mut bytes, &message);
-    }
-    made(bytes.freeze())
-}
-
-/// Frames that were made for this call, and the status OK, if there is room to
-/// hold them until the client takes them.
-pub(super) fn made(frames: Bytes) -> Result<Response, Status> {
-    let frames = turns::hold(frames).map_err(|_| {
+/// Messages that were framed before, and the status OK, if there is room to
+/// hold the list of their pieces until the client takes them.
+pub(super) fn stream(stream: Stream) -> Result<Response, Status> {
+    let parts = turns::hold_all(stream.parts).map_err(|_| {
         Status::resource_exhausted(
             "too many answers wait for clients that do not take them, try again later",
         )
     })?;
-    Ok(respond(Slices::new([frames])))
-}
-
-/// Appends a message with its prefix.
-pub(super) fn put_message(bytes: &mut BytesMut, message: &impl prost::Message) {
-    let length = message.encoded_len();
-    bytes.reserve(PREFIX + length);
-    bytes.put_u8(0);
-    bytes.put_u32(length as u32);
-    // There is room for it.
-    let _ = message.encode(bytes);
-}
-
-/// Messages that were framed before, and the status OK.
-pub(super) fn stream(stream: Stream) -> Response {
-    respond(Slices::new([stream.frames]))
+    Ok(respond(Slices::new(parts)))
 }
 
 /// Messages as they come, and the status OK at their end.
@@ -227,22 +200,12 @@ pub(super) fn live(
 
 /// A message with its prefix.
 pub(super) fn framed(message: &Message) -> Bytes {
-    let mut bytes = BytesMut::new();
-    put(&mut bytes, message);
-    bytes.freeze()
-}
-
-fn put(bytes: &mut BytesMut, message: &Message) {
-    bytes.reserve(PREFIX + message.length);
-    put_prefix(bytes, message);
+    let mut bytes = BytesMut::with_capacity(PREFIX + message.length);
+    bytes.extend_from_slice(&prefix(message.length as u32));
     for part in &message.parts {
         bytes.extend_from_slice(part);
     }
-}
-
-fn put_prefix(bytes: &mut BytesMut, message: &Message) {
-    bytes.put_u8(0);
-    bytes.put_u32(message.length as u32);
+    bytes.freeze()
 }
 
 fn respond(body: Slices) -> Response {

@@ -18,6 +18,7 @@ pub(crate) mod registry;
 pub(crate) mod schema;
 pub(crate) mod served;
 pub(crate) mod source;
+pub(crate) mod store;
 pub(crate) mod tls;
 pub(crate) mod upstream;
 pub(crate) mod yaml;

@@ -1,6 +1,7 @@
-//! When a certificate ends (RFC 5280, section 4.1): the one field that we need
-//! of it and that rustls does not tell.
+//! When a certificate is valid (RFC 5280, section 4.1): the one field that we
+//! need of it and that rustls does not tell.
 
+use std::ops::RangeInclusive;
 use std::time::SystemTime;
 
 /// The tags on the way (X.690).
@@ -10,8 +11,9 @@ const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
-/// The end of a certificate's validity; `None` when it cannot be read.
-pub(super) fn not_after(certificate: &[u8]) -> Option<SystemTime> {
+/// From when until when a certificate is valid; `None` when that cannot be
+/// read.
+pub fn validity(certificate: &[u8]) -> Option<RangeInclusive<SystemTime>> {
     let (certificate, _) = expect(SEQUENCE, certificate)?;
     let (mut fields, _) = expect(SEQUENCE, certificate)?;
     if let Some((_, rest)) = expect(VERSION, fields) {
@@ -21,14 +23,14 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<SystemTime> {
     let (_signature, fields) = expect(SEQUENCE, fields)?;
     let (_issuer, fields) = expect(SEQUENCE, fields)?;
     let (validity, _) = expect(SEQUENCE, fields)?;
-    let (_, _, end) = element(validity)?;
-    let (tag, text, _) = element(end)?;
-    time(tag, str::from_utf8(text).ok()?)
+    let (start, start_text, end) = element(validity)?;
+    let (end, end_text, _) = element(end)?;
+    Some(time(start, start_text)?..=time(end, end_text)?)
 }
 
 /// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`.
-fn time(tag: u8, text: &str) -> Option<SystemTime> {
-    let digits = text.strip_suffix('Z')?;
+fn time(tag: u8, text: &[u8]) -> Option<SystemTime> {
+    let digits = str::from_utf8(text).ok()?.strip_suffix('Z')?;
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -72,27 +74,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_certificate_is_found() {
+    fn start_and_end_of_a_certificate_are_found() {
         for year in [2031, 2061] {
             let mut parameters = rcgen::CertificateParams::new(vec!["a".into()]).unwrap();
+            parameters.not_before = rcgen::date_time_ymd(2021, 3, 4);
             parameters.not_after = rcgen::date_time_ymd(year, 2, 28);
             let key = rcgen::KeyPair::generate().unwrap();
             let certificate = parameters.self_signed(&key).unwrap();
-            let end = not_after(certificate.der()).unwrap();
-            let text = humantime::format_rfc3339_seconds(end).to_string();
-            assert_eq!(text, format!("{year}-02-28T00:00:00Z"));
+            let validity = super::validity(certificate.der()).unwrap();
+            let text = |time| humantime::format_rfc3339_seconds(time).to_string();
+            assert_eq!(text(*validity.start()), "2021-03-04T00:00:00Z");
+            assert_eq!(text(*validity.end()), format!("{year}-02-28T00:00:00Z"));
             // Cut anywhere it is none, or the same.
             for length in 0..certificate.der().len() {
-                not_after(&certificate.der()[..length]);
+                super::validity(&certificate.der()[..length]);
             }
         }
     }
 
     #[test]
     fn what_is_no_time_is_none() {
-        assert!(time(UTC_TIME, "260101000000Z").is_some());
+        assert!(time(UTC_TIME, b"260101000000Z").is_some());
         for text in ["", "Z", "2601010000Z", "26010100000éZ", "269901000000Z"] {
-            assert_eq!(time(UTC_TIME, text), None, "{text}");
+            assert_eq!(time(UTC_TIME, text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -1,0 +1,77 @@
+//! Answers of several messages, as pieces of the message file.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+/// Messages with gRPC's framing, ready to send.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    /// The bytes, in order.
+    pub parts: Vec<Bytes>,
+}
+
+/// Where the pieces of an answer lie in a file: those that lie side by side are
+/// one.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(Vec<Range<u64>>);
+
+impl Pieces {
+    /// Adds a piece to the end, unless nothing is in it.
+    pub(super) fn push(&mut self, piece: Range<u64>) {
+        match self.0.last_mut() {
+            _ if piece.is_empty() => {}
+            Some(last) if last.end == piece.start => last.end = piece.end,
+            _ => self.0.push(piece),
+        }
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bytes. A piece that the index should not hold gives nothing rather
+    /// than a panic.
+    pub(super) fn of(&self, file: &Bytes) -> Stream {
+        let parts = self.0.iter().filter_map(|piece| {
+            let range = usize::try_from(piece.start).ok()?..usize::try_from(piece.end).ok()?;
+            file.get(range.clone())?;
+            Some(file.slice(range))
+        });
+        Stream {
+            parts: parts.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(pieces: &[(u64, u64)]) -> Vec<Bytes> {
+        let mut all = Pieces::default();
+        for (start, end) in pieces {
+            all.push(*start..*end);
+        }
+        all.of(&Bytes::from_static(b"0123456789")).parts
+    }
+
+    #[test]
+    fn pieces_that_lie_side_by_side_are_one() {
+        assert_eq!(parts(&[(0, 10)]), ["0123456789"]);
+        assert_eq!(parts(&[(0, 3), (3, 4), (4, 10)]), ["0123456789"]);
+        assert_eq!(parts(&[(2, 4), (4, 4), (4, 5)]), ["234"]);
+        // In another order they are not, nor what stands there twice.
+        assert_eq!(parts(&[(4, 6), (2, 4), (7, 9)]), ["45", "23", "78"]);
+        assert_eq!(parts(&[(1, 2), (1, 2), (2, 3)]), ["1", "12"]);
+        assert!(parts(&[(3, 3)]).is_empty());
+    }
+
+    #[test]
+    fn pieces_that_are_not_in_the_file_give_nothing() {
+        assert!(parts(&[(5, 11)]).is_empty());
+        assert!(parts(&[(7, 3), (u64::MAX, 2), (20, u64::MAX)]).is_empty());
+        assert_eq!(parts(&[(9, 10), (11, 12)]), ["9"]);
+    }
+}

@@ -186,14 +186,16 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
         Some(b'n') => return Properties::default(),
         _ => {
             defects.push(malformed("they must be a list"));
-            return Properties::default();
+            let mut properties = Properties::default();
+            properties.known.lost_package = true;
+            return properties;
         }
     }
     let mut passed = 0;
     while walk.next_element() {
         passed += 1;
         if passed > MAX_LIST {
-            plain = false;
+            (plain, known.lost_package) = (false, true);
             note(
                 defects,
                 malformed(&format!("there are more than {MAX_LIST}")),
@@ -215,7 +217,7 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
                 continue;
             }
             _ => {
-                plain = false;
+                (plain, known.lost_package) = (false, true);
                 note(defects, malformed("each must be an object"));
                 walk.skip();
                 continue;
@@ -231,7 +233,10 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
                 match walk.skip() {
                     [b'"', kind @ .., b'"'] => property.kind = unescape(kind),
                     b"null" => {}
-                    _ => note(defects, malformed("a type must be a string")),
+                    _ => {
+                        known.lost_package = true;
+                        note(defects, malformed("a type must be a string"));
+                    }
                 }
             } else if !key.eq_ignore_ascii_case(b"\"value\"") {
                 walk.skip();
@@ -249,6 +254,7 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
             }
         }
         if let Err(Defect { code, message }) = known.take(&property, checked) {
+            known.lost_package |= property.kind == PACKAGE_TYPE;
             let (number, kind) = (properties.len(), &property.kind);
             let message =
                 format!("has property {number} of type {kind:?} with an invalid value: {message}");
@@ -354,6 +360,9 @@ struct Known<'a> {
     csv_metadata: Vec<csv::Metadata<'a>>,
     /// Canonical JSON texts.
     objects: Vec<Vec<u8>>,
+    /// Whether a property cannot be read that was to be an `olm.package`, or
+    /// may have been.
+    lost_package: bool,
 }
 
 impl<'a> Known<'a> {
@@ -405,6 +414,10 @@ impl<'a> Known<'a> {
     }
 
     fn check_package(&self, package: &str, defects: &mut Vec<Defect>) {
+        // What cannot be read may be the property that is missed.
+        if self.packages.is_empty() && self.lost_package {
+            return;
+        }
         let [property] = &self.packages[..] else {
             let message = match self.packages.len() {
                 // What is often wrong takes no memory.
@@ -420,7 +433,7 @@ impl<'a> Known<'a> {
             });
             return;
         };
-        if property.package_name.0 != package {
+        if property.package_name.0 != package && !package.is_empty() {
             defects.push(Defect {
                 code: Code::PackagePropertyMismatch,
                 message: format!(

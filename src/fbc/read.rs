@@ -382,6 +382,7 @@ fn refuse(out: &mut Output, line: u32, code: Code, message: String) {
         message,
     };
     out.problem(line, problem);
+    out.blobs.incomplete = true;
     out.documents += 1;
 }
 

@@ -110,6 +110,19 @@ pub(super) fn plain(error: &serde_json::Error) -> String {
     }
 }
 
+/// The same, and what is to be done.
+pub(super) fn advised(error: &serde_json::Error) -> String {
+    let text = plain(error).replace("expected a sequence", "expected a list");
+    let quotes = ["integer", "floating", "number", "boolean"];
+    let bare = text.strip_prefix("invalid type: ");
+    let bare = bare.is_some_and(|found| quotes.iter().any(|kind| found.starts_with(kind)));
+    match text.rsplit_once(", expected ") {
+        Some((_, "a string")) if bare => text + "; write it in quotes",
+        Some((_, expected)) => format!("{text}; write {expected}"),
+        None => text + "; correct it",
+    }
+}
+
 /// A text that borrows from its JSON where it can; `null` is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);

@@ -192,6 +192,7 @@ impl<'a> Collected<'a> {
         let mut from = std::mem::take(&mut output.blobs);
         self.bound(&mut from, &mut output.ends);
         let into = &mut self.blobs;
+        into.incomplete |= from.incomplete;
         append(&mut into.packages, from.packages, before);
         append(&mut into.channels, from.channels, before);
         append(&mut into.deprecations, from.deprecations, before);

@@ -26,7 +26,8 @@ pub(crate) struct Survey {
     /// The entries that no head leads to and nothing skips.
     pub(crate) stranded: Vec<usize>,
     /// Chains that lead back to themselves, each with its first entry again at
-    /// the end: all that a walk comes upon that begins at the heads.
+    /// the end. Where there is no head there is one at least, which may lead
+    /// over skips.
     pub(crate) cycles: Vec<Vec<usize>>,
 }
 
@@ -80,7 +81,8 @@ impl<'a> Chains<'a> {
             let name = self.entries[*number].name.as_str();
             !replaced.contains(name) && !self.skipped.contains(name)
         };
-        let (heads, others): (Vec<usize>, Vec<usize>) = self.sorted().into_iter().partition(is_head);
+        let (heads, others): (Vec<usize>, Vec<usize>) =
+            self.sorted().into_iter().partition(is_head);
         let mut survey = Survey::default();
         let mut walked = vec![None; self.entries.len()];
         for head in &heads {
@@ -92,6 +94,9 @@ impl<'a> Chains<'a> {
             .collect();
         for other in others {
             self.walk(other, &mut walked, &mut survey.cycles);
+        }
+        if heads.is_empty() && survey.cycles.is_empty() {
+            survey.cycles.extend(self.circle());
         }
         survey.heads = heads;
         survey
@@ -121,8 +126,9 @@ impl<'a> Chains<'a> {
     }
 
     /// Where there is no head: entries of which each replaces or skips the one
-    /// behind it, the first again at the end.
-    pub(super) fn circle(&self) -> Vec<usize> {
+    /// behind it, the first again at the end. There are none where an entry
+    /// without a name is above the others.
+    fn circle(&self) -> Option<Vec<usize>> {
         let sorted = self.sorted();
         let mut above = HashMap::new();
         for &number in &sorted {
@@ -131,7 +137,7 @@ impl<'a> Chains<'a> {
                 above.entry(name.as_str()).or_insert(number);
             }
         }
-        let mut walk: Vec<usize> = sorted.first().copied().into_iter().collect();
+        let mut walk = vec![*sorted.first()?];
         let mut place = HashMap::new();
         while let Some(&at) = walk.last() {
             if let Some(first) = place.insert(at, walk.len() - 1) {
@@ -140,11 +146,11 @@ impl<'a> Chains<'a> {
             }
             match above.get(self.entries[at].name.as_str()) {
                 Some(&number) => walk.push(number),
-                None => return Vec::new(),
+                None => return None,
             }
         }
         walk.reverse();
-        walk
+        Some(walk)
     }
 }
 
@@ -160,7 +166,10 @@ mod tests {
             EntryBlob {
                 name: word(),
                 replaces: word(),
-                skips: Some(word()).filter(|skip| !skip.is_empty()).into_iter().collect(),
+                skips: Some(word())
+                    .filter(|skip| !skip.is_empty())
+                    .into_iter()
+                    .collect(),
                 skip_range: String::new(),
             }
         };
@@ -190,7 +199,12 @@ mod tests {
     #[test]
     fn every_cycle_is_found_once_where_it_is_entered() {
         assert_found(&["z a", "a b", "b c", "c b"], "z", "", &["bcb"]);
-        assert_found(&["z", "b a", "a b", "d c", "c d"], "z", "abcd", &["aba", "cdc"]);
+        assert_found(
+            &["z", "b a", "a b", "d c", "c d"],
+            "z",
+            "abcd",
+            &["aba", "cdc"],
+        );
         assert_found(&["a a"], "", "a", &["aa"]);
         // What is skipped ends a chain before it comes round.
         assert_found(&["c b b", "b a", "a b"], "c", "a", &[]);
@@ -210,7 +224,7 @@ mod tests {
             (&["a - b", "b - c", "c - b"], "bcb"),
         ] {
             let entries = entries(texts);
-            let circle = Chains::of(&entries).circle();
+            let circle = Chains::of(&entries).circle().unwrap();
             let circle: String = circle.iter().map(|n| &*entries[*n].name).collect();
             assert_eq!(circle, wanted, "{texts:?}");
         }

@@ -50,13 +50,9 @@ pub(super) fn check(
     } = survey;
     match *heads.as_slice() {
         [] => {
-            let cycle = if cycles.is_empty() {
-                chains.circle()
-            } else {
-                cycles.remove(0)
-            };
-            // Else an entry without a name is above all others.
-            if !cycle.is_empty() {
+            // Without one an entry without a name is above all others.
+            if !cycles.is_empty() {
+                let cycle = cycles.remove(0);
                 let text = format!(
                     "has no head: each of its entries is replaced or skipped by another, as in \
                      {}; let the newest entry be replaced and skipped by none",
@@ -152,11 +148,7 @@ fn check_entries(located: &Located<ChannelBlob>, names: &Names<'_>, report: &mut
 /// Only the tail of a chain may replace what the channel lacks: it says where
 /// the channel is entered from. Of an entry that is skipped an update is
 /// missing that its author meant.
-fn warn_of_absent(
-    located: &Located<ChannelBlob>,
-    chains: &Chains<'_>,
-    report: &mut Report<'_>,
-) {
+fn warn_of_absent(located: &Located<ChannelBlob>, chains: &Chains<'_>, report: &mut Report<'_>) {
     let blob = &located.blob;
     let absent = |number: &usize| chains.is_skipped(*number) && chains.replaces_absent(*number);
     let absent = (0..blob.entries.len()).filter(absent);

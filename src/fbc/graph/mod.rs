@@ -33,7 +33,8 @@ use report::{About, Report};
 pub struct Graph {
     /// The packages without errors, sorted by name.
     pub packages: Vec<Package>,
-    /// The names of the packages left out for their errors, sorted.
+    /// The names of the packages left out for their errors, sorted. Some may
+    /// only be named by blobs and have no `olm.package`.
     pub quarantined: Vec<String>,
 }
 
@@ -169,7 +170,9 @@ fn groups(blobs: &Blobs) -> impl Iterator<Item = Group<'_>> {
 /// Whether a blob has a malformed field, and so has lost what stood there.
 /// What is missing in it, or because of it, may be just that and is not told.
 fn is_malformed(defects: &[Defect]) -> bool {
-    defects.iter().any(|defect| defect.code == Code::BlobMalformed)
+    defects
+        .iter()
+        .any(|defect| defect.code == Code::BlobMalformed)
 }
 
 /// The kinds of blobs that make up a package.

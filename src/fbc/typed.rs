@@ -94,9 +94,9 @@ where
 /// Reads a property's value: an object or `null`.
 pub(super) fn object<'de, T: Deserialize<'de> + Default>(json: &'de [u8]) -> Result<T, String> {
     match json.first() {
-        Some(b'{') => serde_json::from_slice(json).map_err(|error| plain(&error)),
+        Some(b'{') => serde_json::from_slice(json).map_err(|error| advised(&error)),
         Some(b'n') => Ok(T::default()),
-        _ => Err("it must be an object".into()),
+        _ => Err("it must be an object; write one".into()),
     }
 }
 

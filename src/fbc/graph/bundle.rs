@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::super::blob::{Blobs, BundleBlob, Located};
 use super::super::problem::Code;
 use super::super::semver::check_release;
-use super::{Group, is_malformed};
 use super::report::{About, Report, list, quoted};
+use super::{Group, is_malformed};
 
 /// Where the bundles of a package are.
 pub(super) struct Places<'a> {
@@ -109,7 +109,7 @@ fn check_version(
     }
     if let Err(error) = check_release(&blob.release) {
         let text = format!(
-            "has a release {} that cannot be read: {error}",
+            "has a release {} that cannot be read: {error}; write it like \"1\" or \"2.beta\"",
             quoted(&blob.release)
         );
         report.error(Code::VersionInvalid, about, located, &text);

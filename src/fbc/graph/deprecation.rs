@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::blob::{Blobs, DeprecationBlob};
 use super::super::problem::Code;
-use super::{Group, is_malformed};
 use super::package::Names;
 use super::report::{About, Report, quoted};
+use super::{Group, is_malformed};
 
 /// What is deprecated, with the reasons.
 #[derive(Default)]

@@ -39,7 +39,7 @@ pub(super) fn check(
     }
     let located = &blobs.packages[*first];
     if let Some(rule) = broken_rule(group.name) {
-        let text = format!("has no valid name: it {rule}");
+        let text = format!("has no valid name: it {rule}; rename the package");
         report.error(Code::PackageNameInvalid, About::Package, located, &text);
     }
     if group.channels.is_empty() && !blobs.incomplete {

@@ -421,7 +421,7 @@ mod tests {
         }
         assert_eq!(
             check("quay.io/X/y:v1").unwrap_err().to_string(),
-            "pull spec \"quay.io/X/y:v1\" has upper-case letters in its repository \"X/y\""
+            "its repository \"X/y\" has upper-case letters; write it in lower case"
         );
     }
 

@@ -23,6 +23,8 @@ use crate::unpack::Limits;
 
 /// What is logged beside the output.
 const LOG_FILTER: &str = "warn";
+/// The file that says which files of a folder are no part of its catalog.
+const IGNORED: &str = ".indexignore";
 /// The name of the file that standard input is.
 const STDIN: &str = "<stdin>";
 
@@ -49,6 +51,10 @@ pub(super) enum InputError {
          a served catalog as http://HOST:PORT/catalogs/NAME, standard input as -"
     )]
     Source(#[from] SourceError),
+    #[error("{0:?} is no image reference, but there is a file or folder of that name: write ./{0}")]
+    Path(String),
+    #[error("{path} is an OCI layout: write oci:{path}", path = .0.display())]
+    Layout(PathBuf),
 }
 
 /// The arguments of every command that looks at a catalog.
@@ -119,7 +125,7 @@ impl InputArguments {
             Ok(WrittenSource::Template(template)) => {
                 Input::Source(resolve(&template, self.kube_version, environment)?)
             }
-            _ => self.input.parse().map_err(Failure::usage)?,
+            _ => Input::found(&self.input).map_err(Failure::usage)?,
         };
         let proxies = match &input {
             Input::Source(Source::Image(_)) => environment.proxies().map_err(Failure::usage)?,
@@ -166,6 +172,26 @@ impl ReadingArguments {
 }
 
 impl Input {
+    /// Reads what was typed, with a look at what is on disk: a path is easily
+    /// written without what makes it one.
+    fn found(text: &str) -> Result<Self, InputError> {
+        let input = match text.parse() {
+            Err(InputError::Source(_)) if Path::new(text).exists() => {
+                return Err(InputError::Path(text.to_owned()));
+            }
+            read => read?,
+        };
+        match input {
+            // Whoever ignores some of its files may mean them as a catalog.
+            Self::Source(Source::File(path))
+                if path.join("oci-layout").is_file() && !path.join(IGNORED).exists() =>
+            {
+                Err(InputError::Layout(path))
+            }
+            input => Ok(input),
+        }
+    }
+
     /// Selects from the catalog; without a request all that is in order.
     pub(super) async fn select(
         &self,

@@ -108,6 +108,9 @@ fn json_cut(content: &[u8], start: usize, from: usize) -> Option<usize> {
     (!separated).then_some(cut)
 }
 
+/// What to do about a document that is none of a catalog.
+const CORRECT: &str = "correct it, or list a file that is no part of the catalog in .indexignore";
+
 /// How many findings about documents of one piece are listed.
 const MAX_PROBLEMS: usize = 1_000;
 
@@ -260,7 +263,7 @@ impl Reader {
                 }
                 Err(JsonError { offset, message }) => {
                     let line = out.line_ends + 1 + lines(&text[next..offset]);
-                    let message = format!("this is not JSON: {message}");
+                    let message = format!("this is not JSON: {message}; {CORRECT}");
                     refuse(out, line, Code::FileUnreadable, message);
                     out.line_ends += lines(&text[next..]);
                     return;
@@ -289,7 +292,7 @@ impl Reader {
                 }
                 Err(error) => {
                     let line = line + error.line.map_or(0, |line| line as u32 - 1);
-                    let message = format!("this is not YAML: {}", error.message);
+                    let message = format!("this is not YAML: {}; {CORRECT}", error.message);
                     refuse(out, line, Code::FileUnreadable, message);
                 }
             }
@@ -302,7 +305,7 @@ impl Reader {
         out.lines.push(b'\n');
         if out.lines[start] != b'{' {
             out.lines.truncate(start);
-            let message = "every document must be an object with a \"schema\"".to_owned();
+            let message = format!("every document must be an object with a \"schema\"; {CORRECT}");
             return refuse(out, line, Code::DocumentNotObject, message);
         }
         let object = Object::new(&out.lines, &self.canonicaliser);
@@ -349,7 +352,8 @@ impl Reader {
             other if other.starts_with("olm.") => problem = Some(unknown_schema(&head)),
             _ => {}
         }
-        out.fields.add(&head.schema, &object, plain);
+        let at = (out.documents + 1, line);
+        out.fields.add(&head.schema, at, &object, plain);
         out.metas
             .push(Meta::new(&head, (out.lines.len() - start) as u32));
         if let Some(problem) = problem {
@@ -382,6 +386,7 @@ fn refuse(out: &mut Output, line: u32, code: Code, message: String) {
         message,
     };
     out.problem(line, problem);
+    out.blobs.incomplete = true;
     out.documents += 1;
 }
 
@@ -425,16 +430,21 @@ fn head<'a>(object: &Object<'a>) -> Result<Head<'a>, (Code, String)> {
     if let Some(key) = key_in_two_cases(object) {
         return Err((
             Code::DocumentDuplicateKey,
-            format!("the key {key:?} stands twice, in different case"),
+            format!("the key {key:?} stands twice, in different case; keep one of them"),
         ));
     }
     let text = |key: &str| match object.get(key) {
         None => Ok(Cow::Borrowed("")),
         Some([b'"', inner @ .., b'"']) => Ok(unescape(inner)),
-        Some(_) => Err((
-            Code::DocumentKeyNotString,
-            format!("the value of {key:?} must be a string"),
-        )),
+        Some(value) => {
+            // As it is written, for YAML's 4.20 is another text than 4.2.
+            let advice = match value[0] {
+                b'{' | b'[' | b'n' => "write one",
+                _ => "quote it as it is written, as in \"4.20\"",
+            };
+            let message = format!("the value of {key:?} must be a string; {advice}");
+            Err((Code::DocumentKeyNotString, message))
+        }
     };
     let head = Head {
         schema: text("schema")?,
@@ -444,7 +454,9 @@ fn head<'a>(object: &Object<'a>) -> Result<Head<'a>, (Code, String)> {
     if head.schema.is_empty() {
         return Err((
             Code::SchemaMissing,
-            "the document has no \"schema\"; every blob of a catalog needs one".into(),
+            format!(
+                "the document has no \"schema\", which every blob of a catalog needs; {CORRECT}"
+            ),
         ));
     }
     Ok(head)
@@ -499,7 +511,9 @@ fn read_package(object: &Object<'_>, name: &str, messages: &mut Vec<u8>) -> (Pac
     {
         defects.push(Defect {
             code: Code::PackageIconInvalid,
-            message: "has an icon whose \"base64data\" is not base64".into(),
+            message: "has an icon whose \"base64data\" is not base64; encode the picture anew, or \
+                      remove the icon"
+                .into(),
         });
     }
     let start = messages.len();

@@ -31,7 +31,7 @@ fn wrong() -> Catalog {
 }
 
 /// What is wrong with it, as the summary counts it.
-const WRONG: &str = "2 problems in 1 package\n";
+const WRONG: &str = "2 problems in 1 package: 2 errors\n";
 
 const GOOD: &str = "no problems: 1 package, 1 channel, 2 entries, 2 bundles\n";
 
@@ -159,7 +159,7 @@ fn each_problem_points_at_its_place() {
     1 | {"entries":[{"name":"quince.v1.0.0"},{"name":"quince.v2.0.0"}],"name":"stable","package":"quince","schema":"olm.channel"…
       |
 
-    2 problems in 1 package
+    2 problems in 1 package: 2 errors
     "#);
 }
 
@@ -257,7 +257,38 @@ fn warnings_alone_are_problems_too() {
         text.contains("/plum/catalog.json:2 (document 2)\n"),
         "{text}"
     );
-    assert!(finished.stdout.ends_with("\n1 problem in 1 package\n"));
+    let summary = "\n1 problem in 1 package: 1 warning\n";
+    assert!(finished.stdout.ends_with(summary), "{text}");
+    let allowed = check([&*file(folder.path()), "--allow-warnings"]);
+    assert_eq!(allowed.status.code(), Some(0), "{allowed:?}");
+    assert_eq!(allowed.stdout, finished.stdout);
+    wrong().write_to(folder.path(), Format::JsonLines);
+    let finished = check([&*file(folder.path()), "--allow-warnings"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+}
+
+#[test]
+fn a_path_that_is_written_as_something_else_is_recognised() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    Catalog::small().write_to(&root.join("deploy"), Format::JsonLines);
+    fs::write(
+        root.join("catalog.yaml"),
+        Catalog::small().text(Format::Yaml),
+    )
+    .unwrap();
+    Image::of_catalog(&Catalog::small())
+        .build()
+        .add_to_layout(&root.join("layout"), "v1");
+    for (typed, proposal) in [
+        ("catalog.yaml", "write ./catalog.yaml"),
+        ("deploy", "write ./deploy"),
+        ("./layout", "write oci:./layout"),
+        ("http://localhost/catalogs/", "names no catalog"),
+    ] {
+        let finished = Start::new(["check", typed]).within(root).run();
+        assert_refused(&finished, 2, &[proposal]);
+    }
 }
 
 #[test]

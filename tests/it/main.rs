@@ -7,6 +7,7 @@
 
 mod access;
 mod admin;
+mod advice;
 mod architecture;
 mod bad_input;
 mod behind_nginx;

@@ -134,10 +134,23 @@ impl fmt::Display for Summary<'_> {
             .iter()
             .map(|problem| problem.subject.package.as_str());
         let packages: BTreeSet<_> = packages.filter(|package| !package.is_empty()).collect();
-        if packages.is_empty() {
-            return Ok(());
+        if !packages.is_empty() {
+            write!(f, " in {}", count(packages.len() as u64, "package"))?;
         }
-        write!(f, " in {}", count(packages.len() as u64, "package"))
+        let mut before = ": ";
+        for (severity, noun) in [
+            (Severity::Fatal, "fatal problem"),
+            (Severity::Error, "error"),
+            (Severity::Warning, "warning"),
+        ] {
+            let such = problems.iter().filter(|one| one.severity == severity);
+            let such = such.count() as u64;
+            if such > 0 {
+                write!(f, "{before}{}", count(such, noun))?;
+                before = ", ";
+            }
+        }
+        Ok(())
     }
 }
 
@@ -229,8 +242,24 @@ mod tests {
         );
         assert_eq!(
             summary(vec![problem("a"), problem("a"), problem("b")]),
-            "3 problems in 2 packages"
+            "3 problems in 2 packages: 3 errors"
         );
-        assert_eq!(summary(vec![problem("")]), "1 problem");
+        let with = |severity| Problem {
+            severity,
+            ..problem("a")
+        };
+        assert_eq!(
+            summary(vec![
+                with(Severity::Warning),
+                with(Severity::Error),
+                with(Severity::Warning),
+            ]),
+            "3 problems in 1 package: 1 error, 2 warnings"
+        );
+        let fatal = Problem {
+            severity: Severity::Fatal,
+            ..problem("")
+        };
+        assert_eq!(summary(vec![fatal]), "1 problem: 1 fatal problem");
     }
 }

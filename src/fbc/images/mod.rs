@@ -106,7 +106,10 @@ impl ImageList {
                         related,
                         channels: bundle.channels.clone(),
                     }),
-                    Err(error) => refused.push(format!("{} of {package}: {error}", bundle.name)),
+                    Err(error) => refused.push(format!(
+                        "{} of {package}: the image {spec:?}: {error}",
+                        bundle.name
+                    )),
                 }
             }
         }

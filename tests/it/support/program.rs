@@ -31,6 +31,7 @@ pub(crate) struct Start {
     name: Option<String>,
     program: Option<PathBuf>,
     user: Option<u32>,
+    within: Option<PathBuf>,
 }
 
 /// The program while it runs.
@@ -98,6 +99,12 @@ impl Start {
         self
     }
 
+    /// Runs it in this folder.
+    pub(crate) fn within(mut self, folder: &Path) -> Self {
+        self.within = Some(folder.into());
+        self
+    }
+
     /// Gives it this to read on standard input; else there is nothing.
     pub(crate) fn stdin(mut self, content: impl Into<Vec<u8>>) -> Self {
         self.stdin = content.into();
@@ -138,6 +145,9 @@ impl Start {
         }
         if let Some(user) = self.user {
             command.uid(user).gid(user);
+        }
+        if let Some(folder) = &self.within {
+            command.current_dir(folder);
         }
         for argument in &self.arguments {
             command.arg(argument.replace("{data}", data));

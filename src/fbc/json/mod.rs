@@ -21,7 +21,8 @@ pub(super) use strings::quote_run;
 pub use strings::unescape;
 use strings::{BLOCK, character, compare_keys, plain_run, specials};
 
-/// How deep arrays and objects may nest. Go's reader allows 10,000; real
+/// How deep arrays and objects may nest, in JSON and in YAML alike: what is
+/// read from one may be written as the other. Go's reader allows 10,000; real
 /// catalogs stay below 40.
 pub const MAX_DEPTH: usize = 500;
 
@@ -183,7 +184,7 @@ struct Slice {
 /// Set in the start of slices of `changed`; others are of the input.
 const CHANGED: u32 = 1 << 31;
 /// The most bytes of a value, and of what is read at once.
-const MAX_LENGTH: usize = (CHANGED >> 1) as usize;
+pub(super) const MAX_LENGTH: usize = (CHANGED >> 1) as usize;
 /// How much longer than the input its canonical form may become, beside as
 /// much again: numbers such as `1e20` are written out.
 const MAX_GROWTH: usize = 1 << 20;

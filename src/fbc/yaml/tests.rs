@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fbc::json::Canonicaliser;
 
 /// Converts one document; `None` when there is nothing in it.
 fn convert(yaml: impl AsRef<[u8]>) -> Result<Option<String>, YamlError> {
@@ -18,6 +19,10 @@ fn convert_within(yaml: impl AsRef<[u8]>, limits: &Limits) -> Result<Option<Stri
     let json = text.strip_prefix("before").unwrap();
     assert_eq!(result == Ok(true), !json.is_empty());
     Ok(result?.then(|| json.to_owned()))
+}
+
+fn convert_all(yaml: &str) -> Converted {
+    super::convert(yaml.as_bytes(), &Limits::default(), &mut Vec::new()).unwrap()
 }
 
 /// Checks a table of YAML and the JSON it becomes.
@@ -494,30 +499,128 @@ fn empty_documents_hold_nothing() {
 }
 
 #[test]
+fn what_is_not_ended_is_refused_where_it_begins() {
+    let quoted = "found unexpected end of stream while scanning a quoted scalar";
+    let key = "could not find expected ':' while scanning a simple key";
+    let list = "did not find expected ',' or ']' while parsing a flow sequence";
+    let map = "did not find expected ',' or '}' while parsing a flow mapping";
+    for (yaml, place, message) in [
+        ("a: \"x\n", (1, 4), quoted),
+        ("a: 'x", (1, 4), quoted),
+        ("a: 1\nb: \"x\nc: 2\n\nd: 3\n", (2, 4), quoted),
+        ("schema: \"olm.package", (1, 9), quoted),
+        ("a: 1\nb\n", (2, 1), key),
+        ("a: 1\nb c\nd: 2\n", (2, 1), key),
+        ("a: 1\nb: [x\n", (2, 4), list),
+        ("a: 1\nb: [x\n\n# c\n", (2, 4), list),
+        ("a: [1, 2\nb: 3\n", (1, 4), list),
+        ("a:\n- b: {c\n- d: 1\n", (2, 6), map),
+        ("{\"a\": 1,\n\"b\": 2\n", (1, 1), map),
+        // These are ended, so what is wrong is within.
+        ("a: [\n  b\n  c: d\n  ]\n", (3, 4), list),
+        ("{\n\"a\": 1\n\"b\": 2\n}\n", (3, 4), map),
+    ] {
+        let error = convert(yaml).unwrap_err();
+        let found = (error.line.unwrap(), error.column.unwrap());
+        assert_eq!((found, &*error.message), (place, message), "{yaml:?}");
+    }
+}
+
+#[test]
+fn what_is_missing_at_the_end_is_missing_behind_the_last_text() {
+    for (line, column, place) in [(0, 2, (1, 3)), (1, 9, (2, 10)), (2, 0, (2, 6))] {
+        let error = YamlError::new("").at(line, column);
+        let error = error.within("a: 1\n b: ü \r\n\n".as_bytes());
+        assert_eq!((error.line, error.column), (Some(place.0), Some(place.1)));
+    }
+}
+
+#[test]
+fn what_nests_as_deep_as_json_may_is_read_back_from_yaml() {
+    let nested = |depth: usize, open: &str, close: &str| {
+        let (open, close) = (open.repeat(depth), close.repeat(depth));
+        format!("{{\"a\":{open}\"x\"{close}}}")
+    };
+    let read = move || {
+        for (depth, open, close) in [
+            (MAX_DEPTH - 1, "[", "]"),
+            (MAX_DEPTH - 1, "{\"a\":", "}"),
+            ((MAX_DEPTH - 1) / 2, "[{\"a\":", "}]"),
+        ] {
+            let json = nested(depth, open, close);
+            let mut canonical = Vec::new();
+            let end = Canonicaliser::default().read(json.as_bytes(), 0, &mut canonical);
+            assert_eq!(end, Ok(Some(json.len())));
+            assert_eq!(canonical, json.as_bytes());
+            let mut yaml = Vec::new();
+            from_json(&canonical, &mut yaml);
+            assert_eq!(convert(&yaml).unwrap().as_deref(), Some(&*json));
+            // As it stands it is YAML as well, of flow collections.
+            assert_eq!(convert(&json).unwrap().as_deref(), Some(&*json));
+        }
+        let too_deep = nested(MAX_DEPTH, "[", "]");
+        let read = Canonicaliser::default().read(too_deep.as_bytes(), 0, &mut Vec::new());
+        assert!(read.unwrap_err().message.contains("deeper than 500"));
+        let error = convert(&too_deep).unwrap_err();
+        assert!(error.message.contains("deeper than 500"), "{error}");
+    };
+    // No thread that reads catalogs has less.
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    thread.spawn(read).unwrap().join().unwrap();
+}
+
+#[test]
+fn what_stands_behind_a_document_is_not_read_and_told() {
+    for (yaml, found, rest) in [
+        ("a: 1\n", true, None),
+        ("a: &b 1\n# c\n...\n# d\n", true, None),
+        ("a: 1\n...\nb: 2\n", true, Some(3)),
+        ("{\"a\": 1}\n\n{\"b\": 2}\n", true, Some(3)),
+        ("---\n{\"a\": 1} x\n", true, Some(2)),
+        ("---\n...\na: 1\n", false, Some(3)),
+        ("# c\n", false, None),
+    ] {
+        let converted = convert_all(yaml);
+        assert_eq!(converted, Converted { found, rest }, "{yaml:?}");
+    }
+}
+
+#[test]
 fn what_is_no_yaml_is_refused_with_its_place() {
     check_refused(&[
         (
             "a: 1\n b: 2\n",
             "line 2, column 3: mapping values are not allowed in this context",
         ),
-        ("a: [1, 2\nb: 3\n", "line 2"),
-        ("a: \"x\n", "unexpected end of stream"),
-        ("a: 'x", "unexpected end of stream"),
-        ("a: 1\n\tb: 2\n", "line 2"),
-        ("a: b: c\n", "line 1, column 5"),
-        ("a: @x\n", "cannot start any token"),
-        ("a: `x\n", "cannot start any token"),
-        ("a: %x\n", "cannot start any token"),
-        ("- a\nb: c\n", "line 2"),
-        ("a: 1\nb\n", "could not find expected ':'"),
-        ("a: \"\\q\"", "unknown escape character"),
-        ("a: \"\\xZZ\"", "hexdecimal"),
-        ("a: \"\\uD800\"", "invalid Unicode"),
-        ("}", "line 1, column 1"),
-        ("[1}", "line 1"),
-        ("a: |0\n x\n", "indentation indicator"),
-        ("%YAML 3.0\n---\na: 1", "incompatible YAML document"),
-        ("%FOO\n---\na: 1", "unknown directive"),
+        ("a: 1\n\tb: 2\n", "line 2, column 1: found a tab character"),
+        ("a: b: c\n", "line 1, column 5: mapping values"),
+        ("a: @x\n", "line 1, column 4: found character that cannot"),
+        ("a: `x\n", "line 1, column 4: found character that cannot"),
+        ("a: %x\n", "line 1, column 4: found character that cannot"),
+        ("- a\nb: c\n", "line 2, column 1: did not find expected '-'"),
+        (
+            "a: \"\\q\"",
+            "line 1, column 5: found unknown escape character",
+        ),
+        (
+            "a: \"\\xZZ\"",
+            "line 1, column 7: did not find expected hexdecimal",
+        ),
+        ("a: \"\\uD800\"", "line 1, column 7: found invalid Unicode"),
+        ("}", "line 1, column 1: did not find expected node content"),
+        ("[1}", "line 1, column 3: did not find expected ',' or ']'"),
+        (
+            "a: |0\n x\n",
+            "line 1, column 5: found an indentation indicator",
+        ),
+        (
+            "%YAML 3.0\n---\na: 1",
+            "line 1, column 1: found incompatible YAML document",
+        ),
+        (
+            "%FOO\n---\na: 1",
+            "line 1, column 5: found unknown directive",
+        ),
         (
             "a: x\u{1}y\n",
             "line 1, column 5: the control character U+0001",

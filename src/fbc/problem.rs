@@ -63,6 +63,9 @@ pub struct Place {
     pub document: u32,
     /// Line of the file on which the document (or the error in it) starts, from 1.
     pub line: u32,
+    /// The column of the error in characters, from 1, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
 }
 
 macro_rules! codes {
@@ -99,6 +102,8 @@ codes! {
     DocumentDuplicateKey = "document-duplicate-key",
     /// A `schema`, `package` or `name` that is not a string.
     DocumentKeyNotString = "document-key-not-string",
+    /// Something behind the end of a YAML document that no `---` parts from it.
+    DocumentIgnored = "document-ignored",
     /// A document without a schema.
     SchemaMissing = "schema-missing",
     /// An `olm.` schema that nobody defines.

@@ -1,15 +1,13 @@
 //! Files ─► metas: the canonical line of every blob, and what the blobs say.
 //!
-//! A file is read in pieces of about a megabyte, so that one large file is
-//! shared out between workers and never lies in memory twice. A piece begins
-//! where a document begins. In a stream of JSON objects such a place is easy to
-//! see without reading: `}`, a line end and `{` stand together only between
-//! two top-level objects, since inside of one a comma comes between values,
-//! and a string holds no bare line end. That ends where a separator between
-//! objects makes YAML of what follows.
+//! A file is read in pieces (see [`pieces`]), each by itself. The peers take a
+//! file that begins with `{` for JSON and anything else for YAML, and change
+//! their mind once: where something that is no JSON comes before the third
+//! object, the rest of the file is YAML.
+
+mod pieces;
 
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::blob::{
@@ -24,89 +22,7 @@ use super::object::Object;
 use super::problem::{Code, Problem, Severity, Subject};
 use super::typed::{Text, fields};
 use super::{bundle, yaml};
-
-/// A part of a file that can be read by itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Its bytes in the file.
-    pub range: Range<usize>,
-    /// How its documents are written.
-    pub format: Format,
-}
-
-/// How documents are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// A stream of JSON objects.
-    Json,
-    /// YAML documents between separator lines.
-    Yaml,
-}
-
-/// Cuts a file into pieces of at least `target` bytes (the last may be
-/// shorter). As the peers have it, a file that begins with `{` is JSON, and
-/// anything else YAML. Looks no further into the file than the next piece goes.
-pub fn pieces(content: &[u8], target: usize) -> Pieces<'_> {
-    let cut = if content.trim_ascii_start().starts_with(b"{") {
-        Cut::Json
-    } else {
-        Cut::Yaml(Box::new(yaml::documents(content)))
-    };
-    Pieces {
-        content,
-        target,
-        start: Some(0),
-        cut,
-    }
-}
-
-/// The pieces of a file, in order. See [`pieces`].
-#[derive(Clone, Debug)]
-pub struct Pieces<'a> {
-    content: &'a [u8],
-    target: usize,
-    /// Where the next piece starts.
-    start: Option<usize>,
-    cut: Cut<'a>,
-}
-
-#[derive(Clone, Debug)]
-enum Cut<'a> {
-    Json,
-    Yaml(Box<yaml::Documents<'a>>),
-}
-
-impl Iterator for Pieces<'_> {
-    type Item = Piece;
-
-    fn next(&mut self) -> Option<Piece> {
-        let start = self.start?;
-        let from = start.saturating_add(self.target);
-        let format;
-        (format, self.start) = match &mut self.cut {
-            Cut::Json => (Format::Json, json_cut(self.content, start, from)),
-            Cut::Yaml(documents) => {
-                let mut starts = documents.map(|document| document.offset);
-                (Format::Yaml, starts.find(|offset| *offset >= from.max(1)))
-            }
-        };
-        Some(Piece {
-            range: start..self.start.unwrap_or(self.content.len()),
-            format,
-        })
-    }
-}
-
-/// Where a document begins at `from` or behind, unless a separator comes
-/// before that: what follows one is YAML. It is seen by `---` behind an object.
-/// A string may hold the same, and then only fewer pieces are made.
-fn json_cut(content: &[u8], start: usize, from: usize) -> Option<usize> {
-    let found = memchr::memmem::find(content.get(from..)?, b"}\n{")?;
-    let cut = from + found + 2;
-    let behind_object = |at: usize| content[..start + at].trim_ascii_end().ends_with(b"}");
-    let separated = memchr::memmem::find_iter(&content[start..cut], b"---").any(behind_object);
-    (!separated).then_some(cut)
-}
+pub use pieces::{Format, Piece, Pieces, pieces};
 
 /// How many findings about documents of one piece are listed.
 const MAX_PROBLEMS: usize = 1_000;
@@ -127,14 +43,24 @@ pub struct Output {
     pub fields: Fields,
     /// Ends of made `ClusterServiceVersion`s, one for each package in `blobs`.
     pub ends: Vec<Ends>,
-    /// What is wrong with documents: number of the document in the piece
-    /// (from 0), line in the piece (from 1), finding. At most a thousand, and
-    /// then one that stands for the rest.
-    pub problems: Vec<(u32, u32, Problem)>,
+    /// What is wrong with documents, and where. At most a thousand, and then
+    /// one that stands for the rest.
+    pub problems: Vec<(Spot, Problem)>,
     /// How many documents there were.
     pub documents: u32,
     /// How many line ends there were.
     pub line_ends: u32,
+}
+
+/// Where in a piece something was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The number of the document, from 0.
+    pub document: u32,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column in characters, from 1, where it is known.
+    pub column: Option<u32>,
 }
 
 impl Output {
@@ -154,9 +80,14 @@ impl Output {
     }
 
     /// Notes what is wrong with the document that comes next.
-    fn problem(&mut self, line: u32, problem: Problem) {
+    fn problem(&mut self, line: u32, column: Option<u32>, problem: Problem) {
+        let spot = Spot {
+            document: self.documents,
+            line,
+            column,
+        };
         if self.problems.len() < MAX_PROBLEMS {
-            self.problems.push((self.documents, line, problem));
+            self.problems.push((spot, problem));
             return;
         }
         let severity = problem.severity;
@@ -170,8 +101,12 @@ impl Output {
                           correct the listed ones first"
                     .to_owned(),
             };
-            self.problems.push((self.documents, line, problem));
-        } else if let Some((_, _, rest)) = self.problems.last_mut() {
+            let spot = Spot {
+                column: None,
+                ..spot
+            };
+            self.problems.push((spot, problem));
+        } else if let Some((_, rest)) = self.problems.last_mut() {
             // What is not listed still counts as what it is.
             rest.severity = rest.severity.max(severity);
         }
@@ -235,21 +170,18 @@ impl Reader {
     /// number) and appends what it holds to `out`.
     pub fn read(&mut self, piece: &Piece, bytes: &[u8], file: u32, out: &mut Output) {
         match piece.format {
-            Format::Json => self.read_json(bytes, file, out),
-            Format::Yaml => self.read_yaml(bytes, file, out),
+            Format::Json => self.read_json(bytes, false, file, out),
+            Format::Undecided => self.read_json(bytes, true, file, out),
+            Format::Yaml => self.read_yaml(bytes, None, file, out),
         }
     }
 
-    fn read_json(&mut self, bytes: &[u8], file: u32, out: &mut Output) {
-        let text = bytes;
+    fn read_json(&mut self, text: &[u8], undecided: bool, file: u32, out: &mut Output) {
         let mut at = 0;
+        let mut objects = 0;
         loop {
             let next = at + text[at..].len() - text[at..].trim_ascii_start().len();
             out.line_ends += lines(&text[at..next]);
-            // The peers go over to YAML at a separator between documents.
-            if text[next..].starts_with(b"---") {
-                return self.read_yaml(&text[next..], file, out);
-            }
             let start = out.lines.len();
             match self.canonicaliser.read(text, next, &mut out.lines) {
                 Ok(None) => return,
@@ -257,11 +189,18 @@ impl Reader {
                     self.take(start, file, out.line_ends + 1, out);
                     out.line_ends += self.canonicaliser.line_ends();
                     at = end;
+                    objects += 1;
                 }
-                Err(JsonError { offset, message }) => {
-                    let line = out.line_ends + 1 + lines(&text[next..offset]);
-                    let message = format!("this is not JSON: {message}");
-                    refuse(out, line, Code::FileUnreadable, message);
+                Err(error) => {
+                    let refusal = Refusal::of_json(error, text, next, out.line_ends);
+                    if undecided && objects <= 1 {
+                        let yaml = at + blanks(&text[at..]);
+                        out.line_ends -= lines(&text[yaml..next]);
+                        // Behind a separator nobody meant JSON.
+                        let refusal = (!text[next..].starts_with(b"---")).then_some(refusal);
+                        return self.read_yaml(&text[yaml..], refusal, file, out);
+                    }
+                    refusal.note(out);
                     out.line_ends += lines(&text[next..]);
                     return;
                 }
@@ -269,32 +208,52 @@ impl Reader {
         }
     }
 
-    fn read_yaml(&mut self, bytes: &[u8], file: u32, out: &mut Output) {
+    /// Reads documents of YAML; `not_json` is why the first one is not read as
+    /// JSON, which says more if it is no YAML either.
+    fn read_yaml(
+        &mut self,
+        bytes: &[u8],
+        mut not_json: Option<Refusal>,
+        file: u32,
+        out: &mut Output,
+    ) {
         let before = out.line_ends;
         let mut documents = yaml::documents(bytes);
         for document in documents.by_ref() {
             // Documents count their lines from 1.
-            let line = before + document.line as u32;
+            let first = before + document.line as u32;
+            let line = before + document.text_line() as u32;
+            let not_json = not_json.take();
             self.converted.clear();
             let limits = yaml::Limits::default();
-            match yaml::to_json(document.bytes, &limits, &mut self.converted) {
-                Ok(false) => {}
-                Ok(true) => {
-                    let start = out.lines.len();
-                    let read = self.canonicaliser.read(&self.converted, 0, &mut out.lines);
-                    match read {
-                        Ok(_) => self.take(start, file, line, out),
-                        Err(error) => refuse(out, line, Code::FileUnreadable, error.message),
+            match yaml::convert(document.bytes, &limits, &mut self.converted) {
+                Ok(converted) => {
+                    if let Some(rest) = converted.rest {
+                        out.problem(first + rest as u32 - 1, None, ignored());
+                    }
+                    match not_json {
+                        Some(refusal) if converted.found && !self.converted.starts_with(b"{") => {
+                            refusal.note(out);
+                        }
+                        _ if converted.found => self.take_converted(file, line, out),
+                        _ => {}
                     }
                 }
                 Err(error) => {
-                    let line = line + error.line.map_or(0, |line| line as u32 - 1);
-                    let message = format!("this is not YAML: {}", error.message);
-                    refuse(out, line, Code::FileUnreadable, message);
+                    let refusal = Refusal::of_yaml(error, first);
+                    not_json.unwrap_or(refusal).note(out);
                 }
             }
         }
         out.line_ends += documents.lines() as u32;
+    }
+
+    fn take_converted(&mut self, file: u32, line: u32, out: &mut Output) {
+        let start = out.lines.len();
+        match self.canonicaliser.read(&self.converted, 0, &mut out.lines) {
+            Ok(_) => self.take(start, file, line, out),
+            Err(error) => refuse(out, line, Code::FileUnreadable, error.message),
+        }
     }
 
     /// Takes the value that was just written to `out.lines[start..]`.
@@ -346,14 +305,14 @@ impl Reader {
                 let blob = read_deprecations(&object, &head.package);
                 out.blobs.deprecations.push(locate(blob, place));
             }
-            other if other.starts_with("olm.") => problem = Some(unknown_schema(&head)),
+            other if is_of_olm(other) => problem = Some(unknown_schema(&head)),
             _ => {}
         }
         out.fields.add(&head.schema, &object, plain);
         out.metas
             .push(Meta::new(&head, (out.lines.len() - start) as u32));
         if let Some(problem) = problem {
-            out.problem(line, problem);
+            out.problem(line, None, problem);
         }
         out.documents += 1;
     }
@@ -373,7 +332,71 @@ fn lines(bytes: &[u8]) -> u32 {
     memchr::memchr_iter(b'\n', bytes).count() as u32
 }
 
+/// The bytes at the start of `text` that the peers pass over before they go on
+/// with it as YAML: blanks, up to a line's end.
+fn blanks(text: &[u8]) -> usize {
+    let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
+    line - text[..line].trim_ascii_start().len()
+}
+
+/// Why a document is not read, and where that shows in its piece.
+struct Refusal {
+    line: u32,
+    column: Option<u32>,
+    message: String,
+}
+
+impl Refusal {
+    /// `line_ends` are those before `start`, where the value begins.
+    fn of_json(error: JsonError, text: &[u8], start: usize, line_ends: u32) -> Self {
+        // What is missing at the end is missing behind the last text.
+        let end = text.trim_ascii_end().len().max(start);
+        let (at, message) = if text[start..].starts_with(b"---") {
+            let message = "a file that begins with two JSON objects is JSON to its end, where \
+                           `---` cannot stand; leave that line out";
+            (start, message.to_owned())
+        } else {
+            let message = format!("this is not JSON: {}", error.message);
+            (error.offset.clamp(start, end), message)
+        };
+        let before = &text[..at];
+        let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        let column = String::from_utf8_lossy(&before[line_start..])
+            .chars()
+            .count()
+            + 1;
+        Self {
+            line: line_ends + 1 + lines(&text[start..at]),
+            column: Some(column as u32),
+            message,
+        }
+    }
+
+    /// `first` is the document's first line.
+    fn of_yaml(error: yaml::YamlError, first: u32) -> Self {
+        Self {
+            line: first + error.line.map_or(0, |line| line as u32 - 1),
+            column: error.column.map(|column| column as u32),
+            message: format!("this is not YAML: {}", error.message),
+        }
+    }
+
+    fn note(self, out: &mut Output) {
+        refuse_at(
+            out,
+            self.line,
+            self.column,
+            Code::FileUnreadable,
+            self.message,
+        );
+    }
+}
+
 fn refuse(out: &mut Output, line: u32, code: Code, message: String) {
+    refuse_at(out, line, None, code, message);
+}
+
+fn refuse_at(out: &mut Output, line: u32, column: Option<u32>, code: Code, message: String) {
     let problem = Problem {
         code,
         severity: Severity::Fatal,
@@ -381,8 +404,29 @@ fn refuse(out: &mut Output, line: u32, code: Code, message: String) {
         place: None,
         message,
     };
-    out.problem(line, problem);
+    out.problem(line, column, problem);
     out.documents += 1;
+}
+
+/// The peers read the first YAML document between two separators and pass over
+/// the others without a word.
+fn ignored() -> Problem {
+    Problem {
+        code: Code::DocumentIgnored,
+        severity: Severity::Warning,
+        subject: Subject::default(),
+        place: None,
+        message: "what begins here is not read, since a document has ended before it; \
+                  put a line `---` between the two"
+            .to_owned(),
+    }
+}
+
+/// Whether a schema is meant to be one of OLM's, whatever its case and the
+/// blanks around it.
+fn is_of_olm(schema: &str) -> bool {
+    let start = schema.trim_start().get(..4);
+    start.is_some_and(|start| start.eq_ignore_ascii_case("olm."))
 }
 
 /// The prefix is OLM's own, so such a blob is a mistake more often than not.
@@ -592,6 +636,157 @@ mod tests {
         out
     }
 
+    fn findings(out: &Output) -> Vec<(Code, u32)> {
+        let found = out.problems.iter();
+        found
+            .map(|(spot, problem)| (problem.code, spot.line))
+            .collect()
+    }
+
+    fn schemas(out: &Output) -> Vec<&str> {
+        out.metas.iter().map(Meta::schema).collect()
+    }
+
+    #[test]
+    fn a_file_that_begins_like_json_may_be_yaml() {
+        for (content, wanted) in [
+            ("{schema: x, name: b}", &["x"][..]),
+            ("{'schema':'x'}", &["x"]),
+            ("{\"schema\":\"x\",}", &["x"]),
+            ("{\"schema\":\"x\", # c\n\"name\":\"y\"}", &["x"]),
+            ("{\"schema\":\"x\"}\n{schema: b}", &["x", "b"]),
+            (
+                "{\"schema\":\"x\"}\nschema: b\n---\n{schema: c}",
+                &["x", "b", "c"],
+            ),
+            // What the first line is indented by counts only from where it begins.
+            ("{\"schema\":\"x\"} schema: b\nname: z\n", &["x", "b"]),
+            ("{\"schema\":\"x\"} \n  schema: b\n  name: z\n", &["x", "b"]),
+            ("{\"schema\":\"x\"}\n# c\n", &["x"]),
+            ("{\"schema\":\"x\"}\n---\n{\"schema\":\"b\"}\n", &["x", "b"]),
+            (
+                "{\"schema\":\"x\"}\n{\"schema\":\"y\"}\n{\"schema\":\"z\"}",
+                &["x", "y", "z"],
+            ),
+        ] {
+            for target in [1, 1000] {
+                let out = read(content.as_bytes(), target);
+                assert_eq!(out.problems, [], "{content:?}");
+                assert_eq!(schemas(&out), wanted, "{content:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_two_json_objects_is_json_to_its_end() {
+        let two = "{\"schema\":\"x\"}\n{\"schema\":\"y\"}\n";
+        for (rest, column, message) in [
+            ("---\nschema: z\n", 1, "`---` cannot stand"),
+            (" {schema: z}\n", 3, "'s' stands where a key"),
+            ("# c\n", 1, "'#' stands where a JSON value"),
+        ] {
+            for target in [1, 1000] {
+                let out = read(format!("{two}{rest}").as_bytes(), target);
+                assert_eq!(schemas(&out), ["x", "y"]);
+                let [(spot, problem)] = &out.problems[..] else {
+                    panic!("{:?}", out.problems);
+                };
+                assert_eq!((problem.code, spot.line), (Code::FileUnreadable, 3));
+                assert_eq!(spot.column, Some(column));
+                assert!(problem.message.contains(message), "{}", problem.message);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_neither_json_nor_yaml_is_told_of_as_json() {
+        for (content, line, column, message) in [
+            (
+                "{\"schema\":\"x\"",
+                1,
+                14,
+                "JSON: the text ends where ',' or '}'",
+            ),
+            (
+                "{\"schema\":\n \"x\n\n\n",
+                2,
+                4,
+                "JSON: a control character",
+            ),
+            (
+                "{\"schema\":\n",
+                1,
+                11,
+                "JSON: the text ends where a JSON value",
+            ),
+            ("{\"é\":\"1\" \"x\"}", 1, 10, "JSON: '\"' stands where ','"),
+            (
+                "{\"schema\":\"x\"}\n\n x\n",
+                3,
+                2,
+                "JSON: 'x' stands where a JSON value",
+            ),
+            // Behind a separator it is YAML.
+            (
+                "{\"schema\":\"x\"}\n---\na: 1\nb: 'c\n",
+                4,
+                4,
+                "YAML: found unexpected end",
+            ),
+            (
+                "{\"schema\":\"x\"}\ny: z: 1\n---\na: b: c\n",
+                2,
+                1,
+                "JSON: 'y' stands",
+            ),
+        ] {
+            let out = read(content.as_bytes(), 1000);
+            let (spot, problem) = &out.problems[0];
+            assert_eq!(
+                (spot.line, spot.column),
+                (line, Some(column)),
+                "{content:?}"
+            );
+            let message = format!("this is not {message}");
+            assert!(problem.message.starts_with(&message), "{}", problem.message);
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_document_is_where_its_text_begins() {
+        for (content, line) in [
+            ("---\nname: b", 2),
+            ("# c\n\nname: b", 3),
+            ("{\"schema\":\"x\"}\n---\n# c\n\nname: b", 5),
+            ("{\"schema\":\"x\"}\n\n\nname: b", 4),
+            ("schema: x\n---\n# c\n--- # d\nname: b", 5),
+        ] {
+            let out = read(content.as_bytes(), 1000);
+            assert_eq!(findings(&out), [(Code::SchemaMissing, line)], "{content:?}");
+        }
+        let out = read(b"---\n# c\n\na: b\nc: \"d\n", 1000);
+        assert_eq!(findings(&out), [(Code::FileUnreadable, 5)]);
+    }
+
+    #[test]
+    fn what_stands_behind_the_end_of_a_document_is_warned_of() {
+        for (content, line) in [
+            ("---\n{\"schema\":\"x\"}\n{\"schema\":\"y\"}", 3),
+            ("schema: x\n...\nschema: z", 3),
+            ("---\n...\n\n{a: b}\n---\nschema: x\n", 4),
+            ("{schema: x}\n{\"schema\":\"y\"}", 2),
+        ] {
+            let out = read(content.as_bytes(), 1000);
+            assert_eq!(
+                findings(&out),
+                [(Code::DocumentIgnored, line)],
+                "{content:?}"
+            );
+            assert_eq!(out.problems[0].1.severity, Severity::Warning);
+            assert_eq!(schemas(&out)[0], "x");
+        }
+    }
+
     #[test]
     fn a_file_means_the_same_in_one_piece_or_many() {
         let json = "{\"schema\":\"a\",\n \"name\":\"}\\n{\"}\n{\"schema\":\"b\"}\n\n{\"schema\":\"c\"} {\"schema\":\"d\"}\n{\"schema\":\"e\"}\n";
@@ -614,9 +809,11 @@ mod tests {
     fn a_file_is_not_cut_like_json_where_it_is_yaml() {
         for content in [
             "{\"schema\":\"a\"}\n---\nschema: b\nname: \"x }\n{ y\"\n",
-            "{\"schema\":\"a\"}{\"schema\":\"b\"}\n{\"schema\":\"c\"} ---\n{schema: d}\n{e}\n",
+            "{schema: a, name: \"x }\n{ y\"}\n---\nschema: b\n",
+            "{\"schema\":\"a\"}\n{schema: b}\n---\n{schema: c,\n name: \"}\n{\"}\n",
         ] {
             let whole = read(content.as_bytes(), usize::MAX / 2);
+            assert_eq!(whole.problems, []);
             for target in 1..content.len() {
                 let parts = read(content.as_bytes(), target);
                 assert_eq!(parts.problems, whole.problems);
@@ -629,7 +826,7 @@ mod tests {
     fn a_problem_names_its_line_in_the_file() {
         for (content, code, line) in [
             (
-                "{\"schema\":\"a\"}\n{\"schema\":\n\"b\",}\n",
+                "{\"schema\":\"a\"}\n{\"schema\":\n\"b\"x}\n",
                 Code::FileUnreadable,
                 3,
             ),
@@ -639,7 +836,7 @@ mod tests {
                 3,
             ),
             ("schema: a\n---\nname: b\n", Code::SchemaMissing, 3),
-            ("schema: a\n---\nname: [b\n", Code::FileUnreadable, 4),
+            ("schema: a\n---\nname: [b\n", Code::FileUnreadable, 3),
             ("schema: a\n---\n- b\n", Code::DocumentNotObject, 3),
             ("{\"schema\":1}", Code::DocumentKeyNotString, 1),
             (
@@ -650,8 +847,12 @@ mod tests {
         ] {
             for target in [1, 1000] {
                 let out = read(content.as_bytes(), target);
-                let found: Vec<_> = out.problems.iter().map(|p| (p.2.code, p.1)).collect();
-                assert_eq!(found, [(code, line)], "{content:?}: {:?}", out.problems);
+                assert_eq!(
+                    findings(&out),
+                    [(code, line)],
+                    "{content:?}: {:?}",
+                    out.problems
+                );
             }
         }
     }
@@ -665,9 +866,9 @@ mod tests {
         ] {
             let out = read(content.as_bytes(), usize::MAX / 2);
             assert_eq!(out.problems.len(), MAX_PROBLEMS + 1);
-            let (_, line, last) = out.problems.last().unwrap();
+            let (spot, last) = out.problems.last().unwrap();
             assert_eq!(
-                (last.code, last.severity, *line),
+                (last.code, last.severity, spot.line),
                 (Code::ProblemsOmitted, severity, 1001)
             );
         }
@@ -770,13 +971,19 @@ mod tests {
 
     #[test]
     fn a_schema_of_olm_that_nobody_defines_is_warned_of() {
-        for (schema, warned) in [("olm.bundel", true), ("example.com.x", false)] {
+        for (schema, warned) in [
+            ("olm.bundel", true),
+            ("OLM.bundle", true),
+            (" olm.bundle", true),
+            ("example.com.x", false),
+            ("olmé", false),
+        ] {
             let text = format!("{{\"schema\":\"{schema}\",\"package\":\"p\"}}");
             let out = read(text.as_bytes(), 1000);
             let found: Vec<_> = out
                 .problems
                 .iter()
-                .map(|(.., p)| (p.code, p.severity))
+                .map(|(_, p)| (p.code, p.severity))
                 .collect();
             let warning = (Code::SchemaUnknown, Severity::Warning);
             assert_eq!(found == [warning], warned, "{schema}: {found:?}");

@@ -355,6 +355,7 @@ mod tests {
             file: file.into(),
             document: 1,
             line,
+            column: None,
         };
         let places = [
             place("<stdin>", 4),

@@ -252,6 +252,7 @@ mod tests {
                     file: "a b/c:d.yaml".into(),
                     document: 2,
                     line: 7,
+                    column: None,
                 }),
                 message: "has two heads".into(),
             },

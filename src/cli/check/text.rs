@@ -161,6 +161,7 @@ mod tests {
                 file: "a/catalog.yaml".into(),
                 document: 2,
                 line: 12,
+                column: None,
             }),
             message: "has no\nhead".into(),
         }

@@ -57,7 +57,8 @@ pub struct Subject {
 /// A document in a file of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Path below the catalog folder.
+    /// Path below the catalog folder; the URL, when the catalog was read from
+    /// one.
     pub file: String,
     /// Number of the document in the file, from 1.
     pub document: u32,
@@ -216,15 +217,15 @@ impl fmt::Display for Severity {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{} (document {})",
-            self.file, self.line, self.document
-        )
+        write!(f, "{}:{}", self.file, self.line)?;
+        if let Some(column) = self.column {
+            write!(f, ":{column}")?;
+        }
+        write!(f, " (document {})", self.document)
     }
 }
 
-/// `file:line (document n): error[code]: message`, in one line.
+/// `file:line:column (document n): error[code]: message`, in one line.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = &self.place {

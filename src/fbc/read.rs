@@ -192,7 +192,7 @@ impl Reader {
                     objects += 1;
                 }
                 Err(error) => {
-                    let refusal = Refusal::of_json(error, text, next, out.line_ends);
+                    let refusal = Refusal::of_json(&error, text, next, out.line_ends);
                     if undecided && objects <= 1 {
                         let yaml = at + blanks(&text[at..]);
                         out.line_ends -= lines(&text[yaml..next]);
@@ -240,7 +240,7 @@ impl Reader {
                     }
                 }
                 Err(error) => {
-                    let refusal = Refusal::of_yaml(error, first);
+                    let refusal = Refusal::of_yaml(&error, first);
                     not_json.unwrap_or(refusal).note(out);
                 }
             }
@@ -348,7 +348,7 @@ struct Refusal {
 
 impl Refusal {
     /// `line_ends` are those before `start`, where the value begins.
-    fn of_json(error: JsonError, text: &[u8], start: usize, line_ends: u32) -> Self {
+    fn of_json(error: &JsonError, text: &[u8], start: usize, line_ends: u32) -> Self {
         // What is missing at the end is missing behind the last text.
         let end = text.trim_ascii_end().len().max(start);
         let (at, message) = if text[start..].starts_with(b"---") {
@@ -373,7 +373,7 @@ impl Refusal {
     }
 
     /// `first` is the document's first line.
-    fn of_yaml(error: yaml::YamlError, first: u32) -> Self {
+    fn of_yaml(error: &yaml::YamlError, first: u32) -> Self {
         Self {
             line: first + error.line.map_or(0, |line| line as u32 - 1),
             column: error.column.map(|column| column as u32),

@@ -381,6 +381,7 @@ mod tests {
             file: "etcd/catalog.yaml".into(),
             document: 1,
             line: 1,
+            column: None,
         };
         let folder = tempfile::tempdir().unwrap();
         let shown = |text: &str| text.parse::<Input>().unwrap().path(&place);

@@ -47,6 +47,7 @@ impl<T> Located<T> {
             file: files.get(self.file as usize)?.clone(),
             document: self.document,
             line: self.line,
+            column: None,
         })
     }
 }

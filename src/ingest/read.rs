@@ -222,15 +222,16 @@ impl<'a> Collected<'a> {
             ends.shift(base.messages);
             self.ends.push(ends);
         }
-        for (document, line, mut problem) in output.problems.drain(..) {
+        for (spot, mut problem) in output.problems.drain(..) {
             if self.problems.len() >= MAX_PROBLEMS {
                 self.omitted += 1;
                 continue;
             }
             problem.place = self.paths.get(done.file as usize).map(|file| Place {
                 file: file.clone(),
-                document: before.documents + document + 1,
-                line: before.line_ends + line,
+                document: before.documents + spot.document + 1,
+                line: before.line_ends + spot.line,
+                column: spot.column,
             });
             self.problems.push(problem);
         }

@@ -216,22 +216,50 @@ fn the_document_tells_what_was_read() {
 fn what_is_no_catalog_is_a_problem_of_its_document() {
     let folder = tempfile::tempdir().unwrap();
     let good = Catalog::small().text(Format::Yaml);
-    for (bad, code, place) in [
-        ("---\nname: [a\n", "file-unreadable", "catalog.yaml"),
-        ("---\nname: a\n", "schema-missing", "catalog.yaml"),
-        ("---\n- a\n", "document-not-object", "catalog.yaml"),
+    for (bad, code, column) in [
+        ("---\nname: [a\n", "file-unreadable", ":7"),
+        ("---\nname: a\n", "schema-missing", ""),
+        ("---\n- a\n", "document-not-object", ""),
     ] {
         fs::write(folder.path().join("catalog.yaml"), format!("{good}{bad}")).unwrap();
         let finished = check([&*file(folder.path())]);
         assert_eq!(finished.status.code(), Some(1), "{finished:?}");
         let mut shown = finished.stdout.lines();
         let line = shown.next().unwrap();
-        let lines = good.lines().count();
         assert!(line.starts_with(&format!("fatal[{code}]: ")), "{line}");
         let line = shown.next().unwrap();
-        let mut near = (lines..lines + 4).map(|number| format!("/{place}:{number} (document 5)"));
-        assert!(near.any(|place| line.ends_with(&place)), "{line}");
+        // Behind the separator.
+        let number = good.lines().count() + 2;
+        let place = format!("/catalog.yaml:{number}{column} (document 5)");
+        assert!(line.ends_with(&place), "{line}");
     }
+}
+
+#[test]
+fn what_is_no_json_is_pointed_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "a".repeat(3000);
+    let text = format!("{{\"schema\":\"x\"}}\n{{\"schema\":\"{long}\" \"b\"}}\n");
+    fs::write(folder.path().join("catalog.json"), text).unwrap();
+    let finished = check([&*file(folder.path())]);
+    let shown: Vec<&str> = finished.stdout.lines().collect();
+    assert!(
+        shown[1].ends_with("/catalog.json:2:3014 (document 2)"),
+        "{shown:?}"
+    );
+    assert!(shown[3].ends_with("aaa\" \"b\"}"), "{shown:?}");
+    let caret = shown[4].chars().position(|char| char == '^').unwrap();
+    assert_eq!(shown[3].chars().nth(caret + 1), Some('b'), "{shown:?}");
+    let finished = check([&*file(folder.path()), "--output", "json"]);
+    let document: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(document["problems"][0]["column"], 3014);
+    let finished = check([&*file(folder.path()), "--output", "sarif"]);
+    let log: Value = serde_json::from_str(&finished.stdout).unwrap();
+    let location = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+    assert_eq!(
+        location["region"],
+        json!({"startLine": 2, "startColumn": 3014})
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `almanac check`: reads a catalog and prints what is wrong with it.
 
+mod excerpt;
 mod sarif;
 mod text;
 

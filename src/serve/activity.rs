@@ -230,10 +230,10 @@ impl Connections {
 mod tests {
     use super::*;
 
-    /// Enough for two moments to differ.
+    /// Time stands still but for sleep, so all of them are exact.
     const MOMENT: Duration = Duration::from_millis(20);
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_when_its_last_answer_has_ended_for_long() {
         let activity = Activity::new();
         let (first, second) = (activity.begin(), activity.begin());
@@ -250,18 +250,18 @@ mod tests {
             Instant::now()
         };
         let (ended, idle) = tokio::join!(ended, idle);
-        assert!(idle - ended >= MOMENT);
+        assert_eq!(idle - ended, MOMENT);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_connection_is_quiet_when_nothing_moves() {
         let activity = Activity::new();
         let begin = Instant::now();
         activity.quiet(MOMENT).await;
+        assert_eq!(begin.elapsed(), MOMENT);
         // At once when it has been so for long.
-        let before = Instant::now();
         activity.quiet(MOMENT).await;
-        assert!(before.elapsed() < MOMENT && begin.elapsed() >= MOMENT);
+        assert_eq!(begin.elapsed(), MOMENT);
         let _stands_still = activity.begin();
         let touch = async {
             tokio::time::sleep(MOMENT / 2).await;
@@ -273,10 +273,10 @@ mod tests {
             Instant::now()
         };
         let (moved, quiet) = tokio::join!(touch, quiet);
-        assert!(quiet - moved + Duration::from_millis(2) >= MOMENT);
+        assert_eq!(quiet - moved, MOMENT);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_connection_that_is_idle_for_longest_makes_room() {
         let connections = Connections::default();
         let mut all = Vec::new();

@@ -5,6 +5,7 @@
 //! files, so that it never waits for a reader and a failing test can show it.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -169,9 +170,21 @@ impl Start {
             .env("NO_COLOR", "1")
             .stdin(stdin)
             .stdout(file("stdout"))
-            .stderr(file("stderr"))
-            .spawn()
-            .unwrap()
+            .stderr(file("stderr"));
+        let begin = Instant::now();
+        loop {
+            match command.spawn() {
+                // Another test may have begun a program while this one was
+                // written, which then has it open for a moment.
+                Err(error)
+                    if error.kind() == io::ErrorKind::ExecutableFileBusy
+                        && begin.elapsed() < PATIENCE =>
+                {
+                    std::thread::sleep(STEP);
+                }
+                spawned => return spawned.unwrap(),
+            }
+        }
     }
 }
 

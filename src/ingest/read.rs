@@ -213,6 +213,7 @@ impl<'a> Collected<'a> {
                     file: file.clone(),
                     document: before.documents + document,
                     line: before.line_ends + line,
+                    column: None,
                 };
                 (schema.to_owned(), place)
             }));

@@ -18,7 +18,7 @@ const GOOD: &str = r#"{"schema":"olm.package","name":"foo","defaultChannel":"bet
 /// colon or semicolon.
 const IMPERATIVES: &[&str] = &[
     "add", "ask", "check", "correct", "encode", "give", "keep", "leave", "let", "make", "name",
-    "quote", "remove", "rename", "say", "set", "shorten", "use", "write",
+    "put", "quote", "remove", "rename", "say", "set", "shorten", "use", "write",
 ];
 
 fn says_what_to_do(message: &str) -> bool {
@@ -67,6 +67,7 @@ fn catalog(code: Code) -> String {
         Code::DocumentNotObject => and("---\n- a"),
         Code::DocumentDuplicateKey => and(r#"{"schema":"a","Schema":"b"}"#),
         Code::DocumentKeyNotString => and(r#"{"schema":"a","name":4.20}"#),
+        Code::DocumentIgnored => and("---\nschema: a\n...\nschema: b"),
         Code::SchemaMissing => and(r#"{"name":"a"}"#),
         Code::SchemaUnknown => and(r#"{"schema":"olm.bundel"}"#),
         Code::BlobMalformed => with(r#""beta"}"#, "4.20}"),

@@ -181,7 +181,10 @@ fn a_problem_is_shown_with_its_place_and_line() {
     );
     assert!(shown.contains(&place), "{shown}");
     assert!(shown.contains(&format!("{number} | {line}\n")), "{shown}");
-    assert!(shown.ends_with("\n1 problem in 1 package\n"), "{shown}");
+    assert!(
+        shown.ends_with("\n1 problem in 1 package: 1 error\n"),
+        "{shown}"
+    );
     assert!(!shown.contains('\u{1b}'), "{shown}");
 
     let document = json(run(["check", &written.source(), "--output", "json"]), 1);

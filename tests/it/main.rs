@@ -30,6 +30,7 @@ mod growth;
 mod grpc;
 mod http;
 mod http_table;
+mod image_sets;
 mod layers;
 mod legacy;
 mod limits;

@@ -8,6 +8,7 @@ use super::files::FilesError;
 use crate::fbc::problem::{Problem, Severity};
 use crate::oci::{self, LayoutError};
 use crate::store::StoreError;
+use crate::unpack::UnpackError;
 
 /// The stages of a pass: one verb each for the function, the tracing span and
 /// the metric label.
@@ -171,6 +172,22 @@ impl PassError {
             Cause::Refused(_) => "refused",
             Cause::Timeout(_) => "timeout",
             Cause::Panicked(_) => "panic",
+        }
+    }
+
+    /// Whether this machine failed, as with a full disk, and not the catalog.
+    pub fn is_local(&self) -> bool {
+        let spool = |error: &FilesError| {
+            matches!(
+                error,
+                FilesError::Spool { .. } | FilesError::Unpack(UnpackError::Spool(_))
+            )
+        };
+        match &self.cause {
+            Cause::Store(_) | Cause::Temporary(_) => true,
+            Cause::Files(error) => spool(error),
+            Cause::Image { error, .. } => spool(error),
+            _ => false,
         }
     }
 

@@ -8,6 +8,7 @@
 mod access;
 mod admin;
 mod architecture;
+mod archives;
 mod bad_input;
 mod behind_nginx;
 mod check;

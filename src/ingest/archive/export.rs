@@ -80,6 +80,10 @@ pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, Arc
     let no_store = || ArchiveError::NoStore {
         path: asked.data.clone(),
     };
+    let asked = &Export {
+        output: output(asked)?,
+        ..asked.clone()
+    };
     let folder = folder_of(&asked.output);
     if !folder.is_dir() {
         return Err(ArchiveError::NoFolder {
@@ -231,6 +235,33 @@ async fn gather(
         others,
         missing,
     })
+}
+
+/// The file to write, behind links: it is replaced by the archive, which no
+/// device is to be, nor what the next export may still need.
+fn output(asked: &Export) -> Result<PathBuf, ArchiveError> {
+    let path = &asked.output;
+    let refused = |problem| {
+        Err(ArchiveError::Output {
+            path: path.clone(),
+            problem,
+        })
+    };
+    let Ok(output) = path.canonicalize() else {
+        return match path.is_symlink() {
+            true => refused("a link to what is no file; name the file itself"),
+            false => Ok(path.clone()),
+        };
+    };
+    if !output.is_file() {
+        return refused("there already and no file; name a file");
+    }
+    if let Some(Since::Archive(since)) = &asked.since
+        && since.canonicalize().is_ok_and(|since| since == output)
+    {
+        return refused("the archive of --since, which would be lost; name another file");
+    }
+    Ok(output)
 }
 
 /// The folder of a file that is to be written.

@@ -1,12 +1,12 @@
 //! Reading an archive: all of it is verified before anything is taken.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::check::check;
 use super::export::index;
 use super::{
     ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, MAX_DOCUMENT,
@@ -20,8 +20,8 @@ use crate::ingest::{OnInvalid, PassError, Stage};
 use crate::name::CatalogName;
 use crate::oci::{ImageConfig, Manifest, Platform};
 use crate::store::{
-    BlobPin, CacheLimits, Counts, Finished, ImageKind, Import, NewRevision, RevisionId, SearchRow,
-    Store,
+    BlobPin, CacheLimits, Counts, Finished, Image, ImageKind, Import, LAST_SECOND, NewRevision,
+    RevisionId, SearchRow, Store,
 };
 use crate::unpack::Limits;
 
@@ -156,11 +156,16 @@ async fn take(
     let (new, written, pins) = blocking(move || {
         let pins = bring(&at, &work, &new, &blobs, &told)?;
         let mut written = Vec::with_capacity(new.len());
-        for (number, carried) in new.iter().enumerate() {
-            told.at("reading", number as u64, new.len() as u64)?;
-            written.push(read(&work, carried, &limits)?);
+        let sizes = || new.iter().map(|carried| size(&carried.image));
+        let (mut done, total) = (0, sizes().sum());
+        for (carried, size) in new.iter().zip(sizes()) {
+            told.at("reading", done, total)?;
+            // About half of the time goes into each of the two.
+            let unpacked = || told.at("reading", done + size / 2, total);
+            written.push(read(&work, carried, &limits, unpacked)?);
+            done += size;
         }
-        told.at("reading", new.len() as u64, new.len() as u64)?;
+        told.at("reading", total, total)?;
         Ok((new, written, pins))
     })
     .await?;
@@ -263,12 +268,18 @@ fn bring(
     Ok(pins)
 }
 
+/// The bytes of an image.
+fn size(image: &Image) -> u64 {
+    image.parts().map(|part| part.size).sum()
+}
+
 /// Reads a catalog whose blobs are in the store, and sees to it that it is the
-/// one that was exported.
+/// one that was exported. `unpacked` is told when its files are there.
 fn read(
     store: &Store,
     carried: &CarriedRevision,
     limits: &Limits,
+    unpacked: impl FnOnce() -> Result<(), ArchiveError>,
 ) -> Result<(Finished, (Counts, Vec<SearchRow>)), ArchiveError> {
     let refused = |problem: String| ArchiveError::Catalog {
         catalog: carried.catalog.clone(),
@@ -320,14 +331,15 @@ fn read(
         let path = path.ok_or_else(|| refused(format!("{} is missing", layer.digest)))?;
         layers.push((layer, path));
     }
-    let unpacked = |error| failed(PassError::at(Stage::Unpack)(error));
+    let no_files = |error| failed(PassError::at(Stage::Unpack)(error));
     let temporary = store.temporary();
-    let files = files::of_image(&layers, 0, folder, limits, &temporary).map_err(unpacked)?;
+    let files = files::of_image(&layers, 0, folder, limits, &temporary).map_err(no_files)?;
     // This runs on a thread that may wait.
     let migrated = legacy::migrated(files, &temporary, limits);
     let files = tokio::runtime::Handle::current()
         .block_on(migrated)
-        .map_err(unpacked)?;
+        .map_err(no_files)?;
+    unpacked()?;
     let written = write_revision(store, &carried.catalog, files, OnInvalid::Quarantine);
     let Written {
         finished,
@@ -352,7 +364,12 @@ pub(super) fn read_metadata(path: &Path, progress: &Progress) -> Result<Metadata
 /// Goes through an archive and verifies what is in it.
 fn scan(path: &Path, depth: Depth, progress: &Progress) -> Result<Scanned, ArchiveError> {
     let read = || ArchiveError::io("read", path);
-    let total = std::fs::metadata(path).map_err(read())?.len();
+    let file = std::fs::metadata(path).map_err(read())?;
+    if !file.is_file() {
+        let problem = "it is read more than once, so it has to be a file: write it to one first";
+        return Err(no_archive(path, problem.into()));
+    }
+    let total = file.len();
     check_kind(path)?;
     let mut archive = open(path)?;
     let mut marker: Option<Marker> = None;
@@ -415,6 +432,7 @@ fn scan(path: &Path, depth: Depth, progress: &Progress) -> Result<Scanned, Archi
             let parsed = serde_json::from_slice(&kept);
             let parsed: Metadata =
                 parsed.map_err(|error| no_archive(path, format!("its metadata: {error}")))?;
+            check(&parsed).map_err(|problem| no_archive(path, problem))?;
             let index = index(&parsed).to_string().into_bytes();
             if listed.as_ref() != Some(&index) {
                 return Err(no_archive(path, format!("{INDEX} is damaged")));
@@ -560,19 +578,13 @@ fn no_archive(path: &Path, problem: String) -> ArchiveError {
 }
 
 fn time(seconds: u64) -> SystemTime {
-    // Far beyond what a date can be, the beginning will do.
-    UNIX_EPOCH
-        .checked_add(Duration::from_secs(seconds))
-        .unwrap_or(UNIX_EPOCH)
+    // What was read is no date that is too far.
+    UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND))
 }
 
-/// A date as RFC 3339 has it, as far as that goes.
+/// A date as RFC 3339 has it.
 fn date(time: SystemTime) -> String {
-    let mut text = String::new();
-    match write!(text, "{}", humantime::format_rfc3339_seconds(time)) {
-        Ok(()) => text,
-        Err(_) => "a year after 9999".to_owned(),
-    }
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Runs work that takes the processor and the disk on a thread of its own.

@@ -220,3 +220,23 @@ impl fmt::Display for PassError {
 }
 
 impl std::error::Error for PassError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_no_fault_of_a_catalog() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let spool = FilesError::Spool {
+            path: "/tmp".into(),
+            source: full(),
+        };
+        let at = |cause: Cause| PassError::at(Stage::Unpack)(cause);
+        assert!(at(spool.into()).is_local());
+        assert!(at(FilesError::Unpack(UnpackError::Spool(full())).into()).is_local());
+        assert!(at(full().into()).is_local());
+        assert!(!at(FilesError::NoLabel.into()).is_local());
+        assert!(!at(Cause::Refused(Vec::new())).is_local());
+    }
+}

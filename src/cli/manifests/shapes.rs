@@ -111,7 +111,7 @@ impl Mirrors {
     ) -> Result<Self, FormError> {
         let to = to.trim_end_matches('/');
         let (mut sources, mut taken) = (BTreeSet::new(), Taken::default());
-        let mut placed = Vec::new();
+        let mut images = Vec::new();
         for list in lists {
             let places = Places::of(list);
             for image in &list.images {
@@ -123,11 +123,11 @@ impl Mirrors {
                     *namespace != image.registry && !places.is_apart(image)
                 });
                 sources.insert(namespace.unwrap_or(&name).to_owned());
-                placed.push((image, name, path));
+                images.push((image, name, path));
             }
         }
         let mut mirrors = Self::default();
-        for (image, name, path) in &placed {
+        for (image, name, path) in &images {
             let source = longest(&sources, name);
             // A path ends as the name does.
             let rest = name.strip_prefix(source).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Mirrors {
             let mirrors = mirrors.of_kind(image).entry(source.to_owned()).or_default();
             mirrors.insert(format!("{to}/{mirror}"));
         }
-        for (image, name, _) in &placed {
+        for (image, name, _) in &images {
             let source = longest(&sources, name);
             let rest = name.strip_prefix(source).unwrap_or_default();
             for mirror in mirrors.of_kind(image).get(source).into_iter().flatten() {

@@ -123,17 +123,13 @@ impl Requirement {
 
     /// That it is not met, as the end of a sentence about whose it is.
     fn unmet(&self) -> String {
-        match self {
-            Self::Other(what) => format!("has {what}, which is not looked into"),
-            _ => {
-                let beside = match self.other() {
-                    Some(what) => format!("; {what} is not looked into"),
-                    None => String::new(),
-                };
-                let shown = self.shown();
-                format!("needs {shown}, which these catalogs do not have{beside}")
-            }
+        if let Self::Other(what) = self {
+            return format!("has {what}, which is not looked into");
         }
+        let beside = self.other();
+        let beside = beside.map(|what| format!("; {what} is not looked into"));
+        let (shown, beside) = (self.shown(), beside.unwrap_or_default());
+        format!("needs {shown}, which these catalogs do not have{beside}")
     }
 
     /// What in it cannot be added.

@@ -26,12 +26,12 @@ pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
 }
 
 fn number(name: &CatalogName, id: RevisionId) -> Result<(), String> {
-    match id.is_sound() {
-        true => Ok(()),
-        false => Err(format!(
-            "its metadata have the number {id} for the revision of {name}, which is none"
-        )),
+    if id.is_sound() {
+        return Ok(());
     }
+    Err(format!(
+        "its metadata have the number {id} for the revision of {name}, which is none"
+    ))
 }
 
 fn dates(carried: &CarriedRevision) -> Result<(), String> {

@@ -248,10 +248,10 @@ fn output(asked: &Export) -> Result<PathBuf, ArchiveError> {
         })
     };
     let Ok(output) = path.canonicalize() else {
-        return match path.is_symlink() {
-            true => refused("a link to what is no file; name the file itself"),
-            false => Ok(path.clone()),
-        };
+        if path.is_symlink() {
+            return refused("a link to what is no file; name the file itself");
+        }
+        return Ok(path.clone());
     };
     if !output.is_file() {
         return refused("there already and no file; name a file");

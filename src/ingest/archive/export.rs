@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use super::import::read_metadata;
+use super::scan::read_metadata;
 use super::{
     ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, Marker,
     Metadata, Progress, There,

@@ -12,6 +12,7 @@
 mod check;
 mod export;
 mod import;
+mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

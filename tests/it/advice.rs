@@ -64,10 +64,10 @@ fn catalog(code: Code) -> String {
     let metadata = r#"{"type":"olm.csv.metadata","value":{}}"#;
     match code {
         Code::FileUnreadable => and("{"),
-        Code::DocumentNotObject => and("---\n- a"),
+        Code::DocumentNotObject => "- a\n".to_owned(),
         Code::DocumentDuplicateKey => and(r#"{"schema":"a","Schema":"b"}"#),
         Code::DocumentKeyNotString => and(r#"{"schema":"a","name":4.20}"#),
-        Code::DocumentIgnored => and("---\nschema: a\n...\nschema: b"),
+        Code::DocumentIgnored => "schema: a\n...\nschema: b\n".to_owned(),
         Code::SchemaMissing => and(r#"{"name":"a"}"#),
         Code::SchemaUnknown => and(r#"{"schema":"olm.bundel"}"#),
         Code::BlobMalformed => with(r#""beta"}"#, "4.20}"),

@@ -205,7 +205,7 @@ fn failures_of_the_image() -> Vec<Failure> {
             "JSON that cannot be read",
             "build",
             "refused",
-            &["etcd/broken.json:3", "document 2"],
+            &["etcd/broken.json:2:10 ", "document 2"],
         )
         .of_layer(good().file(
             "configs/etcd/broken.json",

@@ -43,12 +43,18 @@ impl Digest {
 
     /// The 64 hexadecimal digits, without the algorithm: a file name.
     pub fn hex(&self) -> String {
+        self.digits().map(char::from).iter().collect()
+    }
+
+    /// The same as bytes of ASCII.
+    pub(crate) fn digits(&self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-        let digits = self.0.iter();
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
         digits
-            .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-            .collect()
     }
 
     /// The 32 bytes.

@@ -270,7 +270,8 @@ impl FromStr for CatalogUrl {
         }
         let path = all.path().trim_end_matches('/');
         let path = path.strip_suffix(ALL).unwrap_or(path);
-        if path.is_empty() {
+        // Every catalog is below `/catalogs`.
+        if path.is_empty() || path == "/catalogs" {
             return Err(CatalogUrlError::NoCatalog(text.to_owned()));
         }
         let path = format!("{path}{ALL}");

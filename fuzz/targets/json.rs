@@ -103,5 +103,5 @@ fn read(bytes: &[u8], target: usize) -> Output {
 fn unreadable(out: &Output) -> bool {
     out.problems
         .iter()
-        .any(|(_, _, problem)| problem.severity == Severity::Fatal)
+        .any(|(_, problem)| problem.severity == Severity::Fatal)
 }

@@ -135,7 +135,9 @@ pub(super) fn failure(error: ArchiveError) -> Failure {
         ArchiveError::Stopped
         | ArchiveError::Io { .. }
         | ArchiveError::NoFolder { .. }
+        | ArchiveError::Output { .. }
         | ArchiveError::Store(_) => Failure::run(error),
+        ArchiveError::Pass { ref source, .. } if source.is_local() => Failure::run(error),
         _ => Failure::unreadable(error),
     }
 }

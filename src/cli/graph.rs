@@ -1,5 +1,6 @@
 //! `almanac graph`: draws which version of a package leads to which.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -7,15 +8,22 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 
 use super::input::InputArguments;
-use super::{Failure, list, near, output};
+use super::{Failure, near, output};
 use crate::config::Environment;
 use crate::fbc::drawing::Drawing;
+use crate::fbc::graph::shown;
+use crate::fbc::problem::Severity;
+
+/// How many errors of the package are told; `almanac check` tells all.
+const MAX_ERRORS: usize = 20;
 
 /// Draw the upgrade graph of a package
 ///
 /// Arrows lead from what is installed to what it is upgraded to: solid ones
 /// where an entry replaces another, dotted ones where it skips it. Heads,
-/// deprecated bundles and names that are not in the channel are marked.
+/// deprecated bundles and names that are not in the channel are marked. A
+/// package with errors is drawn all the same: several heads, cycles and entries
+/// that no head leads to are marked, and standard error says what is wrong.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -54,7 +62,7 @@ Environment:
   ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
 
 Exit codes:
-  0  it is drawn
+  0  it is drawn, be it with errors
   1  it could not be printed, or there is no such package or channel
   2  the arguments cannot be used
   3  the catalog could not be read, or cannot be served";
@@ -63,17 +71,35 @@ impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let catalog = self.input.load(environment)?;
         let reading = catalog.read(|_, _, _| Ok(()))?;
-        let package = list::package(&reading.graph, &self.package)?;
+        let (blobs, name) = (&reading.blobs, self.package.as_str());
+        let named = (blobs.packages.iter().map(|one| &one.blob.name))
+            .chain(blobs.channels.iter().map(|one| &one.blob.package))
+            .chain(blobs.bundles.iter().map(|one| &one.blob.package));
+        let names: BTreeSet<&str> = named.map(String::as_str).collect();
+        if name.is_empty() || !names.contains(name) {
+            let names = names.into_iter().filter(|name| !name.is_empty());
+            let proposal = near::proposal_or_all(name, names);
+            return Err(Failure::run(anyhow!(
+                "there is no package {name:?}{proposal}"
+            )));
+        }
         let channel = self.channel.as_deref();
-        let drawing = Drawing::new(package, channel).ok_or_else(|| {
+        let drawing = Drawing::new(blobs, name, channel).ok_or_else(|| {
             let wanted = channel.unwrap_or_default();
-            let names = package.channels.iter().map(|channel| channel.name.as_str());
+            let channels = blobs.channels.iter().map(|located| &located.blob);
+            let of_package = channels.filter(|channel| channel.package == name);
+            let names = of_package.map(|channel| channel.name.as_str());
             let proposal = near::proposal_or_all(wanted, names);
-            let name = &package.name;
             Failure::run(anyhow!(
                 "there is no channel {wanted:?} in the package {name:?}{proposal}"
             ))
         })?;
+        let errors = reading.problems.iter().filter(|problem| {
+            problem.severity >= Severity::Error && problem.subject.package == shown(name)
+        });
+        for problem in errors.take(MAX_ERRORS) {
+            output::note(&problem.to_string());
+        }
         let drawn = match self.output {
             Output::Mermaid => drawing.mermaid(),
             Output::Svg => drawing.svg(),

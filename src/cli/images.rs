@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::ValueEnum;
 
-use super::input::InputArguments;
+use super::input::{InputArguments, note_all};
 use super::{Failure, output};
 use crate::config::Environment;
 use crate::fbc::images::{Form, ImageList};
@@ -111,10 +111,8 @@ impl Arguments {
         // Before anything is pulled.
         form.write(&ImageList::default(), self.to.as_deref())
             .map_err(|error| Failure::usage(anyhow!("--to: {error}")))?;
-        let selected = self.input.select(environment, request.as_ref())?;
-        for note in &selected.notes {
-            output::note(&format!("almanac: {note}"));
-        }
+        let selected = self.input.select(environment, &request)?;
+        selected.iter().for_each(note_all);
         let list = ImageList::of(&selected);
         for refused in &list.refused {
             output::note(&format!("almanac: left out: {refused}"));
@@ -126,16 +124,13 @@ impl Arguments {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What is asked for; nothing when that is all there is.
-    fn request(&self) -> Result<Option<Request>, Failure> {
+    /// What is asked for.
+    fn request(&self) -> Result<Request, Failure> {
         let narrow = !self.channels.is_empty() || self.min.is_some() || self.max.is_some();
         if narrow && self.packages.len() != 1 {
             return Err(Failure::usage(anyhow!(
                 "--channel, --min and --max are for one --package"
             )));
-        }
-        if self.packages.is_empty() && !self.heads && !self.dependencies {
-            return Ok(None);
         }
         let text = |version: &Option<String>| version.clone().unwrap_or_default();
         let range =
@@ -161,6 +156,6 @@ impl Arguments {
             any_default: true,
         };
         request.check().map_err(Failure::usage)?;
-        Ok(Some(request))
+        Ok(request)
     }
 }

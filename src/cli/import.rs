@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::anyhow;
+
 use super::export::failure;
 use super::{Failure, block_on, output, progress};
 use crate::config::{Environment, Settings};
@@ -57,6 +59,12 @@ impl Arguments {
             data_dir: self.data_dir,
             ..Settings::default()
         };
+        if self.file.as_os_str() == "-" {
+            return Err(Failure::usage(anyhow!(
+                "an archive is read more than once, so it cannot come on standard input: write it \
+                 to a file first"
+            )));
+        }
         let settings =
             Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
         let data = settings.data_folder();

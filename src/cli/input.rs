@@ -15,7 +15,7 @@ use crate::config::{
 };
 use crate::fbc::problem::{Place, Problem, Severity};
 use crate::fbc::read::Meta;
-use crate::fbc::select::{self, Request, Selected};
+use crate::fbc::select::{self, Request, Selected, Selection};
 use crate::fetch::{self, CatalogUrl, CatalogUrlError};
 use crate::ingest::{self, LoadOptions, Loaded, Reading, Source, SourceError, Spool};
 use crate::oci::Platform;
@@ -23,6 +23,8 @@ use crate::unpack::Limits;
 
 /// What is logged beside the output.
 const LOG_FILTER: &str = "warn";
+/// The file that says which files of a folder are no part of its catalog.
+const IGNORED: &str = ".indexignore";
 /// The name of the file that standard input is.
 const STDIN: &str = "<stdin>";
 
@@ -49,6 +51,10 @@ pub(super) enum InputError {
          a served catalog as http://HOST:PORT/catalogs/NAME, standard input as -"
     )]
     Source(#[from] SourceError),
+    #[error("{0:?} is no image reference, but there is a file or folder of that name: write ./{0}")]
+    Path(String),
+    #[error("{path} is an OCI layout: write oci:{path}", path = .0.display())]
+    Layout(PathBuf),
 }
 
 /// The arguments of every command that looks at a catalog.
@@ -103,13 +109,13 @@ impl InputArguments {
         Ok(Catalog { input, loaded })
     }
 
-    /// Starts the log, and selects from the catalog; without a request that is
-    /// what it holds, or what its file selects.
+    /// Starts the log, and selects from the catalog, or from each one that its
+    /// file names.
     pub(super) fn select(
         self,
         environment: &Environment,
-        request: Option<&Request>,
-    ) -> Result<Selected, Failure> {
+        request: &Request,
+    ) -> Result<Vec<Selected>, Failure> {
         let (input, options) = self.open(environment)?;
         block_on(input.select(&options, request))?
     }
@@ -119,7 +125,7 @@ impl InputArguments {
             Ok(WrittenSource::Template(template)) => {
                 Input::Source(resolve(&template, self.kube_version, environment)?)
             }
-            _ => self.input.parse().map_err(Failure::usage)?,
+            _ => Input::found(&self.input).map_err(Failure::usage)?,
         };
         let proxies = match &input {
             Input::Source(Source::Image(_)) => environment.proxies().map_err(Failure::usage)?,
@@ -166,23 +172,54 @@ impl ReadingArguments {
 }
 
 impl Input {
-    /// Selects from the catalog; without a request all that is in order.
+    /// Reads what was typed, with a look at what is on disk: a path is easily
+    /// written without what makes it one.
+    fn found(text: &str) -> Result<Self, InputError> {
+        let input = match text.parse() {
+            Err(InputError::Source(_)) if Path::new(text).exists() => {
+                return Err(InputError::Path(text.to_owned()));
+            }
+            read => read?,
+        };
+        match input {
+            // Whoever ignores some of its files may mean them as a catalog.
+            Self::Source(Source::File(path))
+                if path.join("oci-layout").is_file() && !path.join(IGNORED).exists() =>
+            {
+                Err(InputError::Layout(path))
+            }
+            input => Ok(input),
+        }
+    }
+
+    /// Selects from the catalog. What a file selects is selected from each of
+    /// its catalogs by itself, as mirrors do it.
     pub(super) async fn select(
         &self,
         options: &LoadOptions,
-        request: Option<&Request>,
-    ) -> Result<Selected, Failure> {
+        request: &Request,
+    ) -> Result<Vec<Selected>, Failure> {
         let unreadable = |error: anyhow::Error| {
             Failure::unreadable(error.context(format!("{self} cannot be read")))
         };
-        if let (Self::Curated(path), None) = (self, request) {
-            return selected(path, options).await.map_err(unreadable);
+        if let Self::Curated(path) = self {
+            if request.is_whole() {
+                let read = read_set(path, options).await.map_err(unreadable)?;
+                return each(read, request.dependencies).map_err(Failure::run);
+            }
+            if request.dependencies {
+                return Err(Failure::usage(anyhow!(
+                    "{self} selects packages already, and --dependencies adds what these need; \
+                     leave out --package and --heads, or write them into the file"
+                )));
+            }
         }
         let loaded = self.load(options).await.map_err(unreadable)?;
         let catalog = loaded.material(&self.to_string());
         let catalog = catalog.map_err(|error| unreadable(error.into()))?;
-        let whole = Request::whole();
-        select::select(&[catalog], request.unwrap_or(&whole)).map_err(Failure::run)
+        note_errors(&catalog);
+        let selected = select::select(&[catalog], request).map_err(Failure::run)?;
+        Ok(vec![selected])
     }
 
     async fn load(&self, options: &LoadOptions) -> anyhow::Result<Loaded> {
@@ -267,25 +304,87 @@ impl Catalog {
     }
 }
 
-/// What an `ImageSetConfiguration` selects, from the catalogs that it names.
-async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected> {
-    let mut catalogs = Vec::new();
-    let mut request = Request::default();
+/// What an `ImageSetConfiguration` names: its catalogs, and what it selects of
+/// each.
+struct ReadSet {
+    catalogs: Vec<select::Catalog>,
+    selections: Vec<Selection>,
+}
+
+async fn read_set(path: &Path, options: &LoadOptions) -> anyhow::Result<ReadSet> {
+    let (mut catalogs, mut selections) = (Vec::new(), Vec::new());
     for operators in read_image_set(path)? {
         let source = image_set_source(&operators.catalog)?;
         let loaded = ingest::load(&source, options)
             .await
             .with_context(|| operators.catalog.clone())?;
+        let catalog = loaded.material(&operators.catalog)?;
+        note_errors(&catalog);
         let mut selection = operators.selection;
         selection.from = vec![catalogs.len()];
-        request.selections.push(selection);
-        catalogs.push(loaded.material(&operators.catalog)?);
+        selections.push(selection);
+        catalogs.push(catalog);
     }
+    Ok(ReadSet {
+        catalogs,
+        selections,
+    })
+}
+
+/// What is selected of each catalog by itself; what that needs may be in any.
+fn each(read: ReadSet, dependencies: bool) -> anyhow::Result<Vec<Selected>> {
+    let mut catalogs = read.catalogs;
+    let mut each = Vec::with_capacity(catalogs.len());
+    for mut selection in read.selections {
+        // The catalog stands before the others.
+        selection.from = vec![0];
+        let request = Request {
+            selections: vec![selection],
+            dependencies,
+            any_default: false,
+        };
+        let own = catalogs.first().map(|catalog| catalog.name.clone());
+        let known = if dependencies { catalogs.len() } else { 1 };
+        let known = catalogs.get(..known).unwrap_or_default();
+        let selected = select::select(known, &request);
+        each.push(selected.with_context(|| own.unwrap_or_default())?);
+        catalogs.rotate_left(1);
+    }
+    Ok(each)
+}
+
+/// The one catalog that an `ImageSetConfiguration` selects.
+async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected> {
+    let ReadSet {
+        catalogs,
+        selections,
+    } = read_set(path, options).await?;
+    let request = Request {
+        selections,
+        ..Request::default()
+    };
     let selected = select::select(&catalogs, &request)?;
+    note_all(&selected);
+    Ok(selected)
+}
+
+/// Prints what whoever wrote a selection should know.
+pub(super) fn note_all(selected: &Selected) {
     for note in &selected.notes {
         output::note(&format!("almanac: {note}"));
     }
-    Ok(selected)
+}
+
+/// Prints which packages of a catalog cannot be selected from.
+pub(super) fn note_errors(catalog: &select::Catalog) {
+    let names: Vec<&str> = catalog.quarantined.iter().map(String::as_str).collect();
+    if !names.is_empty() {
+        output::note(&format!(
+            "almanac: {}: packages with errors: {} (`almanac check` tells more)",
+            Shown(&catalog.name),
+            names.join(", ")
+        ));
+    }
 }
 
 impl FromStr for Input {
@@ -355,6 +454,7 @@ mod tests {
             file: "etcd/catalog.yaml".into(),
             document: 1,
             line: 1,
+            column: None,
         };
         let folder = tempfile::tempdir().unwrap();
         let shown = |text: &str| text.parse::<Input>().unwrap().path(&place);

@@ -24,7 +24,11 @@ const MAX_IMAGE_SET: u64 = 1 << 20;
 
 /// What is selected of a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a table, as in packages = [{ name = \"etcd\" }]"
+)]
 pub struct PackageSettings {
     /// Its name.
     pub name: String,
@@ -40,7 +44,11 @@ pub struct PackageSettings {
 
 /// What is selected of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a table, as in channels = [{ name = \"stable\" }]"
+)]
 pub struct ChannelSettings {
     /// Its name.
     pub name: String,

@@ -20,6 +20,9 @@ pub struct Blobs {
     pub bundles: Vec<Located<BundleBlob>>,
     /// `olm.deprecations` blobs.
     pub deprecations: Vec<Located<DeprecationsBlob>>,
+    /// Whether a document could not be read, which may have been any of them:
+    /// nothing can be said to be missing.
+    pub incomplete: bool,
 }
 
 /// A blob and where it came from.
@@ -44,6 +47,7 @@ impl<T> Located<T> {
             file: files.get(self.file as usize)?.clone(),
             document: self.document,
             line: self.line,
+            column: None,
         })
     }
 }

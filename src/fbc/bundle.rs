@@ -185,18 +185,20 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
         Some(b'[') => walk.step(),
         Some(b'n') => return Properties::default(),
         _ => {
-            defects.push(malformed("they must be a list"));
-            return Properties::default();
+            defects.push(malformed("they must be a list; write one"));
+            let mut properties = Properties::default();
+            properties.known.lost_package = true;
+            return properties;
         }
     }
     let mut passed = 0;
     while walk.next_element() {
         passed += 1;
         if passed > MAX_LIST {
-            plain = false;
+            (plain, known.lost_package) = (false, true);
             note(
                 defects,
-                malformed(&format!("there are more than {MAX_LIST}")),
+                malformed(&format!("there are more than {MAX_LIST}; remove some")),
             );
             walk.skip();
             continue;
@@ -215,8 +217,11 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
                 continue;
             }
             _ => {
-                plain = false;
-                note(defects, malformed("each must be an object"));
+                (plain, known.lost_package) = (false, true);
+                note(
+                    defects,
+                    malformed("each must be an object; write one with \"type\" and \"value\""),
+                );
                 walk.skip();
                 continue;
             }
@@ -231,7 +236,13 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
                 match walk.skip() {
                     [b'"', kind @ .., b'"'] => property.kind = unescape(kind),
                     b"null" => {}
-                    _ => note(defects, malformed("a type must be a string")),
+                    _ => {
+                        known.lost_package = true;
+                        note(
+                            defects,
+                            malformed("a type must be a string; write it in quotes"),
+                        );
+                    }
                 }
             } else if !key.eq_ignore_ascii_case(b"\"value\"") {
                 walk.skip();
@@ -249,9 +260,12 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
             }
         }
         if let Err(Defect { code, message }) = known.take(&property, checked) {
-            let (number, kind) = (properties.len(), &property.kind);
-            let message =
-                format!("has property {number} of type {kind:?} with an invalid value: {message}");
+            known.lost_package |= property.kind == PACKAGE_TYPE;
+            let (number, kind) = (passed - 1, &property.kind);
+            let message = format!(
+                "has a property of type {kind:?} with an invalid value (properties[{number}]): \
+                 {message}"
+            );
             let message = message.into();
             note(defects, Defect { code, message });
         }
@@ -354,6 +368,9 @@ struct Known<'a> {
     csv_metadata: Vec<csv::Metadata<'a>>,
     /// Canonical JSON texts.
     objects: Vec<Vec<u8>>,
+    /// Whether a property cannot be read that was to be an `olm.package`, or
+    /// may have been.
+    lost_package: bool,
 }
 
 impl<'a> Known<'a> {
@@ -389,7 +406,7 @@ impl<'a> Known<'a> {
                 let check = || csv::check(&mut Walk::new(property.value));
                 let metadata = checked.unwrap_or_else(check);
                 self.csv_metadata
-                    .push(metadata.map_err(|error| invalid(error.into()))?);
+                    .push(metadata.map_err(|error| invalid(format!("{error}; correct it")))?);
             }
             OBJECT_TYPE => {
                 let value: BundleObject<'_> = object(property.value).map_err(invalid)?;
@@ -405,12 +422,21 @@ impl<'a> Known<'a> {
     }
 
     fn check_package(&self, package: &str, defects: &mut Vec<Defect>) {
+        // What cannot be read may be the property that is missed.
+        if self.packages.is_empty() && self.lost_package {
+            return;
+        }
         let [property] = &self.packages[..] else {
             let message = match self.packages.len() {
                 // What is often wrong takes no memory.
-                0 => "must have exactly one property of type \"olm.package\", and has none".into(),
+                0 => {
+                    "must have exactly one property of type \"olm.package\", and has none; add it \
+                      with \"packageName\" and \"version\""
+                        .into()
+                }
                 count => format!(
-                    "must have exactly one property of type \"olm.package\", and has {count}"
+                    "must have exactly one property of type \"olm.package\", and has {count}; keep \
+                     one of them"
                 )
                 .into(),
             };
@@ -420,11 +446,12 @@ impl<'a> Known<'a> {
             });
             return;
         };
-        if property.package_name.0 != package {
+        if property.package_name.0 != package && !package.is_empty() {
             defects.push(Defect {
                 code: Code::PackagePropertyMismatch,
                 message: format!(
-                    "has an \"olm.package\" property that names the package {:?}",
+                    "has an \"olm.package\" property that names the package {:?}; write \
+                     {package:?} there, or correct the bundle's \"package\"",
                     property.package_name.0
                 )
                 .into(),
@@ -434,7 +461,8 @@ impl<'a> Known<'a> {
             defects.push(Defect {
                 code: Code::VersionInvalid,
                 message: format!(
-                    "has the version {:?}, which is not a semantic version: {error}",
+                    "has the version {:?}, which is not a semantic version: {error}; write it \
+                     like \"1.2.3\"",
                     property.version.0
                 )
                 .into(),
@@ -533,15 +561,17 @@ fn decode_object(value: &BundleObject<'_>) -> Result<Vec<u8>, String> {
     };
     let decoded = STANDARD
         .decode(&data)
-        .map_err(|error| format!("its data is not base64: {error}"))?;
+        .map_err(|error| format!("its data is not base64: {error}; encode the manifest anew"))?;
     let mut json = Vec::with_capacity(decoded.len());
     if decoded.trim_ascii_start().starts_with(b"{") {
         Canonicaliser::default()
             .read(&decoded, 0, &mut json)
-            .map_err(|error| format!("its data is not JSON: {error}"))?;
+            .map_err(|error| format!("its data is not JSON: {error}; correct the manifest"))?;
     } else {
-        yaml::to_json(&decoded, &yaml::Limits::default(), &mut json)
-            .map_err(|error| format!("its data is neither JSON nor YAML: {}", error.message))?;
+        yaml::to_json(&decoded, &yaml::Limits::default(), &mut json).map_err(|error| {
+            let error = error.message;
+            format!("its data is neither JSON nor YAML: {error}; correct the manifest")
+        })?;
     }
     Ok(json)
 }

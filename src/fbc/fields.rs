@@ -14,7 +14,7 @@ use super::object::Object;
 use super::walk::Walk;
 
 /// How many schemas are told apart.
-const MAX_SCHEMAS: usize = 1_000;
+pub const MAX_SCHEMAS: usize = 1_000;
 /// How many fields a blob, or an object in a list of one, may have.
 const MAX_FIELDS: usize = 200;
 /// How many fields a catalog may have.
@@ -84,6 +84,9 @@ pub struct SchemaFields {
 pub struct Fields {
     schemas: Vec<SchemaFields>,
     numbers: HashMap<Box<str>, usize>,
+    /// Where each schema was seen first: number of the document and line in the
+    /// piece, from 1.
+    first: Vec<(u32, u32)>,
     /// The schema of the last blob.
     last: usize,
     /// How many fields there are in all.
@@ -93,11 +96,18 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Takes the fields of a blob. `plain` is which lists somebody found to be as
-    /// [`PLAIN_LISTS`] has them: they need not be gone through again.
-    pub(super) fn add(&mut self, schema: &str, object: &Object<'_>, plain: [bool; 2]) {
+    /// Takes the fields of a blob. `at` is the number of its document and its
+    /// line. `plain` is which lists somebody found to be as [`PLAIN_LISTS`] has
+    /// them: they need not be gone through again.
+    pub(super) fn add(
+        &mut self,
+        schema: &str,
+        at: (u32, u32),
+        object: &Object<'_>,
+        plain: [bool; 2],
+    ) {
         let plain = PLAIN_LISTS.iter().zip(plain).filter(|(_, plain)| *plain);
-        let Some(number) = self.number(schema) else {
+        let Some(number) = self.number(schema, at) else {
             return;
         };
         let (fields, count) = (&mut self.schemas[number].fields, &mut self.count);
@@ -130,8 +140,8 @@ impl Fields {
 
     /// Takes what was found in the part of the catalog that follows.
     pub fn append(&mut self, later: Self) {
-        for SchemaFields { schema, fields } in later.schemas {
-            let Some(number) = self.number(&schema) else {
+        for (SchemaFields { schema, fields }, at) in later.schemas.into_iter().zip(later.first) {
+            let Some(number) = self.number(&schema, at) else {
                 continue;
             };
             let (into, count) = (&mut self.schemas[number].fields, &mut self.count);
@@ -171,6 +181,13 @@ impl Fields {
         &self.schemas
     }
 
+    /// The schemas, each with where it was seen first: the number of the document
+    /// and the line in the piece, from 1.
+    pub fn first(&self) -> impl Iterator<Item = (&str, (u32, u32))> {
+        let schemas = self.schemas.iter().map(|schema| &*schema.schema);
+        schemas.zip(self.first.iter().copied())
+    }
+
     /// Schemas of which some fields are left out for their number or length;
     /// `None` when whole schemas are.
     pub fn omitted(&self) -> &[Option<Box<str>>] {
@@ -182,7 +199,7 @@ impl Fields {
         self.schemas
     }
 
-    fn number(&mut self, schema: &str) -> Option<usize> {
+    fn number(&mut self, schema: &str, at: (u32, u32)) -> Option<usize> {
         if self
             .schemas
             .get(self.last)
@@ -200,6 +217,7 @@ impl Fields {
         }
         self.last = self.schemas.len();
         self.numbers.insert(schema.into(), self.last);
+        self.first.push(at);
         self.schemas.push(SchemaFields {
             schema: schema.into(),
             fields: Vec::new(),

@@ -103,7 +103,7 @@ pub fn problems(fields: &Fields) -> Vec<Problem> {
             schema,
             format!(
                 "{what} that the GraphQL API leaves out, since there are too many or their names \
-                 are too long; over metas they are there"
+                 are too long; ask for them over metas, or make them fewer or shorter"
             ),
         )
     });
@@ -111,7 +111,9 @@ pub fn problems(fields: &Fields) -> Vec<Problem> {
     if problems.len() > MAX_PROBLEMS {
         let rest = problems.len() - MAX_PROBLEMS;
         problems.truncate(MAX_PROBLEMS);
-        let message = format!("{rest} more names of the GraphQL API are taken or left out");
+        let message = format!(
+            "{rest} more names of the GraphQL API are taken or left out; correct the listed ones first"
+        );
         problems.push(problem(Code::ProblemsOmitted, "", message));
     }
     problems
@@ -222,7 +224,7 @@ impl Namer {
                 format!(
                     "the schema {schema:?} becomes the type {name:?} of the GraphQL API, which \
                      is built in; it cannot be asked for there, and catalogd would refuse the \
-                     whole catalog"
+                     whole catalog: rename it"
                 ),
             );
             return None;

@@ -1,15 +1,19 @@
 //! A canonical JSON object whose members are known by their places.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::de::value::MapDeserializer;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use super::blob::Defect;
+use super::graph::shown;
 use super::json::{Canonicaliser, unescape};
 use super::problem::Code;
-use super::typed::plain;
+use super::typed::{Text, advised};
 use super::walk::Walk;
 
 /// How long a list of objects may be. What a catalog needs is far below; an
@@ -76,11 +80,7 @@ impl<'a> Object<'a> {
         match serde_json::from_slice::<Option<T>>(value) {
             Ok(value) => value.unwrap_or_default(),
             Err(error) => {
-                let error = plain(&error);
-                defects.push(Defect {
-                    code: Code::BlobMalformed,
-                    message: format!("has a malformed {key:?}: {error}").into(),
-                });
+                defects.push(malformed(key, &error));
                 T::default()
             }
         }
@@ -88,16 +88,28 @@ impl<'a> Object<'a> {
 
     /// The value of a key read as a list of objects. Of items that say nothing
     /// the first stands for all: three bytes of text are not worth more memory.
-    /// What comes behind the first [`MAX_LIST`] is a defect and left out.
+    /// What comes behind the first [`MAX_LIST`] is a defect and left out; of an
+    /// item with a field of another type only that field is.
     pub(super) fn list<T>(&self, key: &str, defects: &mut Vec<Defect>) -> Vec<T>
     where
         T: Deserialize<'a> + Default + PartialEq,
     {
-        let list: List<T> = self.field(key, defects);
+        let read = self.get(key).map(serde_json::from_slice::<Option<List<T>>>);
+        let list = match read {
+            None => List::default(),
+            Some(Ok(list)) => list.unwrap_or_default(),
+            Some(Err(_)) => {
+                let items: Option<List<Item<'a>>> = self.field(key, defects);
+                items.unwrap_or_default().into_objects(key, defects)
+            }
+        };
         if list.goes_on {
             defects.push(Defect {
                 code: Code::BlobMalformed,
-                message: format!("has more than {MAX_LIST} items in {key:?}").into(),
+                message: format!(
+                    "has more than {MAX_LIST} items in {key:?}, which is too many; remove some"
+                )
+                .into(),
             });
         }
         let mut items = list.items;
@@ -107,6 +119,110 @@ impl<'a> Object<'a> {
         }
         items
     }
+}
+
+fn malformed(key: &str, error: &serde_json::Error) -> Defect {
+    Defect {
+        code: Code::BlobMalformed,
+        message: format!("has a malformed {key:?}: {}", advised(error)).into(),
+    }
+}
+
+/// How many defects of a list are noted.
+const MAX_DEFECTS: usize = 1_000;
+
+/// An item of a list in which not all are as they should be.
+#[derive(Default)]
+struct Item<'a>(Option<&'a RawValue>);
+
+/// None is the same as another: each is to be looked at.
+impl PartialEq for Item<'_> {
+    fn eq(&self, _: &Self) -> bool {
+        false
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::deserialize(deserializer).map(Self)
+    }
+}
+
+impl<'a> List<Item<'a>> {
+    /// Reads each item by itself, and notes the defects of each.
+    fn into_objects<T>(self, key: &str, defects: &mut Vec<Defect>) -> List<T>
+    where
+        T: Deserialize<'a> + Default + PartialEq,
+    {
+        let mut list = List {
+            items: Vec::new(),
+            goes_on: self.goes_on,
+            says_nothing: false,
+        };
+        let most = defects.len() + MAX_DEFECTS;
+        for (number, item) in self.items.into_iter().enumerate() {
+            let text = item.0.map_or("null", RawValue::get);
+            let mut found = Vec::new();
+            let item = serde_json::from_str::<Option<T>>(text).or_else(|_| {
+                let members = members(text)?;
+                let (item, wrong) = by_members(&members);
+                found = wrong;
+                Ok(item)
+            });
+            match item {
+                Ok(item) => list.push(item.unwrap_or_default()),
+                Err(error) => found.push((String::new(), error)),
+            }
+            let path = format!("{key}[{number}]");
+            for (member, error) in found {
+                if defects.len() < most {
+                    defects.push(malformed(&format!("{path}{member}"), &error));
+                }
+            }
+        }
+        list
+    }
+}
+
+type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+/// The members of an object, by their keys.
+fn members(text: &str) -> Result<Members<'_>, serde_json::Error> {
+    struct MembersVisitor;
+    impl<'de> Visitor<'de> for MembersVisitor {
+        type Value = Members<'de>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+            let mut members = Members::new();
+            while let Some((Text(key), value)) = map.next_entry()? {
+                members.push((key, value));
+            }
+            Ok(members)
+        }
+    }
+    serde_json::Deserializer::from_str(text).deserialize_any(MembersVisitor)
+}
+
+/// An object without those members that are not as they should be, and what is
+/// wrong with each of these.
+fn by_members<'a, T>(members: &Members<'a>) -> (Option<T>, Vec<(String, serde_json::Error)>)
+where
+    T: Deserialize<'a>,
+{
+    let object = |members: &[(Cow<'a, str>, &'a RawValue)]| {
+        T::deserialize(MapDeserializer::new(members.iter().cloned()))
+    };
+    let mut wrong = Vec::new();
+    let mut right = Members::new();
+    for member in members {
+        match object(std::slice::from_ref(member)) {
+            Ok(_) => right.push(member.clone()),
+            Err(error) => wrong.push((format!(".{}", shown(&member.0)), error)),
+        }
+    }
+    (object(&right).ok(), wrong)
 }
 
 fn is(key: &[u8], wanted: &str) -> bool {
@@ -122,6 +238,19 @@ struct List<T> {
     items: Vec<T>,
     /// Whether there are more.
     goes_on: bool,
+    /// Whether an item says nothing.
+    says_nothing: bool,
+}
+
+impl<T: Default + PartialEq> List<T> {
+    /// Adds an item, unless it is another that says nothing.
+    fn push(&mut self, item: T) {
+        let nothing = item == T::default();
+        if !nothing || !self.says_nothing {
+            self.says_nothing |= nothing;
+            self.items.push(item);
+        }
+    }
 }
 
 impl<T> Default for List<T> {
@@ -129,6 +258,7 @@ impl<T> Default for List<T> {
         Self {
             items: Vec::new(),
             goes_on: false,
+            says_nothing: false,
         }
     }
 }
@@ -139,19 +269,13 @@ impl<'de, T: Deserialize<'de> + Default + PartialEq> Deserialize<'de> for List<T
         impl<'de, T: Deserialize<'de> + Default + PartialEq> Visitor<'de> for ListVisitor<T> {
             type Value = List<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a sequence")
+                f.write_str("a list")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
                 let mut list = List::default();
-                let nothing = T::default();
-                let mut said_nothing = false;
                 for _ in 0..MAX_LIST {
                     match seq.next_element()? {
-                        Some(item) if item == nothing && said_nothing => {}
-                        Some(item) => {
-                            said_nothing |= item == nothing;
-                            list.items.push(item);
-                        }
+                        Some(item) => list.push(item),
                         None => return Ok(list),
                     }
                 }

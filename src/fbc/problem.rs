@@ -57,12 +57,16 @@ pub struct Subject {
 /// A document in a file of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Path below the catalog folder.
+    /// Path below the catalog folder; the URL, when the catalog was read from
+    /// one.
     pub file: String,
     /// Number of the document in the file, from 1.
     pub document: u32,
     /// Line of the file on which the document (or the error in it) starts, from 1.
     pub line: u32,
+    /// The column of the error in characters, from 1, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
 }
 
 macro_rules! codes {
@@ -99,6 +103,8 @@ codes! {
     DocumentDuplicateKey = "document-duplicate-key",
     /// A `schema`, `package` or `name` that is not a string.
     DocumentKeyNotString = "document-key-not-string",
+    /// Something behind the end of a YAML document that no `---` parts from it.
+    DocumentIgnored = "document-ignored",
     /// A document without a schema.
     SchemaMissing = "schema-missing",
     /// An `olm.` schema that nobody defines.
@@ -211,15 +217,15 @@ impl fmt::Display for Severity {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{} (document {})",
-            self.file, self.line, self.document
-        )
+        write!(f, "{}:{}", self.file, self.line)?;
+        if let Some(column) = self.column {
+            write!(f, ":{column}")?;
+        }
+        write!(f, " (document {})", self.document)
     }
 }
 
-/// `file:line (document n): error[code]: message`, in one line.
+/// `file:line:column (document n): error[code]: message`, in one line.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = &self.place {

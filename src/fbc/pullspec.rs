@@ -19,23 +19,20 @@ const DEFAULT_DOMAIN: &str = "docker.io";
 const LEGACY_DEFAULT_DOMAIN: &str = "index.docker.io";
 const SHORT_PREFIX: &str = "library/";
 
-/// Why a text is no pull spec.
+/// Why a text is no pull spec, as a sentence about it, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PullSpecError {
     /// An empty text.
-    #[error("the pull spec is empty")]
+    #[error("it is empty; write REGISTRY/REPOSITORY:TAG")]
     Empty,
     /// More than [`MAX_PULL_SPEC`] bytes.
-    #[error("a pull spec of {0} bytes is longer than {MAX_PULL_SPEC}")]
+    #[error("it has {0} bytes, more than {MAX_PULL_SPEC}; shorten it")]
     TooLong(usize),
     /// 64 hexadecimal digits and nothing else.
-    #[error(
-        "pull spec {0:?} is only the digits of a digest; write the repository, '@sha256:' and \
-         the digits"
-    )]
+    #[error("it is only the digits of a digest; write the repository, '@sha256:' and the digits")]
     OnlyDigits(String),
     /// A registry that is no host with an optional port.
-    #[error("pull spec {spec:?} has no valid registry: {registry:?} is no host[:port]")]
+    #[error("its registry {registry:?} is no host[:port]; {advice}", advice = registry_advice(spec))]
     Registry {
         /// The pull spec.
         spec: String,
@@ -43,7 +40,7 @@ pub enum PullSpecError {
         registry: String,
     },
     /// A repository with upper-case letters.
-    #[error("pull spec {spec:?} has upper-case letters in its repository {repository:?}")]
+    #[error("its repository {repository:?} has upper-case letters; write it in lower case")]
     UpperCase {
         /// The pull spec.
         spec: String,
@@ -51,7 +48,10 @@ pub enum PullSpecError {
         repository: String,
     },
     /// A repository that does not consist of names with slashes between.
-    #[error("pull spec {spec:?} has no valid repository: {repository:?}")]
+    #[error(
+        "its repository {repository:?} is not valid; write names of lower-case letters and digits \
+         with slashes between"
+    )]
     Repository {
         /// The pull spec.
         spec: String,
@@ -59,10 +59,12 @@ pub enum PullSpecError {
         repository: String,
     },
     /// A repository of more than 255 bytes.
-    #[error("pull spec {0:?} has a repository of more than {MAX_REPOSITORY} bytes")]
+    #[error("its repository has more than {MAX_REPOSITORY} bytes; shorten it")]
     RepositoryTooLong(String),
     /// A tag that is none.
-    #[error("pull spec {spec:?} has no valid tag behind ':': {tag:?}")]
+    #[error(
+        "{tag:?} behind ':' is no tag; write at most {MAX_TAG} letters, digits, '_', '.' and '-'"
+    )]
     Tag {
         /// The pull spec.
         spec: String,
@@ -70,13 +72,22 @@ pub enum PullSpecError {
         tag: String,
     },
     /// A digest that is none.
-    #[error("pull spec {spec:?} has no valid digest behind '@': {digest:?}")]
+    #[error("{digest:?} behind '@' is no digest; write 'sha256:' and 64 hexadecimal digits")]
     Digest {
         /// The pull spec.
         spec: String,
         /// What stands behind the `@`.
         digest: String,
     },
+}
+
+/// What to do about a registry that is none: mostly it is a transport or the
+/// scheme of a URL.
+fn registry_advice(spec: &str) -> String {
+    match spec.split_once("://") {
+        Some((scheme, _)) => format!("leave out \"{scheme}://\""),
+        None => "write REGISTRY/REPOSITORY:TAG".to_owned(),
+    }
 }
 
 /// Checks a pull spec: `[registry/]repository[:tag][@digest]`.
@@ -410,7 +421,7 @@ mod tests {
         }
         assert_eq!(
             check("quay.io/X/y:v1").unwrap_err().to_string(),
-            "pull spec \"quay.io/X/y:v1\" has upper-case letters in its repository \"X/y\""
+            "its repository \"X/y\" has upper-case letters; write it in lower case"
         );
     }
 

@@ -94,9 +94,9 @@ where
 /// Reads a property's value: an object or `null`.
 pub(super) fn object<'de, T: Deserialize<'de> + Default>(json: &'de [u8]) -> Result<T, String> {
     match json.first() {
-        Some(b'{') => serde_json::from_slice(json).map_err(|error| plain(&error)),
+        Some(b'{') => serde_json::from_slice(json).map_err(|error| advised(&error)),
         Some(b'n') => Ok(T::default()),
-        _ => Err("it must be an object".into()),
+        _ => Err("it must be an object; write one".into()),
     }
 }
 
@@ -107,6 +107,19 @@ pub(super) fn plain(error: &serde_json::Error) -> String {
     match text.rfind(" at line ") {
         Some(end) => text[..end].to_owned(),
         None => text,
+    }
+}
+
+/// The same, and what is to be done.
+pub(super) fn advised(error: &serde_json::Error) -> String {
+    let text = plain(error).replace("expected a sequence", "expected a list");
+    let quotes = ["integer", "floating", "number", "boolean"];
+    let bare = text.strip_prefix("invalid type: ");
+    let bare = bare.is_some_and(|found| quotes.iter().any(|kind| found.starts_with(kind)));
+    match text.rsplit_once(", expected ") {
+        Some((_, "a string")) if bare => text + "; write it in quotes",
+        Some((_, expected)) => format!("{text}; write {expected}"),
+        None => text + "; correct it",
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) async fn pass(
     if current.is_some_and(|current| current.digest == digest) {
         return Ok(None);
     }
-    let whole = is_whole(&curation.request) && curation.from.len() == 1;
+    let whole = curation.request.is_whole() && curation.from.len() == 1;
     let _turn = workshop.turns.acquire().await;
     let (curation, limits) = (curation.clone(), workshop.limits.clone());
     let temporary = workshop.store.temporary();
@@ -158,10 +158,4 @@ async fn snapshots(
         snapshots.push(snapshot.map_err(PassError::at(Stage::Resolve))?);
     }
     Ok(snapshots)
-}
-
-/// Whether all of one catalog is wanted: then it stays as it is.
-fn is_whole(request: &Request) -> bool {
-    matches!(&request.selections[..], [only]
-        if only.full && only.packages.is_empty() && only.from.len() == 1)
 }

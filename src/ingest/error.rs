@@ -8,6 +8,7 @@ use super::files::FilesError;
 use crate::fbc::problem::{Problem, Severity};
 use crate::oci::{self, LayoutError};
 use crate::store::StoreError;
+use crate::unpack::UnpackError;
 
 /// The stages of a pass: one verb each for the function, the tracing span and
 /// the metric label.
@@ -174,6 +175,22 @@ impl PassError {
         }
     }
 
+    /// Whether this machine failed, as with a full disk, and not the catalog.
+    pub fn is_local(&self) -> bool {
+        let spool = |error: &FilesError| {
+            matches!(
+                error,
+                FilesError::Spool { .. } | FilesError::Unpack(UnpackError::Spool(_))
+            )
+        };
+        match &self.cause {
+            Cause::Store(_) | Cause::Temporary(_) => true,
+            Cause::Files(error) => spool(error),
+            Cause::Image { error, .. } => spool(error),
+            _ => false,
+        }
+    }
+
     /// How long the registry asked to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.cause {
@@ -203,3 +220,23 @@ impl fmt::Display for PassError {
 }
 
 impl std::error::Error for PassError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_no_fault_of_a_catalog() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let spool = FilesError::Spool {
+            path: "/tmp".into(),
+            source: full(),
+        };
+        let at = |cause: Cause| PassError::at(Stage::Unpack)(cause);
+        assert!(at(spool.into()).is_local());
+        assert!(at(FilesError::Unpack(UnpackError::Spool(full())).into()).is_local());
+        assert!(at(full().into()).is_local());
+        assert!(!at(FilesError::NoLabel.into()).is_local());
+        assert!(!at(Cause::Refused(Vec::new())).is_local());
+    }
+}

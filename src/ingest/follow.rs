@@ -1,6 +1,5 @@
 //! The loop around passes: once, then sleep or be stopped.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::Source;
+use super::complaint::Complaint;
 use super::error::{Cause, PassError};
 use super::pass::{Followed, PassResult, Workshop, run_once};
 use super::watch::Watch;
-use crate::fbc::problem::Problem;
 use crate::name::CatalogName;
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{Outcome, Pass};
@@ -30,8 +29,6 @@ const KINDS: [&str; 6] = [
     "bundles",
     "quarantined",
 ];
-/// How many problems of a revision are logged one by one.
-const LOGGED: usize = 20;
 
 /// Lets readers see what the store holds of a catalog, if anything. Needs no
 /// network.
@@ -80,6 +77,7 @@ pub async fn follow(
     let mut hurry = workshop.hurry.subscribe();
     let following = async {
         let mut failures = 0;
+        let mut complaint = Complaint::default();
         let path = followed.source.path().filter(|_| followed.poll.is_some());
         let mut watch = path.map(|path| Watch::new(path, &workshop.limits));
         let mut changed = async || match &mut watch {
@@ -95,7 +93,7 @@ pub async fn follow(
             }
             // A pass that is stopped leaves nothing behind.
             let result = tokio::select! {
-                result = pass(&workshop, &followed, &publisher) => result,
+                result = pass(&workshop, &followed, &publisher, &mut complaint) => result,
                 () = stop.cancelled() => break,
             };
             failures = if result.is_ok() { 0 } else { failures + 1 };
@@ -137,6 +135,7 @@ async fn pass(
     workshop: &Workshop,
     followed: &Followed,
     publisher: &Publisher,
+    complaint: &mut Complaint,
 ) -> Result<(), Option<Duration>> {
     let started = SystemTime::now();
     let mut digest = None;
@@ -161,7 +160,7 @@ async fn pass(
                 describe(&snapshot, "serving a new revision");
             }
             tracing::debug!(revision = %revision.id, "published");
-            log_problems(&publisher.status().problems);
+            complaint.log(digest, &publisher.status().problems);
         }
         Err(error) => {
             counter!(
@@ -181,7 +180,7 @@ async fn pass(
                 if served { "what was served stays" } else { "nothing is served yet" }
             );
             if let Cause::Refused(problems) = &error.cause {
-                log_problems(problems);
+                complaint.log(digest, problems);
             }
         }
     }
@@ -264,21 +263,6 @@ fn describe(snapshot: &Snapshot, message: &str) {
         quarantined = counts.quarantined,
         "{message}"
     );
-}
-
-/// All that is wrong, the worst first.
-fn log_problems(problems: &[Problem]) {
-    let mut worst: Vec<&Problem> = problems.iter().collect();
-    worst.sort_by_key(|problem| Reverse(problem.severity));
-    for problem in worst.into_iter().take(LOGGED) {
-        tracing::warn!("{problem}");
-    }
-    if problems.len() > LOGGED {
-        tracing::warn!(
-            "{} more problems; /status lists them",
-            problems.len() - LOGGED
-        );
-    }
 }
 
 /// Up to a tenth more or less, so that catalogs do not ask all at once.

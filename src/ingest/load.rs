@@ -197,12 +197,10 @@ impl Loaded {
         })
     }
 
-    /// The lines at some places as they stand in the files, each cut to
-    /// `limit` bytes, by file and number.
+    /// The lines at some places as they stand in the files, by file and number.
     pub fn lines<'a>(
         &self,
         places: impl IntoIterator<Item = &'a Place>,
-        limit: usize,
     ) -> HashMap<(&'a str, u32), &[u8]> {
         let mut wanted: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
         for place in places {
@@ -224,9 +222,8 @@ impl Loaded {
                 if number != wanted {
                     break;
                 }
-                let start = &rest[..rest.len().min(limit)];
-                let end = memchr::memchr(b'\n', start).unwrap_or(start.len());
-                found.insert((file, wanted), &start[..end]);
+                let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                found.insert((file, wanted), &rest[..end]);
             }
         }
         found
@@ -355,6 +352,7 @@ mod tests {
             file: file.into(),
             document: 1,
             line,
+            column: None,
         };
         let places = [
             place("<stdin>", 4),
@@ -364,11 +362,11 @@ mod tests {
             place("<stdin>", 9),
             place("elsewhere", 1),
         ];
-        let lines = loaded.lines(&places, 5);
+        let lines = loaded.lines(&places);
         let line = |number| lines.get(&("<stdin>", number)).copied();
         assert_eq!(line(1), Some(&b"one\r"[..]));
         assert_eq!(line(2), Some(&b""[..]));
-        assert_eq!(line(3), Some(&b"three"[..]));
+        assert_eq!(line(3), Some(&b"three and more"[..]));
         assert_eq!(line(4), Some(&b"four"[..]));
         assert_eq!(lines.len(), 4);
     }

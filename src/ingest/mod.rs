@@ -9,6 +9,7 @@
 
 pub mod archive;
 mod build;
+mod complaint;
 mod curate;
 mod encode;
 mod error;

@@ -409,7 +409,7 @@ fn in_order<'a>(package: &'a graph::Package, blobs: &Blobs) -> Package<'a> {
 }
 
 /// The packages with errors, as their blobs have them: of what stands twice
-/// the first counts.
+/// the first counts. Some have no `olm.package` blob.
 fn quarantined<'a>(blobs: &'a Blobs, names: &'a [String]) -> Vec<Package<'a>> {
     if names.is_empty() {
         return Vec::new();
@@ -428,6 +428,27 @@ fn quarantined<'a>(blobs: &'a Blobs, names: &'a [String]) -> Vec<Package<'a>> {
                 quarantined: true,
             });
         }
+    }
+    let others = (blobs
+        .channels
+        .iter()
+        .map(|one| (&one.blob.package, one.meta)))
+    .chain(
+        blobs
+            .bundles
+            .iter()
+            .map(|one| (&one.blob.package, one.meta)),
+    )
+    .chain((blobs.deprecations.iter()).map(|one| (&one.blob.package, one.meta)));
+    for (name, meta) in others.filter(|(name, _)| wanted.contains(name.as_str())) {
+        packages.entry(name).or_insert_with(|| Package {
+            name,
+            meta,
+            default_channel: "",
+            channels: Vec::new(),
+            deprecation: None,
+            quarantined: true,
+        });
     }
     let mut bundles: HashMap<(&str, &str), usize> = HashMap::new();
     for (number, located) in blobs.bundles.iter().enumerate() {

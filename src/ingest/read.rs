@@ -1,6 +1,7 @@
 //! Files ─► metas and blobs ─► graph: the stages `read` and the first half of
 //! `build`, shared by passes and by the loader of commands.
 
+use std::collections::HashMap;
 use std::thread;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use super::size;
 pub(super) use super::size::Listing;
 use crate::digest::Digest;
 use crate::fbc::blob::{Blobs, Defect, Located};
-use crate::fbc::fields::{Fields, SchemaFields};
+use crate::fbc::fields::{Fields, MAX_SCHEMAS, SchemaFields};
 use crate::fbc::graph::{self, Channel, Entry, Graph, Package};
 use crate::fbc::graphql;
 use crate::fbc::message::{Ends, put_edges, put_membership};
@@ -149,6 +150,8 @@ struct Collected<'a> {
     blobs: Blobs,
     ends: Vec<Ends>,
     fields: Fields,
+    /// Where each schema was seen first.
+    schemas: HashMap<String, Place>,
     problems: Vec<Problem>,
     omitted: usize,
     /// How many defects, and how many blobs of no package, there were.
@@ -168,6 +171,7 @@ impl<'a> Collected<'a> {
             blobs: Blobs::default(),
             ends: Vec::new(),
             fields: Fields::default(),
+            schemas: HashMap::new(),
             problems: Vec::new(),
             omitted: 0,
             defects: 0,
@@ -192,6 +196,7 @@ impl<'a> Collected<'a> {
         let mut from = std::mem::take(&mut output.blobs);
         self.bound(&mut from, &mut output.ends);
         let into = &mut self.blobs;
+        into.incomplete |= from.incomplete;
         append(&mut into.packages, from.packages, before);
         append(&mut into.channels, from.channels, before);
         append(&mut into.deprecations, from.deprecations, before);
@@ -200,20 +205,34 @@ impl<'a> Collected<'a> {
         for bundle in &mut into.bundles[first..] {
             bundle.blob.message.shift(base.messages, base.lines);
         }
+        for (schema, (document, line)) in output.fields.first() {
+            let known = self.schemas.len() >= MAX_SCHEMAS || self.schemas.contains_key(schema);
+            let file = self.paths.get(done.file as usize).filter(|_| !known);
+            self.schemas.extend(file.map(|file| {
+                let place = Place {
+                    file: file.clone(),
+                    document: before.documents + document,
+                    line: before.line_ends + line,
+                    column: None,
+                };
+                (schema.to_owned(), place)
+            }));
+        }
         self.fields.append(std::mem::take(&mut output.fields));
         for mut ends in output.ends.drain(..) {
             ends.shift(base.messages);
             self.ends.push(ends);
         }
-        for (document, line, mut problem) in output.problems.drain(..) {
+        for (spot, mut problem) in output.problems.drain(..) {
             if self.problems.len() >= MAX_PROBLEMS {
                 self.omitted += 1;
                 continue;
             }
             problem.place = self.paths.get(done.file as usize).map(|file| Place {
                 file: file.clone(),
-                document: before.documents + document + 1,
-                line: before.line_ends + line,
+                document: before.documents + spot.document + 1,
+                line: before.line_ends + spot.line,
+                column: spot.column,
             });
             self.problems.push(problem);
         }
@@ -251,7 +270,7 @@ impl<'a> Collected<'a> {
                 // One stays, by which the package is left out.
                 *defects = vec![Defect {
                     code: defects[0].code,
-                    message: "has defects".into(),
+                    message: "has defects; correct those that are listed first".into(),
                 }];
             }
             defects.shrink_to_fit();
@@ -267,11 +286,21 @@ impl<'a> Collected<'a> {
                 severity: Severity::Fatal,
                 subject: Subject::default(),
                 place: None,
-                message: format!("{} more documents cannot be read", self.omitted),
+                message: format!(
+                    "{} more documents cannot be read; correct the listed ones first",
+                    self.omitted
+                ),
             });
         }
         problems.extend(found);
-        problems.extend(graphql::problems(&self.fields));
+        problems.extend(
+            graphql::problems(&self.fields)
+                .into_iter()
+                .map(|mut problem| {
+                    problem.place = self.schemas.get(&problem.subject.schema).cloned();
+                    problem
+                }),
+        );
         let mut counts = Counts {
             metas: u64::from(self.metas),
             packages: graph.packages.len() as u64,

@@ -189,6 +189,12 @@ impl LayoutSource {
         {
             return Ok(source(path, name(reference)));
         }
+        // All behind an archive's name, as in NAME:TAG.
+        if let Some((path, reference)) = text.rsplit_once(".tar:")
+            && !reference.contains('/')
+        {
+            return Ok(source(&format!("{path}.tar"), name(reference)));
+        }
         // A tag holds no '/', so a ':' before one belongs to the path.
         Ok(match text.rsplit_once(':') {
             Some((path, tag)) if !tag.contains('/') => source(path, name(tag)),
@@ -282,6 +288,7 @@ mod tests {
             "oci:a@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
             "oci-archive:/a/b.tar",
             "oci-archive:b.tar:v1",
+            "oci-archive:b.tar:ours:latest",
             "docker-archive:b.tar:quay.io/b/c:v1",
             "docker-archive:b.tar:localhost:5000/b/c:v1",
             "file:/a:b",
@@ -302,6 +309,23 @@ mod tests {
             "docker://quay.io/a/b",
         ] {
             assert!(text.parse::<Source>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_image_of_an_archive_is_named_by_all_that_follows_it() {
+        for (text, path, chosen) in [
+            ("a.tar:v1", "a.tar", "v1"),
+            ("/a:b/c.tar:ours:latest", "/a:b/c.tar", "ours:latest"),
+            ("a.tar:b.tar:ours:latest", "a.tar:b.tar", "ours:latest"),
+            ("a:b:v1", "a:b", "v1"),
+        ] {
+            let source = format!("oci-archive:{text}").parse().unwrap();
+            let Source::Layout(layout) = source else {
+                panic!("{text}")
+            };
+            assert_eq!(layout.path, Path::new(path));
+            assert_eq!(layout.choice, Some(Choice::Name(chosen.to_owned())));
         }
     }
 

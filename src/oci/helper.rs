@@ -231,13 +231,20 @@ mod tests {
 
     /// What a helper that is this shell script answers.
     async fn answer(script: &str) -> Result<Option<Credentials>, HelperError> {
+        answer_within(script, LONGEST).await
+    }
+
+    /// The same with another time limit.
+    async fn answer_within(
+        script: &str,
+        limit: Duration,
+    ) -> Result<Option<Credentials>, HelperError> {
         use std::os::unix::fs::PermissionsExt;
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("helper");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-        let limit = Duration::from_secs(2);
         loop {
             let answer = run_program(path.as_os_str(), "test", "quay.io", limit).await;
             // Another test may have begun a program while this one was written.
@@ -282,7 +289,8 @@ mod tests {
         let error = failed(answer("yes hunter2").await.unwrap_err());
         assert!(matches!(error, HelperError::Answer(_)));
         let started = Instant::now();
-        let error = failed(answer("sleep 60 & sleep 60").await.unwrap_err());
+        let hangs = answer_within("sleep 60 & sleep 60", Duration::from_secs(2));
+        let error = failed(hangs.await.unwrap_err());
         assert!(matches!(error, HelperError::Timeout(_)));
         assert!(started.elapsed() < Duration::from_secs(30));
     }

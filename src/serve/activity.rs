@@ -35,7 +35,11 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Busy {
     connection: Arc<Activity>,
+    /// How many were open before.
+    others: usize,
     began: Instant,
+    /// When it ended, if somebody has looked at the clock already.
+    ended: Option<Instant>,
 }
 
 /// All connections of a listener.
@@ -63,11 +67,17 @@ impl Activity {
     /// Another answer is open from now on.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         let began = Instant::now();
-        self.state().open += 1;
+        let others = {
+            let mut state = self.state();
+            state.open += 1;
+            state.open - 1
+        };
         self.moved(began);
         Busy {
             connection: Arc::clone(self),
+            others,
             began,
+            ended: None,
         }
     }
 
@@ -97,11 +107,6 @@ impl Activity {
 
     fn quiet_from(&self, limit: Duration) -> Instant {
         self.began + Duration::from_millis(self.moved.load(Ordering::Relaxed)) + limit
-    }
-
-    /// How many answers are open.
-    pub(super) fn open(&self) -> usize {
-        self.state().open
     }
 
     /// Since when there is none.
@@ -157,11 +162,21 @@ impl Busy {
     pub(super) fn began(&self) -> Instant {
         self.began
     }
+
+    /// How many others were open on the connection when it began.
+    pub(super) fn others(&self) -> usize {
+        self.others
+    }
+
+    /// It is dropped next, and this is the time.
+    pub(super) fn ends(&mut self, now: Instant) {
+        self.ended = Some(now);
+    }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let now = Instant::now();
+        let now = self.ended.unwrap_or_else(Instant::now);
         self.connection.moved(now);
         let mut state = self.connection.state();
         state.open = state.open.saturating_sub(1);
@@ -215,14 +230,14 @@ impl Connections {
 mod tests {
     use super::*;
 
-    /// Enough for two moments to differ.
+    /// Time stands still but for sleep, so all of them are exact.
     const MOMENT: Duration = Duration::from_millis(20);
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_when_its_last_answer_has_ended_for_long() {
         let activity = Activity::new();
         let (first, second) = (activity.begin(), activity.begin());
-        assert_eq!(activity.open(), 2);
+        assert_eq!((first.others(), second.others()), (0, 1));
         let ended = async {
             tokio::time::sleep(MOMENT).await;
             drop(first);
@@ -235,18 +250,18 @@ mod tests {
             Instant::now()
         };
         let (ended, idle) = tokio::join!(ended, idle);
-        assert!(idle - ended >= MOMENT);
+        assert_eq!(idle - ended, MOMENT);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_connection_is_quiet_when_nothing_moves() {
         let activity = Activity::new();
         let begin = Instant::now();
         activity.quiet(MOMENT).await;
+        assert_eq!(begin.elapsed(), MOMENT);
         // At once when it has been so for long.
-        let before = Instant::now();
         activity.quiet(MOMENT).await;
-        assert!(before.elapsed() < MOMENT && begin.elapsed() >= MOMENT);
+        assert_eq!(begin.elapsed(), MOMENT);
         let _stands_still = activity.begin();
         let touch = async {
             tokio::time::sleep(MOMENT / 2).await;
@@ -258,10 +273,10 @@ mod tests {
             Instant::now()
         };
         let (moved, quiet) = tokio::join!(touch, quiet);
-        assert!(quiet - moved + Duration::from_millis(2) >= MOMENT);
+        assert_eq!(quiet - moved, MOMENT);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_connection_that_is_idle_for_longest_makes_room() {
         let connections = Connections::default();
         let mut all = Vec::new();

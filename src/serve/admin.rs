@@ -14,9 +14,13 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::fbc::graph::shown;
 use crate::fbc::problem::Problem;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
+
+/// How many packages with errors are named.
+const MAX_QUARANTINED: usize = 100;
 
 #[derive(Clone)]
 struct Admin {
@@ -184,6 +188,8 @@ struct RevisionStatus {
     modified: String,
     committed: String,
     counts: Counts,
+    /// The first packages that the registry API leaves out, by name.
+    quarantined: Vec<String>,
     bytes: Bytes,
 }
 
@@ -242,6 +248,9 @@ impl CatalogStatus {
 impl RevisionStatus {
     fn of(snapshot: &Snapshot) -> Self {
         let revision = snapshot.revision();
+        let packages = snapshot.packages().iter();
+        let quarantined = packages.filter(|package| package.quarantined);
+        let quarantined = quarantined.take(MAX_QUARANTINED);
         let encoded = |encoding| Some(snapshot.encoded(encoding)?.len());
         Self {
             id: revision.id,
@@ -251,6 +260,7 @@ impl RevisionStatus {
             modified: rfc3339(revision.modified),
             committed: rfc3339(revision.committed),
             counts: revision.counts,
+            quarantined: quarantined.map(|package| shown(&package.name)).collect(),
             bytes: Bytes {
                 identity: snapshot.lines().len(),
                 gzip: encoded(Encoding::Gzip),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
-use metrics::counter;
+use metrics::{Counter, counter};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
@@ -59,7 +59,12 @@ pub(super) struct Sent {
     pub(super) elapsed: Duration,
 }
 
-type Report = Box<dyn FnOnce(Sent) + Send>;
+/// Who hears of it.
+enum Report {
+    /// Only the bytes count.
+    Bytes(&'static Counter),
+    Whole(Box<dyn FnOnce(Sent) + Send>),
+}
 
 /// The body of an answer.
 pub(super) struct Sending {
@@ -113,7 +118,12 @@ impl Answer {
 
     /// Calls this with what became of the answer, once that is known.
     pub(super) fn report(&self, report: impl FnOnce(Sent) + Send + 'static) {
-        *lock(&self.report) = Some(Box::new(report));
+        *lock(&self.report) = Some(Report::Whole(Box::new(report)));
+    }
+
+    /// Counts its bytes, once they are sent.
+    pub(super) fn count_bytes(&self, counter: &'static Counter) {
+        *lock(&self.report) = Some(Report::Bytes(counter));
     }
 
     /// The body to send.
@@ -129,7 +139,13 @@ impl Answer {
         self.busy.connection().moved(now);
     }
 
-    fn wrote(&self, count: u64) {
+    /// Bytes of a piece were written, and whether it was the whole rest of it.
+    fn wrote(&self, count: u64, whole: bool) {
+        if whole && self.waiting.load(Ordering::Relaxed) == 1 {
+            // Nothing waits now; what comes next looks at the clock.
+            self.written.fetch_add(count, Ordering::Relaxed);
+            return;
+        }
         let written = self.written.fetch_add(count, Ordering::Relaxed) + count;
         if written - self.marked.load(Ordering::Relaxed) < PROGRESS as u64 {
             self.busy.connection().moved(Instant::now());
@@ -151,13 +167,18 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let sent = Sent {
-            bytes: self.written.load(Ordering::Relaxed),
-            elapsed: self.began().elapsed(),
-        };
-        if let Some(report) = lock(&self.report).take() {
-            report(sent);
+        let now = Instant::now();
+        let bytes = self.written.load(Ordering::Relaxed);
+        let report = self.report.get_mut();
+        match report.unwrap_or_else(PoisonError::into_inner).take() {
+            Some(Report::Bytes(counter)) => counter.increment(bytes),
+            Some(Report::Whole(report)) => report(Sent {
+                bytes,
+                elapsed: now.saturating_duration_since(self.began()),
+            }),
+            None => {}
         }
+        self.busy.ends(now);
     }
 }
 
@@ -208,7 +229,8 @@ impl Buf for Piece {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
-        self.answer.wrote(count as u64);
+        let whole = !self.bytes.has_remaining();
+        self.answer.wrote(count as u64, whole);
     }
 }
 

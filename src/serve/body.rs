@@ -32,8 +32,9 @@ pub(super) struct Slices {
 }
 
 impl Slices {
-    pub(super) fn new(parts: impl IntoIterator<Item = Bytes>) -> Self {
-        let parts: VecDeque<Bytes> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    pub(super) fn new(parts: impl Into<VecDeque<Bytes>>) -> Self {
+        let mut parts = parts.into();
+        parts.retain(|part| !part.is_empty());
         Self {
             remaining: parts.iter().map(|part| part.len() as u64).sum(),
             parts,

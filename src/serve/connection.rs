@@ -195,8 +195,8 @@ where
 {
     let (activity, peer) = (Arc::clone(&opened.activity), opened.peer);
     service_fn(move |request: Request<Incoming>| {
-        let admitted = admit(&request, activity.open());
         let busy = activity.begin();
+        let admitted = admit(&request, busy.others());
         let answers = answers.clone();
         async move {
             let permit = match admitted {

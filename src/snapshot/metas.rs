@@ -1,5 +1,7 @@
 //! Selections of metas, as slices of the mapped files.
 
+use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
@@ -21,19 +23,38 @@ const MAX_COPIED: usize = 256 << 10;
 
 /// What to select: all that is given must be equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct Query<'a> {
     /// The schema.
-    pub schema: Option<String>,
+    pub schema: Option<Cow<'a, str>>,
     /// The package.
-    pub package: Option<String>,
+    pub package: Option<Cow<'a, str>>,
     /// The name.
-    pub name: Option<String>,
+    pub name: Option<Cow<'a, str>>,
 }
 
 /// Metas of a snapshot in catalog order.
 pub struct Selection {
     snapshot: Arc<Snapshot>,
-    runs: Arc<Runs>,
+    runs: Found,
+}
+
+/// The runs of a selection.
+enum Found {
+    /// What many ask for.
+    Kept(Arc<Runs>),
+    /// What was found for this one.
+    Own(Runs),
+}
+
+impl Deref for Found {
+    type Target = Runs;
+
+    fn deref(&self) -> &Runs {
+        match self {
+            Self::Kept(runs) => runs,
+            Self::Own(runs) => runs,
+        }
+    }
 }
 
 /// Metas in catalog order, as runs of neighbours, and what is only found out
@@ -59,16 +80,19 @@ pub struct Encoded {
 
 impl Snapshot {
     /// The metas that a query asks for.
-    pub fn select(self: &Arc<Self>, query: &Query) -> Selection {
+    pub fn select(self: Arc<Self>, query: &Query<'_>) -> Selection {
         let runs = match query {
             Query {
                 schema: None,
                 package: None,
                 name: None,
-            } => Arc::clone(self.meta_lookup.all.get_or_init(|| {
-                let count = self.index.metas.len() as u32;
-                Arc::new(Runs::of(std::iter::once((0, count))).shared())
-            })),
+            } => {
+                let all = self.meta_lookup.all.get_or_init(|| {
+                    let count = self.index.metas.len() as u32;
+                    Arc::new(Runs::of(std::iter::once((0, count))).shared())
+                });
+                Found::Kept(Arc::clone(all))
+            }
             // What many ask for alike is made once.
             Query {
                 schema: Some(text),
@@ -80,32 +104,28 @@ impl Snapshot {
                 package: Some(text),
                 name: None,
             } => kept(self.meta_lookup.package_list(text)),
-            query => Arc::new(self.matching(query)),
+            query => Found::Own(self.matching(query)),
         };
         Selection {
-            snapshot: Arc::clone(self),
+            snapshot: self,
             runs,
         }
     }
 
     /// The metas that are in the lists of all that is given.
-    fn matching(&self, query: &Query) -> Runs {
+    fn matching(&self, query: &Query<'_>) -> Runs {
         let lookup = &self.meta_lookup;
-        let mut lists: Vec<&[u32]> = Vec::with_capacity(3);
-        if let Some(schema) = &query.schema {
-            lists.push(lookup.schema(schema));
-        }
-        if let Some(package) = &query.package {
-            lists.push(lookup.package(package));
-        }
-        if let Some(name) = &query.name {
-            lists.push(lookup.name(name));
-        }
-        lists.sort_by_key(|list| list.len());
-        let Some((shortest, others)) = lists.split_first() else {
+        let mut lists = [
+            query.schema.as_deref().map(|schema| lookup.schema(schema)),
+            query.package.as_deref().map(|name| lookup.package(name)),
+            query.name.as_deref().map(|name| lookup.name(name)),
+        ];
+        lists.sort_by_key(|list| list.map_or(usize::MAX, <[u32]>::len));
+        let [Some(shortest), others @ ..] = lists else {
             return Runs::default();
         };
-        let in_all = |meta: &&u32| others.iter().all(|list| list.binary_search(meta).is_ok());
+        let others = others.into_iter().flatten();
+        let in_all = |meta: &&u32| others.clone().all(|list| list.binary_search(meta).is_ok());
         Runs::of(shortest.iter().filter(in_all).map(|meta| (*meta, meta + 1)))
     }
 
@@ -122,12 +142,14 @@ impl Snapshot {
 }
 
 /// The runs of a list, which keeps them.
-fn kept(list: Option<&List>) -> Arc<Runs> {
+fn kept(list: Option<&List>) -> Found {
     let Some(list) = list else {
-        return Arc::default();
+        return Found::Own(Runs::default());
     };
     let runs = || Runs::of(list.metas.iter().map(|meta| (*meta, meta + 1)));
-    Arc::clone(list.runs.get_or_init(|| Arc::new(runs().shared())))
+    Found::Kept(Arc::clone(
+        list.runs.get_or_init(|| Arc::new(runs().shared())),
+    ))
 }
 
 impl Runs {
@@ -167,9 +189,17 @@ impl Selection {
 
     /// What the selection is, in a few bytes: moves with the content only.
     pub fn tag(&self) -> Digest {
+        let content = &self.snapshot.revision.content;
+        if let [(from, to)] = self.runs() {
+            // No two runs of a content have the same, and it takes no hashing.
+            let mut tag = *content.as_bytes();
+            let run = from.to_le_bytes().into_iter().chain(to.to_le_bytes());
+            tag.iter_mut().zip(run).for_each(|(byte, of)| *byte ^= of);
+            return Digest::from_bytes(tag);
+        }
         *self.runs.tag.get_or_init(|| {
             let mut hasher = Hasher::default();
-            hasher.update(self.snapshot.revision.content.as_bytes());
+            hasher.update(content.as_bytes());
             for (from, to) in self.runs() {
                 hasher.update(&from.to_le_bytes());
                 hasher.update(&to.to_le_bytes());

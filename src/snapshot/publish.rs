@@ -194,6 +194,13 @@ impl Catalogs {
         self.table.borrow().get(name).cloned()
     }
 
+    /// What is served of the catalog of that name, if clients may find it.
+    pub fn snapshot(&self, name: &str) -> Option<Arc<Snapshot>> {
+        let table = self.table.borrow();
+        let catalog = table.get(name).filter(|one| !one.routing.withheld)?;
+        catalog.snapshot()
+    }
+
     /// Whether there was a catalog of that name, and is none any more.
     pub fn is_gone(&self, name: &str) -> bool {
         self.table.borrow().is_gone(name)

@@ -61,7 +61,7 @@ pub struct QueryIndex {
 pub struct PackageAnswers {
     /// Its name.
     pub name: Box<str>,
-    /// Its meta.
+    /// The meta of its `olm.package` blob, or of another one when there is none.
     pub meta: u32,
     /// Whether it is left out of the registry API for its errors.
     pub quarantined: bool,

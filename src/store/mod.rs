@@ -52,7 +52,7 @@ pub use index::{
 };
 pub use legacy::{LegacyError, read_legacy};
 pub use passes::{Outcome, Pass};
-pub use revisions::{Counts, Files, NewRevision, Revision, RevisionId};
+pub use revisions::{Counts, Files, LAST_SECOND, NewRevision, Revision, RevisionId};
 pub use search::{MAX_WORDS, SearchRow, Searcher};
 pub use segment::{END as SEGMENTS_END, Segmenter};
 pub use writer::{Finished, Lines, QueryWriter, RevisionWriter, Stored};

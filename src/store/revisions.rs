@@ -30,6 +30,21 @@ pub(super) const INDEX: &str = "index.bin";
 #[serde(transparent)]
 pub struct RevisionId(pub(super) i64);
 
+/// The last second of the year 9999, since 1970: no later date can be written
+/// as HTTP and RFC 3339 have it.
+pub const LAST_SECOND: u64 = 253_402_300_799;
+
+/// Where the numbers end that a store takes over: far beyond those that are
+/// ever given, and with room behind them. JSON has no larger whole numbers.
+const NUMBERS_END: i64 = 1 << 53;
+
+impl RevisionId {
+    /// Whether a store may have given this number.
+    pub fn is_sound(self) -> bool {
+        (1..NUMBERS_END).contains(&self.0)
+    }
+}
+
 impl fmt::Display for RevisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -178,7 +193,7 @@ impl Store {
             ..new.counts
         };
         let wanted = match wanted {
-            Some(id) if !self.is_given(transaction, id).await? => Some(id.0),
+            Some(id) if id.is_sound() && !self.is_given(transaction, id).await? => Some(id.0),
             _ => None,
         };
         sqlx::query("INSERT OR IGNORE INTO catalogs (name) VALUES (?)")
@@ -266,7 +281,7 @@ impl Store {
             .fetch_optional(&mut **transaction)
             .await
             .map_err(StoreError::sql("look up a revision"))?;
-        Ok(row.is_some() || id.0 < 1)
+        Ok(row.is_some())
     }
 
     /// The catalog's current revision, unless its files have another version's
@@ -402,5 +417,6 @@ pub(super) fn seconds(time: SystemTime) -> i64 {
 }
 
 pub(super) fn time(seconds: i64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND))
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::grpc::Client;
 use crate::support::http::{self, Reply};
+use crate::support::port::NOBODY;
 use crate::support::program::{Finished, Start};
 use crate::support::registry::TestRegistry;
 use crate::support::served::{Folders, Served, start, with};
@@ -86,15 +87,9 @@ fn it_is_ready_though_a_catalog_cannot_be_read() {
 
 #[test]
 fn health_tells_apart_what_is_not_there_and_what_makes_no_sense() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = nobody.local_addr().unwrap();
-    drop(nobody);
-    let finished = health(address);
+    let finished = health(NOBODY.parse().unwrap());
     assert_eq!(finished.status.code(), Some(1), "{finished:?}");
-    assert!(
-        finished.stderr.contains(&address.to_string()),
-        "{finished:?}"
-    );
+    assert!(finished.stderr.contains(NOBODY), "{finished:?}");
     let finished = Start::new(["health", "--admin", "nonsense"]).run();
     assert_eq!(finished.status.code(), Some(2), "{finished:?}");
 
@@ -278,7 +273,8 @@ fn it_ends_well_when_it_is_told_to() {
     let source = format!("fruit=file:{}", folder.path().display());
     let mut served = Served::start([source]);
     served.program.terminate();
-    let status = served.program.wait(std::time::Duration::from_secs(5));
+    // Well before open streams would be cut.
+    let status = served.program.wait(std::time::Duration::from_secs(15));
     assert_eq!(status.code(), Some(0));
     let log = served.program.log();
     assert!(log.contains("stopping") && log.contains("stopped"), "{log}");

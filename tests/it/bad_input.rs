@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::image::Image;
+use crate::support::port::NOBODY;
 use crate::support::program::{Finished, Start};
 use crate::support::registry::Access;
 use crate::support::upstream::Upstream;
@@ -284,9 +285,7 @@ fn a_first_start_without_its_registry_waits_for_it() {
 
 #[test]
 fn a_registry_that_is_not_there_is_named() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let source = format!("{}/a:latest", nobody.local_addr().unwrap());
-    drop(nobody);
+    let source = format!("{NOBODY}/a:latest");
     let mut almanac = Almanac::start(&following(&source));
     let status = almanac.until_failed("a");
     assert_eq!(status["last_result"]["reason"], "unreachable");
@@ -330,7 +329,8 @@ fn a_program_that_waits_for_its_registry_can_be_stopped() {
     almanac.until("a", "a question", |_| !upstream.lines().is_empty());
     let begin = Instant::now();
     almanac.stop();
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    // Well before the registry would be given up.
+    assert!(begin.elapsed() < Duration::from_secs(15));
 }
 
 fn nothing_is_served(almanac: &mut Almanac) {

@@ -2,11 +2,9 @@
 //! private authority and a password, and reached through a proxy.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use almanac::digest::Digest;
 use base64::Engine as _;
@@ -18,14 +16,13 @@ use crate::real_registry::Distribution;
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::cosign::{Signed, Signer};
+use crate::support::file;
 use crate::support::http::ask;
 use crate::support::image::{Built, Image};
+use crate::support::port;
 use crate::support::program::{Start, skip_without};
 use crate::support::proxy::Proxy;
 use crate::support::tls::Authority;
-
-/// How long nginx may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A registry with nginx before it, both gone when it is dropped.
 struct Site {
@@ -51,58 +48,29 @@ impl Site {
         pair.write(folder.path());
         fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
         fs::write(folder.path().join("users"), "me:{PLAIN}secret\n").unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        let place = folder.path().display();
-        let config = format!(
-            "daemon off;\nmaster_process off;\npid {place}/pid;\nerror_log {place}/error.log;\n\
-             events {{}}\n\
-             http {{\n\
-             access_log off;\n\
-             client_body_temp_path {place}/a; proxy_temp_path {place}/b;\n\
-             fastcgi_temp_path {place}/c; uwsgi_temp_path {place}/d; scgi_temp_path {place}/e;\n\
-             server {{\n\
-             listen {address} ssl;\n\
-             ssl_certificate {place}/tls.crt;\nssl_certificate_key {place}/tls.key;\n\
-             auth_basic registry;\nauth_basic_user_file {place}/users;\n\
-             location / {{ proxy_pass http://{}; proxy_set_header Host $http_host;\n\
-             proxy_set_header X-Forwarded-Proto https; }}\n\
-             }}\n}}\n",
-            registry.address
-        );
-        let path = folder.path().join("nginx.conf");
-        fs::write(&path, config).unwrap();
-        let nginx = Command::new("nginx")
-            .arg("-e")
-            .arg(folder.path().join("error.log"))
-            .arg("-p")
-            .arg(folder.path())
-            .arg("-c")
-            .arg(path)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let site = Self {
+        let (nginx, address) = port::listening("nginx", |address| {
+            let config = nginx_config(folder.path(), address, registry.address);
+            let path = folder.path().join("nginx.conf");
+            fs::write(&path, config).unwrap();
+            Command::new("nginx")
+                .arg("-e")
+                .arg(folder.path().join("error.log"))
+                .arg("-p")
+                .arg(folder.path())
+                .arg("-c")
+                .arg(path)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
+        });
+        Some(Self {
             registry,
             nginx,
             address,
             authority,
             folder,
-        };
-        let begin = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            let log = || fs::read_to_string(site.folder.path().join("error.log"));
-            assert!(
-                begin.elapsed() < PATIENCE,
-                "nginx does not start: {:?}",
-                log()
-            );
-            sleep(Duration::from_millis(10));
-        }
-        Some(site)
+        })
     }
 
     /// As the registry is called on this machine.
@@ -150,9 +118,30 @@ impl Site {
         let path = self.folder.path().join("auth.json");
         let pair = BASE64_STANDARD.encode(format!("me:{password}"));
         let auths = json!({"auths": {(key): {"auth": pair}}});
-        fs::write(&path, auths.to_string()).unwrap();
+        // The program reads it at any time.
+        file::replace(&path, auths.to_string());
         path
     }
+}
+
+/// TLS and a password before a registry.
+fn nginx_config(place: &Path, address: SocketAddr, registry: SocketAddr) -> String {
+    let place = place.display();
+    format!(
+        "daemon off;\nmaster_process off;\npid {place}/pid;\nerror_log {place}/error.log;\n\
+         events {{}}\n\
+         http {{\n\
+         access_log off;\n\
+         client_body_temp_path {place}/a; proxy_temp_path {place}/b;\n\
+         fastcgi_temp_path {place}/c; uwsgi_temp_path {place}/d; scgi_temp_path {place}/e;\n\
+         server {{\n\
+         listen {address} ssl;\n\
+         ssl_certificate {place}/tls.crt;\nssl_certificate_key {place}/tls.key;\n\
+         auth_basic registry;\nauth_basic_user_file {place}/users;\n\
+         location / {{ proxy_pass http://{registry}; proxy_set_header Host $http_host;\n\
+         proxy_set_header X-Forwarded-Proto https; }}\n\
+         }}\n}}\n"
+    )
 }
 
 impl Drop for Site {
@@ -213,7 +202,7 @@ fn a_private_registry_is_pulled_from_with_what_the_cluster_has() {
         "source.invalid/operators": [{"type": "sigstoreSigned", "keyData": signer.key_data(),
             "signedIdentity": {"type": "exactRepository", "dockerRepository": name}}],
     }}});
-    fs::write(&policy, remapped.to_string()).unwrap();
+    file::replace(&policy, remapped.to_string());
     let status = almanac.until_at("mirrored", &first.digest());
     assert_eq!(status["served_by"], name);
 
@@ -223,7 +212,7 @@ fn a_private_registry_is_pulled_from_with_what_the_cluster_has() {
     assert_eq!(status["last_result"]["reason"], "unauthorized");
     site.auth(&name, "secret");
     almanac.until("a", "a pass", |status| status["failures"] == 0);
-    fs::write(&trusted, Authority::new().pem()).unwrap();
+    file::replace(&trusted, Authority::new().pem());
     let status = almanac.until_failed("a");
     assert_eq!(status["last_result"]["reason"], "tls");
     assert_eq!(almanac.packages("a").unwrap(), ["first"]);

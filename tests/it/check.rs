@@ -31,7 +31,7 @@ fn wrong() -> Catalog {
 }
 
 /// What is wrong with it, as the summary counts it.
-const WRONG: &str = "2 problems in 1 package\n";
+const WRONG: &str = "2 problems in 1 package: 2 errors\n";
 
 const GOOD: &str = "no problems: 1 package, 1 channel, 2 entries, 2 bundles\n";
 
@@ -159,7 +159,7 @@ fn each_problem_points_at_its_place() {
     1 | {"entries":[{"name":"quince.v1.0.0"},{"name":"quince.v2.0.0"}],"name":"stable","package":"quince","schema":"olm.channel"…
       |
 
-    2 problems in 1 package
+    2 problems in 1 package: 2 errors
     "#);
 }
 
@@ -216,22 +216,50 @@ fn the_document_tells_what_was_read() {
 fn what_is_no_catalog_is_a_problem_of_its_document() {
     let folder = tempfile::tempdir().unwrap();
     let good = Catalog::small().text(Format::Yaml);
-    for (bad, code, place) in [
-        ("---\nname: [a\n", "file-unreadable", "catalog.yaml"),
-        ("---\nname: a\n", "schema-missing", "catalog.yaml"),
-        ("---\n- a\n", "document-not-object", "catalog.yaml"),
+    for (bad, code, column) in [
+        ("---\nname: [a\n", "file-unreadable", ":7"),
+        ("---\nname: a\n", "schema-missing", ""),
+        ("---\n- a\n", "document-not-object", ""),
     ] {
         fs::write(folder.path().join("catalog.yaml"), format!("{good}{bad}")).unwrap();
         let finished = check([&*file(folder.path())]);
         assert_eq!(finished.status.code(), Some(1), "{finished:?}");
         let mut shown = finished.stdout.lines();
         let line = shown.next().unwrap();
-        let lines = good.lines().count();
         assert!(line.starts_with(&format!("fatal[{code}]: ")), "{line}");
         let line = shown.next().unwrap();
-        let mut near = (lines..lines + 4).map(|number| format!("/{place}:{number} (document 5)"));
-        assert!(near.any(|place| line.ends_with(&place)), "{line}");
+        // Behind the separator.
+        let number = good.lines().count() + 2;
+        let place = format!("/catalog.yaml:{number}{column} (document 5)");
+        assert!(line.ends_with(&place), "{line}");
     }
+}
+
+#[test]
+fn what_is_no_json_is_pointed_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "a".repeat(3000);
+    let text = format!("{{\"schema\":\"x\"}}\n{{\"schema\":\"{long}\" \"b\"}}\n");
+    fs::write(folder.path().join("catalog.json"), text).unwrap();
+    let finished = check([&*file(folder.path())]);
+    let shown: Vec<&str> = finished.stdout.lines().collect();
+    assert!(
+        shown[1].ends_with("/catalog.json:2:3014 (document 2)"),
+        "{shown:?}"
+    );
+    assert!(shown[3].ends_with("aaa\" \"b\"}"), "{shown:?}");
+    let caret = shown[4].chars().position(|char| char == '^').unwrap();
+    assert_eq!(shown[3].chars().nth(caret + 1), Some('b'), "{shown:?}");
+    let finished = check([&*file(folder.path()), "--output", "json"]);
+    let document: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(document["problems"][0]["column"], 3014);
+    let finished = check([&*file(folder.path()), "--output", "sarif"]);
+    let log: Value = serde_json::from_str(&finished.stdout).unwrap();
+    let location = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+    assert_eq!(
+        location["region"],
+        json!({"startLine": 2, "startColumn": 3014})
+    );
 }
 
 #[test]
@@ -257,7 +285,38 @@ fn warnings_alone_are_problems_too() {
         text.contains("/plum/catalog.json:2 (document 2)\n"),
         "{text}"
     );
-    assert!(finished.stdout.ends_with("\n1 problem in 1 package\n"));
+    let summary = "\n1 problem in 1 package: 1 warning\n";
+    assert!(finished.stdout.ends_with(summary), "{text}");
+    let allowed = check([&*file(folder.path()), "--allow-warnings"]);
+    assert_eq!(allowed.status.code(), Some(0), "{allowed:?}");
+    assert_eq!(allowed.stdout, finished.stdout);
+    wrong().write_to(folder.path(), Format::JsonLines);
+    let finished = check([&*file(folder.path()), "--allow-warnings"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+}
+
+#[test]
+fn a_path_that_is_written_as_something_else_is_recognised() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    Catalog::small().write_to(&root.join("deploy"), Format::JsonLines);
+    fs::write(
+        root.join("catalog.yaml"),
+        Catalog::small().text(Format::Yaml),
+    )
+    .unwrap();
+    Image::of_catalog(&Catalog::small())
+        .build()
+        .add_to_layout(&root.join("layout"), "v1");
+    for (typed, proposal) in [
+        ("catalog.yaml", "write ./catalog.yaml"),
+        ("deploy", "write ./deploy"),
+        ("./layout", "write oci:./layout"),
+        ("http://localhost/catalogs/", "names no catalog"),
+    ] {
+        let finished = Start::new(["check", typed]).within(root).run();
+        assert_refused(&finished, 2, &[proposal]);
+    }
 }
 
 #[test]

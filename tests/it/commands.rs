@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::image::Image;
+use crate::support::port::NOBODY;
 use crate::support::program::{Finished, Program, Start};
 use crate::support::upstream::Upstream;
 
@@ -180,7 +181,10 @@ fn a_problem_is_shown_with_its_place_and_line() {
     );
     assert!(shown.contains(&place), "{shown}");
     assert!(shown.contains(&format!("{number} | {line}\n")), "{shown}");
-    assert!(shown.ends_with("\n1 problem in 1 package\n"), "{shown}");
+    assert!(
+        shown.ends_with("\n1 problem in 1 package: 1 error\n"),
+        "{shown}"
+    );
     assert!(!shown.contains('\u{1b}'), "{shown}");
 
     let document = json(run(["check", &written.source(), "--output", "json"]), 1);
@@ -466,10 +470,7 @@ fn hostile_names_stay_text() {
 
 #[test]
 fn what_cannot_be_read_ends_with_three_and_what_cannot_be_meant_with_two() {
-    let closed = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        format!("http://{}/catalogs/a", listener.local_addr().unwrap())
-    };
+    let closed = format!("http://{NOBODY}/catalogs/a");
     for command in [&["check"][..], &["render"], &["list", "packages"]] {
         for source in ["file:no/such/folder", "oci:no/such/folder", "-", &closed] {
             let finished = run(command.iter().copied().chain([source]));

@@ -168,6 +168,10 @@ fn a_curated_catalog_that_cannot_be_made_says_what_to_change() {
             "missing.yaml cannot be read",
         ),
         (
+            "from = [\"harbor\"]\npackages = [\"crane\"]",
+            "a table, as in packages = [{ name",
+        ),
+        (
             "from = [\"harbor\"]\npackages = [{ nane = \"crane\" }]",
             "unknown key `nane`",
         ),
@@ -338,6 +342,7 @@ fn the_images_of_a_selection_are_listed_over_http() {
         ("?channel=stable", 400, "for one package"),
         ("?full=true&heads=true", 400, "contradict"),
         ("?format=mapping", 400, "\"parameter\":\"to\""),
+        ("?format=list&to=m.example.com", 400, "\"parameter\":\"to\""),
         ("?format=x", 400, "\"parameter\":\"format\""),
         ("?nope=1", 400, "unknown-parameter"),
     ] {

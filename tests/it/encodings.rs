@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::http::{fruit, fruit_served};
 use crate::support::catalog::Catalog;
@@ -12,9 +13,10 @@ use crate::support::served::{Folders, Served};
 const ALL: &str = "/catalogs/fruit/api/v1/all";
 const METAS: &str = "/catalogs/fruit/api/v1/metas";
 
-/// Waits until the whole of the catalog `fruit` is encoded.
+/// Waits until the whole of the catalog `fruit` is encoded, which is done when
+/// nobody else wants the processor.
 pub(crate) fn wait(served: &mut Served) {
-    served.wait_for_status("fruit", |status| {
+    served.wait_for_status_within(Duration::from_mins(2), "fruit", |status| {
         let bytes = &status["revision"]["bytes"];
         bytes["gzip"].is_u64() && bytes["zstd"].is_u64()
     });

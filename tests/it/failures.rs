@@ -205,7 +205,7 @@ fn failures_of_the_image() -> Vec<Failure> {
             "JSON that cannot be read",
             "build",
             "refused",
-            &["etcd/broken.json:3", "document 2"],
+            &["etcd/broken.json:2:10 ", "document 2"],
         )
         .of_layer(good().file(
             "configs/etcd/broken.json",
@@ -253,7 +253,7 @@ fn check(failures: Vec<Failure>) {
     behave();
     push(&Image::of_catalog(&Catalog::one("first")).build());
     let source = upstream.reference(REPOSITORY, "latest");
-    let timeout = "[registries]\nauth_files = []\nattempts = 1\nidle_timeout = \"300ms\"\n";
+    let timeout = "[registries]\nauth_files = []\nattempts = 1\nidle_timeout = \"2s\"\n";
     let mut almanac = Almanac::start(&(following(&source) + timeout));
     almanac.until("a", "a revision", |status| status["state"] == "serving");
 

@@ -62,8 +62,8 @@ fn an_unchanged_digest_costs_one_request_a_poll_and_writes_nothing() {
     almanac.until("a", "a poll", |_| upstream.asked(HEAD) >= 1);
 
     let files = almanac.files("");
-    upstream.forget_requests();
     let begin = Instant::now();
+    upstream.forget_requests();
     almanac.until("a", "five polls", |_| upstream.asked(HEAD) >= 5);
     // A tenth of a second between polls, or a tenth less than that.
     assert!(begin.elapsed() > Duration::from_millis(4 * 90));
@@ -224,6 +224,7 @@ fn credentials_are_found_for_registries_that_ask_for_them() {
 #[test]
 fn a_registry_that_asks_for_time_is_left_alone() {
     let (upstream, mut almanac) = serving_first();
+    let begin = SystemTime::now();
     upstream.misbehave(|behaviour| {
         behaviour.status = Some(429);
         behaviour.retry_after = Some("60".into());
@@ -231,8 +232,8 @@ fn a_registry_that_asks_for_time_is_left_alone() {
     let status = almanac.until("a", "the next pass", |status| status["failures"] == 1);
     let next = humantime::parse_rfc3339(status["next_pass"].as_str().unwrap()).unwrap();
     // Whole seconds are shown.
-    let wait = next.duration_since(SystemTime::now()).unwrap();
-    assert!(wait > Duration::from_secs(55), "{wait:?}");
+    let wait = next.duration_since(begin).unwrap();
+    assert!(wait > Duration::from_secs(58), "{wait:?}");
     upstream.forget_requests();
     sleep(Duration::from_millis(500));
     assert_eq!(upstream.lines(), [""; 0]);
@@ -266,16 +267,23 @@ fn retries_come_further_and_further_apart_and_polls_are_quick_again_afterwards()
     upstream.misbehave(|behaviour| behaviour.status = Some(503));
     almanac.until_failed("a");
     let begin = Instant::now();
-    almanac.until("a", "the fifth failure", |status| status["failures"] == 5);
+    almanac.until("a", "the fifth failure", |status| {
+        status["failures"].as_u64() >= Some(5)
+    });
     // 100 ms, 200, 400 and 800 ms, each at most a tenth shorter.
     assert!(begin.elapsed() > Duration::from_millis(1300));
 
     upstream.behave();
     almanac.until("a", "recovery", |status| status["failures"] == 0);
-    upstream.forget_requests();
-    let begin = Instant::now();
-    almanac.until("a", "three polls", |_| upstream.asked(HEAD) >= 3);
-    assert!(begin.elapsed() < Duration::from_secs(3));
+    // Some take as long as the machine is busy, but not all.
+    let polls = || {
+        let begin = Instant::now();
+        upstream.forget_requests();
+        almanac.until("a", "three polls", |_| upstream.asked(HEAD) >= 3);
+        begin.elapsed()
+    };
+    let soonest = std::iter::repeat_with(polls).take(3).min().unwrap();
+    assert!(soonest < Duration::from_secs(3), "{soonest:?}");
 }
 
 #[test]

@@ -201,9 +201,12 @@ fn answers_that_are_not_taken_hold_little() {
     let address = almanac.program.address("grpc");
     let before = almanac.program.anonymous_memory();
     let open = unread(address);
-    // It sends what it can.
-    std::thread::sleep(Duration::from_secs(1));
-    let held = almanac.program.anonymous_memory();
+    // It sends what it can; what it takes only for a moment is not held.
+    let held = || {
+        std::thread::sleep(Duration::from_secs(1));
+        almanac.program.anonymous_memory()
+    };
+    let held = std::iter::repeat_with(held).take(3).min().unwrap();
     assert!(held < before + HELD, "from {before} to {held} bytes");
     drop(open);
     does_not_grow(&mut almanac, "unread answers", |address| {

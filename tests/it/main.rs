@@ -7,7 +7,9 @@
 
 mod access;
 mod admin;
+mod advice;
 mod architecture;
+mod archives;
 mod bad_input;
 mod behind_nginx;
 mod check;
@@ -30,6 +32,7 @@ mod growth;
 mod grpc;
 mod http;
 mod http_table;
+mod image_sets;
 mod layers;
 mod legacy;
 mod limits;

@@ -491,7 +491,13 @@ async fn a_request_that_is_reset_or_not_answered_is_made_again() {
         }
     });
     let reference = format!("{address}/{REPOSITORY}:latest").parse().unwrap();
-    let resolved = hurried_client().resolve(&reference).await.unwrap();
+    // What is forwarded has to come in that time.
+    let settings = Settings {
+        idle_timeout: Duration::from_secs(1),
+        ..settings()
+    };
+    let client = Client::new(&settings).unwrap();
+    let resolved = client.resolve(&reference).await.unwrap();
     assert_eq!(resolved.digest, digest);
     assert!(connections.load(Ordering::Relaxed) >= 3);
     assert_eq!(registry.lines(), [HEAD]);
@@ -641,7 +647,8 @@ async fn a_registry_that_does_not_answer_is_given_up() {
     let error = hurried_client().resolve(&reference).await.unwrap_err();
     assert_eq!(error.reason(), "timeout");
     assert!(error.is_temporary());
-    assert!(begin.elapsed() < Duration::from_secs(3));
+    // What it was asked for would take minutes.
+    assert!(begin.elapsed() < Duration::from_secs(8));
 }
 
 #[tokio::test]
@@ -653,7 +660,8 @@ async fn a_blob_that_stops_coming_is_given_up() {
         .await
         .unwrap_err();
     assert_eq!(error.reason(), "timeout");
-    assert!(begin.elapsed() < Duration::from_secs(3));
+    // What it was asked for would take minutes.
+    assert!(begin.elapsed() < Duration::from_secs(8));
 }
 
 #[tokio::test]
@@ -673,7 +681,8 @@ async fn a_trickle_does_not_go_on_for_ever() {
     let digest = registry.put_manifest(REPOSITORY, "large", large, OCI_MANIFEST);
     let error = client.manifest(&reference, &digest).await.unwrap_err();
     assert_eq!(error.reason(), "timeout");
-    assert!(begin.elapsed() < Duration::from_secs(4));
+    // At that pace the last one would take most of a minute.
+    assert!(begin.elapsed() < Duration::from_secs(15));
 }
 
 #[tokio::test]

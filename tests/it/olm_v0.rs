@@ -158,7 +158,9 @@ fn the_image_of_a_catalog_is_built_and_served_by_its_own_words() {
         .argument("--port=0")
         .start();
     let address = format!("-addr=:{}", program.address("grpc").port());
-    let probe = Start::new([&*address]).called("grpc_health_probe").run();
+    let limits = ["-connect-timeout=20s", "-rpc-timeout=20s"];
+    let probe = Start::new([&*address].into_iter().chain(limits));
+    let probe = probe.called("grpc_health_probe").run();
     assert!(probe.status.success(), "{probe:?}");
     assert!(
         program.log().contains("the cache fits"),

@@ -100,6 +100,15 @@ fn opm<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Start {
     Start::new(arguments).called("/bin/opm")
 }
 
+/// Puts the program there: the very file where that can be done, as nobody has
+/// to write it then.
+fn put_program(path: &Path) {
+    let program = env!("CARGO_BIN_EXE_almanac");
+    if fs::hard_link(program, path).is_err() {
+        fs::copy(program, path).unwrap();
+    }
+}
+
 /// Where a program is reached that listens on all addresses.
 fn reached(program: &mut Program) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, program.address("grpc").port()).into()
@@ -239,7 +248,7 @@ fn the_cache_of_another_user_is_read_where_nobody_can_write() {
         // The superuser may write everywhere, and lend its place.
         fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let program = place.path("opm");
-        fs::copy(env!("CARGO_BIN_EXE_almanac"), &program).unwrap();
+        put_program(&program);
         start = start.program(&program).user(NOBODY);
     }
     let built = files(&place.cache());
@@ -616,7 +625,7 @@ fn other_verbs_have_their_equivalents() {
 fn what_is_not_ours_is_handed_on_to_the_real_opm() {
     let place = Place::of(&Catalog::small());
     let program = place.path("opm");
-    fs::copy(env!("CARGO_BIN_EXE_almanac"), &program).unwrap();
+    put_program(&program);
     let upstream = place.path("opm-upstream");
     fs::write(&upstream, "#!/bin/sh\necho \"upstream: $*\"\nexit 7\n").unwrap();
     fs::set_permissions(&upstream, fs::Permissions::from_mode(0o755)).unwrap();

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::cosign::Signer;
+use crate::support::file;
 use crate::support::http;
 use crate::support::image::{Built, Image, Index};
 use crate::support::program::{PATIENCE, Start, skip_without};
@@ -370,13 +371,14 @@ fn a_broken_policy_stops_pulls_and_nothing_that_is_served() {
             "signedBy",
         ),
     ] {
-        fs::write(setup.path(), text).unwrap();
-        setup.upstream.push(REPOSITORY, "latest", &second);
+        file::replace(setup.path(), text);
         let status = almanac.until("a", problem, |status| {
             status["last_error"]
                 .as_str()
                 .is_some_and(|error| error.contains(problem))
         });
+        // Not before the good policy of the beginning counts no more.
+        setup.upstream.push(REPOSITORY, "latest", &second);
         assert_eq!(status["last_result"]["reason"], reason);
         assert_eq!(status["state"], "serving");
         assert_eq!(almanac.packages("a").unwrap(), ["first"]);

@@ -186,7 +186,7 @@ fn read_files(files: &[(String, String)]) -> (Read, String) {
     let lines = String::from_utf8(std::mem::take(&mut out.lines)).unwrap();
     let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
     let (graph, mut problems) = graph::build(&out.blobs, &names);
-    problems.extend(out.problems.into_iter().map(|(_, _, problem)| problem));
+    problems.extend(out.problems.into_iter().map(|(_, problem)| problem));
     let read = Read {
         blobs: out.blobs,
         messages: out.messages,

@@ -2,7 +2,7 @@
 //! another tool pushed.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -13,9 +13,10 @@ use tempfile::TempDir;
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, CONFIGS_LABEL, Compression, Image, Index, Layer};
+use crate::support::port;
 use crate::support::program::skip_without;
 
-/// How long the registry or a push may take.
+/// How long a push may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The `distribution` registry with its storage.
@@ -28,38 +29,30 @@ pub(crate) struct Distribution {
 impl Distribution {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Free a moment ago, and nobody else asks for this very one.
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        let config = format!(
-            "version: 0.1\n\
-             log: {{level: error}}\n\
-             storage: {{filesystem: {{rootdirectory: '{}'}}}}\n\
-             http: {{addr: '{address}'}}\n",
-            folder.path().join("storage").display(),
-        );
-        let path = folder.path().join("config.yml");
-        fs::write(&path, config).unwrap();
-        let child = Command::new("docker-registry")
-            .arg("serve")
-            .arg(path)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let registry = Self {
+        let (child, address) = port::listening("docker-registry", |address| {
+            let config = format!(
+                "version: 0.1\n\
+                 log: {{level: error}}\n\
+                 storage: {{filesystem: {{rootdirectory: '{}'}}}}\n\
+                 http: {{addr: '{address}'}}\n",
+                folder.path().join("storage").display(),
+            );
+            let path = folder.path().join("config.yml");
+            fs::write(&path, config).unwrap();
+            Command::new("docker-registry")
+                .arg("serve")
+                .arg(path)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
+        });
+        Self {
             child,
             address,
             folder,
-        };
-        let begin = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            assert!(begin.elapsed() < PATIENCE, "the registry does not start");
-            sleep(Duration::from_millis(10));
         }
-        registry
     }
 
     /// Pushes what the tag of a layout leads to, as the same tag.

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use almanac::proto::{ListPackageRequest, PackageName};
 use serde_json::{Value, json};
@@ -15,9 +16,11 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
+use crate::support::file;
 use crate::support::grpc::Client;
 use crate::support::http::{ask, get};
-use crate::support::program::Program;
+use crate::support::port;
+use crate::support::program::{PATIENCE, Program};
 
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 
@@ -64,11 +67,6 @@ async fn packages(client: &Client) -> Result<Vec<String>, Status> {
         .collect())
 }
 
-fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn catalogs_come_and_go_and_the_others_are_not_disturbed() {
     let root = folders(&["one", "two", "three"]);
@@ -82,7 +80,8 @@ async fn catalogs_come_and_go_and_the_others_are_not_disturbed() {
     assert_eq!(packages(&one).await.unwrap(), ["one"]);
     assert_eq!(packages(&two).await.unwrap(), ["two"]);
 
-    almanac.reconfigure(&config(&root, &[("one", "one"), ("three", "three")]));
+    // Told nothing, it takes it once.
+    almanac.configure(&config(&root, &[("one", "one"), ("three", "three")]));
     almanac.until_names(&["one", "three"]);
     serving(&mut almanac, "three");
     let three = Client::called(grpc, "three");
@@ -96,8 +95,8 @@ async fn catalogs_come_and_go_and_the_others_are_not_disturbed() {
     let after = almanac.status("one");
     assert_eq!(identity(&after), identity(&before));
     // Only the connection that saw what is gone is asked to come again.
-    let metrics = almanac.until_metrics("almanac_grpc_goaways_total 1\n");
-    assert!(metrics.contains("almanac_config_reloads_total{outcome=\"taken\"} 1"));
+    almanac.until_metrics("almanac_grpc_goaways_total 1\n");
+    almanac.until_metrics("almanac_config_reloads_total{outcome=\"taken\"} 1\n");
     assert_eq!(almanac.ready().status, 200);
     almanac.stop();
 }
@@ -149,7 +148,7 @@ fn an_image_set_that_changes_is_read_again() {
              operators:\n  - catalog: {}\n    packages:\n    - name: {package}\n",
             source(root.path(), "harbor")
         );
-        fs::write(&set, text).unwrap();
+        file::replace(&set, text);
     };
     select("pier");
     let harbor = config(&root, &[("harbor", "harbor")]);
@@ -163,7 +162,7 @@ fn an_image_set_that_changes_is_read_again() {
         identity(status) != before
     });
     assert_eq!(almanac.packages("ours").unwrap(), ["crane"]);
-    fs::write(&set, "kind: nothing\n").unwrap();
+    file::replace(&set, "kind: nothing\n");
     almanac.until_configuration("a refusal", |status| {
         status["error"]
             .as_str()
@@ -218,11 +217,8 @@ fn a_catalog_that_is_gone_cannot_be_had_and_comes_back_from_the_store() {
     almanac.until_names(&["one"]);
     assert_eq!(almanac.all("two").status, 404);
     assert_eq!(almanac.http("/v2/two/manifests/latest").status, 404);
-    let metrics = almanac.metrics();
-    let none = "almanac_catalog_objects{catalog=\"two\",kind=\"packages\"} 0";
-    assert!(metrics.contains(none), "{metrics}");
-    let time = "almanac_last_pass_timestamp_seconds{catalog=\"two\"} NaN";
-    assert!(metrics.contains(time), "{metrics}");
+    almanac.until_metrics("almanac_catalog_objects{catalog=\"two\",kind=\"packages\"} 0\n");
+    almanac.until_metrics("almanac_last_pass_timestamp_seconds{catalog=\"two\"} NaN\n");
 
     // Not even its source is there any more.
     fs::remove_dir_all(root.path().join("two")).unwrap();
@@ -291,7 +287,7 @@ async fn how_clients_find_a_catalog_changes_at_once() {
     assert_eq!(answer("else").await, Err(tonic::Code::NotFound));
     let taken = almanac.configuration()["taken"].take();
     // Times are of seconds.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1100));
     almanac.reconfigure(&format!(
         "default_catalog = \"one\"\n{both}authorities = [\"own.example.com\"]\n"
     ));
@@ -347,9 +343,8 @@ fn a_file_that_cannot_be_used_changes_nothing() {
         assert_eq!(almanac.packages("a").unwrap(), ["one"], "{bad}");
         assert_eq!(almanac.all("a").status, 200, "{bad}");
     }
-    let metrics = almanac.metrics();
-    assert!(metrics.contains("almanac_config_reloads_total{outcome=\"refused\"}"));
-    assert!(metrics.contains("almanac_config_last_reload_successful 0"));
+    almanac.until_metrics("almanac_config_reloads_total{outcome=\"refused\"}");
+    almanac.until_metrics("almanac_config_last_reload_successful 0\n");
     almanac.program.wait_for_log("the refusal", |log| {
         log.contains("the new configuration is refused, the old one stays")
     });
@@ -361,7 +356,8 @@ fn a_file_that_cannot_be_used_changes_nothing() {
 fn a_refused_file_counts_once_what_it_lacked_is_there() {
     let root = folders(&["one"]);
     let good = config(&root, &[("a", "one")]);
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    // One that nobody else gets when it is given up.
+    let port = port::listener();
     let own_port = format!("{good}grpc = \"{}\"\n", port.local_addr().unwrap());
     let tokens = root.path().join("tokens");
     let with_tokens = format!("{good}token_files = [{tokens:?}]\n");
@@ -376,16 +372,17 @@ fn a_refused_file_counts_once_what_it_lacked_is_there() {
     let cases: [(&str, &str, &dyn Fn()); 3] = [
         (&own_port, "in use", &|| drop(port.take())),
         (&with_tokens, "No such file", &|| {
-            fs::write(&tokens, "s3cret\n").unwrap();
+            file::replace(&tokens, "s3cret\n");
         }),
         (&curated, "No such file", &|| {
-            fs::write(&set, &text).unwrap();
+            file::replace(&set, &text);
         }),
     ];
     let mut almanac = Almanac::start(&good);
     serving(&mut almanac, "a");
     for (number, (text, cause, mend)) in cases.into_iter().enumerate() {
-        almanac.reconfigure(text);
+        // A signal beside the change that it sees would be another refusal.
+        almanac.configure(text);
         let status = almanac.until_configuration("a refusal", |status| {
             let error = status["error"].as_str().unwrap_or_default();
             error.contains(cause)
@@ -394,7 +391,7 @@ fn a_refused_file_counts_once_what_it_lacked_is_there() {
         let error = status["error"].as_str().unwrap();
         assert_eq!(error.matches(cause).count(), 1, "{error}");
         if number == 0 {
-            std::thread::sleep(std::time::Duration::from_secs(5));
+            std::thread::sleep(Duration::from_secs(5));
         }
         mend();
         almanac.until_configuration("it to be taken", |status| status["error"].is_null());
@@ -426,7 +423,7 @@ fn keys_that_count_only_after_a_restart_are_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ports_of_catalogs_come_and_go_and_move() {
     let root = folders(&["one", "two"]);
-    let port = free_port();
+    let port = port::free_port();
     let own_port = format!("grpc = \"{port}\"\n");
     let with = |own: &str| {
         let mut text = "poll = \"100ms\"\n".to_owned();
@@ -444,7 +441,8 @@ async fn ports_of_catalogs_come_and_go_and_move() {
     for name in ["one", "two", "one"] {
         almanac.reconfigure(&with(name));
         let mut seen = Vec::new();
-        for _ in 0..500 {
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
             let client = Client::called(port, "anything");
             if let Ok(packages) = packages(&client).await {
                 seen = packages;
@@ -452,18 +450,16 @@ async fn ports_of_catalogs_come_and_go_and_move() {
                     break;
                 }
             }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(seen, [name]);
     }
     almanac.reconfigure(&with(""));
-    for _ in 0..500 {
-        if TcpListener::bind(port).is_ok() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let begin = Instant::now();
+    while TcpListener::bind(port).is_err() {
+        assert!(begin.elapsed() < PATIENCE, "the port is still taken");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(TcpListener::bind(port).is_ok(), "the port is still taken");
     almanac.stop();
 }
 
@@ -477,13 +473,13 @@ fn who_may_read_a_catalog_changes_at_once() {
     serving(&mut almanac, "a");
     assert_eq!(almanac.all("a").status, 200);
     almanac.reconfigure(&format!("{good}token_files = [{tokens:?}]\n"));
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     while almanac.all("a").status != 401 {
         assert!(
             begin.elapsed().as_secs() < 30,
             "everybody may still read it"
         );
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
     let http = almanac.program.address("http");
     let path = "/catalogs/a/api/v1/all";

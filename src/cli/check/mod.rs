@@ -1,5 +1,6 @@
 //! `almanac check`: reads a catalog and prints what is wrong with it.
 
+mod excerpt;
 mod sarif;
 mod text;
 
@@ -14,7 +15,7 @@ use super::input::{Catalog, InputArguments};
 use super::{Failure, output};
 use crate::config::Environment;
 use crate::digest::Digest;
-use crate::fbc::problem::Problem;
+use crate::fbc::problem::{Problem, Severity};
 use crate::ingest::Reading;
 use crate::store::Counts;
 
@@ -36,6 +37,10 @@ pub(super) struct Arguments {
     /// How problems are printed
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
+
+    /// End with 0 where there are only warnings, as `opm validate` does
+    #[arg(long)]
+    allow_warnings: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -63,7 +68,7 @@ Environment:
 
 Exit codes:
   0  no problems
-  1  there are problems, be they only warnings
+  1  there are problems, be they only warnings (unless --allow-warnings is given)
   2  the arguments cannot be used
   3  the catalog could not be read at all";
 
@@ -85,9 +90,15 @@ impl Arguments {
             Output::Json => print_json(&catalog, &reading, out),
             Output::Sarif => sarif::print(&catalog.input, &reading.problems, out),
         })?;
-        Ok(match reading.problems.as_slice() {
-            [] => ExitCode::SUCCESS,
-            _ => ExitCode::from(PROBLEMS),
+        let least = if self.allow_warnings {
+            Severity::Error
+        } else {
+            Severity::Warning
+        };
+        let fails = |problem: &Problem| problem.severity >= least;
+        Ok(match reading.problems.iter().any(fails) {
+            false => ExitCode::SUCCESS,
+            true => ExitCode::from(PROBLEMS),
         })
     }
 }

@@ -34,6 +34,7 @@ struct Log<'a> {
 #[serde(rename_all = "camelCase")]
 struct Run<'a> {
     tool: Tool,
+    column_kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     original_uri_base_ids: Option<BaseIds>,
     results: Vec<Finding<'a>>,
@@ -111,6 +112,8 @@ struct Artifact {
 #[serde(rename_all = "camelCase")]
 struct Region {
     start_line: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_column: Option<u32>,
 }
 
 /// What SARIF has no place for.
@@ -166,6 +169,7 @@ fn log<'a>(input: &Input, problems: &'a [Problem]) -> Log<'a> {
                     rules: rules.collect(),
                 },
             },
+            column_kind: "unicodeCodePoints",
             results: findings.collect(),
             original_uri_base_ids: root.as_deref().map(|root| BaseIds {
                 catalog: Base {
@@ -207,6 +211,7 @@ fn location(input: &Input, place: &Place, below_root: bool) -> Location {
             },
             region: Region {
                 start_line: place.line.max(1),
+                start_column: place.column,
             },
         },
     }
@@ -252,6 +257,7 @@ mod tests {
                     file: "a b/c:d.yaml".into(),
                     document: 2,
                     line: 7,
+                    column: Some(5),
                 }),
                 message: "has two heads".into(),
             },
@@ -287,7 +293,9 @@ mod tests {
         assert_eq!(result["message"]["text"], "has two heads");
         let location = &result["locations"][0]["physicalLocation"];
         assert_eq!(location["artifactLocation"]["uri"], "a%20b/c%3Ad.yaml");
-        assert_eq!(location["region"]["startLine"], 7);
+        assert_eq!(run["columnKind"], "unicodeCodePoints");
+        let region = serde_json::json!({"startLine": 7, "startColumn": 5});
+        assert_eq!(location["region"], region);
         assert_eq!(result["properties"]["package"], "etcd");
         assert_eq!(run["results"][1]["level"], "warning");
         assert_eq!(run["results"][1]["locations"], serde_json::json!([]));

@@ -4,13 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io::{self, Write};
 
+use super::excerpt::Excerpt;
 use crate::cli::input::{Catalog, Input};
 use crate::cli::output::{Shown, count};
 use crate::fbc::problem::{Problem, Severity};
 use crate::ingest::Reading;
-
-/// How much of a line is shown, in characters.
-const WIDTH: usize = 120;
 
 /// ANSI's ways to write, or nothing.
 #[derive(Clone, Copy, Default)]
@@ -48,8 +46,7 @@ pub(super) fn print(
         .problems
         .iter()
         .filter_map(|problem| problem.place.as_ref());
-    // A character has four bytes at most.
-    let lines = catalog.loaded.lines(places, WIDTH * 4 + 4);
+    let lines = catalog.loaded.lines(places);
     for problem in &reading.problems {
         print_problem(&catalog.input, problem, &lines, colours, out)?;
     }
@@ -83,32 +80,26 @@ fn print_problem(
     if let Some(place) = &problem.place {
         let number = place.line.to_string();
         let gutter = " ".repeat(number.len());
+        let column = place.column.map(|column| format!(":{column}"));
         writeln!(
             out,
-            "{gutter}{frame}-->{plain} {}:{number} (document {})",
+            "{gutter}{frame}-->{plain} {}:{number}{} (document {})",
             Shown(&input.path(place).to_string_lossy()),
+            column.unwrap_or_default(),
             place.document
         )?;
         let line = lines.get(&(place.file.as_str(), place.line));
-        let line = line.map(|line| cut(line)).unwrap_or_default();
-        if !line.is_empty() {
+        if let Some(excerpt) = line.and_then(|line| Excerpt::of(line, place.column)) {
             writeln!(out, "{gutter} {frame}|{plain}")?;
-            writeln!(out, "{frame}{number} |{plain} {}", Shown(&line))?;
-            writeln!(out, "{gutter} {frame}|{plain}")?;
+            writeln!(out, "{frame}{number} |{plain} {}", excerpt.text)?;
+            write!(out, "{gutter} {frame}|{plain}")?;
+            if let Some(caret) = excerpt.caret {
+                write!(out, " {}{kind}^{plain}", " ".repeat(caret))?;
+            }
+            writeln!(out)?;
         }
     }
     writeln!(out)
-}
-
-/// The beginning of a line of a file.
-fn cut(line: &[u8]) -> String {
-    let line = String::from_utf8_lossy(line);
-    let line = line.trim_end();
-    let mut shown: String = line.chars().take(WIDTH).collect();
-    if shown.len() < line.len() {
-        shown.push('…');
-    }
-    shown
 }
 
 /// The last line.
@@ -134,10 +125,23 @@ impl fmt::Display for Summary<'_> {
             .iter()
             .map(|problem| problem.subject.package.as_str());
         let packages: BTreeSet<_> = packages.filter(|package| !package.is_empty()).collect();
-        if packages.is_empty() {
-            return Ok(());
+        if !packages.is_empty() {
+            write!(f, " in {}", count(packages.len() as u64, "package"))?;
         }
-        write!(f, " in {}", count(packages.len() as u64, "package"))
+        let mut before = ": ";
+        for (severity, noun) in [
+            (Severity::Fatal, "fatal problem"),
+            (Severity::Error, "error"),
+            (Severity::Warning, "warning"),
+        ] {
+            let such = problems.iter().filter(|one| one.severity == severity);
+            let such = such.count() as u64;
+            if such > 0 {
+                write!(f, "{before}{}", count(such, noun))?;
+                before = ", ";
+            }
+        }
+        Ok(())
     }
 }
 
@@ -161,6 +165,7 @@ mod tests {
                 file: "a/catalog.yaml".into(),
                 document: 2,
                 line: 12,
+                column: None,
             }),
             message: "has no\nhead".into(),
         }
@@ -194,8 +199,18 @@ mod tests {
             shown(&nowhere, "x", Colours::default()),
             "error[channel-no-head]: has no\\nhead\n\n"
         );
-        let long = shown(&problem("a"), &"é".repeat(WIDTH + 1), Colours::default());
-        assert!(long.contains(&format!("12 | {}…\n", "é".repeat(WIDTH))));
+        let mut within = problem("a");
+        within.place.as_mut().unwrap().column = Some(9);
+        assert_eq!(
+            shown(&within, "schema: [x", Colours::default()),
+            "error[channel-no-head]: has no\\nhead
+  --> a/catalog.yaml:12:9 (document 2)
+   |
+12 | schema: [x
+   |         ^
+
+"
+        );
     }
 
     #[test]
@@ -229,8 +244,24 @@ mod tests {
         );
         assert_eq!(
             summary(vec![problem("a"), problem("a"), problem("b")]),
-            "3 problems in 2 packages"
+            "3 problems in 2 packages: 3 errors"
         );
-        assert_eq!(summary(vec![problem("")]), "1 problem");
+        let with = |severity| Problem {
+            severity,
+            ..problem("a")
+        };
+        assert_eq!(
+            summary(vec![
+                with(Severity::Warning),
+                with(Severity::Error),
+                with(Severity::Warning),
+            ]),
+            "3 problems in 1 package: 1 error, 2 warnings"
+        );
+        let fatal = Problem {
+            severity: Severity::Fatal,
+            ..problem("")
+        };
+        assert_eq!(summary(vec![fatal]), "1 problem: 1 fatal problem");
     }
 }

@@ -168,7 +168,7 @@ impl Output {
 }
 
 /// The package of that name, or a failure that says why it is not there.
-pub(super) fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
+fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
     let found = graph
         .packages
         .binary_search_by(|package| package.name.as_str().cmp(wanted));

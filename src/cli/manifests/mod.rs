@@ -1,25 +1,28 @@
 //! `almanac manifests`: what a cluster has to be told so that it uses the
 //! catalogs, and a mirror.
 
+mod configured;
 mod shapes;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
 use serde_json::Value;
 
-use super::input::{Input, ReadingArguments};
+use super::input::{Input, ReadingArguments, note_all};
 use super::{Failure, block_on, output};
-use crate::config::{CatalogConfig, Config, Environment, Settings, suggest_name};
+use crate::config::{Config, Environment, Settings, suggest_name};
 use crate::fbc::images::{Form, ImageList};
-use crate::fbc::select::{self, Request, Selected};
+use crate::fbc::select::Request;
 use crate::fbc::yaml;
-use crate::ingest::{self, LoadOptions, Source};
+use crate::ingest::{LoadOptions, Mirror};
 use crate::name::CatalogName;
+use configured::Configured;
 use shapes::{Mirrors, Way};
 
 /// Write the manifests that make a cluster use the catalogs
@@ -114,11 +117,13 @@ Exit codes:
 struct Named {
     name: CatalogName,
     origin: Origin,
+    /// Whether almanac serves its image as its registry has it.
+    as_it_is: bool,
 }
 
 enum Origin {
     Input(Input),
-    Config(CatalogConfig),
+    Config(Rc<Configured>),
 }
 
 impl Arguments {
@@ -130,14 +135,24 @@ impl Arguments {
             kinds => kinds.contains(&kind),
         };
         let way = match (self.by, &self.catalog_host) {
-            (By::Image, Some(host)) => Way::Image(host),
+            (By::Image, Some(host)) => Way::Image {
+                host,
+                extract: true,
+            },
             _ => Way::Address,
         };
         let mut manifests: Vec<Value> = Vec::new();
         if wanted(Kind::CatalogSource) {
             check_labels(&named)?;
-            for Named { name, .. } in &named {
-                manifests.push(shapes::catalog_source(name, &self.namespace, &way));
+            for Named { name, as_it_is, .. } in &named {
+                let way = match way {
+                    Way::Image { host, .. } if *as_it_is => Way::Image {
+                        host,
+                        extract: false,
+                    },
+                    way => way,
+                };
+                manifests.push(shapes::catalog_source(name, &self.namespace, way));
                 if name.as_str().contains('.') && matches!(way, Way::Address) {
                     let label = shapes::label(name);
                     output::note(&format!(
@@ -229,11 +244,13 @@ impl Arguments {
             let file = self.config.as_deref();
             let config = Config::load(Settings::default(), file, environment);
             let config = config.map_err(Failure::usage)?;
-            let catalogs = config.catalogs.into_iter();
+            let configured = Rc::new(Configured::new(config));
+            let catalogs = configured.catalogs().iter();
             return Ok(catalogs
                 .map(|catalog| Named {
                     name: catalog.name.clone(),
-                    origin: Origin::Config(catalog),
+                    origin: Origin::Config(Rc::clone(&configured)),
+                    as_it_is: catalog.mirror == Mirror::Full,
                 })
                 .collect());
         }
@@ -294,19 +311,27 @@ fn read(text: &str) -> Result<Named, Failure> {
     Ok(Named {
         name,
         origin: Origin::Input(input),
+        as_it_is: false,
     })
 }
 
 /// The images of the catalogs.
 async fn lists(named: &[Named], options: &LoadOptions) -> Result<Vec<ImageList>, Failure> {
     let mut lists = Vec::with_capacity(named.len());
-    for Named { name, origin } in named {
+    for Named { name, origin, .. } in named {
         let selected = match origin {
-            Origin::Input(input) => input.select(options, None).await?,
-            Origin::Config(catalog) => configured(catalog, named, options)
-                .await
-                .with_context(|| format!("the catalog {name} cannot be read"))
-                .map_err(Failure::unreadable)?,
+            Origin::Input(input) => {
+                let selected = input.select(options, &Request::whole()).await?;
+                selected.iter().for_each(note_all);
+                selected
+            }
+            Origin::Config(configured) => {
+                let selected = configured.select(name, options).await;
+                let selected = selected
+                    .with_context(|| format!("the catalog {name} cannot be read"))
+                    .map_err(Failure::unreadable)?;
+                vec![selected]
+            }
         };
         let list = ImageList::of(&selected);
         for refused in &list.refused {
@@ -315,37 +340,4 @@ async fn lists(named: &[Named], options: &LoadOptions) -> Result<Vec<ImageList>,
         lists.push(list);
     }
     Ok(lists)
-}
-
-/// What a catalog of the configuration holds.
-async fn configured(
-    catalog: &CatalogConfig,
-    named: &[Named],
-    options: &LoadOptions,
-) -> anyhow::Result<Selected> {
-    let options = LoadOptions {
-        platform: catalog.platform.clone(),
-        ..options.clone()
-    };
-    let Source::Curated(curation) = &catalog.source else {
-        let loaded = ingest::load(&catalog.source, &options).await?;
-        let material = loaded.material(catalog.name.as_str())?;
-        return Ok(select::select(&[material], &Request::whole())?);
-    };
-    let mut materials = Vec::new();
-    for name in &curation.from {
-        let found = named.iter().find(|named| named.name == *name);
-        let source = found.and_then(|named| match &named.origin {
-            Origin::Config(catalog) => Some(&catalog.source),
-            Origin::Input(_) => None,
-        });
-        let source = source
-            .filter(|source| !matches!(source, Source::Curated(_)))
-            .ok_or_else(|| {
-                anyhow!("it is made of {name}, which is curated itself; name the catalog by the URL of a running almanac")
-            })?;
-        let loaded = ingest::load(source, &options).await?;
-        materials.push(loaded.material(name.as_str())?);
-    }
-    Ok(select::select(&materials, &curation.request)?)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::fbc::images::{FormError, ImageList, ImageVersion, Places, Taken};
+use crate::fbc::images::{FormError, Image, ImageList, ImageVersion, Places, Taken};
 use crate::name::CatalogName;
 
 /// The port that the gRPC API of a catalog has in a cluster; the console knows
@@ -13,11 +13,18 @@ use crate::name::CatalogName;
 const PORT: u16 = 50051;
 
 /// How a `CatalogSource` gets at its catalog.
+#[derive(Clone, Copy)]
 pub(super) enum Way<'a> {
     /// It asks almanac, by the Service of the same name.
     Address,
-    /// It runs the image, which is below this host and path.
-    Image(&'a str),
+    /// It runs the image.
+    Image {
+        /// The host and path that the image is below.
+        host: &'a str,
+        /// Whether only the catalog's folder is taken of it, which is the same
+        /// for every slim image. Others run what is in them.
+        extract: bool,
+    },
 }
 
 /// The name of a catalog in Services and `CatalogSource`s, which have no dots.
@@ -31,7 +38,7 @@ fn image(host: &str, name: &CatalogName) -> String {
 }
 
 /// OLM v0's object for a catalog.
-pub(super) fn catalog_source(name: &CatalogName, namespace: &str, way: &Way<'_>) -> Value {
+pub(super) fn catalog_source(name: &CatalogName, namespace: &str, way: Way<'_>) -> Value {
     let label = label(name);
     let spec = match way {
         Way::Address => json!({
@@ -39,16 +46,19 @@ pub(super) fn catalog_source(name: &CatalogName, namespace: &str, way: &Way<'_>)
             "displayName": name.as_str(),
             "sourceType": "grpc",
         }),
-        Way::Image(host) => json!({
-            "displayName": name.as_str(),
-            "grpcPodConfig": {
-                "extractContent": { "catalogDir": "/configs" },
-                "securityContextConfig": "restricted",
-            },
-            "image": image(host, name),
-            "sourceType": "grpc",
-            "updateStrategy": { "registryPoll": { "interval": "15m" } },
-        }),
+        Way::Image { host, extract } => {
+            let mut pod = json!({ "securityContextConfig": "restricted" });
+            if extract {
+                pod["extractContent"] = json!({ "catalogDir": "/configs" });
+            }
+            json!({
+                "displayName": name.as_str(),
+                "grpcPodConfig": pod,
+                "image": image(host, name),
+                "sourceType": "grpc",
+                "updateStrategy": { "registryPoll": { "interval": "15m" } },
+            })
+        }
     };
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
@@ -86,40 +96,63 @@ pub(super) struct Mirrors {
 impl Mirrors {
     /// The mirrors of lists below a host and path, where images keep the path
     /// that they have. So whole namespaces can be named; a repository without
-    /// one is named itself, and one that lies apart from the others too, which
-    /// counts more, being longer.
+    /// one is named itself, and one that lies apart from the others too.
+    ///
+    /// A cluster puts all kinds of mirrors together and goes by the longest
+    /// source alone. So each image counts for the longest one that covers it,
+    /// whichever image of whichever list and kind that was named for; a source
+    /// whose images lie in several places has several mirrors.
     ///
     /// # Errors
-    /// When an image of one list lies where another one of another list does.
+    /// When an image lies where another one does, or is looked for there.
     pub(super) fn of<'a>(
         lists: impl IntoIterator<Item = &'a ImageList>,
         to: &str,
     ) -> Result<Self, FormError> {
         let to = to.trim_end_matches('/');
-        let (mut mirrors, mut taken) = (Self::default(), Taken::default());
+        let (mut sources, mut taken) = (BTreeSet::new(), Taken::default());
+        let mut images = Vec::new();
         for list in lists {
             let places = Places::of(list);
             for image in &list.images {
-                let path = places.path(image);
+                let (name, path) = (image.name(), places.path(image));
                 taken.take(&path, image)?;
-                let repository = image.repository.as_str();
-                let (source, mirror) = if places.is_apart(image) {
-                    (repository, path.as_str())
-                } else {
-                    let namespace = repository.rsplit_once('/');
-                    let scope = namespace.map_or(repository, |(namespace, _)| namespace);
-                    (scope, scope)
-                };
-                let set = match image.version {
-                    ImageVersion::Tag(_) => &mut mirrors.tags,
-                    ImageVersion::Digest(_) => &mut mirrors.digests,
-                };
-                set.entry(format!("{}/{source}", image.registry))
-                    .or_default()
-                    .insert(format!("{to}/{mirror}"));
+                let namespace = name.rsplit_once('/').map(|(namespace, _)| namespace);
+                let namespace = namespace.filter(|namespace| {
+                    // Not the whole registry.
+                    *namespace != image.registry && !places.is_apart(image)
+                });
+                sources.insert(namespace.unwrap_or(&name).to_owned());
+                images.push((image, name, path));
+            }
+        }
+        let mut mirrors = Self::default();
+        for (image, name, path) in &images {
+            let source = longest(&sources, name);
+            // A path ends as the name does.
+            let rest = name.strip_prefix(source).unwrap_or_default();
+            let mirror = path.strip_suffix(rest).unwrap_or(path);
+            let mirrors = mirrors.of_kind(image).entry(source.to_owned()).or_default();
+            mirrors.insert(format!("{to}/{mirror}"));
+        }
+        for (image, name, _) in &images {
+            let source = longest(&sources, name);
+            let rest = name.strip_prefix(source).unwrap_or_default();
+            for mirror in mirrors.of_kind(image).get(source).into_iter().flatten() {
+                let mirror = mirror.strip_prefix(to).unwrap_or_default();
+                let path = format!("{}{rest}", mirror.trim_start_matches('/'));
+                taken.check(&path, image)?;
             }
         }
         Ok(mirrors)
+    }
+
+    /// The mirrors for images that are named as this one is.
+    fn of_kind(&mut self, image: &Image) -> &mut BTreeMap<String, BTreeSet<String>> {
+        match image.version {
+            ImageVersion::Tag(_) => &mut self.tags,
+            ImageVersion::Digest(_) => &mut self.digests,
+        }
     }
 
     /// An `ImageDigestMirrorSet`; none when there is nothing in it.
@@ -157,6 +190,18 @@ impl Mirrors {
     }
 }
 
+/// The longest source that covers a name: what a cluster goes by.
+fn longest<'n>(sources: &BTreeSet<String>, name: &'n str) -> &'n str {
+    let mut source = name;
+    while !sources.contains(source) {
+        match source.rsplit_once('/') {
+            Some((shorter, _)) => source = shorter,
+            None => return name,
+        }
+    }
+    source
+}
+
 fn set(
     version: &str,
     kind: &str,
@@ -180,7 +225,7 @@ fn set(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fbc::images::{Form, Image};
+    use crate::fbc::images::Form;
 
     fn list(specs: &[(&str, &str, bool)]) -> ImageList {
         let images = specs.iter().map(|(registry, repository, by_tag)| Image {
@@ -231,43 +276,98 @@ mod tests {
         assert!(none.idms("almanac").is_none());
     }
 
+    /// Where a cluster looks for an image: it goes by the longest source of all
+    /// kinds, and then by the mirrors that are of the right kind.
+    fn looked_for(mirrors: &Mirrors, name: &str, by_tag: bool) -> Vec<String> {
+        let fits =
+            |scope: &&String| name == scope.as_str() || name.starts_with(&format!("{scope}/"));
+        let scopes = mirrors.digests.keys().chain(mirrors.tags.keys());
+        let scope = scopes.filter(fits).max_by_key(|scope| scope.len()).unwrap();
+        let of_kind = if by_tag {
+            &mirrors.tags
+        } else {
+            &mirrors.digests
+        };
+        let found = of_kind.get(scope).into_iter().flatten();
+        found
+            .map(|to| format!("{to}{}", &name[scope.len()..]))
+            .collect()
+    }
+
     #[test]
     fn a_mapping_brings_images_where_the_manifests_send_to() {
-        let list = list(&[
-            ("docker.io", "lib/x", true),
-            ("docker.io", "lib/y", true),
-            ("quay.io", "lib/x", true),
-            ("quay.io", "lib/x", false),
-            ("quay.io", "pause", true),
-        ]);
-        let mapping = Form::Mapping
-            .write(&list, Some("m.example.com/ops"))
-            .unwrap();
-        let mirrors = Mirrors::of([&list], "m.example.com/ops").unwrap();
-        let mut places = BTreeSet::new();
-        for line in String::from_utf8(mapping).unwrap().lines() {
-            let (source, destination) = line.split_once('=').unwrap();
-            let (scopes, name) = match source.split_once('@') {
-                Some((name, _)) => (&mirrors.digests, name),
-                None => (&mirrors.tags, source.rsplit_once(':').unwrap().0),
-            };
-            // As clusters do: the longest source counts.
-            let fits =
-                |scope: &&String| name == scope.as_str() || name.starts_with(&format!("{scope}/"));
-            let scope = scopes
-                .keys()
-                .filter(fits)
-                .max_by_key(|scope| scope.len())
-                .unwrap();
-            let sent = &name[scope.len()..];
-            let sent: Vec<_> = scopes[scope]
-                .iter()
-                .map(|to| format!("{to}{sent}"))
-                .collect();
-            assert_eq!(sent, [destination.rsplit_once(':').unwrap().0]);
-            assert!(places.insert(destination.to_owned()), "{destination}");
+        let lists = [
+            list(&[
+                ("docker.io", "lib/x", true),
+                ("docker.io", "lib/y", true),
+                ("quay.io", "lib/x", true),
+                ("quay.io", "lib/x", false),
+                ("quay.io", "pause", true),
+            ]),
+            // A tag's source within one of digests.
+            list(&[
+                ("docker.io", "ops", false),
+                ("docker.io", "ops/a", false),
+                ("docker.io", "ops/a/b", true),
+                ("docker.io", "ops/a/b", false),
+            ]),
+            // The other way round.
+            list(&[
+                ("docker.io", "ops/a", true),
+                ("docker.io", "ops/a/b", false),
+                ("docker.io", "ops/a/b/c", true),
+            ]),
+        ];
+        for list in &lists {
+            let mapping = Form::Mapping.write(list, Some("m.example.com/ops"));
+            let mapping = String::from_utf8(mapping.unwrap()).unwrap();
+            let mirrors = Mirrors::of([list], "m.example.com/ops").unwrap();
+            let mut places = BTreeSet::new();
+            for line in mapping.lines() {
+                let (source, destination) = line.split_once('=').unwrap();
+                let (by_tag, name) = match source.split_once('@') {
+                    Some((name, _)) => (false, name),
+                    None => (true, source.rsplit_once(':').unwrap().0),
+                };
+                let sent = looked_for(&mirrors, name, by_tag);
+                assert_eq!(sent, [destination.rsplit_once(':').unwrap().0], "{line}");
+                assert!(places.insert(destination.to_owned()), "{destination}");
+            }
         }
-        assert_eq!(mirrors.tags["docker.io/lib/x"].len(), 1);
+    }
+
+    #[test]
+    fn a_source_whose_images_lie_in_two_places_has_both_mirrors() {
+        let mut second = list(&[("docker.io", "lib/x", true)]);
+        second.images[0].version = ImageVersion::Tag("v2".into());
+        let lists = [
+            list(&[("docker.io", "lib/x", true), ("quay.io", "lib/x", true)]),
+            second,
+        ];
+        let mirrors = Mirrors::of(&lists, "m.example.com").unwrap();
+        assert_eq!(
+            looked_for(&mirrors, "docker.io/lib/x", true),
+            ["m.example.com/docker.io/lib/x", "m.example.com/lib/x"]
+        );
+        assert_eq!(
+            looked_for(&mirrors, "quay.io/lib/x", true),
+            ["m.example.com/quay.io/lib/x"]
+        );
+    }
+
+    #[test]
+    fn no_image_is_looked_for_where_another_lies() {
+        let mut third = list(&[("docker.io", "lib/x", true)]);
+        third.images[0].version = ImageVersion::Tag("v2".into());
+        // What the second brings to lib/x:v1 is not docker.io's of that tag.
+        let lists = [
+            list(&[("docker.io", "lib/x", true), ("quay.io", "lib/x", true)]),
+            list(&[("quay.io", "lib/x", true)]),
+            third,
+        ];
+        assert!(Mirrors::of(&lists[..2], "m.example.com").is_ok());
+        let error = Mirrors::of(&lists, "m.example.com").unwrap_err();
+        assert!(error.to_string().contains("quay.io/lib/x:v1"), "{error}");
     }
 
     #[test]
@@ -287,10 +387,20 @@ mod tests {
     #[test]
     fn names_are_those_of_the_catalog_and_never_of_its_tag() {
         let name: CatalogName = "community-v4.20".parse().unwrap();
-        let source = catalog_source(&name, "olm", &Way::Address);
+        let source = catalog_source(&name, "olm", Way::Address);
         assert_eq!(source["metadata"]["name"], "community-v4-20");
         assert_eq!(source["spec"]["address"], "community-v4-20.olm.svc:50051");
-        let source = catalog_source(&name, "olm", &Way::Image("almanac.example.com/"));
+        let way = |extract| Way::Image {
+            host: "almanac.example.com/",
+            extract,
+        };
+        let source = catalog_source(&name, "olm", way(false));
+        assert!(source["spec"]["grpcPodConfig"]["extractContent"].is_null());
+        let source = catalog_source(&name, "olm", way(true));
+        assert_eq!(
+            source["spec"]["grpcPodConfig"]["extractContent"]["catalogDir"],
+            "/configs"
+        );
         assert_eq!(
             source["spec"]["image"],
             "almanac.example.com/community-v4.20:latest"

@@ -29,15 +29,17 @@ pub(super) fn spots(column: &Column<'_>) -> Vec<Spot> {
     let mut spots = vec![None; count];
     let mut queue = VecDeque::new();
     let mut next = [0, 0];
-    let mut at = Some(column.head).filter(|head| *head < count);
-    while let Some(node) = at.filter(|node| spots[*node].is_none()) {
-        spots[node] = Some(Spot {
-            lane: 0,
-            row: next[0],
-        });
-        next[0] += 1;
-        queue.push_back(node);
-        at = replaced[node];
+    for &head in &column.heads {
+        let mut at = Some(head);
+        while let Some(node) = at.filter(|node| spots[*node].is_none()) {
+            spots[node] = Some(Spot {
+                lane: 0,
+                row: next[0],
+            });
+            next[0] += 1;
+            queue.push_back(node);
+            at = replaced[node];
+        }
     }
     // Nodes come out of the queue from the top down within their lane.
     while let Some(node) = queue.pop_front() {
@@ -51,7 +53,7 @@ pub(super) fn spots(column: &Column<'_>) -> Vec<Spot> {
             }
         }
     }
-    // What cannot be reached from the head comes last.
+    // What cannot be reached from a head comes last.
     let place = |spot: Option<Spot>| {
         spot.unwrap_or_else(|| {
             let row = next[1];
@@ -69,8 +71,8 @@ mod tests {
 
     #[test]
     fn the_chain_of_the_head_has_a_lane_of_its_own() {
-        let package = sample();
-        let drawing = Drawing::new(&package, Some("stable")).unwrap();
+        let blobs = sample();
+        let drawing = Drawing::new(&blobs, "etcd", Some("stable")).unwrap();
         let spots: Vec<_> = spots(&drawing.channels[0])
             .into_iter()
             .map(|spot| (spot.lane, spot.row))
@@ -80,9 +82,9 @@ mod tests {
 
     #[test]
     fn a_cycle_comes_to_an_end() {
-        let mut package = sample();
-        package.channels[1].entries[0].replaces = "etcd.v2".into();
-        let drawing = Drawing::new(&package, Some("stable")).unwrap();
+        let mut blobs = sample();
+        blobs.channels[1].blob.entries[0].replaces = "etcd.v2".into();
+        let drawing = Drawing::new(&blobs, "etcd", Some("stable")).unwrap();
         let mut spots: Vec<_> = spots(&drawing.channels[0])
             .into_iter()
             .map(|spot| (spot.lane, spot.row))

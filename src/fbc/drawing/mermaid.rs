@@ -8,16 +8,23 @@ use super::{Drawing, Kind};
 const CLASSES: &str = "  classDef head stroke-width:3px
   classDef deprecated stroke-dasharray:6 3,color:#b35900
   classDef absent opacity:0.6,stroke-dasharray:2 2
+  classDef wrong stroke:#cf222e,color:#cf222e
 ";
 
 pub(super) fn write(drawing: &Drawing<'_>) -> String {
     let mut out = String::from("flowchart LR\n");
-    let (mut heads, mut deprecated, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    let mark = if drawing.deprecated {
+        " (deprecated)"
+    } else {
+        ""
+    };
+    let (mut heads, mut deprecated) = (Vec::new(), Vec::new());
+    let (mut absent, mut wrong) = (Vec::new(), Vec::new());
     for (number, channel) in drawing.channels.iter().enumerate() {
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "  subgraph c{number}[\"{}: {}\"]",
+            "  subgraph c{number}[\"{}{mark}: {}\"]",
             escaped(drawing.package),
             escaped(&channel.title())
         );
@@ -25,16 +32,19 @@ pub(super) fn write(drawing: &Drawing<'_>) -> String {
         for (at, node) in channel.nodes.iter().enumerate() {
             let id = format!("c{number}n{at}");
             let _ = write!(out, "    {id}[\"{}", escaped(node.name));
-            let remarks = node.remarks(at == channel.head);
+            let remarks = node.remarks();
             if !remarks.is_empty() {
                 let _ = write!(out, "<br/>{}", escaped(&remarks.join(", ")));
             }
             out.push_str("\"]\n");
-            if at == channel.head {
+            if node.head {
                 heads.push(id.clone());
             }
             if node.deprecated {
                 deprecated.push(id.clone());
+            }
+            if node.is_wrong() {
+                wrong.push(id.clone());
             }
             if !node.present {
                 absent.push(id);
@@ -58,6 +68,7 @@ pub(super) fn write(drawing: &Drawing<'_>) -> String {
         ("head", heads),
         ("deprecated", deprecated),
         ("absent", absent),
+        ("wrong", wrong),
     ] {
         if !ids.is_empty() {
             let _ = writeln!(out, "  class {} {class}", ids.join(","));
@@ -85,13 +96,13 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
+    use super::super::{broken_sample, sample};
     use super::*;
 
     #[test]
     fn a_package_is_a_flow_chart() {
-        let package = sample();
-        let text = write(&Drawing::new(&package, None).unwrap());
+        let blobs = sample();
+        let text = write(&Drawing::new(&blobs, "etcd", None).unwrap());
         assert_eq!(
             text,
             format!(
@@ -123,11 +134,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_or_deprecated_is_seen() {
+        let blobs = broken_sample();
+        let text = write(&Drawing::new(&blobs, "etcd", None).unwrap());
+        for part in [
+            "  subgraph c0[\"etcd (deprecated): stable (default)\"]\n",
+            "    c0n0[\"etcd.v1.0<br/>in a cycle, no head leads here, deprecated\"]\n",
+            "    c0n2[\"etcd.v3<br/>one of several heads\"]\n",
+            "  class c0n2,c0n3 head\n",
+            "  class c0n0,c0n1,c0n2,c0n3 wrong\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
     fn a_hostile_name_stays_inside_its_label() {
-        let mut package = sample();
-        package.channels[0].entries[0].name =
+        let mut blobs = sample();
+        blobs.channels[0].blob.entries[0].name =
             "\"]; click c0n0 call x()\n%%{init: {}}%%</script>`#`".into();
-        let text = write(&Drawing::new(&package, Some("alpha")).unwrap());
+        let text = write(&Drawing::new(&blobs, "etcd", Some("alpha")).unwrap());
         let label = text.lines().nth(3).unwrap();
         assert!(label.starts_with("    c0n0[\"#34;#93;#59; click c0n0 call x()\u{fffd}#37;"));
         assert_eq!(label.matches('"').count(), 2, "{label}");

@@ -9,9 +9,11 @@ mod svg;
 
 use std::collections::{HashMap, HashSet};
 
-use super::graph::{Channel, Package};
+use super::blob::{Blobs, ChannelBlob};
+use super::graph::{Chains, Survey};
 
-/// The upgrade graph of a package, or of one channel of it.
+/// The upgrade graph of a package, or of one channel of it: as its blobs have
+/// it, for with errors it is most wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drawing<'a> {
     package: &'a str,
@@ -25,15 +27,19 @@ struct Column<'a> {
     name: &'a str,
     default: bool,
     deprecated: bool,
-    /// The channel's entries in their order, then what they name besides.
+    /// The channel's entries by their names, then what they name besides.
     nodes: Vec<Node<'a>>,
-    /// The node of the head.
-    head: usize,
+    /// The nodes of the heads: one where the channel is in order.
+    heads: Vec<usize>,
     edges: Vec<Edge>,
 }
 
 /// Something that can be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts about a node that do not depend on each other"
+)]
 struct Node<'a> {
     name: &'a str,
     skip_range: &'a str,
@@ -41,6 +47,14 @@ struct Node<'a> {
     /// Whether the channel has it. Others may still be installed, from another
     /// channel or an older catalog.
     present: bool,
+    /// Whether nothing replaces or skips it.
+    head: bool,
+    /// Whether it is another head than the only one.
+    rival: bool,
+    /// Whether no head leads to it.
+    stranded: bool,
+    /// Whether it leads back to itself.
+    in_cycle: bool,
 }
 
 /// An upgrade, as indices of nodes.
@@ -58,20 +72,34 @@ enum Kind {
 }
 
 impl<'a> Drawing<'a> {
-    /// Draws all channels of a package, or the one of that name; `None` when
+    /// Draws all channels of a package, or those of that name; `None` when
     /// there is no such channel.
-    pub fn new(package: &'a Package, channel: Option<&str>) -> Option<Self> {
-        let channels: Vec<Column<'a>> = package
-            .channels
-            .iter()
-            .enumerate()
-            .filter(|(_, each)| channel.is_none_or(|name| name == each.name))
-            .map(|(number, each)| column(package, each, number == package.default_channel))
+    pub fn new(blobs: &'a Blobs, package: &'a str, channel: Option<&str>) -> Option<Self> {
+        let blob = blobs.packages.iter().find(|one| one.blob.name == package);
+        let default = blob.map(|located| located.blob.default_channel.as_str());
+        let reasons = (blobs.deprecations.iter())
+            .filter(|located| located.blob.package == package)
+            .flat_map(|located| &located.blob.entries)
+            .map(|entry| (entry.schema.as_str(), entry.name.as_str()));
+        let deprecated: HashSet<(&str, &str)> = reasons.collect();
+        let channels = blobs.channels.iter().map(|located| &located.blob);
+        let mut channels: Vec<&ChannelBlob> = channels
+            .filter(|each| each.package == package)
+            .filter(|each| channel.is_none_or(|name| name == each.name))
             .collect();
-        (!channels.is_empty()).then_some(Self {
-            package: &package.name,
-            deprecated: package.deprecation.is_some(),
-            channels,
+        channels.sort_by(|one, other| one.name.cmp(&other.name));
+        if channels.is_empty() && channel.is_some() {
+            return None;
+        }
+        let columns = channels.into_iter().map(|channel| Column {
+            default: default == Some(channel.name.as_str()),
+            deprecated: deprecated.contains(&("olm.channel", channel.name.as_str())),
+            ..column(channel, &deprecated)
+        });
+        Some(Self {
+            package,
+            deprecated: deprecated.contains(&("olm.package", "")),
+            channels: columns.collect(),
         })
     }
 
@@ -90,21 +118,28 @@ impl<'a> Drawing<'a> {
 
 impl Node<'_> {
     /// What else there is to say of a node, as words.
-    fn remarks(&self, head: bool) -> Vec<String> {
-        let mut remarks = Vec::new();
-        if head {
-            remarks.push("head".to_owned());
-        }
-        if self.deprecated {
-            remarks.push("deprecated".to_owned());
-        }
-        if !self.present {
-            remarks.push("not in this channel".to_owned());
-        }
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks: Vec<String> = [
+            (self.head && self.rival, "one of several heads"),
+            (self.head && !self.rival, "head"),
+            (self.in_cycle, "in a cycle"),
+            (self.stranded, "no head leads here"),
+            (self.deprecated, "deprecated"),
+            (!self.present, "not in this channel"),
+        ]
+        .into_iter()
+        .filter(|(is_so, _)| *is_so)
+        .map(|(_, remark)| remark.to_owned())
+        .collect();
         if !self.skip_range.is_empty() {
             remarks.push(format!("skips {}", self.skip_range));
         }
         remarks
+    }
+
+    /// Whether the channel is not valid because of it.
+    fn is_wrong(&self) -> bool {
+        self.rival || self.stranded || self.in_cycle
     }
 }
 
@@ -121,26 +156,42 @@ impl Column<'_> {
     }
 }
 
-fn column<'a>(package: &Package, channel: &'a Channel, default: bool) -> Column<'a> {
-    let mut nodes: Vec<Node<'a>> = channel
-        .entries
-        .iter()
-        .map(|entry| Node {
-            name: &entry.name,
-            skip_range: &entry.skip_range,
-            deprecated: package.deprecated_bundles.contains_key(&entry.bundle),
+fn column<'a>(channel: &'a ChannelBlob, deprecated: &HashSet<(&str, &str)>) -> Column<'a> {
+    let entries = &channel.entries;
+    let Survey {
+        heads,
+        stranded,
+        cycles,
+    } = Chains::of(entries).survey();
+    let several = heads.len() > 1;
+    let [heads, stranded, in_cycle]: [HashSet<usize>; 3] = [
+        heads.into_iter().collect(),
+        stranded.into_iter().collect(),
+        cycles.into_iter().flatten().collect(),
+    ];
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_by_key(|number| &entries[*number].name);
+    // Of entries with one name the first counts.
+    order.dedup_by_key(|number| &entries[*number].name);
+    let mut nodes: Vec<Node<'a>> = (order.iter())
+        .map(|number| Node {
+            name: &entries[*number].name,
+            skip_range: &entries[*number].skip_range,
+            deprecated: deprecated.contains(&("olm.bundle", entries[*number].name.as_str())),
             present: true,
+            head: heads.contains(number),
+            rival: several && heads.contains(number),
+            stranded: stranded.contains(number),
+            in_cycle: in_cycle.contains(number),
         })
         .collect();
-    let mut numbers: HashMap<&'a str, usize> = channel
-        .entries
-        .iter()
-        .enumerate()
-        .map(|(number, entry)| (entry.name.as_str(), number))
+    let mut numbers: HashMap<&'a str, usize> = (nodes.iter().enumerate())
+        .map(|(number, node)| (node.name, number))
         .collect();
     let mut edges = Vec::new();
     let mut seen = HashSet::new();
-    for (to, entry) in channel.entries.iter().enumerate() {
+    for (to, number) in order.iter().enumerate() {
+        let entry = &entries[*number];
         let replaces = Some(&entry.replaces).filter(|name| !name.is_empty());
         let named = replaces.map(|name| (name, Kind::Replaces)).into_iter();
         let skipped = entry.skips.iter().map(|name| (name, Kind::Skips));
@@ -151,6 +202,10 @@ fn column<'a>(package: &Package, channel: &'a Channel, default: bool) -> Column<
                     skip_range: "",
                     deprecated: false,
                     present: false,
+                    head: false,
+                    rival: false,
+                    stranded: false,
+                    in_cycle: false,
                 });
                 nodes.len() - 1
             });
@@ -160,61 +215,99 @@ fn column<'a>(package: &Package, channel: &'a Channel, default: bool) -> Column<
             }
         }
     }
+    let heads = nodes.iter().enumerate().filter(|(_, node)| node.head);
     Column {
         name: &channel.name,
-        default,
-        deprecated: channel.deprecation.is_some(),
+        default: false,
+        deprecated: false,
+        heads: heads.map(|(number, _)| number).collect(),
         nodes,
-        head: channel.head,
         edges,
     }
 }
 
-/// A package for the tests of all forms.
+/// Package `etcd` for the tests of all forms.
 #[cfg(test)]
-fn sample() -> Package {
-    use super::graph::Entry;
+fn sample() -> Blobs {
+    use super::blob::{DeprecationBlob, DeprecationsBlob, EntryBlob, Located, PackageBlob};
 
-    let entry = |name: &str, bundle, replaces: &str, skips: &[&str], skip_range: &str| Entry {
+    fn at<T>(blob: T) -> Located<T> {
+        Located {
+            blob,
+            meta: 0,
+            file: 0,
+            document: 1,
+            line: 1,
+        }
+    }
+    let entry = |name: &str, replaces: &str, skips: &[&str], skip_range: &str| EntryBlob {
         name: name.into(),
-        bundle,
         replaces: replaces.into(),
         skips: skips.iter().map(|skip| (*skip).to_owned()).collect(),
         skip_range: skip_range.into(),
     };
-    Package {
-        name: "etcd".into(),
-        meta: 0,
-        blob: 0,
-        default_channel: 1,
+    let channel = |name: &str, entries: Vec<EntryBlob>| {
+        at(ChannelBlob {
+            name: name.into(),
+            package: "etcd".into(),
+            entries,
+            defects: Vec::new(),
+        })
+    };
+    let deprecation = |schema: &str, name: &str| DeprecationBlob {
+        schema: schema.into(),
+        name: name.into(),
+        message: "Old.".into(),
+    };
+    Blobs {
+        packages: vec![at(PackageBlob {
+            name: "etcd".into(),
+            default_channel: "stable".into(),
+            defects: Vec::new(),
+        })],
         channels: vec![
-            Channel {
-                name: "alpha".into(),
-                head: 0,
-                entries: vec![entry("etcd.v2", 3, "", &[], ">=1.0.0 <2.0.0")],
-                deprecation: Some("Old.".into()),
-            },
-            Channel {
-                name: "stable".into(),
-                head: 3,
-                entries: vec![
-                    entry("etcd.v1.0", 0, "etcd.v0.9", &[], ""),
-                    entry("etcd.v1.1", 1, "etcd.v1.0", &["etcd.v1.0"], ""),
-                    entry("etcd.v1.1-bad", 2, "etcd.v1.0", &[], ""),
-                    entry(
-                        "etcd.v2",
-                        3,
-                        "etcd.v1.1",
-                        &["etcd.v1.0", "etcd.v1.1-bad"],
-                        "",
-                    ),
+            channel("alpha", vec![entry("etcd.v2", "", &[], ">=1.0.0 <2.0.0")]),
+            channel(
+                "stable",
+                vec![
+                    entry("etcd.v1.0", "etcd.v0.9", &[], ""),
+                    entry("etcd.v1.1", "etcd.v1.0", &["etcd.v1.0"], ""),
+                    entry("etcd.v1.1-bad", "etcd.v1.0", &[], ""),
+                    entry("etcd.v2", "etcd.v1.1", &["etcd.v1.0", "etcd.v1.1-bad"], ""),
                 ],
-                deprecation: None,
-            },
+            ),
         ],
-        deprecation: None,
-        deprecated_bundles: [(0, "Old.".to_owned())].into(),
+        deprecations: vec![at(DeprecationsBlob {
+            package: "etcd".into(),
+            entries: vec![
+                deprecation("olm.channel", "alpha"),
+                deprecation("olm.bundle", "etcd.v1.0"),
+            ],
+            defects: Vec::new(),
+        })],
+        ..Blobs::default()
     }
+}
+
+/// The same with two heads, a cycle, and as deprecated as a whole.
+#[cfg(test)]
+fn broken_sample() -> Blobs {
+    let mut blobs = sample();
+    blobs.channels.remove(0);
+    let entries = &mut blobs.channels[0].blob.entries;
+    entries.truncate(2);
+    entries[0].replaces = "etcd.v1.1".into();
+    entries[1].skips.clear();
+    for name in ["etcd.v3", "etcd.v4"] {
+        let mut entry = entries[0].clone();
+        entry.name = name.into();
+        entry.replaces.clear();
+        entries.push(entry);
+    }
+    let deprecations = &mut blobs.deprecations[0].blob.entries;
+    deprecations[0].schema = "olm.package".into();
+    deprecations[0].name.clear();
+    blobs
 }
 
 #[cfg(test)]
@@ -223,8 +316,8 @@ mod tests {
 
     #[test]
     fn each_upgrade_is_drawn_once() {
-        let package = sample();
-        let drawing = Drawing::new(&package, Some("stable")).unwrap();
+        let blobs = sample();
+        let drawing = Drawing::new(&blobs, "etcd", Some("stable")).unwrap();
         let [column] = &drawing.channels[..] else {
             panic!("{drawing:?}");
         };
@@ -251,8 +344,32 @@ mod tests {
 
     #[test]
     fn an_unknown_channel_is_no_drawing() {
-        let package = sample();
-        assert_eq!(Drawing::new(&package, Some("beta")), None);
-        assert_eq!(Drawing::new(&package, None).unwrap().channels.len(), 2);
+        let blobs = sample();
+        let drawn = |channel| Drawing::new(&blobs, "etcd", channel);
+        assert_eq!(drawn(Some("beta")), None);
+        assert_eq!(drawn(None).unwrap().channels.len(), 2);
+    }
+
+    #[test]
+    fn what_makes_a_channel_invalid_is_marked() {
+        let blobs = broken_sample();
+        let drawing = Drawing::new(&blobs, "etcd", None).unwrap();
+        let [column] = &drawing.channels[..] else {
+            panic!("{drawing:?}");
+        };
+        let remarks: Vec<String> = (column.nodes.iter())
+            .map(|node| node.remarks().join(", "))
+            .collect();
+        assert_eq!(
+            remarks,
+            [
+                "in a cycle, no head leads here, deprecated",
+                "in a cycle, no head leads here",
+                "one of several heads",
+                "one of several heads",
+            ]
+        );
+        assert_eq!(column.heads, [2, 3]);
+        assert!(drawing.deprecated);
     }
 }

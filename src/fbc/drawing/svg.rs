@@ -43,6 +43,8 @@ text { font-family: ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace
 .deprecated .remark { fill: #953800 }
 .absent rect { fill: none; stroke-dasharray: 2 3 }
 .absent text { fill: #59636e }
+.wrong rect { stroke: #cf222e; stroke-width: 2.5 }
+.wrong .remark { fill: #cf222e }
 .edge { fill: none; stroke: #59636e; stroke-width: 1.2 }
 .skips { stroke-dasharray: 2 4 }
 .tip { fill: #59636e }
@@ -55,6 +57,8 @@ text { fill: #f0f6fc }
 .deprecated rect { fill: #301c0d }
 .deprecated .remark { fill: #f0883e }
 .absent rect { fill: none }
+.wrong rect { stroke: #f85149 }
+.wrong .remark { fill: #f85149 }
 .edge { stroke: #9198a1 }
 .tip { fill: #9198a1 }
 }
@@ -121,8 +125,8 @@ impl<'a> Placed<'a> {
             let nodes = column.nodes.iter().enumerate().zip(&spots);
             let widths = nodes
                 .filter(|(_, spot)| spot.lane == lane)
-                .map(|((at, node), _)| {
-                    let remark = node.remarks(at == column.head).join(", ");
+                .map(|((_, node), _)| {
+                    let remark = node.remarks().join(", ");
                     (signs(node.name) * SIGN).max(signs(&remark) * SMALL_SIGN) / 10 + 24
                 });
             widths.max().unwrap_or_default()
@@ -166,18 +170,18 @@ impl<'a> Placed<'a> {
         let node = &self.column.nodes[at];
         let (left, width) = self.lanes[self.spots[at].lane];
         let top = self.top(at);
-        let head = at == self.column.head;
         let mut class = String::from("node");
         for (is_so, name) in [
-            (head, " head"),
+            (node.head, " head"),
             (node.deprecated, " deprecated"),
             (!node.present, " absent"),
+            (node.is_wrong(), " wrong"),
         ] {
             if is_so {
                 class.push_str(name);
             }
         }
-        let remark = node.remarks(head).join(", ");
+        let remark = node.remarks().join(", ");
         let baseline = top + if remark.is_empty() { 24 } else { 17 };
         let _ = write!(
             out,
@@ -275,13 +279,13 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
+    use super::super::{broken_sample, sample};
     use super::*;
 
     #[test]
     fn a_package_is_a_document() {
-        let package = sample();
-        let text = write(&Drawing::new(&package, None).unwrap());
+        let blobs = sample();
+        let text = write(&Drawing::new(&blobs, "etcd", None).unwrap());
         assert!(text.starts_with("<svg xmlns="));
         assert!(text.ends_with("</svg>\n"));
         assert_eq!(text.matches("<g class=").count(), 6);
@@ -297,10 +301,13 @@ mod tests {
 
     #[test]
     fn a_long_title_has_room() {
-        let mut package = sample();
-        package.name = "n".repeat(63);
-        package.deprecation = Some("Gone.".to_owned());
-        let text = write(&Drawing::new(&package, None).unwrap());
+        let name = "n".repeat(63);
+        let mut blobs = broken_sample();
+        blobs.packages[0].blob.name = name.clone();
+        blobs.channels[0].blob.package = name.clone();
+        blobs.deprecations[0].blob.package = name.clone();
+        let text = write(&Drawing::new(&blobs, &name, None).unwrap());
+        assert_eq!(text.matches("<g class=\"node head wrong\">").count(), 2);
         let width = text.split("width=\"").nth(1).unwrap();
         let width: usize = width.split('"').next().unwrap().parse().unwrap();
         assert!(width > 24 + 76 * 96 / 10, "{width}");
@@ -308,9 +315,9 @@ mod tests {
 
     #[test]
     fn a_hostile_name_stays_text() {
-        let mut package = sample();
-        package.channels[0].entries[0].name = "</text></svg><script>\"'&\u{0}\n]]>".repeat(20);
-        let text = write(&Drawing::new(&package, Some("alpha")).unwrap());
+        let mut blobs = sample();
+        blobs.channels[0].blob.entries[0].name = "</text></svg><script>\"'&\u{0}\n]]>".repeat(20);
+        let text = write(&Drawing::new(&blobs, "etcd", Some("alpha")).unwrap());
         assert_eq!(text.matches("</svg>").count(), 1);
         assert!(!text.contains("<script"));
         assert!(!text.contains('\u{0}'));

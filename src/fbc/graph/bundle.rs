@@ -7,24 +7,31 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::super::blob::{Blobs, BundleBlob, Located};
 use super::super::problem::Code;
 use super::super::semver::check_release;
-use super::Group;
 use super::report::{About, Report, list, quoted};
+use super::{Group, is_malformed};
 
-/// Where the bundles of a package are: of each the first channel, by name,
-/// that has an entry for it.
-pub(super) struct Places<'a>(HashMap<&'a str, &'a str>);
+/// Where the bundles of a package are.
+pub(super) struct Places<'a> {
+    /// Of each bundle the first channel, by name, that has an entry for it.
+    channels: HashMap<&'a str, &'a str>,
+    /// Whether these are all: no entry and no document was lost.
+    complete: bool,
+}
 
 impl<'a> Places<'a> {
     pub(super) fn of(blobs: &'a Blobs, group: &Group<'_>) -> Self {
-        let mut places = HashMap::new();
+        let mut channels = HashMap::new();
+        let mut complete = !blobs.incomplete;
         for index in &group.channels {
             let blob = &blobs.channels[*index].blob;
+            complete &= !is_malformed(&blob.defects);
             for entry in &blob.entries {
-                let place = places.entry(entry.name.as_str()).or_insert(&*blob.name);
+                let place = channels.entry(entry.name.as_str()).or_insert(&*blob.name);
                 *place = (*place).min(&blob.name);
+                complete &= !entry.name.is_empty();
             }
         }
-        Self(places)
+        Self { channels, complete }
     }
 
     /// What a sentence about a bundle begins with: where it is, and its name.
@@ -33,11 +40,13 @@ impl<'a> Places<'a> {
     where
         'a: 'b,
     {
-        About::Bundle(self.0.get(bundle).copied().unwrap_or_default(), bundle)
+        let channel = self.channels.get(bundle).copied();
+        About::Bundle(channel.unwrap_or_default(), bundle)
     }
 
-    fn has(&self, bundle: &str) -> bool {
-        self.0.contains_key(bundle)
+    /// Whether it is certain that no channel has the bundle.
+    fn lack(&self, bundle: &str) -> bool {
+        self.complete && !self.channels.contains_key(bundle)
     }
 }
 
@@ -57,12 +66,12 @@ pub(super) fn check(
         if blob.name.is_empty() {
             let text = "has no name; give it one";
             report.error(Code::BundleNameMissing, about, located, text);
-        } else if !places.has(&blob.name) {
+        } else if places.lack(&blob.name) {
             let text = "is in no channel; add an entry for it or remove it";
             report.error(Code::BundleNotInChannel, about, located, text);
         }
         // A malformed blob has lost fields that it may have had.
-        if blob.defects.iter().any(|d| d.code == Code::BlobMalformed) {
+        if is_malformed(&blob.defects) {
             continue;
         }
         if !blob.has_image && !blob.has_objects {
@@ -100,7 +109,7 @@ fn check_version(
     }
     if let Err(error) = check_release(&blob.release) {
         let text = format!(
-            "has a release {} that cannot be read: {error}",
+            "has a release {} that cannot be read: {error}; write it like \"1\" or \"2.beta\"",
             quoted(&blob.release)
         );
         report.error(Code::VersionInvalid, about, located, &text);

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::blob::{Blobs, DeprecationBlob};
 use super::super::problem::Code;
-use super::Group;
 use super::package::Names;
 use super::report::{About, Report, quoted};
+use super::{Group, is_malformed};
 
 /// What is deprecated, with the reasons.
 #[derive(Default)]
@@ -46,6 +46,13 @@ pub(super) fn check<'a>(
             report.warning(code, About::Deprecations, located, text);
         }
         for (position, entry) in located.blob.entries.iter().enumerate() {
+            // A malformed blob may have lost what is missing here.
+            let whole = !entry.schema.is_empty()
+                && !entry.message.is_empty()
+                && (entry.schema == "olm.package" || !entry.name.is_empty());
+            if !whole && is_malformed(&located.blob.defects) {
+                continue;
+            }
             let mut error = |code, text: &str| {
                 report.error(code, About::Deprecations, located, text);
             };
@@ -84,16 +91,17 @@ impl<'a> Deprecations<'a> {
                 self.package = Some(&entry.message);
             }
             "olm.channel" => {
-                if !names.channels.contains_key(name) {
+                if !names.channels.contains_key(name) && names.complete {
                     return Err((Code::DeprecationUnknown, unknown("channel", name)));
                 }
                 self.channels.insert(name, &entry.message);
             }
             "olm.bundle" => {
-                let Some(bundle) = names.bundles.get(name) else {
+                if let Some(bundle) = names.bundles.get(name) {
+                    self.bundles.insert(*bundle, entry.message.clone());
+                } else if names.complete {
                     return Err((Code::DeprecationUnknown, unknown("bundle", name)));
-                };
-                self.bundles.insert(*bundle, entry.message.clone());
+                }
             }
             "" => {
                 let text = "do not say what they deprecate; set the reference's \"schema\"";

@@ -8,6 +8,7 @@
 //! found when it was read and is only passed on here as a problem.
 
 mod bundle;
+mod chains;
 mod channel;
 mod deprecation;
 mod manifests;
@@ -18,10 +19,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub(crate) use chains::{Chains, Survey};
 pub use report::{MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE};
 pub(crate) use report::{more, quoted, shown};
 
-use super::blob::Blobs;
+use super::blob::{Blobs, Defect};
 use super::problem::{Code, Problem};
 use bundle::Places;
 use report::{About, Report};
@@ -31,7 +33,8 @@ use report::{About, Report};
 pub struct Graph {
     /// The packages without errors, sorted by name.
     pub packages: Vec<Package>,
-    /// The names of the packages left out for their errors, sorted.
+    /// The names of the packages left out for their errors, sorted. Some may
+    /// only be named by blobs and have no `olm.package`.
     pub quarantined: Vec<String>,
 }
 
@@ -99,7 +102,11 @@ pub fn build(blobs: &Blobs, files: &[String]) -> (Graph, Vec<Problem>) {
         if group.name.is_empty() {
             group.nameless(blobs, &mut report);
         } else if group.packages.is_empty() {
-            group.unknown(blobs, &places, &mut report);
+            // A document that cannot be read may be its blob.
+            if !blobs.incomplete {
+                group.unknown(blobs, &places, &mut report);
+            }
+            graph.quarantined.push(group.name.to_owned());
         } else {
             let package = package::check(blobs, &group, &places, &mut report);
             match package.filter(|_| !report.failed()) {
@@ -158,6 +165,14 @@ fn groups(blobs: &Blobs) -> impl Iterator<Item = Group<'_>> {
         }
         Some(group)
     })
+}
+
+/// Whether a blob has a malformed field, and so has lost what stood there.
+/// What is missing in it, or because of it, may be just that and is not told.
+fn is_malformed(defects: &[Defect]) -> bool {
+    defects
+        .iter()
+        .any(|defect| defect.code == Code::BlobMalformed)
 }
 
 /// The kinds of blobs that make up a package.

@@ -7,7 +7,9 @@ use super::super::blob::Blobs;
 use super::super::problem::Code;
 use super::bundle::Places;
 use super::report::{About, Report, quoted};
-use super::{Channel, Entry, Group, Package, bundle, channel, deprecation, manifests};
+use super::{
+    Channel, Entry, Group, Package, bundle, channel, deprecation, is_malformed, manifests,
+};
 
 /// The longest DNS label, in bytes.
 const MAX_LABEL: usize = 63;
@@ -18,6 +20,8 @@ pub(super) struct Names<'a> {
     pub(super) bundles: HashMap<&'a str, usize>,
     /// The channels by name: their index in the catalog's.
     pub(super) channels: HashMap<&'a str, usize>,
+    /// Whether these are all: every document of the catalog could be read.
+    pub(super) complete: bool,
 }
 
 /// Checks the package of a group that has an `olm.package` blob. What it
@@ -35,19 +39,22 @@ pub(super) fn check(
     }
     let located = &blobs.packages[*first];
     if let Some(rule) = broken_rule(group.name) {
-        let text = format!("has no valid name: it {rule}");
+        let text = format!("has no valid name: it {rule}; rename the package");
         report.error(Code::PackageNameInvalid, About::Package, located, &text);
     }
-    if group.channels.is_empty() {
+    if group.channels.is_empty() && !blobs.incomplete {
         let text = "has no channel; add one";
         report.error(Code::PackageWithoutChannels, About::Package, located, text);
     }
     let names = names(blobs, group, places, report);
     let default_channel = located.blob.default_channel.as_str();
     if default_channel.is_empty() {
-        let text = "has no default channel; set its \"defaultChannel\"";
-        report.error(Code::DefaultChannelMissing, About::Package, located, text);
-    } else if !names.channels.contains_key(default_channel) {
+        // A malformed blob may have lost it.
+        if !is_malformed(&located.blob.defects) {
+            let text = "has no default channel; set its \"defaultChannel\"";
+            report.error(Code::DefaultChannelMissing, About::Package, located, text);
+        }
+    } else if names.complete && !names.channels.contains_key(default_channel) {
         let text = format!(
             "does not have the channel {} that is its default; add it or name another",
             quoted(default_channel)
@@ -112,6 +119,7 @@ fn names<'a>(
     let mut names = Names {
         bundles: HashMap::with_capacity(group.bundles.len()),
         channels: HashMap::with_capacity(group.channels.len()),
+        complete: !blobs.incomplete,
     };
     for index in &group.channels {
         let located = &blobs.channels[*index];

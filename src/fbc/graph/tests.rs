@@ -329,7 +329,7 @@ fn blobs_of_an_unknown_package_are_an_error_of_that_package() {
     blobs.deprecations.push(at(blob, 10));
     let (graph, problems) = build(&blobs, &files());
     assert_eq!(graph.packages.len(), 1);
-    assert_eq!(graph.quarantined, [""; 0]);
+    assert_eq!(graph.quarantined, ["bar"]);
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].code, Code::PackageUnknown);
     assert_eq!(problems[0].severity, Severity::Error);

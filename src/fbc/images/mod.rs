@@ -81,11 +81,15 @@ struct Related<'a> {
 fields!(Related<'a> { name = "name", image = "image" });
 
 impl ImageList {
-    /// The images of what was selected.
-    pub fn of(selected: &Selected) -> Self {
+    /// The images of what was selected, each once also where several
+    /// selections have it.
+    pub fn of<'s>(selections: impl IntoIterator<Item = &'s Selected>) -> Self {
         let mut refused = Vec::new();
         let mut images: BTreeMap<(String, String, ImageVersion), Vec<Use>> = BTreeMap::new();
-        let bundles = selected.packages.iter().flat_map(|package| {
+        let packages = selections
+            .into_iter()
+            .flat_map(|selected| &selected.packages);
+        let bundles = packages.flat_map(|package| {
             let bundles = package.bundles.iter();
             bundles.map(|bundle| (package.name.as_str(), bundle))
         });
@@ -106,18 +110,30 @@ impl ImageList {
                         related,
                         channels: bundle.channels.clone(),
                     }),
-                    Err(error) => refused.push(format!("{} of {package}: {error}", bundle.name)),
+                    Err(error) => refused.push(format!(
+                        "{} of {package}: the image {spec:?}: {error}",
+                        bundle.name
+                    )),
                 }
             }
         }
         let images = images.into_iter().map(|(key, mut uses)| {
             let (registry, repository, version) = key;
             uses.sort();
-            // Some bundles name an image twice, or themselves.
+            // Some bundles name an image twice, or themselves, and two catalogs
+            // may have one bundle.
             uses.dedup_by(|next, one| {
-                (&next.package, &next.bundle) == (&one.package, &one.bundle)
-                    && (next.related == one.related || one.related.is_none())
+                let same = (&next.package, &next.bundle) == (&one.package, &one.bundle)
+                    && (next.related == one.related || one.related.is_none());
+                if same {
+                    one.channels.append(&mut next.channels);
+                }
+                same
             });
+            for one in &mut uses {
+                one.channels.sort();
+                one.channels.dedup();
+            }
             Image {
                 registry,
                 repository,
@@ -184,15 +200,22 @@ mod tests {
             {{"image":"quay.io/a/bundle:v1@sha256:{digest}","name":"self"}}]}}"#
         );
         let two = r#"{"image":"quay.io/a/bundle:v2","relatedImages":[{"image":"quay.io/a/b:v1","name":"b"}]}"#;
-        ImageList::of(&Selected {
+        let selected = |bundles| Selected {
             packages: vec![SelectedPackage {
                 name: "a".into(),
                 catalog: "c".into(),
                 lines: Vec::new(),
-                bundles: vec![bundle("a.v1", &one), bundle("a.v2", two)],
+                bundles,
             }],
             ..Selected::default()
-        })
+        };
+        // The second one has a bundle of the first for another channel.
+        let mut again = bundle("a.v2", two);
+        again.channels = vec![("edge".into(), Reason::InRange)];
+        ImageList::of([
+            &selected(vec![bundle("a.v1", &one), bundle("a.v2", two)]),
+            &selected(vec![again]),
+        ])
     }
 
     #[test]
@@ -216,6 +239,9 @@ mod tests {
         };
         assert_eq!(users(1), [("a.v1", Some("b")), ("a.v2", Some("b"))]);
         assert_eq!(users(2), [("a.v1", None)]);
+        let channels = &list.images[3].uses[0].channels;
+        let channels: Vec<&str> = channels.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(channels, ["edge", "stable"]);
         let [refused] = &list.refused[..] else {
             panic!("{:?}", list.refused)
         };

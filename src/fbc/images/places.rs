@@ -59,9 +59,26 @@ impl Taken {
     /// # Errors
     /// When another one lies there already.
     pub fn take(&mut self, path: &str, image: &Image) -> Result<(), FormError> {
+        if let Some(place) = self.place(path, image)? {
+            self.0.insert(place, image.pull_spec());
+        }
+        Ok(())
+    }
+
+    /// Sees to it that whoever looks for an image in a place does not find
+    /// another one there.
+    ///
+    /// # Errors
+    /// When another one lies there.
+    pub fn check(&self, path: &str, image: &Image) -> Result<(), FormError> {
+        self.place(path, image).map(drop)
+    }
+
+    /// The place of an image by tag, where none but itself lies; by digest
+    /// there is nothing to tell apart, since that is in the place.
+    fn place(&self, path: &str, image: &Image) -> Result<Option<String>, FormError> {
         let ImageVersion::Tag(tag) = &image.version else {
-            // Its digest is in the place.
-            return Ok(());
+            return Ok(None);
         };
         let (place, source) = (format!("{path}:{tag}"), image.pull_spec());
         match self.0.get(&place) {
@@ -70,11 +87,7 @@ impl Taken {
                 second: source,
                 place,
             }),
-            Some(_) => Ok(()),
-            None => {
-                self.0.insert(place, source);
-                Ok(())
-            }
+            _ => Ok(Some(place)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::channel::Kept;
 use super::material::Package;
 use super::request::{PackageSelection, VersionRange};
-use super::{Reason, SelectError};
+use super::{Reason, SelectError, some};
 
 /// A package and what is kept of its channels.
 pub(super) struct Choice<'a> {
@@ -32,6 +32,7 @@ impl<'a> Choice<'a> {
             if kept.is_empty() {
                 emptied.insert(number, range);
             } else {
+                notes.extend(choice.outside(number, &kept, range));
                 choice.channels.insert(number, kept);
             }
         }
@@ -127,6 +128,36 @@ impl<'a> Choice<'a> {
         channel.cut(|entry| {
             let version = self.package.version(&channel.entries[entry].name);
             version.is_some_and(|version| constraint.contains(version))
+        })
+    }
+
+    /// What should be known of entries that are kept without being in the range.
+    fn outside(&self, number: usize, kept: &Kept, range: &VersionRange) -> Option<String> {
+        let channel = &self.package.channels[number];
+        let shown = |entry: usize| {
+            let name = &channel.entries[entry].name;
+            let version = self.package.version(name);
+            version.map_or_else(|| name.clone(), ToString::to_string)
+        };
+        let outside = kept.iter().filter(|(_, why)| **why == Reason::OnTheWay);
+        // The newest first.
+        let mut outside: Vec<usize> = outside.map(|(entry, _)| *entry).collect();
+        outside.sort_by_key(|entry| channel.place(*entry));
+        let first = kept.keys().filter_map(|entry| channel.place(*entry)).min();
+        let head = outside.first().copied();
+        let head = head.filter(|entry| channel.place(*entry) == first);
+        let versions: Vec<String> = outside.iter().map(|entry| shown(*entry)).collect();
+        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+        let head = head.map(|entry| format!("; its head is {} then", shown(entry)));
+        (!versions.is_empty()).then(|| {
+            format!(
+                "the channel {:?} of the package {:?} keeps versions that are not in the range \
+                 {range}, since the way to others leads over them: {}{}",
+                channel.name,
+                self.package.name,
+                some(&versions),
+                head.unwrap_or_default()
+            )
         })
     }
 

@@ -121,6 +121,26 @@ impl Requirement {
         constraint.cel.map(|_| Self::Other("a rule in CEL"))
     }
 
+    /// That it is not met, as the end of a sentence about whose it is.
+    fn unmet(&self) -> String {
+        if let Self::Other(what) = self {
+            return format!("has {what}, which is not looked into");
+        }
+        let beside = self.other();
+        let beside = beside.map(|what| format!("; {what} is not looked into"));
+        let (shown, beside) = (self.shown(), beside.unwrap_or_default());
+        format!("needs {shown}, which these catalogs do not have{beside}")
+    }
+
+    /// What in it cannot be added.
+    fn other(&self) -> Option<&'static str> {
+        match self {
+            Self::Package { .. } | Self::Api(_) => None,
+            Self::All(of) | Self::Any(of) => of.iter().find_map(Self::other),
+            Self::Other(what) => Some(what),
+        }
+    }
+
     fn shown(&self) -> String {
         match self {
             Self::Package { name, text, .. } => format!("the package {name} {text}"),
@@ -187,10 +207,7 @@ pub(super) fn close<'a>(
             if !closing.meet(requirement, &of) {
                 unmet += 1;
                 if unmet <= MAX_NOTES {
-                    notes.push(format!(
-                        "{of} needs {}, which these catalogs do not have",
-                        requirement.shown()
-                    ));
+                    notes.push(format!("{of} {}", requirement.unmet()));
                 }
             }
         }
@@ -214,6 +231,13 @@ struct Closing<'c, 'a> {
     looked_at: BTreeSet<(String, String)>,
     /// Those whose needs have to be met still.
     left: Vec<(String, String)>,
+}
+
+/// A bundle that meets a requirement.
+struct Found<'a> {
+    package: Rc<Package<'a>>,
+    channel: usize,
+    entry: usize,
 }
 
 impl<'a> Closing<'_, 'a> {
@@ -241,32 +265,33 @@ impl<'a> Closing<'_, 'a> {
             return true;
         }
         match requirement {
-            Requirement::Package { name, range, .. } => {
-                let Some(range) = range else { return false };
-                let in_range = |_: &Package<'_>, _: &str, version: Option<&Version>| {
-                    version.is_some_and(|version| range.contains(version))
-                };
-                let shelves = 0..self.shelves.len();
-                let places: Vec<usize> = shelves.collect();
-                places
-                    .into_iter()
-                    .any(|shelf| self.add(shelf, name, &in_range, requirement, of))
-            }
-            Requirement::Api(api) => {
-                let fits = |package: &Package<'_>, bundle: &str, _: Option<&Version>| {
-                    let bundle = package.bundles.get(bundle);
-                    bundle.is_some_and(|bundle| bundle.facts().provides.contains(api))
-                };
-                let providers = self.providers_of(api);
-                (providers.into_iter())
-                    .any(|(shelf, package)| self.add(shelf, package, &fits, requirement, of))
+            Requirement::Package { .. } | Requirement::Api(_) => {
+                let found = self.find(requirement);
+                let Some(found) = found else { return false };
+                self.add(found, requirement, of);
+                true
             }
             Requirement::All(all) => {
                 // Each is met where it can be, also behind one that is not.
                 let met: Vec<bool> = all.iter().map(|one| self.meet(one, of)).collect();
                 met.into_iter().all(|met| met)
             }
-            Requirement::Any(any) => any.iter().any(|one| self.meet(one, of)),
+            // Nothing is added for one that would not be met after all.
+            Requirement::Any(any) => {
+                (any.iter()).any(|one| self.can_be_met(one) && self.meet(one, of))
+            }
+            Requirement::Other(_) => false,
+        }
+    }
+
+    /// Whether a requirement is met, or something can be added that meets it.
+    fn can_be_met(&mut self, requirement: &Requirement) -> bool {
+        match requirement {
+            Requirement::Package { .. } | Requirement::Api(_) => {
+                self.is_met(requirement) || self.find(requirement).is_some()
+            }
+            Requirement::All(all) => all.iter().all(|one| self.can_be_met(one)),
+            Requirement::Any(any) => any.iter().any(|one| self.can_be_met(one)),
             Requirement::Other(_) => false,
         }
     }
@@ -300,26 +325,41 @@ impl<'a> Closing<'_, 'a> {
         found
     }
 
-    /// Adds the best bundle of a package that fits; whether there is one.
-    fn add(
-        &mut self,
+    /// The bundle that meets a requirement best, if one does.
+    fn find(&mut self, requirement: &Requirement) -> Option<Found<'a>> {
+        match requirement {
+            Requirement::Package { name, range, .. } => {
+                let range = range.as_ref()?;
+                let fits = |_: &Package<'_>, _: &str, version: Option<&Version>| {
+                    version.is_some_and(|version| range.contains(version))
+                };
+                (0..self.shelves.len()).find_map(|shelf| self.best(shelf, name, &fits))
+            }
+            Requirement::Api(api) => {
+                let fits = |package: &Package<'_>, bundle: &str, _: Option<&Version>| {
+                    let bundle = package.bundles.get(bundle);
+                    bundle.is_some_and(|bundle| bundle.facts().provides.contains(api))
+                };
+                let providers = self.providers_of(api);
+                (providers.into_iter())
+                    .find_map(|(shelf, package)| self.best(shelf, package, &fits))
+            }
+            Requirement::All(_) | Requirement::Any(_) | Requirement::Other(_) => None,
+        }
+    }
+
+    /// The best bundle of a package that fits.
+    fn best(
+        &self,
         place: usize,
         name: &str,
         fits: &dyn Fn(&Package<'_>, &str, Option<&Version>) -> bool,
-        requirement: &Requirement,
-        of: &str,
-    ) -> bool {
-        let Some(package) = self
-            .shelves
-            .get(place)
-            .and_then(|shelf| shelf.package(name))
-        else {
-            return false;
-        };
+    ) -> Option<Found<'a>> {
+        let package = self.shelves.get(place)?.package(name)?;
         let chosen = self.chosen.get(package.name);
         // One package comes from one catalog.
         if chosen.is_some_and(|choice| choice.package.catalog != package.catalog) {
-            return false;
+            return None;
         }
         let mut best: Option<(Rank<'_>, usize, usize)> = None;
         for (number, channel) in package.channels.iter().enumerate() {
@@ -347,9 +387,21 @@ impl<'a> Closing<'_, 'a> {
                 }
             }
         }
-        let Some((_, number, entry)) = best else {
-            return false;
-        };
+        let (_, channel, entry) = best?;
+        Some(Found {
+            package,
+            channel,
+            entry,
+        })
+    }
+
+    /// Adds a bundle that meets a requirement.
+    fn add(&mut self, found: Found<'a>, requirement: &Requirement, of: &str) {
+        let Found {
+            package,
+            channel,
+            entry,
+        } = found;
         let reason = Reason::Dependency {
             of: of.to_owned(),
             requirement: requirement.shown(),
@@ -358,10 +410,9 @@ impl<'a> Closing<'_, 'a> {
             .chosen
             .entry(package.name)
             .or_insert_with(|| Choice::empty(Rc::clone(&package)));
-        let kept = choice.channels.entry(number).or_default();
-        package.channels[number].add(kept, entry, reason);
+        let kept = choice.channels.entry(channel).or_default();
+        package.channels[channel].add(kept, entry, reason);
         self.look_at(package.name);
-        true
     }
 }
 

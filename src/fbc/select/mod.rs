@@ -93,6 +93,9 @@ pub enum Reason {
     },
 }
 
+/// The most packages that one note names.
+const MAX_NAMES: usize = 20;
+
 /// Selects from catalogs. Where several have a package, the one that stands
 /// first in the selection counts.
 pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, SelectError> {
@@ -111,6 +114,7 @@ pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, Selec
                 selection.full,
                 request.any_default,
                 &mut chosen,
+                &mut notes,
             )?;
         } else {
             for wanted in &selection.packages {
@@ -119,7 +123,7 @@ pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, Selec
                 let any_default = request.any_default;
                 let choice = Choice::of(package, wanted, selection.full, any_default, &mut notes)?;
                 if chosen.insert(name, choice).is_some() {
-                    return Err(RequestError::PackageTwice(name.to_owned()).into());
+                    return Err(RequestError::PackageInTwo(name.to_owned()).into());
                 }
             }
         }
@@ -137,17 +141,26 @@ pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, Selec
 }
 
 /// Takes every package that is in order, with the heads of all channels or
-/// with all entries.
+/// with all entries. What is chosen already hides others of its name.
 fn choose_all<'a>(
     shelves: &[Shelf<'a>],
     from: &[usize],
     full: bool,
     any_default: bool,
     chosen: &mut BTreeMap<&'a str, Choice<'a>>,
+    notes: &mut Vec<String>,
 ) -> Result<(), SelectError> {
     for shelf in from.iter().map(|number| &shelves[*number]) {
+        let catalog = &shelf.catalog().name;
+        let mut hidden = Vec::new();
         for name in shelf.names() {
-            if shelf.is_quarantined(name) || chosen.contains_key(name) {
+            if shelf.is_quarantined(name) {
+                continue;
+            }
+            if let Some(choice) = chosen.get(name) {
+                if choice.package.catalog != catalog {
+                    hidden.push(name);
+                }
                 continue;
             }
             if let Some(package) = shelf.package(name) {
@@ -156,8 +169,24 @@ fn choose_all<'a>(
                 chosen.insert(name, choice);
             }
         }
+        if !hidden.is_empty() {
+            notes.push(format!(
+                "these packages come from catalogs that stand before {catalog}, and those of that \
+                 name in it are left out: {}",
+                some(&hidden)
+            ));
+        }
     }
     Ok(())
+}
+
+/// Names to be shown, the first ones of many.
+fn some(names: &[&str]) -> String {
+    let shown = names.get(..MAX_NAMES).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// The package of that name in the first catalog that has it.

@@ -1,6 +1,6 @@
 //! What can be asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::fbc::semver::{Constraint, Version};
@@ -87,6 +87,12 @@ pub enum RequestError {
     /// A package that is selected twice.
     #[error("the package {0:?} is selected twice; put both selections into one")]
     PackageTwice(String),
+    /// A package that is selected in two places.
+    #[error(
+        "the package {0:?} is selected from two catalogs, and one catalog can have it only once; \
+         narrow with from, or make a catalog of each"
+    )]
+    PackageInTwo(String),
     /// A channel that is selected twice.
     #[error("the channel {channel:?} of the package {package:?} is selected twice; keep one")]
     ChannelTwice {
@@ -127,15 +133,24 @@ impl Request {
         }
     }
 
+    /// Whether all that the catalogs have is wanted.
+    pub fn is_whole(&self) -> bool {
+        matches!(&self.selections[..], [only] if only.full && only.packages.is_empty())
+    }
+
     /// Whether it contradicts itself, whatever the catalogs have.
     pub fn check(&self) -> Result<(), RequestError> {
-        let mut packages = BTreeSet::new();
-        for selection in &self.selections {
+        let mut packages = BTreeMap::new();
+        for (number, selection) in self.selections.iter().enumerate() {
             for package in &selection.packages {
-                if !packages.insert(package.name.as_str()) {
-                    return Err(RequestError::PackageTwice(package.name.clone()));
+                let name = || package.name.clone();
+                match packages.insert(package.name.as_str(), number) {
+                    Some(first) if first == number => {
+                        return Err(RequestError::PackageTwice(name()));
+                    }
+                    Some(_) => return Err(RequestError::PackageInTwo(name())),
+                    None => package.check(selection.full)?,
                 }
-                package.check(selection.full)?;
             }
         }
         Ok(())
@@ -363,6 +378,19 @@ mod tests {
         ] {
             let error = check(full, packages).unwrap_err();
             assert!(error.contains(wanted), "{error}");
+        }
+        let selection = |from| Selection {
+            from: vec![from],
+            full: false,
+            packages: vec![whole.clone()],
+        };
+        let request = Request {
+            selections: vec![selection(0), selection(1)],
+            ..Request::default()
+        };
+        let error = request.check().unwrap_err().to_string();
+        for part in ["two catalogs", "narrow with from", "a catalog of each"] {
+            assert!(error.contains(part), "{error}");
         }
     }
 }

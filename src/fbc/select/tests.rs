@@ -226,6 +226,47 @@ fn what_is_between_versions_in_the_range_stays_and_what_is_skipped_only_in_it() 
     let mut between = between.filter(|bundle| bundle.channels[0].1 == Reason::OnTheWay);
     assert_eq!(between.next().unwrap().name, "a.v1.1.0-rc.1");
     assert!(between.next().is_none());
+    // Nobody asked for it, so it is told.
+    let [note] = &selected.notes[..] else {
+        panic!("{:?}", selected.notes)
+    };
+    for part in [
+        "channel \"s\"",
+        "package \"a\"",
+        ">=1.0.0 <=1.9.0",
+        "1.1.0-rc.1",
+    ] {
+        assert!(note.contains(part), "{note}");
+    }
+    assert!(!note.contains("its head"), "{note}");
+}
+
+#[test]
+fn a_head_that_is_not_in_the_range_is_told() {
+    let catalog = catalog(
+        "c",
+        &[
+            package("a", "s"),
+            channel(
+                "a",
+                "s",
+                &json!([
+                    {"name": "a.v1.0.0"},
+                    {"name": "a.v2.0.0", "skips": ["a.v1.0.0"]},
+                    {"name": "a.v3.0.0", "replaces": "a.v2.0.0"},
+                ]),
+            ),
+            bundle("a", "a.v1.0.0", &[]),
+            bundle("a", "a.v2.0.0", &[]),
+            bundle("a", "a.v3.0.0", &[]),
+        ],
+    );
+    let selected = take(&[catalog], vec![ranged("a", "1.0.0", "1.9.0")]).unwrap();
+    assert_eq!(shown(&channels(&selected)), "s: a.v1.0.0 a.v2.0.0");
+    let [note] = &selected.notes[..] else {
+        panic!("{:?}", selected.notes)
+    };
+    assert!(note.contains("its head is 2.0.0"), "{note}");
 }
 
 #[test]
@@ -350,6 +391,12 @@ fn the_first_catalog_that_has_a_package_counts() {
         .map(|package| (package.name.as_str(), package.catalog.as_str()))
         .collect();
     assert_eq!(names, [("etcd", "other"), ("kafka", "other")]);
+    let [note] = &selected.notes[..] else {
+        panic!("{:?}", selected.notes)
+    };
+    for part in ["stand before community", "left out: etcd"] {
+        assert!(note.contains(part), "{note}");
+    }
     // A package with errors is no package of it.
     other.quarantined.insert("etcd".to_owned());
     let selected = take(&[other, etcd()], Vec::new()).unwrap();
@@ -451,6 +498,57 @@ fn what_bundles_need_is_added_and_what_that_needs() {
         requirement: "the package base >=1.0.0 <2.0.0".to_owned(),
     };
     assert_eq!(*base, wanted);
+}
+
+#[test]
+fn nothing_is_added_for_an_alternative_that_is_not_met() {
+    let required =
+        |name: &str| json!({"package": {"packageName": name, "versionRange": ">=1.0.0"}});
+    let any = |constraints: &Value| json!({"type": "olm.constraint", "value": {"any": {"constraints": constraints}}});
+    let rule = json!({"cel": {"rule": "true"}});
+    let catalog = catalog(
+        "c",
+        &[
+            package("app", "s"),
+            channel("app", "s", &json!([{"name": "app.v1.0.0"}])),
+            bundle(
+                "app",
+                "app.v1.0.0",
+                &[
+                    any(&json!([
+                        {"all": {"constraints": [required("part"), required("missing")]}},
+                        required("other"),
+                    ])),
+                    any(&json!([required("missing"), rule])),
+                    json!({"type": "olm.constraint", "value": rule}),
+                ],
+            ),
+            package("other", "s"),
+            channel("other", "s", &json!([{"name": "other.v1.0.0"}])),
+            bundle("other", "other.v1.0.0", &[]),
+            package("part", "s"),
+            channel("part", "s", &json!([{"name": "part.v1.0.0"}])),
+            bundle("part", "part.v1.0.0", &[]),
+        ],
+    );
+    let mut request = request(vec![wanted("app")], 1);
+    request.dependencies = true;
+    let selected = select(&[catalog], &request).unwrap();
+    assert_eq!(
+        shown(&channels(&selected)),
+        "s: app.v1.0.0; s: other.v1.0.0"
+    );
+    let [either, rule] = &selected.notes[..] else {
+        panic!("{:?}", selected.notes)
+    };
+    assert!(
+        either.ends_with("do not have; a rule in CEL is not looked into"),
+        "{either}"
+    );
+    assert_eq!(
+        rule,
+        "app.v1.0.0 of app has a rule in CEL, which is not looked into"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! are written where they come, and an object's text is put in order once it
 //! is complete.
 
-use libyaml_safer::{Event, EventData};
+use libyaml_safer::{Event, EventData, Parser};
 
 use super::anchors::{Anchors, Node, NodeCount, NodeKind};
 use super::frame::{Collection, Expects, Frame, Role};
@@ -17,40 +17,49 @@ pub(super) const WANT_MAPPING: &str = "a merge (`<<`) takes a mapping or a list 
 const TOO_LARGE: &str = "the document becomes too large as JSON: its anchors and aliases, or its escapes, make too much \
      of it";
 
-/// Builds the JSON of the first document of `text` at the end of `out`, and
-/// returns the entries of the top-level object. `Ok(None)` when it is empty or
-/// null.
-pub(super) fn build(
-    text: &str,
-    limits: &Limits,
-    out: &mut Vec<u8>,
-) -> Result<Option<Vec<Entry>>, YamlError> {
+/// What the first document of a text came to.
+#[derive(Default)]
+pub(super) struct Built {
+    /// The entries of the top-level object; `None` when the document is empty
+    /// or null.
+    pub(super) entries: Option<Vec<Entry>>,
+    /// The line, from 0, on which something stands behind the document.
+    pub(super) rest: Option<u64>,
+}
+
+/// Builds the JSON of the first document of `text` at the end of `out`.
+pub(super) fn build(text: &str, limits: &Limits, out: &mut Vec<u8>) -> Result<Built, YamlError> {
     let mut parser = input::parser(text);
     let mut builder = Builder::new(limits, text.len(), out);
     loop {
-        let event = parser.parse().map_err(|error| parse_error(error, text))?;
+        let event = parser
+            .parse()
+            .map_err(|error| YamlError::of_parser(&error, text))?;
         let mark = event.start_mark;
         match builder.event(event) {
             Ok(Next::Event) => {}
-            Ok(Next::Nothing) => return Ok(None),
-            Ok(Next::Done) if builder.is_null() => return Ok(None),
-            Ok(Next::Done) => return Ok(Some(builder.entries)),
+            Ok(Next::Nothing) => return Ok(Built::default()),
+            Ok(Next::Done) => {
+                return Ok(Built {
+                    entries: (!builder.is_null()).then_some(builder.entries),
+                    rest: rest(&mut parser),
+                });
+            }
             Err(message) => return Err(YamlError::new(message).at(mark.line, mark.column)),
         }
     }
 }
 
-fn parse_error(error: libyaml_safer::Error, text: &str) -> YamlError {
-    if error.kind() == libyaml_safer::ErrorKind::Reader
-        && let Some((char, line, column)) = input::forbidden_character(text)
-    {
-        let message = format!(
-            "the control character U+{:04X} is not allowed",
-            u32::from(char)
-        );
-        return YamlError::new(message).at(line, column);
+/// The line, from 0, on which something stands behind a document that is
+/// complete, be it another one or nothing that can be read.
+fn rest(parser: &mut Parser<input::Source<'_>>) -> Option<u64> {
+    match parser.parse() {
+        Ok(event) => {
+            let ends = matches!(event.data, EventData::StreamEnd);
+            (!ends).then_some(event.start_mark.line)
+        }
+        Err(error) => error.problem_mark().map(|mark| mark.line),
     }
-    error.into()
 }
 
 /// What to do after an event.

@@ -125,7 +125,11 @@ fn check_tags(text: &str) -> Result<(), YamlError> {
             Err(error) => {
                 let failed = error.problem_mark().map_or(usize::MAX, index);
                 let hidden = blanks.iter().any(|blank| (done..=failed).contains(blank));
-                return if hidden { Err(error.into()) } else { Ok(()) };
+                return if hidden {
+                    Err(YamlError::of_parser(&error, text))
+                } else {
+                    Ok(())
+                };
             }
         };
         done = index(token.end_mark);

@@ -16,6 +16,7 @@ mod aliases;
 mod anchors;
 mod builder;
 mod emit;
+mod error;
 mod frame;
 mod input;
 mod object;
@@ -26,11 +27,13 @@ mod split;
 mod tests;
 mod timestamp;
 
-use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::json::MAX_DEPTH;
+use builder::Built;
 pub use emit::from_json;
+pub use error::YamlError;
 use object::Entry;
 use plain::Found;
 pub use split::{Document, Documents, documents};
@@ -50,26 +53,26 @@ pub struct Limits {
     pub large: usize,
 }
 
-/// Why a document could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct YamlError {
-    /// The line within the document, from 1.
-    pub line: Option<usize>,
-    /// The column, in characters from 1.
-    pub column: Option<usize>,
-    /// What is wrong, for the author of the catalog.
-    pub message: String,
-}
-
 /// Where the members of the top-level object lie in an output: the ranges of
 /// key (without quotes) and value, in the order of the keys.
 pub type Members = Vec<(Range<usize>, Range<usize>)>;
+
+/// What a document came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Converted {
+    /// Whether there was a value, which was appended.
+    pub found: bool,
+    /// The line within the document, from 1, on which something stands that was
+    /// not read: a YAML document had ended before it.
+    pub rest: Option<usize>,
+}
 
 /// Appends one document (see [`documents`]) to `out` as compact, canonical
 /// JSON. `Ok(false)` when there is nothing in it but comments, blanks or
 /// null: then nothing is appended, and neither is on an error.
 ///
-/// Of bytes that hold several YAML documents only the first one is read.
+/// Of bytes that hold several YAML documents only the first one is read, as
+/// the peers do; [`convert`] tells.
 /// Numbers and strings come out as Go's encoder writes them, except that an
 /// integer that no float64 holds keeps its digits.
 pub fn to_json(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<bool, YamlError> {
@@ -87,6 +90,20 @@ pub fn to_json_with_members(
     match plain_to_json(document, limits, out, members) {
         Some(found) => Ok(found),
         None => parsed_to_json(document, limits, out, members),
+    }
+}
+
+/// Does what [`to_json`] does, and tells whether that was all of the document.
+pub fn convert(
+    document: &[u8],
+    limits: &Limits,
+    out: &mut Vec<u8>,
+) -> Result<Converted, YamlError> {
+    let members = &mut Members::new();
+    match plain_to_json(document, limits, out, members) {
+        // What is more than one document is not plain.
+        Some(found) => Ok(Converted { found, rest: None }),
+        None => parse(document, limits, out, members),
     }
 }
 
@@ -117,6 +134,15 @@ pub fn parsed_to_json(
     out: &mut Vec<u8>,
     members: &mut Members,
 ) -> Result<bool, YamlError> {
+    parse(document, limits, out, members).map(|converted| converted.found)
+}
+
+fn parse(
+    document: &[u8],
+    limits: &Limits,
+    out: &mut Vec<u8>,
+    members: &mut Members,
+) -> Result<Converted, YamlError> {
     members.clear();
     let start = out.len();
     // The parser asserts its invariants instead of returning errors. No input
@@ -127,12 +153,22 @@ pub fn parsed_to_json(
     }));
     let result =
         result.unwrap_or_else(|_| Err(YamlError::new("the parser cannot cope with this document")));
-    if let Ok(Some(entries)) = &result {
+    if let Ok(Built {
+        entries: Some(entries),
+        ..
+    }) = &result
+    {
         set_members(members, entries, start);
     } else {
         out.truncate(start);
     }
-    result.map(|entries| entries.is_some())
+    match result {
+        Ok(Built { entries, rest }) => Ok(Converted {
+            found: entries.is_some(),
+            rest: rest.and_then(|line| usize::try_from(line).ok()?.checked_add(1)),
+        }),
+        Err(error) => Err(error.within(document)),
+    }
 }
 
 fn set_members(members: &mut Members, entries: &[Entry], start: usize) {
@@ -155,59 +191,10 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            depth: 200,
+            depth: MAX_DEPTH,
             expansion: 8,
             small: 1 << 20,
             large: 16 << 20,
-        }
-    }
-}
-
-impl YamlError {
-    fn new(message: impl Into<String>) -> Self {
-        Self {
-            line: None,
-            column: None,
-            message: message.into(),
-        }
-    }
-
-    /// The same at a position, both counted from 0.
-    fn at(self, line: u64, column: u64) -> Self {
-        let from_one = |position: u64| {
-            usize::try_from(position)
-                .ok()
-                .and_then(|at| at.checked_add(1))
-        };
-        Self {
-            line: from_one(line),
-            column: from_one(column),
-            ..self
-        }
-    }
-}
-
-impl fmt::Display for YamlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.line, self.column) {
-            (Some(line), Some(column)) => {
-                write!(f, "line {line}, column {column}: {}", self.message)
-            }
-            (Some(line), None) => write!(f, "line {line}: {}", self.message),
-            _ => f.write_str(&self.message),
-        }
-    }
-}
-
-impl From<libyaml_safer::Error> for YamlError {
-    fn from(error: libyaml_safer::Error) -> Self {
-        let message = match error.context() {
-            Some(context) => format!("{} {context}", error.problem()),
-            None => error.problem().to_owned(),
-        };
-        match error.problem_mark() {
-            Some(mark) => Self::new(message).at(mark.line, mark.column),
-            None => Self::new(message),
         }
     }
 }

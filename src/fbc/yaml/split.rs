@@ -71,6 +71,27 @@ pub(super) fn malformed_separator(document: &[u8]) -> Option<usize> {
     Some(memchr_iter(b'\n', &document[..at]).count())
 }
 
+impl Document<'_> {
+    /// The line of the file on which there is something to read, from 1: a
+    /// separator, comments and blank lines may come before it.
+    pub fn text_line(&self) -> usize {
+        let mut at = 0;
+        let mut passed = 0;
+        while at < self.bytes.len() {
+            let end = line_end(self.bytes, at);
+            let text = self.bytes[at..end].trim_ascii();
+            let separator = self.bytes[at..].starts_with(&SEPARATOR[1..])
+                && line_kind(self.bytes, at) == Line::Separator;
+            if !(text.is_empty() || text.starts_with(b"#") || separator) {
+                return self.line + passed;
+            }
+            at = end + 1;
+            passed += 1;
+        }
+        self.line
+    }
+}
+
 impl Documents<'_> {
     /// How many lines have been passed.
     pub fn lines(&self) -> usize {
@@ -156,6 +177,19 @@ mod tests {
         assert_eq!(cut("a: 1\n---"), [("a: 1\n", 1)]);
         assert_eq!(cut("a: 1\n---\n"), [("a: 1\n", 1)]);
         assert_eq!(cut("a: |\n  ---\n  b\n"), [("a: |\n  ---\n  b\n", 1)]);
+    }
+
+    #[test]
+    fn a_document_begins_where_there_is_something_to_read() {
+        let lines = |input: &str| -> Vec<usize> {
+            let lines = documents(input.as_bytes()).map(|document| document.text_line());
+            lines.collect()
+        };
+        assert_eq!(lines("a: 1\n---\nb: 2\n"), [1, 3]);
+        assert_eq!(lines("---\na: 1\n---\n---\nb: 2\n"), [2, 5]);
+        assert_eq!(lines("# c\n\na: 1\n--- # c\n\r\n  # c\r\nb: 2\n"), [3, 7]);
+        // Nothing to read, and something that no reader takes.
+        assert_eq!(lines("\n\n---\n# c\n--- x\n"), [1, 5]);
     }
 
     #[test]

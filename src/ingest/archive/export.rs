@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use super::import::read_metadata;
+use super::scan::read_metadata;
 use super::{
     ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, Marker,
     Metadata, Progress, There,
@@ -79,6 +79,10 @@ type Open = BTreeMap<Digest, (File, ImageBlob, CatalogName)>;
 pub async fn export(asked: &Export, progress: &Progress) -> Result<Exported, ArchiveError> {
     let no_store = || ArchiveError::NoStore {
         path: asked.data.clone(),
+    };
+    let asked = &Export {
+        output: output(asked)?,
+        ..asked.clone()
     };
     let folder = folder_of(&asked.output);
     if !folder.is_dir() {
@@ -231,6 +235,33 @@ async fn gather(
         others,
         missing,
     })
+}
+
+/// The file to write, behind links: it is replaced by the archive, which no
+/// device is to be, nor what the next export may still need.
+fn output(asked: &Export) -> Result<PathBuf, ArchiveError> {
+    let path = &asked.output;
+    let refused = |problem| {
+        Err(ArchiveError::Output {
+            path: path.clone(),
+            problem,
+        })
+    };
+    let Ok(output) = path.canonicalize() else {
+        if path.is_symlink() {
+            return refused("a link to what is no file; name the file itself");
+        }
+        return Ok(path.clone());
+    };
+    if !output.is_file() {
+        return refused("there already and no file; name a file");
+    }
+    if let Some(Since::Archive(since)) = &asked.since
+        && since.canonicalize().is_ok_and(|since| since == output)
+    {
+        return refused("the archive of --since, which would be lost; name another file");
+    }
+    Ok(output)
 }
 
 /// The folder of a file that is to be written.

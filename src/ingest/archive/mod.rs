@@ -9,8 +9,10 @@
 //! archive can be read by versions that build something else; that it is the
 //! same is told by the digest of the content.
 
+mod check;
 mod export;
 mod import;
+mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -174,6 +176,14 @@ pub enum ArchiveError {
         /// The folder.
         path: PathBuf,
     },
+    /// Something that no archive can be written to.
+    #[error("no archive can be written to {}: it is {problem}", path.display())]
+    Output {
+        /// What was named.
+        path: PathBuf,
+        /// What it is.
+        problem: &'static str,
+    },
     /// A number that no revision of the store can have.
     #[error("there is no revision {revision} in this store; there are: {known}")]
     UnknownRevision {
@@ -235,7 +245,8 @@ pub enum ArchiveError {
     /// A blob that neither the archive nor the store has.
     #[error(
         "{}: the blob {digest} of the catalog {catalog} is neither in the archive nor here: \
-         export without --since, or since what this side has",
+         export without --since, or since what this side has; if the archive was written so, it is \
+         cut, and has to be copied again",
         path.display()
     )]
     Missing {

@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::time::SystemTime;
 
-use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
+use http::header::{
+    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::digest::Digest;
@@ -29,10 +31,10 @@ pub(super) enum Precondition {
 impl Validators {
     /// Of an answer that `tag` stands for, in the form that `suffix` does.
     pub(super) fn new(tag: &Digest, modified: SystemTime, suffix: &str) -> Self {
-        let tag = tag.hex();
+        let digits = tag.digits();
         let mut etag = String::with_capacity(2 + TAG + suffix.len());
         etag.push('"');
-        etag.push_str(&tag[..TAG]);
+        etag.push_str(std::str::from_utf8(&digits[..TAG]).unwrap_or_default());
         etag.push_str(suffix);
         etag.push('"');
         Self { etag, modified }
@@ -49,8 +51,9 @@ impl Validators {
         &self.etag
     }
 
-    pub(super) fn etag(&self) -> HeaderValue {
-        super::header(self.etag.clone())
+    /// The same as a header.
+    pub(super) fn into_etag(self) -> HeaderValue {
+        super::header(self.etag)
     }
 
     pub(super) fn last_modified(&self) -> HeaderValue {
@@ -107,6 +110,20 @@ impl Validators {
             httpdate::parse_http_date(condition).is_ok_and(|date| date == self.modified)
         }
     }
+}
+
+/// Whether a request has preconditions or asks for a piece at all. Most have
+/// not, and looking for each of these headers takes as long as for an answer.
+pub(super) fn any_asked(headers: &HeaderMap) -> bool {
+    static NAMES: [HeaderName; 6] = [
+        IF_MATCH,
+        IF_MODIFIED_SINCE,
+        IF_NONE_MATCH,
+        IF_RANGE,
+        IF_UNMODIFIED_SINCE,
+        RANGE,
+    ];
+    headers.keys().any(|name| NAMES.contains(name))
 }
 
 /// Whether a header with a list of entity tags has this one, weak or strong.

@@ -36,10 +36,8 @@ pub(super) fn answer(
         _ => parse_query(request.uri().query().unwrap_or_default()).ok()?,
     };
     // No catalog comes while its rules are looked at: they come first.
-    let snapshot = service.access.if_open(name, || {
-        let catalog = service.catalogs.get(name)?;
-        (!catalog.routing.withheld).then(|| catalog.snapshot())?
-    })?;
+    let found = || service.catalogs.snapshot(name);
+    let snapshot = service.access.if_open(name, found)?;
     let response = respond(&snapshot.select(&query), request, route == ALL);
     let status = response.status();
     if !status.is_success() && status != StatusCode::NOT_MODIFIED {

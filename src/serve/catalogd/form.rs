@@ -42,11 +42,17 @@ impl Form {
 
 /// Chooses the form for a request: the one that it names the entity tag of, or
 /// else the best that the client takes. `piece` tells whether a piece of it is
-/// asked for.
-pub(super) fn choose(selection: &Selection, headers: &HeaderMap, piece: bool) -> Chosen {
+/// asked for, and `plain` that there is nothing to look for in the headers but
+/// what encodings are taken.
+pub(super) fn choose(
+    selection: &Selection,
+    headers: &HeaderMap,
+    piece: bool,
+    plain: bool,
+) -> Chosen {
     let accepted = Accepted::read(headers.get_all(ACCEPT_ENCODING));
     let forms = forms(selection, accepted);
-    let best = forms.first().map_or(Form::Identity, |(form, _)| *form);
+    let best = forms.clone().next().unwrap_or(Form::Identity);
     let tag = selection.tag();
     let validators = |form: Form| {
         let suffix = match form {
@@ -64,15 +70,21 @@ pub(super) fn choose(selection: &Selection, headers: &HeaderMap, piece: bool) ->
     // A client that has a form is asked to keep it, and one that has a piece
     // gets the rest of the same.
     let named = |header: HeaderName| {
-        let mut forms = forms.iter().map(|(form, _)| *form);
+        let mut forms = forms.clone();
         forms.find(|form| lists(headers, &header, validators(*form).tag()))
     };
-    let wanted = [IF_NONE_MATCH, IF_MATCH]
-        .into_iter()
-        .chain(piece.then_some(IF_RANGE))
-        .filter(|header| headers.contains_key(header))
-        .find_map(named);
-    let form = wanted.unwrap_or_else(|| {
+    let wanted = || {
+        [IF_NONE_MATCH, IF_MATCH]
+            .into_iter()
+            .chain(piece.then_some(IF_RANGE))
+            .filter(|header| headers.contains_key(header))
+            .find_map(named)
+    };
+    let form = if plain {
+        best
+    } else if let Some(wanted) = wanted() {
+        wanted
+    } else {
         // As with the peer, who asks for a piece means a piece of the lines.
         let tagged = headers.get(IF_RANGE).is_some_and(is_tag);
         if piece && !tagged && accepted.identity.is_some() {
@@ -80,7 +92,7 @@ pub(super) fn choose(selection: &Selection, headers: &HeaderMap, piece: bool) ->
         } else {
             best
         }
-    });
+    };
     Chosen {
         form,
         validators: validators(form),
@@ -97,27 +109,35 @@ fn is_tag(value: &http::HeaderValue) -> bool {
 }
 
 /// The forms that there are and that the client takes, the best first.
-fn forms(selection: &Selection, accepted: Accepted) -> Vec<(Form, u16)> {
-    let zstd = Form::Whole(Encoding::Zstd);
-    let gzip = Form::Whole(Encoding::Gzip);
-    let whole = |encoding| selection.whole(encoding).is_some();
-    let mut forms = Vec::with_capacity(4);
-    if accepted.zstd > 0 && whole(Encoding::Zstd) {
-        forms.push((zstd, accepted.zstd));
-    }
-    if accepted.gzip > 0 {
-        if whole(Encoding::Gzip) {
-            forms.push((gzip, accepted.gzip));
-        }
-        forms.push((Form::Segments, accepted.gzip));
-    }
-    if let Some(weight) = accepted.identity {
-        forms.push((Form::Identity, weight));
-    }
+fn forms(selection: &Selection, accepted: Accepted) -> impl Iterator<Item = Form> + Clone {
+    let small = selection.length() < SMALLEST_COMPRESSED && accepted.identity.is_some();
+    let compressed = |weight| weight > 0 && !small;
+    let whole = |encoding, weight| compressed(weight) && selection.whole(encoding).is_some();
+    let Accepted {
+        gzip,
+        zstd,
+        identity,
+    } = accepted;
+    let mut forms = [
+        (
+            Form::Whole(Encoding::Zstd),
+            zstd,
+            whole(Encoding::Zstd, zstd),
+        ),
+        (
+            Form::Whole(Encoding::Gzip),
+            gzip,
+            whole(Encoding::Gzip, gzip),
+        ),
+        (Form::Segments, gzip, compressed(gzip)),
+        (
+            Form::Identity,
+            identity.unwrap_or_default(),
+            identity.is_some(),
+        ),
+    ];
     // Of equal weight, in the order they stand here.
-    forms.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
-    if selection.length() < SMALLEST_COMPRESSED && accepted.identity.is_some() {
-        forms.retain(|(form, _)| *form == Form::Identity);
-    }
-    forms
+    forms.sort_by_key(|(_, weight, _)| std::cmp::Reverse(*weight));
+    let there = forms.into_iter().filter(|(.., there)| *there);
+    there.map(|(form, ..)| form)
 }

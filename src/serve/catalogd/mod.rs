@@ -63,8 +63,9 @@ const METAS: &str = "/catalogs/{name}/api/v1/metas";
 const JSON_LINES: &str = "application/jsonl";
 /// What is said to a request for no host, or for several.
 const NO_HOST: &str = "400 Bad Request: one Host header is required\n";
-/// How many headers an answer has, about.
-const HEADERS: usize = 8;
+/// How many headers most answers have at most. The map of one more would be too
+/// large for what the allocator has at hand.
+const HEADERS: usize = 6;
 /// How long a client should wait for a catalog that is not loaded, in seconds.
 const LOADING: &str = "5";
 
@@ -106,7 +107,8 @@ impl Answers for Service {
         }
         match direct::answer(self, &request, peer, sending) {
             Some(response) => response,
-            None => self.router.answer(request, peer, sending).await,
+            // Apart, for this future is moved around, and the other is large.
+            None => Box::pin(self.router.answer(request, peer, sending)).await,
         }
     }
 }
@@ -188,17 +190,31 @@ fn find(catalogs: &Catalogs, name: &str) -> Result<Arc<Snapshot>, Refusal> {
     catalog.snapshot().ok_or(Refusal::NotLoaded(name))
 }
 
-fn select(catalogs: &Catalogs, name: &str, query: &Query) -> Result<Selection, Refusal> {
+fn select(catalogs: &Catalogs, name: &str, query: &Query<'_>) -> Result<Selection, Refusal> {
     Ok(find(catalogs, name)?.select(query))
 }
 
 /// The first value of each key counts, an empty one as none at all; a key that
 /// the peer does not know is refused.
-fn parse_query(query: &str) -> Result<Query, Refusal> {
+fn parse_query(query: &str) -> Result<Query<'_>, Refusal> {
     let mut parsed = Query::default();
     let mut seen = [false; 3];
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let plain = memchr::memchr2(b'+', b'%', query.as_bytes()).is_none();
+    let unescape = |text| {
+        if plain {
+            Ok(Cow::Borrowed(text))
+        } else {
+            unescape(text)
+        }
+    };
+    let mut rest = query;
+    while !rest.is_empty() {
+        let (pair, behind) = cut(rest, b'&');
+        rest = behind;
+        if pair.is_empty() {
+            continue;
+        }
+        let (key, value) = cut(pair, b'=');
         let key = unescape(key)?;
         let (number, field) = match &*key {
             "schema" => (0, &mut parsed.schema),
@@ -208,16 +224,21 @@ fn parse_query(query: &str) -> Result<Query, Refusal> {
         };
         let value = unescape(value)?;
         if !std::mem::replace(&mut seen[number], true) {
-            *field = Some(value.into_owned()).filter(|value| !value.is_empty());
+            *field = Some(value).filter(|value| !value.is_empty());
         }
     }
     Ok(parsed)
 }
 
-fn unescape(text: &str) -> Result<Cow<'_, str>, Refusal> {
-    if !text.contains(['+', '%']) {
-        return Ok(Cow::Borrowed(text));
+/// What stands before the first of these characters of ASCII, and behind it.
+fn cut(text: &str, at: u8) -> (&str, &str) {
+    match memchr::memchr(at, text.as_bytes()) {
+        Some(found) => (&text[..found], &text[found + 1..]),
+        None => (text, ""),
     }
+}
+
+fn unescape(text: &str) -> Result<Cow<'_, str>, Refusal> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
@@ -241,19 +262,18 @@ fn unescape(text: &str) -> Result<Cow<'_, str>, Refusal> {
 /// Answers with a selection, or with as much of it as the client needs.
 fn respond<B>(selection: &Selection, request: &http::Request<B>, ranges: bool) -> Response {
     let (method, asked_with) = (request.method(), request.headers());
+    let plain = !conditional::any_asked(asked_with);
     // Ranges are defined for GET alone (RFC 9110, section 14.2).
-    let range = asked_with.get(RANGE);
-    let range = range.filter(|_| ranges && *method == Method::GET);
-    let chosen = form::choose(selection, asked_with, range.is_some());
+    let range = (ranges && !plain && *method == Method::GET).then(|| asked_with.get(RANGE));
+    let range = range.flatten();
     let Chosen {
         form,
         validators,
         mut encoded,
-    } = chosen;
+    } = form::choose(selection, asked_with, range.is_some(), plain);
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    headers.insert(ETAG, validators.etag());
     headers.insert(LAST_MODIFIED, validators.last_modified());
     match form.coding() {
         Some(coding) => {
@@ -264,19 +284,27 @@ fn respond<B>(selection: &Selection, request: &http::Request<B>, ranges: bool) -
         }
         None => {}
     }
-    match validators.check(asked_with) {
-        Precondition::Send => {}
-        Precondition::NotModified => return bare(StatusCode::NOT_MODIFIED, headers),
-        Precondition::Failed => return bare(StatusCode::PRECONDITION_FAILED, headers),
+    let precondition = if plain {
+        Precondition::Send
+    } else {
+        validators.check(asked_with)
+    };
+    let mut status = match precondition {
+        Precondition::Send => StatusCode::OK,
+        Precondition::NotModified => StatusCode::NOT_MODIFIED,
+        Precondition::Failed => StatusCode::PRECONDITION_FAILED,
+    };
+    if status != StatusCode::OK {
+        headers.insert(ETAG, validators.into_etag());
+        return bare(status, headers);
     }
-    let mut status = StatusCode::OK;
     let whole = encoded.length;
     // A piece of a compressed answer is only sent to who has the rest of it.
-    let allowed = match form {
+    let allowed = |_: &&HeaderValue| match form {
         Form::Identity => validators.allow_range(asked_with),
         _ => asked_with.contains_key(IF_RANGE) && validators.allow_range(asked_with),
     };
-    let asked = range.filter(|_| allowed).map_or(Asked::Whole, |range| {
+    let asked = range.filter(allowed).map_or(Asked::Whole, |range| {
         Asked::read(range.to_str().unwrap_or_default(), whole)
     });
     match asked {
@@ -297,13 +325,16 @@ fn respond<B>(selection: &Selection, request: &http::Request<B>, ranges: bool) -
         }
         Asked::Nothing => {
             headers.insert(CONTENT_RANGE, header(format!("bytes */{whole}")));
+            headers.insert(ETAG, validators.into_etag());
             return bare(StatusCode::RANGE_NOT_SATISFIABLE, headers);
         }
     }
-    headers.insert(CONTENT_LENGTH, encoded.length.into());
+    headers.insert(ETAG, validators.into_etag());
     let body = if *method == Method::HEAD {
+        headers.insert(CONTENT_LENGTH, encoded.length.into());
         Body::empty()
     } else {
+        // The body knows its length, which hyper writes with less effort.
         let Encoded { parts, .. } = encoded;
         Body::new(Slices::new(parts).over(request.version()))
     };
@@ -338,8 +369,10 @@ mod tests {
 
     #[test]
     fn a_query_takes_three_keys_and_no_other() {
-        let query = |text: &str| parse_query(text).ok();
-        let some = |text: &str| Some(text.to_owned());
+        fn query(text: &str) -> Option<Query<'_>> {
+            parse_query(text).ok()
+        }
+        let some = |text| Some(Cow::Borrowed(text));
         assert_eq!(query(""), Some(Query::default()));
         assert_eq!(
             query("schema=olm.bundle&package=a%2Db&name=x+y&schema=later"),

@@ -1,6 +1,7 @@
 //! What is counted and logged of each request, and how long it may take to be
 //! answered.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -102,21 +103,18 @@ impl Seen<'_> {
         meters.seconds.record(self.began.elapsed().as_secs_f64());
         let Some(answer) = answer else { return };
         // Nobody reads the log of each request, unless they said so.
-        let logged = tracing::enabled!(target: "almanac::access", tracing::Level::DEBUG);
-        let logged = logged.then(|| {
-            let path: String = self.path.chars().take(MAX_PATH).collect();
-            (path, self.catalog.to_owned())
-        });
+        if !tracing::enabled!(target: "almanac::access", tracing::Level::DEBUG) {
+            answer.count_bytes(&meters.sent);
+            return;
+        }
+        let path: String = self.path.chars().take(MAX_PATH).collect();
         answer.report(move |sent| {
             meters.sent.increment(sent.bytes);
-            let Some((path, catalog)) = logged else {
-                return;
-            };
             tracing::debug!(
                 target: "almanac::access",
                 method,
                 path,
-                catalog,
+                catalog = meters.catalog,
                 code,
                 peer = peer.map(|peer| tracing::field::display(peer.address)),
                 bytes = sent.bytes,
@@ -142,6 +140,7 @@ struct Meters {
     method: &'static str,
     route: String,
     code: u16,
+    catalog: String,
     encoding: String,
     requests: Counter,
     seconds: Histogram,
@@ -157,6 +156,18 @@ static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 impl Meters {
     /// Those that count this kind of answers.
     fn of(labels: &Labels<'_>) -> &'static Self {
+        thread_local! {
+            /// One kind follows itself more often than not, and the table of
+            /// all is what all threads would wait for.
+            static LAST: Cell<Option<&'static Meters>> = const { Cell::new(None) };
+        }
+        let last = LAST.get().filter(|last| last.count(labels));
+        let meters = last.unwrap_or_else(|| Self::known(labels));
+        LAST.set(Some(meters));
+        meters
+    }
+
+    fn known(labels: &Labels<'_>) -> &'static Self {
         let all = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
         let mut of_catalog = all.get(labels.catalog).into_iter().flatten();
         if let Some(meters) = of_catalog.find(|meters| meters.count(labels)) {
@@ -191,6 +202,7 @@ impl Meters {
             method,
             route: route.to_owned(),
             code,
+            catalog: catalog.to_owned(),
             encoding: encoding.to_owned(),
             requests: counter!("almanac_http_requests_total", &labels),
             seconds: histogram!("almanac_http_request_seconds", &labels[1..]),
@@ -198,9 +210,10 @@ impl Meters {
         }
     }
 
-    /// Whether they count this kind of answers, of their catalog.
+    /// Whether they count this kind of answers.
     fn count(&self, labels: &Labels<'_>) -> bool {
         self.code == labels.code
+            && self.catalog == labels.catalog
             && self.method == labels.method
             && self.route == labels.route
             && self.encoding == labels.encoding

@@ -55,7 +55,9 @@ impl Parameters {
             };
             field.get_or_insert_with(|| unescape(value).into_owned());
         }
-        read.namespace = read.namespace.filter(|namespace| !namespace.is_empty());
+        for field in [&mut read.namespace, &mut read.artifact_type] {
+            field.take_if(|text| text.is_empty());
+        }
         read
     }
 
@@ -209,7 +211,7 @@ pub(super) fn document(
 }
 
 /// What escapes stand for; those that stand for nothing are left as they are.
-fn unescape(text: &str) -> Cow<'_, str> {
+pub(super) fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
         return Cow::Borrowed(text);
     }
@@ -275,6 +277,8 @@ mod tests {
     fn escapes_are_read_once() {
         assert_eq!(unescape("a%2Fb+c%zz%"), "a/b+c%zz%");
         let kind = "application/vnd.x+json&a";
+        let empty = Parameters::read("artifactType=&ns=");
+        assert_eq!((empty.artifact_type, empty.namespace), (None, None));
         let read = Parameters::read(&format!("artifactType={}", escape(kind)));
         assert_eq!(read.artifact_type.as_deref(), Some(kind));
     }

@@ -1,5 +1,6 @@
 //! What a path of the API asks for.
 
+use super::listing::unescape;
 use super::refusal::Refusal;
 use crate::digest::Digest;
 use crate::oci::reference::{is_repository, is_tag};
@@ -38,6 +39,7 @@ pub(super) enum Version {
 impl Asked {
     /// Reads what stands behind `/v2/`.
     pub(super) fn read(path: &str) -> Result<Self, Refusal> {
+        let path = &*unescape(path);
         match path {
             "" => return Ok(Self::Ping),
             "_catalog" => return Ok(Self::Repositories),
@@ -137,6 +139,14 @@ mod tests {
                 Asked::Blob("a/manifests/b".into(), Ok(a)),
             ),
             (
+                format!("a/manifests/{a}").replace(':', "%3A"),
+                Asked::Manifest("a".into(), Version::Digest(a)),
+            ),
+            (
+                "a%2fb/manifests/v4%2E20".into(),
+                Asked::Manifest("a/b".into(), Version::Tag("v4.20".into())),
+            ),
+            (
                 format!("a/referrers/{a}"),
                 Asked::Referrers("a".into(), Ok(a)),
             ),
@@ -166,6 +176,9 @@ mod tests {
             ("a/blobs/latest", "Digest"),
             ("a/blobs/uploads/", "Digest"),
             ("a/referrers/sha512:00", "Digest"),
+            ("a/manifests/%2e%2e", "UnknownManifest"),
+            ("a%00/manifests/b", "Name"),
+            ("a%252fb/manifests/b", "Name"),
             ("a/manifests/-b", "UnknownManifest"),
             ("a/manifests/", "UnknownManifest"),
         ] {

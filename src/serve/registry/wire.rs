@@ -1,6 +1,7 @@
 //! gRPC over HTTP/2: one request message in, framed messages and a status out.
 //! The protocol: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -172,7 +173,8 @@ fn is_grpc(kind: &str) -> bool {
 /// sent: a client that does not read them shall not make us hold copies.
 pub(super) fn unary(message: Message) -> Response {
     let prefix = Bytes::copy_from_slice(&prefix(message.length as u32));
-    respond(Slices::new(std::iter::once(prefix).chain(message.parts)))
+    let parts = std::iter::once(prefix).chain(message.parts);
+    respond(Slices::new(parts.collect::<VecDeque<_>>()))
 }
 
 /// Messages that were framed before, and the status OK, if there is room to

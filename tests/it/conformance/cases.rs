@@ -46,8 +46,8 @@ const DIFFERENCES: &[(&str, What, &str)] = &[
     ("yaml-types", What::Lines, EXACT_INTEGERS),
 ];
 
-const NO_SCHEMA: &str = "a document without a schema is no blob of a catalog; opm refuses it as \
-     well, and nobody can ask for it";
+const NO_SCHEMA: &str = "catalogd stores a document without a schema; it is no blob of a catalog, \
+     opm refuses it, nobody can ask for it, and by the design such a catalog is not served";
 const EXACT_INTEGERS: &str = "an integer that no float64 holds is kept as it was written; the \
      peers change its digits";
 

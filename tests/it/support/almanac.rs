@@ -13,11 +13,15 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tonic::transport::Endpoint;
 
+use super::file;
 use super::http::{Reply, ask, get};
 use super::program::{Program, Start};
 
 /// How long anything that a test waits for may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The same for what is only done when nobody else wants the processor.
+const LONG_PATIENCE: Duration = Duration::from_mins(2);
 
 /// How often a test looks whether it has happened.
 const STEP: Duration = Duration::from_millis(10);
@@ -96,12 +100,11 @@ impl Almanac {
 
     /// Replaces its configuration while it runs, in one step.
     pub(crate) fn configure(&self, config: &str) {
-        let next = self.config.with_extension("next");
-        fs::write(&next, config).unwrap();
-        fs::rename(next, &self.config).unwrap();
+        file::replace(&self.config, config);
     }
 
-    /// Replaces its configuration and tells it so.
+    /// Replaces its configuration and tells it so. It may have seen the change
+    /// by itself when it is told, and take the same twice.
     pub(crate) fn reconfigure(&mut self, config: &str) {
         self.configure(config);
         self.program.signal("HUP");
@@ -244,6 +247,16 @@ impl Almanac {
         what: &str,
         good: impl Fn(&Value) -> bool,
     ) -> Value {
+        self.until_within(PATIENCE, catalog, what, good)
+    }
+
+    fn until_within(
+        &mut self,
+        patience: Duration,
+        catalog: &str,
+        what: &str,
+        good: impl Fn(&Value) -> bool,
+    ) -> Value {
         let begin = Instant::now();
         loop {
             let status = self.status(catalog);
@@ -251,7 +264,7 @@ impl Almanac {
                 return status;
             }
             assert!(
-                begin.elapsed() < PATIENCE,
+                begin.elapsed() < patience,
                 "waiting for {what}, the status is {status:#}"
             );
             std::thread::sleep(STEP);
@@ -298,7 +311,7 @@ impl Almanac {
     /// Waits until a catalog is served and nothing more is made of its
     /// revision; gives its status.
     pub(crate) fn until_whole(&mut self, catalog: &str) -> Value {
-        self.until(catalog, "all of a revision", |status| {
+        self.until_within(LONG_PATIENCE, catalog, "all of a revision", |status| {
             status["revision"]["bytes"]["gzip"].is_u64()
         })
     }
@@ -329,7 +342,8 @@ impl Almanac {
         };
         let begin = Instant::now();
         while !encoded() {
-            assert!(begin.elapsed() < PATIENCE, "{:?}", self.files("revisions"));
+            let late = begin.elapsed() >= LONG_PATIENCE;
+            assert!(!late, "{:?}", self.files("revisions"));
             std::thread::sleep(STEP);
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpSocket;
 
 /// How long a peer may be silent.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The longest answer that is read, in bytes.
 const LIMIT: u64 = 256 << 20;

@@ -5,6 +5,7 @@
 //! files, so that it never waits for a reader and a failing test can show it.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ pub(crate) struct Start {
     name: Option<String>,
     program: Option<PathBuf>,
     user: Option<u32>,
+    within: Option<PathBuf>,
 }
 
 /// The program while it runs.
@@ -98,6 +100,12 @@ impl Start {
         self
     }
 
+    /// Runs it in this folder.
+    pub(crate) fn within(mut self, folder: &Path) -> Self {
+        self.within = Some(folder.into());
+        self
+    }
+
     /// Gives it this to read on standard input; else there is nothing.
     pub(crate) fn stdin(mut self, content: impl Into<Vec<u8>>) -> Self {
         self.stdin = content.into();
@@ -139,6 +147,9 @@ impl Start {
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }
+        if let Some(folder) = &self.within {
+            command.current_dir(folder);
+        }
         for argument in &self.arguments {
             command.arg(argument.replace("{data}", data));
         }
@@ -159,9 +170,21 @@ impl Start {
             .env("NO_COLOR", "1")
             .stdin(stdin)
             .stdout(file("stdout"))
-            .stderr(file("stderr"))
-            .spawn()
-            .unwrap()
+            .stderr(file("stderr"));
+        let begin = Instant::now();
+        loop {
+            match command.spawn() {
+                // Another test may have begun a program while this one was
+                // written, which then has it open for a moment.
+                Err(error)
+                    if error.kind() == io::ErrorKind::ExecutableFileBusy
+                        && begin.elapsed() < PATIENCE =>
+                {
+                    std::thread::sleep(STEP);
+                }
+                spawned => return spawned.unwrap(),
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -98,10 +99,20 @@ impl Served {
         catalog: &str,
         good: impl Fn(&serde_json::Value) -> bool,
     ) {
-        let begin = std::time::Instant::now();
+        self.wait_for_status_within(super::program::PATIENCE, catalog, good);
+    }
+
+    /// The same with another patience.
+    pub(crate) fn wait_for_status_within(
+        &mut self,
+        patience: Duration,
+        catalog: &str,
+        good: impl Fn(&serde_json::Value) -> bool,
+    ) {
+        let begin = Instant::now();
         while !good(&self.status(catalog)) {
             assert!(
-                begin.elapsed() < super::program::PATIENCE,
+                begin.elapsed() < patience,
                 "the status of {catalog} stays: {:#}",
                 self.status(catalog)
             );

@@ -159,9 +159,10 @@ impl Sending {
         gzip: bool,
     ) -> Result<Response, Problem> {
         let validators = Validators::of_bytes(&body, modified, gzip);
-        headers.insert(ETAG, validators.etag());
         headers.insert(LAST_MODIFIED, validators.last_modified());
-        match validators.check(&self.headers) {
+        let precondition = validators.check(&self.headers);
+        headers.insert(ETAG, validators.into_etag());
+        match precondition {
             Precondition::Send => {}
             Precondition::NotModified => return Ok(bare(StatusCode::NOT_MODIFIED, headers)),
             Precondition::Failed => return Ok(bare(StatusCode::PRECONDITION_FAILED, headers)),

@@ -34,6 +34,10 @@ fn images(asked: &Asked) -> Result<Answer, Problem> {
         Some(text) => text.parse().map_err(|error| form_problem(&error))?,
     };
     let to = asked.parameters.get("to");
+    if to.is_some() && form != Form::Mapping {
+        let detail = "to is where a mapping leads to; give format=mapping too, or leave it out";
+        return Err(Problem::invalid_parameter("to", detail.to_owned()));
+    }
     let (request, packages) = request(asked)?;
     // What is needed may be anywhere in the catalog.
     let wanted: &[&str] = if request.dependencies { &[] } else { &packages };
@@ -41,7 +45,7 @@ fn images(asked: &Asked) -> Result<Answer, Problem> {
     let catalog = asked.snapshot.material(name, wanted);
     let selected = select::select(&[catalog], &request)
         .map_err(|error| Problem::invalid_parameter(parameter(&error), error.to_string()))?;
-    let list = ImageList::of(&selected);
+    let list = ImageList::of([&selected]);
     let bytes = form
         .write(&list, to)
         .map_err(|error| form_problem(&error))?;

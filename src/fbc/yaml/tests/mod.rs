@@ -5,6 +5,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod bounds;
+mod refused;
+
 /// Converts one document; `None` when there is nothing in it.
 fn convert(yaml: impl AsRef<[u8]>) -> Result<Option<String>, YamlError> {
     convert_within(yaml, &Limits::default())
@@ -18,6 +21,10 @@ fn convert_within(yaml: impl AsRef<[u8]>, limits: &Limits) -> Result<Option<Stri
     let json = text.strip_prefix("before").unwrap();
     assert_eq!(result == Ok(true), !json.is_empty());
     Ok(result?.then(|| json.to_owned()))
+}
+
+fn convert_all(yaml: &str) -> Converted {
+    super::convert(yaml.as_bytes(), &Limits::default(), &mut Vec::new()).unwrap()
 }
 
 /// Checks a table of YAML and the JSON it becomes.
@@ -494,167 +501,18 @@ fn empty_documents_hold_nothing() {
 }
 
 #[test]
-fn what_is_no_yaml_is_refused_with_its_place() {
-    check_refused(&[
-        (
-            "a: 1\n b: 2\n",
-            "line 2, column 3: mapping values are not allowed in this context",
-        ),
-        ("a: [1, 2\nb: 3\n", "line 2"),
-        ("a: \"x\n", "unexpected end of stream"),
-        ("a: 'x", "unexpected end of stream"),
-        ("a: 1\n\tb: 2\n", "line 2"),
-        ("a: b: c\n", "line 1, column 5"),
-        ("a: @x\n", "cannot start any token"),
-        ("a: `x\n", "cannot start any token"),
-        ("a: %x\n", "cannot start any token"),
-        ("- a\nb: c\n", "line 2"),
-        ("a: 1\nb\n", "could not find expected ':'"),
-        ("a: \"\\q\"", "unknown escape character"),
-        ("a: \"\\xZZ\"", "hexdecimal"),
-        ("a: \"\\uD800\"", "invalid Unicode"),
-        ("}", "line 1, column 1"),
-        ("[1}", "line 1"),
-        ("a: |0\n x\n", "indentation indicator"),
-        ("%YAML 3.0\n---\na: 1", "incompatible YAML document"),
-        ("%FOO\n---\na: 1", "unknown directive"),
-        (
-            "a: x\u{1}y\n",
-            "line 1, column 5: the control character U+0001",
-        ),
-        (
-            "a: 1\nb: \u{7f}\n",
-            "line 2, column 4: the control character U+007F",
-        ),
-        ("a: \0\n", "control character U+0000"),
-        ("a: \u{ffff}\n", "control character U+FFFF"),
-    ]);
-    for (bytes, message) in [
-        (
-            &b"a: 1\nb: \xff\n"[..],
-            "line 2, column 4: the text is not valid UTF-8",
-        ),
-        (b"\xff\xfea\0", "UTF-16"),
-        (b"\xfe\xff\0a", "UTF-16"),
+fn what_stands_behind_a_document_is_not_read_and_told() {
+    for (yaml, found, rest) in [
+        ("a: 1\n", true, None),
+        ("a: &b 1\n# c\n...\n# d\n", true, None),
+        ("a: 1\n...\nb: 2\n", true, Some(3)),
+        ("{\"a\": 1}\n\n{\"b\": 2}\n", true, Some(3)),
+        ("---\n{\"a\": 1} x\n", true, Some(2)),
+        ("---\n...\na: 1\n", false, Some(3)),
+        ("# c\n", false, None),
     ] {
-        assert!(convert(bytes).unwrap_err().to_string().contains(message));
-    }
-}
-
-#[test]
-fn nesting_is_bounded_aliases_included() {
-    let limits = Limits {
-        depth: 5,
-        ..Limits::default()
-    };
-    assert!(convert_within("[[[[[]]]]]", &limits).is_ok());
-    assert!(
-        convert_within("[[[[[[]]]]]]", &limits)
-            .unwrap_err()
-            .message
-            .contains("deeper than 5")
-    );
-    assert!(
-        convert_within("{a: {a: {a: {a: {a: {}}}}}}", &limits)
-            .unwrap_err()
-            .message
-            .contains("deeper than 5")
-    );
-    assert!(convert_within("[&a [[1]], [[*a]]]", &limits).is_ok());
-    assert!(
-        convert_within("[&a [[1]], [[[*a]]]]", &limits)
-            .unwrap_err()
-            .message
-            .contains("deeper than 5")
-    );
-    let deep = "[".repeat(100_000);
-    assert!(convert(deep).is_err());
-    let deep = "- ".repeat(100_000);
-    assert!(convert(deep).is_err());
-}
-
-#[test]
-fn documents_that_only_want_to_be_large_are_refused() {
-    let level = |(name, before)| {
-        let aliases = vec![format!("*{before}"); 9].join(",");
-        format!("{name}: &{name} [{aliases}]\n")
-    };
-    let levels: String = ('b'..='h').zip('a'..).map(level).collect();
-    let bomb = format!("a: &a [x,x,x,x,x,x,x,x,x]\n{levels}");
-    assert!(
-        convert(&bomb)
-            .unwrap_err()
-            .message
-            .contains("excessive aliasing")
-    );
-
-    let merges = "a: &a {b: 1}\n".to_owned() + &"c: {<<: *a}\n".repeat(1000);
-    assert!(convert(&merges).is_ok());
-
-    let text = "x".repeat(20_000);
-    let large = format!("a: &a {text}\nb: [{}]\n", vec!["*a"; 90].join(","));
-    assert!(convert(&large).unwrap_err().message.contains("too large"));
-    let roomy = Limits {
-        small: 4 << 20,
-        ..Limits::default()
-    };
-    assert!(convert_within(&large, &roomy).is_ok());
-
-    let anchors = format!("[{}]", "&a ,".repeat(100_000));
-    assert!(convert(&anchors).unwrap_err().message.contains("too large"));
-
-    let nested = "[&a ".repeat(150) + &text + &"]".repeat(150);
-    assert!(convert(&nested).unwrap_err().message.contains("too large"));
-}
-
-#[test]
-fn what_is_large_may_not_become_much_larger() {
-    let limits = Limits {
-        small: 0,
-        large: 10_000,
-        ..Limits::default()
-    };
-    let numbers = |count: usize| "- 1e20\n".repeat(count);
-    assert!(convert_within(numbers(400), &limits).is_ok());
-    let refused = convert_within(numbers(4000), &limits).unwrap_err();
-    assert!(refused.message.contains("too large"), "{refused:?}");
-    let texts = "- a text of some length\n".repeat(4000);
-    assert!(convert_within(&texts, &limits).is_ok());
-}
-
-#[test]
-fn directives_are_bounded() {
-    let lines: Vec<String> = (0..100).map(|index| format!("%TAG !a{index}! x")).collect();
-    let many = lines.join("\n") + "\n---\na: 1\n";
-    assert!(convert(&many).unwrap_err().message.contains("%TAG"));
-    let long = format!("%TAG !a! {}\n---\n!a!b c\n", "x".repeat(2000));
-    assert!(convert(&long).unwrap_err().message.contains("%TAG"));
-}
-
-#[test]
-fn plain_yaml_stays_within_the_expansion() {
-    let tight = Limits {
-        small: 0,
-        ..Limits::default()
-    };
-    for yaml in [
-        "{a,",
-        "[~,",
-        "[1e20,",
-        "[\"\\0\\0\\0\\0\",",
-        "[y,",
-        "[[],",
-        "- -\n",
-        "[9e20,",
-        "[\u{2028}x,",
-    ] {
-        let mut text = yaml.repeat(1000);
-        if let Some(open) = yaml.chars().next().filter(|char| "[{".contains(*char)) {
-            text = open.to_string() + &yaml[1..].repeat(1000) + if open == '[' { "]" } else { "}" };
-        }
-        if let Err(error) = convert_within(&text, &tight) {
-            panic!("{yaml:?}: {error}");
-        }
+        let converted = convert_all(yaml);
+        assert_eq!(converted, Converted { found, rest }, "{yaml:?}");
     }
 }
 

@@ -1,0 +1,115 @@
+//! The catalogs of a configuration: where they come from, or, without a
+//! network, what is stored of them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow};
+
+use crate::cli::input::{note_all, note_errors};
+use crate::config::{CatalogConfig, Config};
+use crate::fbc::select::{self, Catalog, Request, Selected};
+use crate::ingest::{self, LoadOptions, Loaded, Source};
+use crate::name::CatalogName;
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+
+/// What a configuration says of catalogs.
+pub(super) struct Configured {
+    catalogs: Vec<CatalogConfig>,
+    /// The data folder, when no source is to be looked at.
+    stored: Option<PathBuf>,
+}
+
+impl Configured {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            stored: config.offline.then_some(config.data_dir),
+            catalogs: config.catalogs,
+        }
+    }
+
+    pub(super) fn catalogs(&self) -> &[CatalogConfig] {
+        &self.catalogs
+    }
+
+    /// All that a catalog holds.
+    pub(super) async fn select(
+        &self,
+        name: &CatalogName,
+        options: &LoadOptions,
+    ) -> anyhow::Result<Selected> {
+        let catalog = self.find(name)?;
+        if let Source::Curated(_) = catalog.source {
+            return self.curate(catalog, options).await;
+        }
+        let material = self.material(catalog, options).await?;
+        note_errors(&material);
+        Ok(select::select(&[material], &Request::whole())?)
+    }
+
+    fn find(&self, name: &CatalogName) -> anyhow::Result<&CatalogConfig> {
+        let found = self.catalogs.iter().find(|catalog| catalog.name == *name);
+        found.ok_or_else(|| anyhow!("there is no catalog {name}"))
+    }
+
+    /// What a curated catalog selects, also from others such as itself: no
+    /// configuration has one that is made of itself.
+    async fn curate(
+        &self,
+        catalog: &CatalogConfig,
+        options: &LoadOptions,
+    ) -> anyhow::Result<Selected> {
+        let Source::Curated(curation) = &catalog.source else {
+            return Err(anyhow!("{} is not curated", catalog.name));
+        };
+        let mut materials = Vec::new();
+        for name in &curation.from {
+            let origin = self.find(name)?;
+            materials.push(match &origin.source {
+                Source::Curated(_) => {
+                    let selected = Box::pin(self.curate(origin, options)).await?;
+                    Loaded::of_selected(&selected, &options.limits)?.material(name.as_str())?
+                }
+                _ => self.material(origin, options).await?,
+            });
+        }
+        let selected = select::select(&materials, &curation.request)?;
+        note_all(&selected);
+        Ok(selected)
+    }
+
+    /// What there is of a catalog that is not curated.
+    async fn material(
+        &self,
+        catalog: &CatalogConfig,
+        options: &LoadOptions,
+    ) -> anyhow::Result<Catalog> {
+        let name = catalog.name.as_str();
+        let Some(folder) = &self.stored else {
+            let options = LoadOptions {
+                platform: catalog.platform.clone(),
+                ..options.clone()
+            };
+            let loaded = ingest::load(&catalog.source, &options).await?;
+            return Ok(loaded.material(name)?);
+        };
+        let nothing = || {
+            anyhow!(
+                "offline is set, and nothing is stored of {name} in {}: import it, or name the \
+                 catalogs by the URLs of a running almanac, as in \
+                 {name}=http://HOST:PORT/catalogs/{name}",
+                folder.display()
+            )
+        };
+        let store = Store::open_beside(folder).await?.ok_or_else(nothing)?;
+        let current = store.current(&catalog.name).await;
+        let snapshot = match current {
+            Ok(Some(revision)) => Snapshot::open(&store, revision).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        store.close().await;
+        let snapshot = snapshot.context("the store cannot be read")?;
+        Ok(snapshot.ok_or_else(nothing)?.material(name, &[]))
+    }
+}

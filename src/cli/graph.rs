@@ -72,12 +72,12 @@ impl Arguments {
         let catalog = self.input.load(environment)?;
         let reading = catalog.read(|_, _, _| Ok(()))?;
         let (blobs, name) = (&reading.blobs, self.package.as_str());
-        let named = (blobs.packages.iter().map(|one| &one.blob.name))
+        let packages = (blobs.packages.iter().map(|one| &one.blob.name))
             .chain(blobs.channels.iter().map(|one| &one.blob.package))
             .chain(blobs.bundles.iter().map(|one| &one.blob.package));
-        let names: BTreeSet<&str> = named.map(String::as_str).collect();
-        if name.is_empty() || !names.contains(name) {
-            let names = names.into_iter().filter(|name| !name.is_empty());
+        let packages: BTreeSet<&str> = packages.map(String::as_str).collect();
+        if name.is_empty() || !packages.contains(name) {
+            let names = packages.into_iter().filter(|name| !name.is_empty());
             let proposal = near::proposal_or_all(name, names);
             return Err(Failure::run(anyhow!(
                 "there is no package {name:?}{proposal}"

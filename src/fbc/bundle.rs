@@ -196,10 +196,8 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
         passed += 1;
         if passed > MAX_LIST {
             (plain, known.lost_package) = (false, true);
-            note(
-                defects,
-                malformed(&format!("there are more than {MAX_LIST}; remove some")),
-            );
+            let many = format!("there are more than {MAX_LIST}; remove some");
+            note(defects, malformed(&many));
             walk.skip();
             continue;
         }
@@ -218,10 +216,8 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
             }
             _ => {
                 (plain, known.lost_package) = (false, true);
-                note(
-                    defects,
-                    malformed("each must be an object; write one with \"type\" and \"value\""),
-                );
+                let other = "each must be an object; write one with \"type\" and \"value\"";
+                note(defects, malformed(other));
                 walk.skip();
                 continue;
             }
@@ -238,10 +234,8 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
                     b"null" => {}
                     _ => {
                         known.lost_package = true;
-                        note(
-                            defects,
-                            malformed("a type must be a string; write it in quotes"),
-                        );
+                        let other = "a type must be a string; write it in quotes";
+                        note(defects, malformed(other));
                     }
                 }
             } else if !key.eq_ignore_ascii_case(b"\"value\"") {

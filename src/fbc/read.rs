@@ -1,6 +1,6 @@
 //! Files ─► metas: the canonical line of every blob, and what the blobs say.
 //!
-//! A file is read in pieces (see [`pieces`]), each by itself. The peers take a
+//! A file is read in pieces (see [`pieces()`]), each by itself. The peers take a
 //! file that begins with `{` for JSON and anything else for YAML, and change
 //! their mind once: where something that is no JSON comes before the third
 //! object, the rest of the file is YAML.

@@ -254,8 +254,8 @@ fn what_is_no_json_is_pointed_at() {
     let document: Value = serde_json::from_str(&finished.stdout).unwrap();
     assert_eq!(document["problems"][0]["column"], 3014);
     let finished = check([&*file(folder.path()), "--output", "sarif"]);
-    let log: Value = serde_json::from_str(&finished.stdout).unwrap();
-    let location = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+    let sarif: Value = serde_json::from_str(&finished.stdout).unwrap();
+    let location = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
     assert_eq!(
         location["region"],
         json!({"startLine": 2, "startColumn": 3014})

@@ -96,9 +96,10 @@ impl Arguments {
             Severity::Warning
         };
         let fails = |problem: &Problem| problem.severity >= least;
-        Ok(match reading.problems.iter().any(fails) {
-            false => ExitCode::SUCCESS,
-            true => ExitCode::from(PROBLEMS),
+        Ok(if reading.problems.iter().any(fails) {
+            ExitCode::from(PROBLEMS)
+        } else {
+            ExitCode::SUCCESS
         })
     }
 }

@@ -110,14 +110,14 @@ fn check_entries(located: &Located<ChannelBlob>, names: &Names<'_>, report: &mut
     for entry in &blob.entries {
         let about = About::Entry(&blob.name, &entry.name);
         // What is named nowhere was told of above.
-        let named = !entry.name.is_empty();
+        let has_name = !entry.name.is_empty();
         let times = seen.entry(entry.name.as_str()).or_insert(0_usize);
         *times += 1;
-        if *times == 2 && named {
+        if *times == 2 && has_name {
             let text = "stands more than once; keep one of them";
             report.error(Code::ChannelEntryDuplicate, about, located, text);
         }
-        if *times == 1 && named && !names.bundles.contains_key(entry.name.as_str()) {
+        if *times == 1 && has_name && !names.bundles.contains_key(entry.name.as_str()) {
             without_bundle.push(entry.name.as_str());
         }
         if let Some(number) = entry.skips.iter().position(String::is_empty) {

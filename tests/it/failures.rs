@@ -222,7 +222,7 @@ fn failures_of_the_image() -> Vec<Failure> {
             "a file that is no catalog",
             "build",
             "refused",
-            &["README.md:1", "document 1"],
+            &["README.md:3 ", "document 1"],
         )
         .of_layer(good().file("configs/README.md", "# Operators\n\nThese are ours.\n")),
     ]

@@ -146,6 +146,7 @@ fn the_status_tells_what_is_served_and_what_is_wrong_with_it() {
             "quarantined": 1,
         })
     );
+    assert_eq!(revision["quarantined"], json!(["quince"]));
     let problem = &fruit["problems"][0];
     assert_eq!(problem["code"], "channel-multiple-heads");
     assert_eq!(problem["severity"], "error");
@@ -188,6 +189,11 @@ fn a_revision_that_is_refused_leaves_what_was_served_and_is_told() {
     assert_eq!(status["state"], "serving");
     assert_eq!(status["last_result"]["reason"], "refused");
     assert_eq!(served.get("/catalogs/fruit/api/v1/all").body, before);
+    // The same is refused again and again, and its problems are logged once.
+    served.wait_for_status("fruit", |status| status["failures"].as_u64() >= Some(2));
+    let log = served.program.log();
+    let named = log.matches("packages with errors: quince").count();
+    assert_eq!(named, 1, "{log}");
     // It is well again as soon as the catalog is.
     let mended = Catalog::small().blob(json!({"schema": "x", "name": "new"}));
     folders.replace("fruit", &mended);

@@ -59,6 +59,26 @@ fn with_errors() -> Catalog {
     })
 }
 
+#[test]
+fn a_package_with_errors_is_drawn_with_what_is_wrong() {
+    let written = Written::new(&with_errors(), Format::Yaml);
+    for output in ["mermaid", "svg"] {
+        let finished = run(["graph", &written.source(), "broken", "--output", output]);
+        assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+        assert!(
+            finished.stderr.contains("channel-multiple-heads"),
+            "{finished:?}"
+        );
+        for head in ["broken.v1.0.0", "broken.v2.0.0"] {
+            assert!(finished.stdout.contains(head), "{finished:?}");
+        }
+        assert!(
+            finished.stdout.contains("one of several heads"),
+            "{finished:?}"
+        );
+    }
+}
+
 /// A catalog in a folder of its own.
 struct Written {
     folder: TempDir,

@@ -4,12 +4,12 @@
 //! of it, both as lines of JSON; `…/graphql` answers queries (`graphql`). What
 //! is sent of the first two are slices of stored files, plain or compressed;
 //! `form` chooses between them, `conditional` and `range` decide what of it a
-//! client needs. `queries` has the routes
-//! that the peer does not have. `direct` gives good answers of the first two
-//! without going through the router and all that stands around. Around all routes stand `access` (who may read
-//! a catalog), `path` (paths that
-//! could be shorter), `refusal` (what is said instead of an answer), `cors` (pages of
-//! other origins) and `observe` (metrics and log).
+//! client needs. `queries` has the routes that the peer does not have. `direct`
+//! gives good answers of the first two without going through the router and all
+//! that stands around. Around all routes stand `access` (who may read a
+//! catalog), `path` (paths that could be shorter), `refusal` (what is said
+//! instead of an answer), `cors` (pages of other origins) and `observe` (metrics
+//! and log).
 
 mod access;
 mod conditional;

@@ -24,7 +24,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use almanac::digest::Digest;
+use images::digest::Digest;
 use serde_json::json;
 
 /// Bytes of the blob.

@@ -21,10 +21,10 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::path::Path;
 
-use almanac::fbc::blob::Blobs;
-use almanac::fbc::graph;
-use almanac::fbc::read::{Output, Reader, pieces};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fbc::document::Blobs;
+use fbc::graph;
+use fbc::read::{Output, Reader, pieces};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -18,20 +18,15 @@
 //! `tests/it/architecture.rs` holds these directions; docs/ARCHITECTURE.md
 //! tells why.
 
+pub mod answers;
 pub mod app;
 pub mod cli;
 pub mod config;
-pub mod digest;
-pub mod fbc;
 pub mod fetch;
 pub mod ingest;
 pub mod map;
 pub mod name;
-pub mod near;
-pub mod oci;
 pub mod proto;
-pub mod quoted;
 pub mod serve;
 pub mod snapshot;
 pub mod store;
-pub mod unpack;

@@ -9,10 +9,10 @@
 //! - anything else: a document as it is.
 #![no_main]
 
-use almanac::fbc::blob::Blobs;
-use almanac::fbc::graph::{Graph, MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE, build};
-use almanac::fbc::problem::{Code, Problem};
-use almanac::fbc::read::{Output, Reader, pieces};
+use fbc::document::Blobs;
+use fbc::graph::{Graph, MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE, build};
+use fbc::problem::{Code, Problem};
+use fbc::read::{Output, Reader, pieces};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};

@@ -2,9 +2,9 @@
 //! is read again, and is the same however a file is cut.
 #![no_main]
 
-use almanac::fbc::json::{Canonicaliser, TopMember};
-use almanac::fbc::problem::Severity;
-use almanac::fbc::read::{Output, Reader, pieces};
+use fbc::text::json::{Canonicaliser, TopMember};
+use fbc::problem::Severity;
+use fbc::read::{Output, Reader, pieces};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;

@@ -8,7 +8,7 @@
 
 use std::io::Cursor;
 
-use almanac::unpack::{Layer, Limits, Looks, covers, unpack, walk_order};
+use images::layers::{Layer, Limits, Looks, covers, unpack, walk_order};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 

@@ -2,7 +2,7 @@
 //! one by way of the parser answers the same.
 #![no_main]
 
-use almanac::fbc::yaml::{Limits, Members, documents, parsed_to_json, plain_to_json};
+use fbc::text::yaml::{Limits, Members, documents, parsed_to_json, plain_to_json};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 

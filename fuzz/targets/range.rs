@@ -1,7 +1,7 @@
 //! Ranges and versions. The first line is a range, every other one a version.
 #![no_main]
 
-use almanac::fbc::semver::{Range, Version, check_release};
+use fbc::text::semver::{Range, Version, check_release};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

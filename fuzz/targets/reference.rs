@@ -1,9 +1,9 @@
 //! Image references, pull specs, and the JSON documents of registries.
 #![no_main]
 
-use almanac::digest::Digest;
-use almanac::fbc::pullspec;
-use almanac::oci::{ImageConfig, Manifest, Platform, Reference};
+use images::digest::Digest;
+use fbc::pullspec;
+use images::{ImageConfig, Manifest, Platform, Reference};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 

@@ -2,8 +2,8 @@
 //! the documents of a file do not overlap.
 #![no_main]
 
-use almanac::fbc::json::Canonicaliser;
-use almanac::fbc::yaml::{Limits, documents, to_json};
+use fbc::text::json::Canonicaliser;
+use fbc::text::yaml::{Limits, documents, to_json};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 

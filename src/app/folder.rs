@@ -17,14 +17,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::digest::Digest;
-use crate::fbc::problem::{Problem, Severity};
 use crate::ingest::{self, Cause, FilesError, OnInvalid, PassError};
 use crate::name::CatalogName;
 use crate::serve::{self, Listener};
 use crate::snapshot::{Catalogs, Routing, Snapshot};
 use crate::store::{Store, StoreError};
-use crate::unpack::Limits;
+use ::images::digest::Digest;
+use ::images::layers::Limits;
+use fbc::problem::{Problem, Severity};
 
 /// The name of the catalog: there is one, and every call means it.
 const NAME: &str = "catalog";
@@ -287,12 +287,12 @@ async fn serve(
     let (drain, draining) = watch::channel(false);
     let limits = serve::Limits::default();
     serve::raise_descriptor_limit(limits.connections);
-    let service = serve::registry::Service::new(catalogs, limits, draining)
+    let service = serve::grpc::Service::new(catalogs, limits, draining)
         .context("cannot set up gRPC reflection")?;
     let address = listener.address();
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
-    tokio::spawn(super::memory::give_back(stopping.clone()));
+    tokio::spawn(crate::app::memory::give_back(stopping.clone()));
     let server = tokio::spawn(service.serve(listener, stopping.clone(), connections.clone()));
     tracing::info!(service = "grpc", %address, "listening");
     tracing::info!(port = address.port(), "serving registry");

@@ -12,10 +12,10 @@ use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::fleet::Fleet;
+use crate::app::catalog_manager::Fleet;
 use crate::config::{Config, Written};
-use crate::digest::Digest;
 use crate::serve::admin::Configuration;
+use ::images::digest::Digest;
 
 /// The time between two looks at the files.
 const LOOK: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use super::{Failure, block_on, output, progress};
+use crate::cli::{Failure, block_on, output, progress};
 use crate::config::{Environment, Settings};
 use crate::ingest::archive::{self, ArchiveError, Export, Since};
 use crate::name::CatalogName;

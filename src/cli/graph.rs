@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::ValueEnum;
 
-use super::input::InputArguments;
-use super::{Failure, near, output};
+use crate::answers::drawing::Drawing;
+use crate::cli::input::InputArguments;
+use crate::cli::{Failure, output};
 use crate::config::Environment;
-use crate::fbc::drawing::Drawing;
-use crate::fbc::graph::shown;
-use crate::fbc::problem::Severity;
+use fbc::graph::shown;
+use fbc::problem::Severity;
+use fbc::text::suggest;
 
 /// How many errors of the package are told; `almanac check` tells all.
 const MAX_ERRORS: usize = 20;
@@ -78,7 +79,7 @@ impl Arguments {
         let packages: BTreeSet<&str> = packages.map(String::as_str).collect();
         if name.is_empty() || !packages.contains(name) {
             let names = packages.into_iter().filter(|name| !name.is_empty());
-            let proposal = near::proposal_or_all(name, names);
+            let proposal = suggest::proposal_or_all(name, names);
             return Err(Failure::run(anyhow!(
                 "there is no package {name:?}{proposal}"
             )));
@@ -89,7 +90,7 @@ impl Arguments {
             let channels = blobs.channels.iter().map(|located| &located.blob);
             let of_package = channels.filter(|channel| channel.package == name);
             let names = of_package.map(|channel| channel.name.as_str());
-            let proposal = near::proposal_or_all(wanted, names);
+            let proposal = suggest::proposal_or_all(wanted, names);
             Failure::run(anyhow!(
                 "there is no channel {wanted:?} in the package {name:?}{proposal}"
             ))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use super::Failure;
+use crate::cli::Failure;
 use crate::config::{Address, Environment, Settings};
 
 /// How long the whole question may take.

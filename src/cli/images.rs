@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::ValueEnum;
 
-use super::input::{InputArguments, note_all};
-use super::{Failure, output};
+use crate::answers::images::Form;
+use crate::cli::input::{InputArguments, note_all};
+use crate::cli::{Failure, output};
 use crate::config::Environment;
-use crate::fbc::images::{Form, ImageList};
-use crate::fbc::select::{ChannelSelection, PackageSelection, Request, Selection, VersionRange};
+use fbc::image_list::ImageList;
+use fbc::select::{ChannelSelection, PackageSelection, Request, Selection, VersionRange};
 
 /// List the images that a catalog, or a part of it, needs
 ///

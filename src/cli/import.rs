@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use super::export::failure;
-use super::{Failure, block_on, output, progress};
+use crate::cli::export::failure;
+use crate::cli::{Failure, block_on, output, progress};
 use crate::config::{Environment, Settings};
 use crate::ingest::archive::{self, ImportOutcome, Imported};
 

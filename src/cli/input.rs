@@ -1,25 +1,25 @@
 //! What the commands that look at a catalog are given, and how they get it.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::{fmt, io};
 
 use anyhow::{Context as _, anyhow};
 
-use super::output::{self, Shown};
-use super::{Failure, block_on, telemetry};
+use crate::cli::output::Shown;
+use crate::cli::{Failure, block_on, output, telemetry};
 use crate::config::{
     Environment, ImageTemplate, KubeVersion, LogSettings, Proxies, RegistrySettings, Settings,
     WrittenSource, image_set_source, read_image_set,
 };
-use crate::fbc::problem::{Place, Problem, Severity};
-use crate::fbc::read::Meta;
-use crate::fbc::select::{self, Request, Selected, Selection};
 use crate::fetch::{self, CatalogUrl, CatalogUrlError};
 use crate::ingest::{self, LoadOptions, Loaded, Reading, Source, SourceError, Spool};
-use crate::oci::Platform;
-use crate::unpack::Limits;
+use ::images::Platform;
+use ::images::layers::Limits;
+use fbc::problem::{Place, Problem, Severity};
+use fbc::read::Meta;
+use fbc::select;
+use fbc::select::{Request, Selected, Selection};
 
 /// What is logged beside the output.
 const LOG_FILTER: &str = "warn";

@@ -4,6 +4,7 @@
 //! it into lines and an exit code. What it does is not decided here.
 
 mod check;
+mod compat;
 mod export;
 mod failure;
 mod graph;
@@ -11,17 +12,13 @@ mod health;
 mod images;
 mod import;
 mod input;
-mod invoked;
 mod list;
 mod manifests;
-mod opm;
 mod output;
-mod probe;
 mod progress;
 mod render;
 mod serve;
 mod telemetry;
-mod truth;
 
 use std::process::ExitCode;
 
@@ -29,11 +26,11 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+pub use compat::run;
+use compat::{opm, probe};
 pub use failure::Failure;
-pub use invoked::run;
 
 use crate::config::Environment;
-use crate::near;
 
 /// Follows Kubernetes operator catalogs by digest and serves them over gRPC
 /// and HTTP.

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anyhow::Context as _;
 
-use super::Failure;
+use crate::cli::Failure;
 use crate::config::Environment;
 
 /// Writes to standard output. That nobody reads any more, as after `head`, is

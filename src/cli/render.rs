@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
 
-use super::input::InputArguments;
-use super::{Failure, near, output};
+use crate::cli::input::InputArguments;
+use crate::cli::{Failure, output};
 use crate::config::Environment;
-use crate::fbc::read::Meta;
-use crate::fbc::yaml;
+use fbc::read::Meta;
+use fbc::text::{suggest, yaml};
 
 /// Print a catalog in one form
 ///
@@ -122,7 +122,8 @@ impl Selection {
     fn check(&self) -> Result<(), Failure> {
         for wanted in &self.wanted {
             if !self.found.contains(wanted) {
-                let proposal = near::proposal_or_all(wanted, self.found.iter().map(String::as_str));
+                let proposal =
+                    suggest::proposal_or_all(wanted, self.found.iter().map(String::as_str));
                 return Err(Failure::run(anyhow!(
                     "there is no package {wanted:?}{proposal}"
                 )));

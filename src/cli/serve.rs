@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use super::{Failure, block_on, telemetry};
 use crate::app;
+use crate::cli::{Failure, block_on, telemetry};
 use crate::config::{Environment, Settings, Written};
 
 /// Follow catalogs and serve them

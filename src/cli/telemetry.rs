@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 
-use super::Failure;
+use crate::cli::Failure;
 use crate::config::{Environment, LogConfig, LogFormat};
 
 /// Sends what is logged from now on to standard error.

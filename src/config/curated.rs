@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::CatalogConfig;
-use super::error::ConfigError;
-use super::settings::{CatalogSettings, Settings};
-use super::template::KubeVersion;
-use crate::fbc::select::image_set::{self, ImageSetError};
-use crate::fbc::select::{
-    ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange,
-};
+use crate::config::CatalogConfig;
+use crate::config::error::ConfigError;
+use crate::config::settings::{CatalogSettings, Settings};
+use crate::config::template::KubeVersion;
 use crate::ingest::{Curation, Source, SourceError};
 use crate::name::CatalogName;
-use crate::near;
+use fbc::select::image_set::ImageSetError;
+use fbc::select::{
+    ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange, image_set,
+};
+use fbc::text::suggest;
 
 /// The largest `ImageSetConfiguration` that is read, in bytes.
 const MAX_IMAGE_SET: u64 = 1 << 20;
@@ -187,7 +187,7 @@ fn curation(
         if !catalogs.iter().any(|catalog| catalog.name == *name) {
             let names = catalogs.iter().map(|catalog| catalog.name.as_str());
             return Err(CuratedError::Unknown {
-                proposal: near::proposal(name.as_str(), names),
+                proposal: suggest::proposal(name.as_str(), names),
                 name: name.clone(),
             });
         }

@@ -8,9 +8,9 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::error::ConfigError;
-use super::settings::Settings;
-use crate::oci::MirrorFiles;
+use crate::config::error::ConfigError;
+use crate::config::settings::Settings;
+use ::images::MirrorFiles;
 
 /// What the names of all our variables begin with.
 const PREFIX: &str = "ALMANAC_";

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::curated::CuratedError;
+use crate::config::curated::CuratedError;
 use crate::ingest::Source;
 use crate::name::CatalogName;
 

@@ -45,12 +45,13 @@ pub use value::{
 
 use crate::ingest::{Mirror, OnInvalid, Source};
 use crate::name::CatalogName;
-use crate::oci::{self, Platform};
-use crate::serve::catalogd::{AccessSettings, Origins};
-use crate::serve::distribution::GateSettings;
-use crate::serve::{Limits, tls};
+use crate::serve::Limits;
+use crate::serve::access::AccessSettings;
+use crate::serve::http::Origins;
+use crate::serve::net::tls;
+use crate::serve::oci::GateSettings;
 use crate::store::CacheLimits;
-use crate::unpack;
+use ::images::{Platform, layers as unpack};
 
 /// Where data is kept unless set: below the folder the program is started in.
 const DATA_DIR: &str = "data";
@@ -94,7 +95,7 @@ pub struct Config {
     /// The one of them for clients whose address names none.
     pub default_catalog: Option<CatalogName>,
     /// How to speak to registries.
-    pub registries: oci::Settings,
+    pub registries: images::Settings,
     /// The proxies that those are asked through.
     pub proxies: Proxies,
     /// How much of an image is taken.
@@ -347,8 +348,8 @@ impl Settings {
 impl RegistrySettings {
     /// What the registry client needs. Where no files are given, they are
     /// those that other tools would use.
-    pub fn resolve(self, environment: &Environment) -> oci::Settings {
-        let default = oci::Settings::default();
+    pub fn resolve(self, environment: &Environment) -> images::Settings {
+        let default = images::Settings::default();
         let time = |set: Option<Timeout>, default| set.map_or(default, |Timeout(time)| time);
         let insecure = self.insecure.unwrap_or_default();
         let (auth_files, usual_auth_files) = match self.auth_files {
@@ -357,12 +358,12 @@ impl RegistrySettings {
         };
         let conf = self.registries_conf.map_or_else(
             || environment.registries_conf(),
-            |named| oci::MirrorFiles {
+            |named| images::MirrorFiles {
                 named,
-                ..oci::MirrorFiles::default()
+                ..images::MirrorFiles::default()
             },
         );
-        oci::Settings {
+        images::Settings {
             insecure: insecure.into_iter().map(|Host(host)| host).collect(),
             auth_files,
             usual_auth_files,
@@ -370,11 +371,11 @@ impl RegistrySettings {
             certificate_folders: self
                 .certs_dirs
                 .unwrap_or_else(|| environment.certificate_folders()),
-            mirrors: oci::MirrorFiles {
+            mirrors: images::MirrorFiles {
                 kubernetes: self.mirror_files.unwrap_or_default(),
                 ..conf
             },
-            policy: oci::PolicyFiles {
+            policy: images::PolicyFiles {
                 usual: environment.policies(),
                 named: self.policy_file,
             },

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::error::ConfigError;
-use super::value::{ClientCertificates, Timeout, TlsVersion};
-use crate::serve::{Limits, tls};
+use crate::config::error::ConfigError;
+use crate::config::value::{ClientCertificates, Timeout, TlsVersion};
+use crate::serve::Limits;
+use crate::serve::net::tls;
 
 /// What clients may take of the ports.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use http::Uri;
 use http::uri::Authority;
 
-use super::environment::Environment;
-use super::error::ConfigError;
+use crate::config::environment::Environment;
+use crate::config::error::ConfigError;
 
 /// How much of an entry is shown, in characters.
 const MAX_SHOWN: usize = 100;

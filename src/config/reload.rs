@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Config, ConfigError, Environment, Settings};
+use crate::config::{Config, ConfigError, Environment, Settings};
 
 /// Everything that a configuration is made of. Flags and the environment stay
 /// what they were at the start; the file may change.

@@ -9,16 +9,18 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::curated::PackageSettings;
-use super::error::ConfigError;
-use super::ports::{ConnectionSettings, TlsSettings};
-use super::template::{ImageTemplate, KubeVersion, WrittenSource};
-use super::value::{Address, Authority, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout};
+use crate::config::curated::PackageSettings;
+use crate::config::error::ConfigError;
+use crate::config::ports::{ConnectionSettings, TlsSettings};
+use crate::config::template::{ImageTemplate, KubeVersion, WrittenSource};
+use crate::config::value::{
+    Address, Authority, Host, LogFormat, Origin, Poll, Refusal, Time, Timeout,
+};
 use crate::ingest::{LayoutSource, Mirror, Source, SourceError};
 use crate::name::{CatalogName, NameError};
-use crate::oci::Platform;
-use crate::serve::distribution::{Flow, GateSettings};
-use crate::unpack::Limits;
+use crate::serve::oci::{Flow, GateSettings};
+use ::images::Platform;
+use ::images::layers::Limits;
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;

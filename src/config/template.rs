@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-use super::value::ValueError;
+use crate::config::value::ValueError;
 use crate::ingest::{Source, SourceError};
-use crate::oci::Reference;
+use ::images::Reference;
 
 const MAJOR: &str = "{kube_major_version}";
 const MINOR: &str = "{kube_minor_version}";

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::ingest::OnInvalid;
-use crate::serve::tls;
+use crate::serve::net::tls;
 
 /// The longest time that can be set, so that adding it to a date never fails.
 const LONGEST: Duration = Duration::from_hours(24 * 366);

@@ -5,16 +5,19 @@ use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 
-use super::read::{Catalog, Listing, put_entry, put_entry_membership};
-use crate::fbc::blob::{BundleBlob, Gvk};
-use crate::fbc::framing::{prefix, put_framed};
-use crate::fbc::graph::{Channel, Entry, Package};
-use crate::fbc::message::{self, CSV_JSON, Ends, Manifests, Span};
-use crate::fbc::structs::Struct;
+use crate::answers::grpc::entry::{put_entry, put_entry_membership};
+use crate::answers::grpc::framing::{prefix, put_framed};
+use crate::answers::grpc::structs::Struct;
+use crate::answers::sizes::Listing;
+use crate::ingest::read::Catalog;
 use crate::store::{
     BundleIndex, ChannelIndex, CustomSchemas, EntryIndex, Index, Lines, PackageIndex, Provider,
     Region, RevisionWriter, StoreError,
 };
+use fbc::document::{BundleBlob, Gvk};
+use fbc::graph::{Channel, Entry, Package};
+use fbc::message;
+use fbc::message::{CSV_JSON, Ends, Manifests, Span};
 
 /// How much is collected before it is written, in bytes.
 const CHUNK: usize = 1 << 20;

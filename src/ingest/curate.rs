@@ -7,16 +7,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::OnInvalid;
-use super::error::{PassError, Stage};
-use super::files::{self, CatalogFiles};
-use super::pass::{Followed, Made, Workshop, blocking, make, stage};
-use crate::digest::{Digest, Hasher};
-use crate::fbc::select::{self, Catalog, Request, SelectError, Selected};
+use crate::ingest::error::{PassError, Stage};
+use crate::ingest::files::CatalogFiles;
+use crate::ingest::pass::{Followed, Made, Workshop, blocking, make, stage};
+use crate::ingest::{OnInvalid, files};
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
 use crate::store::Revision;
-use crate::unpack::Limits;
+use ::images::digest::{Digest, Hasher};
+use ::images::layers::Limits;
+use fbc::select;
+use fbc::select::{Catalog, Request, SelectError, Selected};
 
 /// What a curated catalog is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::curate::CurateError;
-use super::files::FilesError;
-use crate::fbc::problem::{Problem, Severity};
-use crate::oci::{self, LayoutError};
+use crate::ingest::curate::CurateError;
+use crate::ingest::files::FilesError;
 use crate::store::StoreError;
-use crate::unpack::UnpackError;
+use ::images::LayoutError;
+use ::images::layers::UnpackError;
+use fbc::problem::{Problem, Severity};
 
 /// The stages of a pass: one verb each for the function, the tracing span and
 /// the metric label.
@@ -65,7 +65,7 @@ pub struct PassError {
 pub enum Cause {
     /// The registry, or what it sent.
     #[error(transparent)]
-    Oci(#[from] oci::Error),
+    Oci(#[from] images::Error),
     /// The layout folder, or what is in it.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -74,15 +74,15 @@ pub enum Cause {
     #[error("manifest {digest} refused")]
     LayoutDocument {
         /// The document.
-        digest: crate::digest::Digest,
+        digest: ::images::digest::Digest,
         /// Why.
-        source: oci::ManifestError,
+        source: images::ManifestError,
     },
     /// A blob of the layout folder that is not what it should be.
     #[error("cannot read the blob {digest}: {source}")]
     LayoutBlob {
         /// The blob.
-        digest: crate::digest::Digest,
+        digest: ::images::digest::Digest,
         /// Why.
         source: std::io::Error,
     },

@@ -14,14 +14,15 @@ use std::thread;
 
 use bytes::Bytes;
 
-use super::settle::{Look, real, settle};
-use crate::digest::{Digest, Hasher};
-use crate::fbc::indexignore::{self, IndexIgnore, IndexIgnoreError};
+use crate::ingest::wait_until_quiet::{Look, real, settle};
 use crate::map;
-use crate::oci::verify::VerifiedReader;
-use crate::oci::{CONFIGS_LABEL, Descriptor};
 use crate::store::LegacyError;
-use crate::unpack::{self, Layer, Limits, UnpackError, walk_order};
+use ::images::digest::{Digest, Hasher};
+use ::images::layers::{Layer, Limits, UnpackError, walk_order};
+use ::images::verify::VerifiedReader;
+use ::images::{CONFIGS_LABEL, Descriptor, layers as unpack};
+use fbc::indexignore;
+use fbc::indexignore::{IndexIgnore, IndexIgnoreError};
 
 /// How much of a file is read at once, in bytes.
 const BUFFER: usize = 256 << 10;

@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use super::error::{PassError, Stage};
-use super::pass::{Followed, blocking, make};
-use super::{OnInvalid, Source, files, legacy};
-use crate::digest::Digest;
-use crate::fbc::problem::Problem;
+use crate::ingest::error::{PassError, Stage};
+use crate::ingest::pass::{Followed, blocking, make};
+use crate::ingest::{OnInvalid, Source, files, legacy};
 use crate::name::CatalogName;
-use crate::oci::Platform;
 use crate::store::{Revision, Store};
-use crate::unpack::Limits;
+use ::images::Platform;
+use ::images::digest::Digest;
+use ::images::layers::Limits;
+use fbc::problem::Problem;
 
 /// The digest of what a folder (or the one file) holds now: of its files'
 /// paths below it and of their contents, wherever it lies and whatever their

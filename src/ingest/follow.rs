@@ -7,11 +7,11 @@ use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::Source;
-use super::complaint::Complaint;
-use super::error::{Cause, PassError};
-use super::pass::{Followed, PassResult, Workshop, run_once};
-use super::watch::Watch;
+use crate::ingest::Source;
+use crate::ingest::error::{Cause, PassError};
+use crate::ingest::pass::{Followed, PassResult, Workshop, run_once};
+use crate::ingest::problem_log::Complaint;
+use crate::ingest::watch::Watch;
 use crate::name::CatalogName;
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{Outcome, Pass};

@@ -5,9 +5,9 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::files::{CatalogFiles, FilesError, map_spool, spool, spooling};
+use crate::ingest::files::{CatalogFiles, FilesError, map_spool, spool, spooling};
 use crate::store::{self, LegacyError};
-use crate::unpack::Limits;
+use ::images::layers::Limits;
 
 /// What a database begins with.
 const MAGIC: &[u8] = b"SQLite format 3\0";

@@ -6,23 +6,24 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::curate::CurateError;
-use super::error::{Cause, PassError, Stage};
-use super::files::{self, CatalogFiles, FilesError};
-use super::pass::open_layout;
-use super::pull::{Origin, Pulled};
-use super::read::{self, Base};
-use super::{Source, legacy};
-use crate::digest::{Digest, Hasher};
-use crate::fbc::blob::Blobs;
-use crate::fbc::graph::Graph;
-use crate::fbc::problem::{Place, Problem, Severity};
-use crate::fbc::read::Meta;
-use crate::fbc::select::{self, Selected};
+use crate::ingest::curate::CurateError;
+use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::files::{CatalogFiles, FilesError};
+use crate::ingest::pass::open_layout;
+use crate::ingest::pull::{Origin, Pulled};
+use crate::ingest::read::Base;
+use crate::ingest::{Source, files, legacy, read};
 use crate::map;
-use crate::oci::{self, Choice, Platform, Registries};
 use crate::store::{Counts, Store};
-use crate::unpack::Limits;
+use ::images::digest::{Digest, Hasher};
+use ::images::layers::Limits;
+use ::images::{Choice, Platform, Registries};
+use fbc::document::Blobs;
+use fbc::graph::Graph;
+use fbc::problem::{Place, Problem, Severity};
+use fbc::read::Meta;
+use fbc::select;
+use fbc::select::Selected;
 
 /// How to get at the catalog.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +31,7 @@ pub struct LoadOptions {
     /// Which image of a multi-platform one.
     pub platform: Platform,
     /// How to speak to registries.
-    pub registries: oci::Settings,
+    pub registries: images::Settings,
     /// What an image may hold.
     pub limits: Limits,
 }
@@ -186,7 +187,7 @@ impl Loaded {
 
     /// The catalog that a selection came to. Its digest is that of its lines.
     pub fn of_selected(selected: &Selected, limits: &Limits) -> Result<Self, PassError> {
-        let files = super::curate::files_of(selected, limits, &tempfile::env::temp_dir())?;
+        let files = crate::ingest::curate::files_of(selected, limits, &tempfile::env::temp_dir())?;
         let mut hasher = Hasher::default();
         for content in &files.contents {
             hasher.update(content);

@@ -9,7 +9,6 @@
 
 pub mod archive;
 mod build;
-mod complaint;
 mod curate;
 mod encode;
 mod error;
@@ -21,12 +20,12 @@ mod legacy;
 mod load;
 mod ordered;
 mod pass;
+mod problem_log;
 mod pull;
 mod queries;
 mod read;
-mod settle;
-mod size;
 mod source;
+mod wait_until_quiet;
 mod watch;
 
 pub use curate::{CurateError, Curation};

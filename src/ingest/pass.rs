@@ -9,24 +9,23 @@ use metrics::histogram;
 use tokio::sync::{Semaphore, watch};
 use tracing::Instrument as _;
 
-use super::curate;
-use super::error::{Cause, PassError, Stage};
-use super::files::{self, CatalogFiles, FilesError};
-use super::pull::{Origin, Pulled};
-use super::read::{self, Base, Catalog};
-use super::settle::settle;
-use super::source::LayoutSource;
-use super::{OnInvalid, Source, build, legacy, queries};
-use crate::digest::Digest;
-use crate::fbc::problem::{Problem, Severity};
+use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::files::{CatalogFiles, FilesError};
+use crate::ingest::pull::{Origin, Pulled};
+use crate::ingest::read::{Base, Catalog};
+use crate::ingest::source::LayoutSource;
+use crate::ingest::wait_until_quiet::settle;
+use crate::ingest::{OnInvalid, Source, build, curate, files, legacy, queries, read};
 use crate::name::CatalogName;
-use crate::oci::{Layout, Platform, Registries, Route};
 use crate::snapshot::{Catalogs, Publisher, Snapshot};
 use crate::store::{
     BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store,
     StoreError,
 };
-use crate::unpack::{Limits, UnpackError};
+use ::images::digest::Digest;
+use ::images::layers::{Limits, UnpackError};
+use ::images::{Layout, Platform, Registries, Route};
+use fbc::problem::{Problem, Severity};
 
 /// What all passes share. Cheap to clone.
 #[derive(Clone)]

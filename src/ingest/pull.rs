@@ -17,17 +17,17 @@ use futures_util::{StreamExt as _, stream};
 use metrics::counter;
 use tokio::sync::{Semaphore, watch};
 
-use super::error::{Cause, PassError, Stage};
-use super::files::FilesError;
-use super::pass::blocking;
-use crate::digest::Digest;
-use crate::oci::manifest::{ImageManifest, MAX_DOCUMENT};
-use crate::oci::{
-    self, BlobStream, Choice, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform,
-    Route,
-};
+use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::files::FilesError;
+use crate::ingest::pass::blocking;
 use crate::store::{BlobPin, BlobWriter, Store};
-use crate::unpack::{self, Limits, Looks};
+use ::images::digest::Digest;
+use ::images::layers::{Limits, Looks};
+use ::images::manifest::{ImageManifest, MAX_DOCUMENT};
+use ::images::{
+    BlobStream, Choice, Descriptor, ImageConfig, Layout, Manifest, ManifestError, Platform, Route,
+    layers as unpack,
+};
 
 /// Layers are looked at one after the other: a window of zstd takes memory.
 static LOOKING: Semaphore = Semaphore::const_new(1);
@@ -214,7 +214,7 @@ impl Origin<'_> {
 
     fn document_error(&self, digest: &Digest, source: ManifestError) -> Cause {
         match self {
-            Self::Registry(route) => Cause::Oci(oci::Error::Manifest {
+            Self::Registry(route) => Cause::Oci(images::Error::Manifest {
                 reference: route.requested().clone(),
                 digest: *digest,
                 source,

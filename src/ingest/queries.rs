@@ -11,22 +11,22 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::read::Catalog;
-use crate::fbc::blob::{Blobs, EntryBlob};
-use crate::fbc::graph;
-use crate::fbc::message::{Manifests, Span};
-use crate::fbc::presentation::{PackageView, Presentation};
-use crate::fbc::problem::Problem;
-use crate::fbc::read::is_base64;
-use crate::fbc::records::{
+use crate::answers::rest::records::{
     ChannelRecord, ChannelSummary, EntryRecord, IconLink, PackageDetails, PackageSummary,
     percent_encoded,
 };
-use crate::fbc::semver::Version;
+use crate::ingest::read::Catalog;
 use crate::name::CatalogName;
 use crate::store::{
     Lines, PackageAnswers, QuarantinedApi, QueryIndex, QueryWriter, SearchRow, StoreError,
 };
+use fbc::document::{Blobs, EntryBlob};
+use fbc::graph;
+use fbc::message::{Manifests, Span};
+use fbc::presentation::{PackageView, Presentation};
+use fbc::problem::Problem;
+use fbc::read::is_base64;
+use fbc::text::semver::Version;
 
 /// How much is collected before it is written, in bytes.
 const CHUNK: usize = 128 << 10;

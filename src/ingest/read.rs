@@ -6,19 +6,18 @@ use std::thread;
 
 use bytes::Bytes;
 
-use super::files::CatalogFiles;
-use super::ordered::ordered;
-use super::size;
-pub(super) use super::size::Listing;
-use crate::digest::Digest;
-use crate::fbc::blob::{Blobs, Defect, Located};
-use crate::fbc::fields::{Fields, MAX_SCHEMAS, SchemaFields};
-use crate::fbc::graph::{self, Channel, Entry, Graph, Package};
-use crate::fbc::graphql;
-use crate::fbc::message::{Ends, put_edges, put_membership};
-use crate::fbc::problem::{Code, Place, Problem, Severity, Subject};
-use crate::fbc::read::{Output, Piece, Reader, pieces};
+use crate::answers::{graphql, sizes};
+use crate::ingest::files::CatalogFiles;
+use crate::ingest::ordered::ordered;
 use crate::store::{Counts, Segmenter, Stored};
+use ::images::digest::Digest;
+use fbc::document::{Blobs, Defect, Located};
+use fbc::fields::{Fields, MAX_SCHEMAS, SchemaFields};
+use fbc::graph;
+use fbc::graph::Graph;
+use fbc::message::Ends;
+use fbc::problem::{Code, Place, Problem, Severity, Subject};
+use fbc::read::{Output, Piece, Reader, pieces};
 
 /// About how much of a file one worker reads at a time, in bytes.
 const PIECE: usize = 1 << 20;
@@ -314,7 +313,7 @@ impl<'a> Collected<'a> {
             bundles.extend(channel.entries.iter().map(|entry| entry.bundle));
         }
         counts.bundles = bundles.len() as u64;
-        problems.extend(size::problems(&self.blobs, &graph, &self.ends, self.paths));
+        problems.extend(sizes::problems(&self.blobs, &graph, &self.ends, self.paths));
         Catalog {
             blobs: self.blobs,
             ends: self.ends,
@@ -341,26 +340,4 @@ fn append<T>(into: &mut Vec<Located<T>>, from: Vec<Located<T>>, before: Before) 
         located.line += before.line_ends;
         located
     }));
-}
-
-/// Appends what an entry adds to its bundle's message in `ListBundles`.
-pub(super) fn put_entry(out: &mut Vec<u8>, package: &Package, channel: &Channel, entry: &Entry) {
-    put_entry_membership(out, package, channel, entry);
-    put_edges(out, &entry.replaces, &entry.skips);
-}
-
-/// Appends what an entry adds to its bundle's message in every answer.
-pub(super) fn put_entry_membership(
-    out: &mut Vec<u8>,
-    package: &Package,
-    channel: &Channel,
-    entry: &Entry,
-) {
-    let deprecation = package.deprecated_bundles.get(&entry.bundle);
-    put_membership(
-        out,
-        &channel.name,
-        &entry.skip_range,
-        deprecation.map(String::as_str),
-    );
 }

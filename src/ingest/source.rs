@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-use super::curate::Curation;
-use crate::digest::DigestError;
-use crate::oci::reference::{Reference, ReferenceError};
-use crate::oci::{Choice, Format};
+use crate::ingest::curate::Curation;
+use ::images::digest::DigestError;
+use ::images::reference::{Reference, ReferenceError};
+use ::images::{Choice, Format};
 
 /// A source of a catalog, as people write it.
 ///

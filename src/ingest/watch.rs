@@ -13,8 +13,8 @@ use notify::{Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watche
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::settle::Look;
-use crate::unpack::Limits;
+use crate::ingest::wait_until_quiet::Look;
+use ::images::layers::Limits;
 
 /// How long nothing must happen before a change counts as over.
 const QUIET: Duration = Duration::from_millis(300);

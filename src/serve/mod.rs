@@ -5,28 +5,18 @@
 //! `distribution` the OCI API that images are pulled by, `admin` probes, metrics
 //! and status. All read snapshots; nothing in here knows where they come from.
 
-mod activity;
+pub mod access;
 pub mod admin;
-mod answer;
-mod body;
-pub mod catalogd;
-mod connection;
-pub mod credential;
-mod descriptors;
-pub mod distribution;
-mod limits;
-mod listen;
-mod places;
-pub mod registry;
-mod stream;
-pub mod tls;
-mod turns;
-pub mod validity;
+pub mod grpc;
+pub mod http;
+pub mod net;
+pub mod oci;
+pub mod worker_pool;
 
-pub use connection::Answers;
-pub use descriptors::raise_descriptor_limit;
-pub use limits::{Limits, Renewal};
-pub use listen::{ListenError, Listener, Peer, bind};
+pub use net::connection::Answers;
+pub use net::descriptors::raise_descriptor_limit;
+pub use net::limits::{Limits, Renewal};
+pub use net::listen::{ListenError, Listener, Peer, bind};
 
 /// Says what the metrics of this module mean.
 pub fn describe_metrics() {

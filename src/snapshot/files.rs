@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// The name of each file, and of the only one where that is needed.
 const FILE: &str = "catalog.json";

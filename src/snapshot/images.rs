@@ -8,10 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::digest::Digest;
 use crate::map;
 use crate::name::CatalogName;
 use crate::store::{self, ImageManifest, ImageOrigin, RevisionId, Store};
+use ::images::digest::Digest;
 
 /// An image whose bytes are mapped. It never changes.
 pub struct Image {

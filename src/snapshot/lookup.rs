@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::metas::Runs;
+use crate::snapshot::metas::Runs;
 use crate::store::Index;
 
 /// How many copied bytes of answers a snapshot keeps for whoever asks the same.

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 
-use super::Snapshot;
-use super::lookup::{List, part};
-use crate::digest::{Digest, Hasher};
+use crate::snapshot::Snapshot;
+use crate::snapshot::lookup::{List, part};
 use crate::store::{Encoding, SEGMENTS_END};
+use ::images::digest::{Digest, Hasher};
 
 /// How a gzip member begins (RFC 1952): deflate, no flags, no time, fastest,
 /// unknown system.

@@ -10,8 +10,8 @@
 mod files;
 pub mod graphql;
 mod images;
+mod input;
 mod lookup;
-mod material;
 mod metas;
 mod publish;
 mod queries;
@@ -30,8 +30,8 @@ pub use queries::Provided;
 pub use registry::{Message, NotFound};
 pub use stream::Stream;
 
-use crate::fbc::message::Span;
 use crate::store::{Decoded, Encoding, Files, Index, Revision, Searcher, Store, StoreError};
+use fbc::message::Span;
 use lookup::{MetaLookup, RegistryLookup};
 
 /// A revision, open.

@@ -11,10 +11,10 @@ use std::time::SystemTime;
 
 use tokio::sync::watch;
 
-use super::Snapshot;
-use crate::fbc::problem::Problem;
 use crate::name::CatalogName;
+use crate::snapshot::Snapshot;
 use crate::store::Pass;
+use fbc::problem::Problem;
 
 /// All catalogs, as they are now. Cheap to clone.
 #[derive(Clone)]

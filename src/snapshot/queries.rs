@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Snapshot, slice};
-use crate::fbc::blob::Gvk;
-use crate::fbc::message::Span;
-use crate::fbc::records::ChannelRecord;
+use crate::answers::rest::records::ChannelRecord;
+use crate::snapshot::{Snapshot, slice};
 use crate::store::{PackageAnswers, StoreError};
+use fbc::document::Gvk;
+use fbc::message::Span;
 
 /// A bundle that provides an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,15 +7,15 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::lookup::EntryAt;
-use super::stream::{Pieces, Stream};
-use super::{Snapshot, bytes, slice};
-use crate::fbc::blob::Gvk;
-use crate::fbc::csv::FIXED;
-use crate::fbc::framing::framed;
-use crate::fbc::message::{CSV_JSON, Manifests, OBJECT, Part, put_field_header};
-use crate::quoted::Quoted;
+use crate::answers::grpc::framing::framed;
+use crate::snapshot::lookup::EntryAt;
+use crate::snapshot::stream::{Pieces, Stream};
+use crate::snapshot::{Snapshot, bytes, slice};
 use crate::store::{BundleIndex, ChannelIndex, EntryIndex, PackageIndex, Region};
+use fbc::csv::FIXED;
+use fbc::document::Gvk;
+use fbc::message::{CSV_JSON, Manifests, OBJECT, Part, put_field_header};
+use fbc::text::go_quote::Quoted;
 
 /// One encoded message, in parts.
 #[derive(Clone, Debug, Default)]

@@ -17,8 +17,8 @@ use sqlx::Row as _;
 use tempfile::NamedTempFile;
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Store, StoreError};
-use crate::digest::Digest;
+use crate::store::{Store, StoreError};
+use ::images::digest::Digest;
 
 /// A blob on its way into the store. Dropped before [`BlobWriter::finish`], it
 /// leaves nothing behind.

@@ -16,8 +16,8 @@ use flate2::write::GzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe;
 
-use super::{Revision, Store, StoreError, sync_folder};
 use crate::map;
+use crate::store::{Revision, Store, StoreError, sync_folder};
 
 /// How the whole of a revision's lines may be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

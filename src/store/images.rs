@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use tempfile::NamedTempFile;
 
-use super::{BlobPin, RevisionId, Store, StoreError, sync_folder};
-use crate::digest::{Digest, Hasher};
+use crate::store::{BlobPin, RevisionId, Store, StoreError, sync_folder};
+use ::images::digest::{Digest, Hasher};
 
 /// What can be pulled of a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

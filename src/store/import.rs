@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use sqlx::Row as _;
 
-use super::revisions::{Dates, seconds};
-use super::{
+use crate::name::CatalogName;
+use crate::store::revisions::{Dates, seconds};
+use crate::store::{
     Finished, Image, NewRevision, Revision, RevisionId, Store, StoreError, images, sync_folder,
 };
-use crate::name::CatalogName;
 
 /// A revision to take over.
 pub struct Import<'a> {

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
-use crate::fbc::blob::Gvk;
-use crate::fbc::fields::SchemaFields;
-use crate::fbc::message::{BundleMessage, Ends, Span};
+use crate::store::StoreError;
+use fbc::document::Gvk;
+use fbc::fields::SchemaFields;
+use fbc::message::{BundleMessage, Ends, Span};
 
 /// The layout of a revision's files. A revision of another format is not
 /// opened; its catalog is read again.

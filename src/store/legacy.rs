@@ -11,7 +11,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
-use crate::fbc::legacy::{
+use fbc::sqlite::{
     EdgeRow, LegacyBundle, LegacyEntry, LegacyPackage, Manifests, entries, write_bundle,
     write_package,
 };

@@ -5,9 +5,9 @@ use std::time::SystemTime;
 
 use sqlx::Row as _;
 
-use super::revisions::{seconds, time};
-use super::{Store, StoreError};
 use crate::name::CatalogName;
+use crate::store::revisions::{seconds, time};
+use crate::store::{Store, StoreError};
 
 /// How many passes of a catalog are kept.
 const KEPT: i64 = 50;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-use super::{CacheLimits, DATABASE, LOCK, Store, StoreError, blobs};
+use crate::store::{CacheLimits, DATABASE, LOCK, Store, StoreError, blobs};
 
 /// Everybody may look into folders and read files.
 const FOLDER: u32 = 0o755;

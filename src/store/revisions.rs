@@ -1,21 +1,20 @@
 //! Revisions: named by rows, whole on disk, never changed.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::fs;
 use std::num::ParseIntError;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, fs};
 
 use bytes::Bytes;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, Transaction};
 
-use super::{Finished, Index, SearchRow, Store, StoreError, index, search, sync_folder};
-use crate::digest::Digest;
-use crate::fbc::problem::Problem;
 use crate::map;
 use crate::name::CatalogName;
+use crate::store::{Finished, Index, SearchRow, Store, StoreError, index, search, sync_folder};
+use ::images::digest::Digest;
+use fbc::problem::Problem;
 
 pub(super) const METAS: &str = "metas.jsonl";
 pub(super) const SEGMENTS: &str = "metas.deflate";

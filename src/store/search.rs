@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, Transaction};
 
-use super::{RevisionId, StoreError};
+use crate::store::{RevisionId, StoreError};
 
 /// What a package is found by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ const COLUMNS: [&str; 4] = [
     "{name display_name keywords kinds provider description}",
 ];
 
-impl super::Store {
+impl crate::store::Store {
     /// Searches in a revision.
     pub fn searcher(&self, revision: RevisionId) -> Searcher {
         Searcher {
@@ -187,8 +187,8 @@ pub(super) async fn insert(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Digest;
     use crate::store::{Counts, Index, NewRevision, Revision, Store};
+    use ::images::digest::Digest;
 
     /// A revision of the catalog `a` whose packages have these names and
     /// descriptions.

@@ -10,11 +10,11 @@ use std::thread;
 use bytes::Bytes;
 use tempfile::TempDir;
 
-use super::index::Texts;
-use super::{Index, MetaIndex, Store, StoreError, sync_folder};
-use crate::digest::{Digest, Hasher};
-use crate::fbc::read::Meta;
 use crate::map;
+use crate::store::index::Texts;
+use crate::store::{Index, MetaIndex, Store, StoreError, sync_folder};
+use ::images::digest::{Digest, Hasher};
+use fbc::read::Meta;
 
 /// The files of a revision that is being written. Dropped before it is
 /// committed, it leaves nothing behind.
@@ -143,10 +143,10 @@ impl Store {
             })
         };
         Ok(RevisionWriter {
-            metas: open(super::revisions::METAS)?,
-            segments: open(super::revisions::SEGMENTS)?,
-            messages: open(super::revisions::MESSAGES)?,
-            queries: open(super::revisions::QUERIES)?,
+            metas: open(crate::store::revisions::METAS)?,
+            segments: open(crate::store::revisions::SEGMENTS)?,
+            messages: open(crate::store::revisions::MESSAGES)?,
+            queries: open(crate::store::revisions::QUERIES)?,
             texts: Texts::default(),
             index: Vec::new(),
             content: Hasher::default(),
@@ -244,7 +244,7 @@ impl RevisionWriter {
     pub fn finish(self, mut index: Index) -> Result<Finished, StoreError> {
         index.metas = self.index;
         index.texts = self.texts.finish();
-        let path = self.folder.path().join(super::revisions::INDEX);
+        let path = self.folder.path().join(crate::store::revisions::INDEX);
         let bytes = index.encode().map_err(|error| StoreError::Damaged {
             path: path.clone(),
             reason: format!("it cannot be encoded: {error}"),

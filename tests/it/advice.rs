@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use almanac::fbc::problem::Code;
+use fbc::problem::Code;
 use serde_json::Value;
 
 use crate::support::program::Start;

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use almanac::digest::Digest;
+use images::digest::Digest;
 use serde_json::Value;
 use tempfile::TempDir;
 

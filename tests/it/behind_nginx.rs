@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use almanac::digest::Digest;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use images::digest::Digest;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -16,13 +16,12 @@ use crate::real_registry::Distribution;
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::cosign::{Signed, Signer};
-use crate::support::file;
 use crate::support::http::ask;
 use crate::support::image::{Built, Image};
-use crate::support::port;
 use crate::support::program::{Start, skip_without};
 use crate::support::proxy::Proxy;
 use crate::support::tls::Authority;
+use crate::support::{file, port};
 
 /// A registry with nginx before it, both gone when it is dropped.
 struct Site {

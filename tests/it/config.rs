@@ -8,8 +8,8 @@ use std::time::Duration;
 use almanac::config::{Config, Environment, Settings};
 use almanac::ingest::OnInvalid;
 use almanac::serve::Limits;
-use almanac::serve::catalogd::Origins;
-use almanac::serve::tls::Version;
+use almanac::serve::http::Origins;
+use almanac::serve::net::tls::Version;
 use clap::{Args as _, FromArgMatches as _};
 
 use crate::support::program::Start;

@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
-use almanac::digest::Digest;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use images::digest::Digest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 
 use almanac::cli;
 use almanac::config::{Config, Environment, Settings};
-use almanac::fbc::problem::Code;
 use clap::{CommandFactory as _, Parser as _};
+use fbc::problem::Code;
 use serde_json::Value;
 
-use crate::support::http;
 use crate::support::program::Program;
-use crate::support::yaml;
+use crate::support::{http, yaml};
 
 /// Flags of other programs that the pages name.
 const FOREIGN_FLAGS: [&str; 17] = [

@@ -129,7 +129,7 @@ fn answers(almanac: &mut Almanac) -> BTreeMap<String, String> {
                 assert_eq!(reply.status, 200, "{path}");
                 let mut headers = reply.headers.clone();
                 headers.retain(|(name, _)| name != "date");
-                let digest = almanac::digest::Digest::of(&reply.body);
+                let digest = images::digest::Digest::of(&reply.body);
                 answers.insert(
                     format!("{path} {encoding}"),
                     format!("{headers:?} {digest}"),

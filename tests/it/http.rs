@@ -497,7 +497,7 @@ fn the_same_content_in_another_image_is_not_modified() {
         let header = |name| reply.header(name).unwrap().to_owned();
         (header("etag"), header("last-modified"))
     };
-    let digest = |digest: almanac::digest::Digest| {
+    let digest = |digest: images::digest::Digest| {
         move |status: &Value| status["revision"]["digest"] == digest.to_string()
     };
     served.wait_for_status("fruit", digest(first.digest()));

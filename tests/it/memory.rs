@@ -5,9 +5,8 @@
 //! `ALMANAC_MEMORY_MIB` tells how large the files are, if not small ones; then
 //! what each took is worth a look (`--nocapture`).
 
-use std::fs;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::support::program::Start;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use almanac::digest::Digest;
-use almanac::oci::manifest::{DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
-use almanac::oci::{
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, IF_NONE_MATCH, RANGE, USER_AGENT};
+use images::digest::Digest;
+use images::manifest::{DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
+use images::{
     CONFIGS_LABEL, Client, Descriptor, Error, ImageConfig, Manifest, Platform, Reference, Settings,
 };
-use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, IF_NONE_MATCH, RANGE, USER_AGENT};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 

@@ -9,7 +9,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use almanac::fbc::yaml::{self, Limits, Members};
+use fbc::text::yaml::{self, Limits, Members};
 
 use crate::support::program::{shared, skip_without};
 

@@ -6,21 +6,20 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use almanac::digest::Digest;
-use almanac::oci::{Error, PolicyFiles, Registries, Settings};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use images::digest::Digest;
+use images::{Error, PolicyFiles, Registries, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::cosign::Signer;
-use crate::support::file;
-use crate::support::http;
 use crate::support::image::{Built, Image, Index};
 use crate::support::program::{PATIENCE, Start, skip_without};
 use crate::support::upstream::Upstream;
+use crate::support::{file, http};
 
 const REPOSITORY: &str = "catalogs/a";
 

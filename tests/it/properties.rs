@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use almanac::fbc::blob::Blobs;
-use almanac::fbc::graph::{self, Graph};
-use almanac::fbc::problem::{Code, Problem, Severity};
-use almanac::fbc::read::{Output, Reader, pieces};
-use almanac::fbc::yaml;
+use fbc::document::Blobs;
+use fbc::graph::{self, Graph};
+use fbc::problem::{Code, Problem, Severity};
+use fbc::read::{Output, Reader, pieces};
+use fbc::text::yaml;
 use std::convert::Infallible;
 
 use almanac::ingest::{LoadOptions, Source, load};

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use almanac::digest::Digest;
 use flate2::write::GzEncoder;
+use images::digest::Digest;
 use serde_json::{Value, json};
 use tar::{EntryType, Header};
 

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ::http::header::AUTHORIZATION;
-use almanac::oci::{Error, MirrorFiles, Registries, Settings};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use images::{Error, MirrorFiles, Registries, Settings};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -16,11 +16,10 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::file;
 use crate::support::grpc::Client;
 use crate::support::http::{ask, get};
-use crate::support::port;
 use crate::support::program::{PATIENCE, Program};
+use crate::support::{file, port};
 
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 

@@ -11,13 +11,13 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::input::{Catalog, InputArguments};
-use super::{Failure, output};
+use crate::cli::input::{Catalog, InputArguments};
+use crate::cli::{Failure, output};
 use crate::config::Environment;
-use crate::digest::Digest;
-use crate::fbc::problem::{Problem, Severity};
 use crate::ingest::Reading;
 use crate::store::Counts;
+use ::images::digest::Digest;
+use fbc::problem::{Problem, Severity};
 
 /// The exit code when there are problems.
 const PROBLEMS: u8 = 1;

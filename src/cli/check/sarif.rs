@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 
 use crate::cli::input::Input;
-use crate::fbc::problem::{Code, Place, Problem, Severity, Subject};
 use crate::ingest::Source;
+use fbc::problem::{Code, Place, Problem, Severity, Subject};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// What the paths of a catalog count from, when that is no folder that

@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io::{self, Write};
 
-use super::excerpt::Excerpt;
+use crate::cli::check::excerpt::Excerpt;
 use crate::cli::input::{Catalog, Input};
 use crate::cli::output::{Shown, count};
-use crate::fbc::problem::{Problem, Severity};
 use crate::ingest::Reading;
+use fbc::problem::{Problem, Severity};
 
 /// ANSI's ways to write, or nothing.
 #[derive(Clone, Copy, Default)]
@@ -148,10 +148,10 @@ impl fmt::Display for Summary<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fbc::blob::Blobs;
-    use crate::fbc::graph::Graph;
-    use crate::fbc::problem::{Code, Place, Subject};
     use crate::store::Counts;
+    use fbc::document::Blobs;
+    use fbc::graph::Graph;
+    use fbc::problem::{Code, Place, Subject};
 
     fn problem(package: &str) -> Problem {
         Problem {

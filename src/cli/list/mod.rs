@@ -10,14 +10,15 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::input::InputArguments;
-use super::{Failure, near, output};
+use crate::cli::input::InputArguments;
+use crate::cli::{Failure, output};
 use crate::config::Environment;
-use crate::fbc::blob::Blobs;
-use crate::fbc::details::Details;
-use crate::fbc::graph::{Channel, Entry, Graph, Package};
-use crate::fbc::semver::Version;
 use crate::ingest::Reading;
+use fbc::details::Details;
+use fbc::document::Blobs;
+use fbc::graph::{Channel, Entry, Graph, Package};
+use fbc::text::semver::Version;
+use fbc::text::suggest;
 use table::Table;
 
 /// List the packages, channels or bundles of a catalog
@@ -181,7 +182,7 @@ fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
         )));
     }
     let names = graph.packages.iter().map(|package| package.name.as_str());
-    let proposal = near::proposal_or_all(wanted, names);
+    let proposal = suggest::proposal_or_all(wanted, names);
     Err(Failure::run(anyhow!(
         "there is no package {wanted:?}{proposal}"
     )))

@@ -7,11 +7,12 @@ use anyhow::{Context as _, anyhow};
 
 use crate::cli::input::{note_all, note_errors};
 use crate::config::{CatalogConfig, Config};
-use crate::fbc::select::{self, Catalog, Request, Selected};
 use crate::ingest::{self, LoadOptions, Loaded, Source};
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
+use fbc::select;
+use fbc::select::{Catalog, Request, Selected};
 
 /// What a configuration says of catalogs.
 pub(super) struct Configured {

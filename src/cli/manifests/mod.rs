@@ -14,15 +14,16 @@ use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
 use serde_json::Value;
 
-use super::input::{Input, ReadingArguments, note_all};
-use super::{Failure, block_on, output};
+use crate::answers::images::Form;
+use crate::cli::input::{Input, ReadingArguments, note_all};
+use crate::cli::{Failure, block_on, output};
 use crate::config::{Config, Environment, Settings, suggest_name};
-use crate::fbc::images::{Form, ImageList};
-use crate::fbc::select::Request;
-use crate::fbc::yaml;
 use crate::ingest::{LoadOptions, Mirror};
 use crate::name::CatalogName;
 use configured::Configured;
+use fbc::image_list::ImageList;
+use fbc::select::Request;
+use fbc::text::yaml;
 use shapes::{Mirrors, Way};
 
 /// Write the manifests that make a cluster use the catalogs

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::fbc::images::{FormError, Image, ImageList, ImageVersion, Places, Taken};
+use crate::answers::images::{FormError, Places, Taken};
 use crate::name::CatalogName;
+use fbc::image_list::{Image, ImageList, ImageVersion};
 
 /// The port that the gRPC API of a catalog has in a cluster; the console knows
 /// no other.
@@ -225,7 +226,7 @@ fn set(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fbc::images::Form;
+    use crate::answers::images::Form;
 
     fn list(specs: &[(&str, &str, bool)]) -> ImageList {
         let images = specs.iter().map(|(registry, repository, by_tag)| Image {

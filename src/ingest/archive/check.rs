@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{CarriedRevision, Metadata};
+use crate::ingest::archive::{CarriedRevision, Metadata};
 use crate::name::CatalogName;
-use crate::oci::manifest::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
-use crate::oci::reference::is_tag;
 use crate::store::{LAST_SECOND, RevisionId};
+use ::images::manifest::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
+use ::images::reference::is_tag;
 
 /// What is wrong with the metadata, if anything is.
 pub(super) fn check(metadata: &Metadata) -> Result<(), String> {

@@ -9,16 +9,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use super::scan::read_metadata;
-use super::{
+use crate::ingest::archive::scan::read_metadata;
+use crate::ingest::archive::{
     ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, Marker,
     Metadata, Progress, There,
 };
-use crate::digest::{Digest, Hasher};
 use crate::name::CatalogName;
-use crate::oci::Manifest;
-use crate::oci::manifest::OCI_INDEX;
 use crate::store::{Image, ImageBlob, RevisionId, Store};
+use ::images::Manifest;
+use ::images::digest::{Digest, Hasher};
+use ::images::manifest::OCI_INDEX;
 
 /// How often a store that changes meanwhile is looked at again.
 const LOOKS: usize = 5;

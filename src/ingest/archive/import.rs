@@ -6,20 +6,20 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::scan::{Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan};
-use super::{ArchiveError, BLOBS, CarriedRevision, Metadata, Progress};
-use crate::digest::{Digest, Hasher};
-use crate::ingest::files;
-use crate::ingest::legacy;
+use crate::ingest::archive::scan::{
+    Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan,
+};
+use crate::ingest::archive::{ArchiveError, BLOBS, CarriedRevision, Metadata, Progress};
 use crate::ingest::pass::{Written, write_revision};
-use crate::ingest::{OnInvalid, PassError, Stage};
+use crate::ingest::{OnInvalid, PassError, Stage, files, legacy};
 use crate::name::CatalogName;
-use crate::oci::{ImageConfig, Manifest, Platform};
 use crate::store::{
     BlobPin, CacheLimits, Counts, Finished, Image, ImageKind, Import, LAST_SECOND, NewRevision,
     RevisionId, SearchRow, Store,
 };
-use crate::unpack::Limits;
+use ::images::digest::{Digest, Hasher};
+use ::images::layers::Limits;
+use ::images::{ImageConfig, Manifest, Platform};
 
 /// What became of a catalog of an archive.
 #[derive(Clone, Debug)]

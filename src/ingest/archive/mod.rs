@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::PassError;
-use crate::digest::Digest;
-use crate::fbc::problem::Problem;
+use crate::ingest::PassError;
 use crate::name::{CatalogName, NameError};
 use crate::store::{Counts, Image, RevisionId, StoreError};
+use ::images::digest::Digest;
+use fbc::problem::Problem;
 
 pub use export::{Export, Exported, Since, export};
 pub use import::{Imported, Outcome as ImportOutcome, import};

@@ -6,13 +6,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use super::check::check;
-use super::export::index;
-use super::{
+use crate::ingest::archive::check::check;
+use crate::ingest::archive::export::index;
+use crate::ingest::archive::{
     ArchiveError, BLOBS, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, MAX_DOCUMENT, Marker,
     Metadata, Progress,
 };
-use crate::digest::{Digest, Hasher};
+use ::images::digest::{Digest, Hasher};
 
 /// What is read of an archive.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,18 +3,18 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::digest::Digest;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::pass::{Followed, Workshop, open_layout};
 use crate::ingest::pull::Origin;
 use crate::ingest::source::Source;
-use crate::oci::manifest::{DOCKER_LIST, DOCKER_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
-use crate::oci::referrers::{Attachment, cosign_tags};
-use crate::oci::{Choice, Descriptor, Error, LayoutError, ManifestError, Route};
 use crate::snapshot::Snapshot;
 use crate::store::{
     BlobPin, Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer, Store,
 };
+use ::images::digest::Digest;
+use ::images::manifest::{DOCKER_LIST, DOCKER_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
+use ::images::registry::referrers::{Attachment, cosign_tags};
+use ::images::{Choice, Descriptor, Error, LayoutError, ManifestError, Route};
 
 /// The most manifests and blobs of an image with all that belongs to it.
 const MAX_PARTS: usize = 10_000;
@@ -80,8 +80,8 @@ pub(super) async fn pull(
         ..
     } = walk;
     let mut upstream = tags.clone();
-    tags.insert(super::LATEST.into(), digest);
-    if let Some(tag) = tag.filter(|tag| crate::oci::reference::is_tag(tag)) {
+    tags.insert(crate::ingest::images::LATEST.into(), digest);
+    if let Some(tag) = tag.filter(|tag| ::images::reference::is_tag(tag)) {
         tags.insert(tag.into(), digest);
         upstream.insert(tag.into(), digest);
     }

@@ -15,10 +15,10 @@ use metrics::{counter, histogram};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::error::{Cause, PassError};
-use super::follow::retry;
-use super::pass::{Followed, Workshop};
-use super::source::Source;
+use crate::ingest::error::{Cause, PassError};
+use crate::ingest::follow::retry;
+use crate::ingest::pass::{Followed, Workshop};
+use crate::ingest::source::Source;
 use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
 use crate::store::{self, ImageKind};
 
@@ -181,13 +181,13 @@ impl Keeper<'_> {
             tokio::time::timeout(LONGEST, making)
                 .await
                 .unwrap_or(Err(PassError {
-                    stage: super::Stage::Pull,
+                    stage: crate::ingest::Stage::Pull,
                     cause: Cause::Timeout(LONGEST),
                 }))?;
         if shown.is_some_and(|image| image.revision() == id && *image.record() == record) {
             return Ok(true);
         }
-        let failed = PassError::at::<Cause>(super::Stage::Publish);
+        let failed = PassError::at::<Cause>(crate::ingest::Stage::Publish);
         let store = &self.workshop.store;
         let known = store.record_image(id, &record).await;
         if !known.map_err(|error| failed(error.into()))? {
@@ -224,9 +224,9 @@ impl Keeper<'_> {
         let _turn = self.workshop.turns.acquire().await;
         let tags = self.tags();
         let (store, snapshot) = (self.workshop.store.clone(), Arc::clone(snapshot));
-        super::pass::blocking(super::Stage::Build, move || {
+        crate::ingest::pass::blocking(crate::ingest::Stage::Build, move || {
             slim::make(&store, &snapshot, &tags)
-                .map_err(|error| PassError::at::<Cause>(super::Stage::Build)(error))
+                .map_err(|error| PassError::at::<Cause>(crate::ingest::Stage::Build)(error))
         })
         .await
     }
@@ -251,9 +251,7 @@ impl Keeper<'_> {
 fn followed_tag(source: &Source) -> Option<&str> {
     match source {
         Source::Image(reference) => reference.tag(),
-        Source::Layout(layout) => layout
-            .tag()
-            .filter(|tag| crate::oci::reference::is_tag(tag)),
+        Source::Layout(layout) => layout.tag().filter(|tag| ::images::reference::is_tag(tag)),
         Source::File(_) | Source::Curated(_) => None,
     }
 }

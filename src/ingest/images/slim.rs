@@ -9,12 +9,12 @@ use std::io::{self, Write};
 use flate2::{Compression, GzBuilder};
 use serde::Serialize;
 
-use crate::digest::{Digest, Hasher};
 use crate::ingest::error::Cause;
-use crate::oci::CONFIGS_LABEL;
-use crate::oci::manifest::OCI_MANIFEST;
 use crate::snapshot::Snapshot;
 use crate::store::{BlobPin, Image, ImageBlob, ImageKind, ImageManifest, NewBlob, Store};
+use ::images::CONFIGS_LABEL;
+use ::images::digest::{Digest, Hasher};
+use ::images::manifest::OCI_MANIFEST;
 
 /// The catalog folder in the image, as its label has it.
 const FOLDER: &str = "configs";

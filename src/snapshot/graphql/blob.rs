@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use async_graphql::Value;
 use bytes::Bytes;
 
-use crate::fbc::fields::Scalar;
-use crate::fbc::json::unescape;
-use crate::fbc::members::{Member, elements, next_member};
+use fbc::fields::Scalar;
+use fbc::text::json::members::{Member, elements, next_member};
+use fbc::text::json::unescape;
 
 /// An object of which fields are asked: a blob, or an object in a list of one.
 /// It is read no further than the last member that is asked for.

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 32 << 20;
 /// A limit that an answer went beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Limit {
-    #[error("query exceeds maximum execution time of {} seconds", super::MAX_TIME.as_secs())]
+    #[error("query exceeds maximum execution time of {} seconds", crate::snapshot::graphql::MAX_TIME.as_secs())]
     Time,
     #[error(
         "result exceeds maximum of {MAX_VALUES} values: ask for fewer fields, or for less at a \

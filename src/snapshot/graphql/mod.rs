@@ -18,7 +18,7 @@ use async_graphql::{Request, Response, ServerError, Variables, dynamic};
 pub use effort::Cancel;
 
 use self::effort::Effort;
-use super::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// The longest that making an answer may take.
 pub const MAX_TIME: Duration = Duration::from_secs(5);

@@ -9,15 +9,15 @@ use async_graphql::dynamic::{
 };
 use bytes::Bytes;
 
-use super::blob::{self, Object, TooMany};
-use super::effort::{Count, Effort};
-use super::{SchemaError, Snapshot};
-use crate::fbc::fields::{Leaf, Scalar};
-use crate::fbc::graphql::{
+use crate::answers::graphql::{
     BlobType, FieldType, NamedField, QUERY, SCHEMA_SUMMARY, SUMMARY, SUMMARY_FIELD, field_name,
     types,
 };
-use crate::fbc::json::unescape;
+use crate::snapshot::graphql::blob::{Object, TooMany};
+use crate::snapshot::graphql::effort::{Count, Effort};
+use crate::snapshot::graphql::{SchemaError, Snapshot, blob};
+use fbc::fields::{Leaf, Scalar};
+use fbc::text::json::unescape;
 
 /// How many blobs come at most, and when the query does not say how many.
 const PAGE: usize = 100;
@@ -32,7 +32,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_DIRECTIVES: usize = 16;
 
 /// Makes the schema of a snapshot.
-pub(super) fn build(snapshot: &Snapshot) -> super::Schema {
+pub(super) fn build(snapshot: &Snapshot) -> crate::snapshot::graphql::Schema {
     let mut query = ObjectType::new(QUERY).field(
         Field::new(SUMMARY_FIELD, TypeRef::named(SUMMARY), |_| {
             FieldFuture::Value(Some(FieldValue::owned_any(())))

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use almanac::fbc::problem::{Problem, Severity};
+use fbc::problem::{Problem, Severity};
 use serde::Deserialize;
 
 use super::{Checked, check};

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use almanac::fbc::problem::Severity;
+use fbc::problem::Severity;
 
 use super::check;
 use crate::support::almanac::{Almanac, catalog as written};

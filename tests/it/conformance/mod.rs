@@ -11,8 +11,8 @@ mod curated;
 use std::convert::Infallible;
 use std::path::Path;
 
-use almanac::fbc::problem::{Problem, Severity};
 use almanac::ingest::{self, LoadOptions, Source};
+use fbc::problem::{Problem, Severity};
 
 /// What reading a folder came to.
 struct Checked {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use almanac::digest::Digest;
+use images::digest::Digest;
 use serde_json::Value;
 
 use super::{REPOSITORY, Slim, index, mirroring};

@@ -272,7 +272,7 @@ impl Almanac {
     }
 
     /// Waits until it serves the revision of a digest.
-    pub(crate) fn until_at(&mut self, catalog: &str, digest: &almanac::digest::Digest) -> Value {
+    pub(crate) fn until_at(&mut self, catalog: &str, digest: &images::digest::Digest) -> Value {
         let digest = digest.to_string();
         self.until(catalog, &format!("{catalog} at {digest}"), |status| {
             status["revision"]["digest"] == digest.as_str()
@@ -302,7 +302,7 @@ impl Almanac {
     pub(crate) fn pulled_blobs(&mut self, catalog: &str) -> Vec<String> {
         let image = self.http(&format!("/v2/{catalog}/manifests/latest"));
         let made = String::from_utf8(image.body.clone()).unwrap();
-        let own = almanac::digest::Digest::of(&image.body).hex();
+        let own = images::digest::Digest::of(&image.body).hex();
         let mut blobs = self.blobs();
         blobs.retain(|blob| !made.contains(blob.as_str()) && *blob != own);
         blobs

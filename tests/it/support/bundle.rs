@@ -18,7 +18,7 @@ pub(crate) struct Bundle {
 
 /// A bundle with an image, a version taken from its name, and no more.
 pub(crate) fn bundle(name: &str) -> Bundle {
-    let digest = almanac::digest::Digest::of(name.as_bytes());
+    let digest = images::digest::Digest::of(name.as_bytes());
     Bundle {
         name: name.into(),
         version: None,

@@ -1,8 +1,8 @@
 //! Keys and signatures as cosign makes them, made in the test.
 
-use almanac::digest::Digest;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use images::digest::Digest;
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
 

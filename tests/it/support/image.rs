@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use almanac::digest::Digest;
+use images::digest::Digest;
 use serde_json::{Map, Value, json};
 
 use super::catalog::{Catalog, Format};

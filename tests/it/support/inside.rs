@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use almanac::ingest::{self, OnInvalid};
-use almanac::serve::{self, Limits, registry};
+use almanac::serve::{self, Limits, grpc};
 use almanac::snapshot::{Catalogs, Publisher, Routing, Snapshot};
 use almanac::store::Store;
-use almanac::unpack;
+use images::layers;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ impl Inside {
         let name = "catalog".parse().unwrap();
         let (catalogs, mut publishers) = Catalogs::new([(name, Routing::default())], None);
         let (draining, drained) = watch::channel(false);
-        let service = registry::Service::new(catalogs, limits, drained).unwrap();
+        let service = grpc::Service::new(catalogs, limits, drained).unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
         let listener = serve::bind("grpc", any).await.unwrap();
         let inside = Self {
@@ -64,7 +64,7 @@ impl Inside {
             &self.store,
             &self.publisher.name,
             source.path(),
-            &unpack::Limits::default(),
+            &layers::Limits::default(),
             OnInvalid::Quarantine,
         )
         .await

@@ -23,7 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use almanac::digest::Digest;
 use axum::body::Body;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -37,6 +36,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use images::digest::Digest;
 use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

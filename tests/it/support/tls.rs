@@ -1,10 +1,9 @@
 //! Authorities, certificates and clients that speak TLS.
 
-use std::fs;
-use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

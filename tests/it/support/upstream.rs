@@ -4,7 +4,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use almanac::digest::Digest;
+use images::digest::Digest;
 use rustls::ServerConfig;
 use tokio::runtime::{Builder, Runtime};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use almanac::fbc::yaml;
+use fbc::text::yaml;
 use serde_json::Value;
 
 /// The documents of a text, as almanac reads them; empty ones are left out.

@@ -1,0 +1,184 @@
+//! The blobs that OLM defines, with what the graph and the answers need of
+//! them. What a blob says wrongly by itself is kept beside it as a
+//! [`Defect`]; what is wrong between blobs is the graph's business.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::message::BundleMessage;
+use crate::problem::{Code, Place};
+use crate::text::json::typed::fields;
+
+/// All blobs of a catalog, by kind, in catalog order.
+#[derive(Debug, Default)]
+pub struct Blobs {
+    /// `olm.package` blobs.
+    pub packages: Vec<Located<PackageBlob>>,
+    /// `olm.channel` blobs.
+    pub channels: Vec<Located<ChannelBlob>>,
+    /// `olm.bundle` blobs.
+    pub bundles: Vec<Located<BundleBlob>>,
+    /// `olm.deprecations` blobs.
+    pub deprecations: Vec<Located<DeprecationsBlob>>,
+    /// Whether a document could not be read, which may have been any of them:
+    /// nothing can be said to be missing.
+    pub incomplete: bool,
+}
+
+/// A blob and where it came from.
+#[derive(Debug)]
+pub struct Located<T> {
+    /// The blob.
+    pub blob: T,
+    /// Which meta of the catalog it is, from 0.
+    pub meta: u32,
+    /// The file, by its number in the catalog's order of files.
+    pub file: u32,
+    /// The document in the file, from 1.
+    pub document: u32,
+    /// The line on which the document starts, from 1.
+    pub line: u32,
+}
+
+impl<T> Located<T> {
+    /// The place for a problem.
+    pub fn place(&self, files: &[String]) -> Option<Place> {
+        Some(Place {
+            file: files.get(self.file as usize)?.clone(),
+            document: self.document,
+            line: self.line,
+            column: None,
+        })
+    }
+}
+
+/// Something wrong with one blob alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// What kind of defect.
+    pub code: Code,
+    /// What is wrong, as the rest of a sentence that begins with the blob: it
+    /// starts with a verb.
+    pub message: Cow<'static, str>,
+}
+
+/// An `olm.package` blob.
+#[derive(Debug, Default)]
+pub struct PackageBlob {
+    /// Its name; empty when it has none.
+    pub name: String,
+    /// Its `defaultChannel`; empty when it has none.
+    pub default_channel: String,
+    /// Malformed fields, a bad icon.
+    pub defects: Vec<Defect>,
+}
+
+/// An `olm.channel` blob.
+#[derive(Debug, Default)]
+pub struct ChannelBlob {
+    /// Its name; empty when it has none.
+    pub name: String,
+    /// Its package; empty when it has none.
+    pub package: String,
+    /// Its entries in the blob's order.
+    pub entries: Vec<EntryBlob>,
+    /// Malformed fields.
+    pub defects: Vec<Defect>,
+}
+
+/// An entry of a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryBlob {
+    /// The bundle it stands for.
+    pub name: String,
+    /// The entry it replaces, or empty.
+    pub replaces: String,
+    /// The entries it skips.
+    pub skips: Vec<String>,
+    /// The range of versions it skips, or empty.
+    pub skip_range: String,
+}
+
+fields!(EntryBlob {
+    name = "name",
+    replaces = "replaces",
+    skips = "skips",
+    skip_range = "skipRange",
+});
+
+/// An `olm.bundle` blob.
+#[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "five facts about a blob that do not depend on each other"
+)]
+pub struct BundleBlob {
+    /// Its name; empty when it has none.
+    pub name: String,
+    /// Its package; empty when it has none.
+    pub package: String,
+    /// The text of its version (of the first `olm.package` property).
+    pub version: String,
+    /// Its release (of the first `olm.package` property), or empty.
+    pub release: String,
+    /// Whether it has an image.
+    pub has_image: bool,
+    /// Whether it has objects (`olm.bundle.object`).
+    pub has_objects: bool,
+    /// Whether it has `olm.csv.metadata`.
+    pub has_csv_metadata: bool,
+    /// Whether its `csvJson`, at the head of a channel, crashes packageserver.
+    pub crashes_packageserver: bool,
+    /// Whether OLM v0 never installs it (`olm.deprecated`).
+    pub prohibited: bool,
+    /// The APIs it provides, from `olm.gvk`.
+    pub provides: Arc<[Gvk]>,
+    /// Where its encoded message lies.
+    pub message: BundleMessage,
+    /// Malformed fields, bad properties, bad images, a bad version.
+    pub defects: Vec<Defect>,
+}
+
+/// A group, version and kind.
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub struct Gvk {
+    /// The API group.
+    pub group: String,
+    /// The API version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+}
+
+/// An `olm.deprecations` blob.
+#[derive(Debug, Default)]
+pub struct DeprecationsBlob {
+    /// Its package; empty when it has none.
+    pub package: String,
+    /// What it deprecates.
+    pub entries: Vec<DeprecationBlob>,
+    /// Malformed fields.
+    pub defects: Vec<Defect>,
+}
+
+/// One deprecation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeprecationBlob {
+    /// `olm.package`, `olm.channel` or `olm.bundle`.
+    pub schema: String,
+    /// The channel or bundle; empty for the package.
+    pub name: String,
+    /// What to tell users.
+    pub message: String,
+}

@@ -1,0 +1,386 @@
+//! What fields the blobs of each schema have, and of which kinds: what a
+//! GraphQL schema of the catalog is made from.
+//!
+//! It is found while blobs are read, piece by piece, and put together in
+//! catalog order. The first blob that has a key decides on its kind; later ones
+//! only add fields, to the blob or to the objects in one of its lists. That is
+//! the peers' rule, with the order of keys fixed, which is random there.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::Object;
+use crate::text::json::cursor::Walk;
+
+/// How many schemas are told apart.
+pub const MAX_SCHEMAS: usize = 1_000;
+/// How many fields a blob, or an object in a list of one, may have.
+const MAX_FIELDS: usize = 200;
+/// How many fields a catalog may have.
+const MAX_ALL_FIELDS: usize = 20_000;
+/// How long a key may be, in bytes.
+const MAX_KEY: usize = 200;
+/// How many elements of each list are looked at.
+const SAMPLE: usize = 10;
+
+/// Large lists in bundles, and the keys that each of their objects should have.
+pub(crate) const PLAIN_LISTS: [(&str, [&str; 2]); 2] = [
+    ("properties", ["type", "value"]),
+    ("relatedImages", ["image", "name"]),
+];
+
+/// What a value is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scalar {
+    /// Text; also null, and objects and lists as JSON.
+    String,
+    /// True or false.
+    Boolean,
+    /// A whole number of 32 bits.
+    Int,
+    /// Any other number.
+    Float,
+}
+
+/// A value, or a list of such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaf {
+    /// What it is taken for.
+    pub scalar: Scalar,
+    /// Whether it is a list of them.
+    pub list: bool,
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// A value, or a list of such.
+    Leaf(Leaf),
+    /// A list of objects, with their fields: keys and what stands there.
+    Objects(Vec<Field<Leaf>>),
+}
+
+/// A field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field<K> {
+    /// Its key, escaped as in canonical JSON.
+    pub key: Box<str>,
+    /// What it holds.
+    pub kind: K,
+}
+
+/// The fields of the blobs of one schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchemaFields {
+    /// The schema.
+    pub schema: Box<str>,
+    /// The fields, in the order in which they were first seen.
+    pub fields: Vec<Field<Kind>>,
+}
+
+/// The fields of the blobs so far.
+#[derive(Debug, Default)]
+pub struct Fields {
+    schemas: Vec<SchemaFields>,
+    numbers: HashMap<Box<str>, usize>,
+    /// Where each schema was seen first: number of the document and line in the
+    /// piece, from 1.
+    first: Vec<(u32, u32)>,
+    /// The schema of the last blob.
+    last: usize,
+    /// How many fields there are in all.
+    count: usize,
+    /// Schemas (or `None` for whole schemas) of which something was left out.
+    omitted: Vec<Option<Box<str>>>,
+}
+
+impl Fields {
+    /// Takes the fields of a blob. `at` is the number of its document and its
+    /// line. `plain` is which lists somebody found to be as [`PLAIN_LISTS`] has
+    /// them: they need not be gone through again.
+    pub(crate) fn add(
+        &mut self,
+        schema: &str,
+        at: (u32, u32),
+        object: &Object<'_>,
+        plain: [bool; 2],
+    ) {
+        let plain = PLAIN_LISTS.iter().zip(plain).filter(|(_, plain)| *plain);
+        let Some(number) = self.number(schema, at) else {
+            return;
+        };
+        let (fields, count) = (&mut self.schemas[number].fields, &mut self.count);
+        let mut whole = true;
+        let mut next = 0;
+        for (key, walk) in object.walks() {
+            match find(fields, key, next) {
+                Some(at) => {
+                    next = at + 1;
+                    let kind = &mut fields[at].kind;
+                    let mut plain = plain.clone();
+                    if plain.any(|((list, keys), _)| key == list.as_bytes() && kind.has(keys)) {
+                        continue;
+                    }
+                    whole &= kind.add(walk, count);
+                }
+                None if has_room(fields, key, *count) => {
+                    let mut kind = Kind::Leaf(Leaf::of(walk.clone().skip()));
+                    whole &= kind.add(walk, count);
+                    next = fields.len() + 1;
+                    push(fields, key, kind, count);
+                }
+                None => whole = false,
+            }
+        }
+        if !whole {
+            self.omit(Some(schema));
+        }
+    }
+
+    /// Takes what was found in the part of the catalog that follows.
+    pub fn append(&mut self, later: Self) {
+        for (SchemaFields { schema, fields }, at) in later.schemas.into_iter().zip(later.first) {
+            let Some(number) = self.number(&schema, at) else {
+                continue;
+            };
+            let (into, count) = (&mut self.schemas[number].fields, &mut self.count);
+            let mut whole = true;
+            let mut next = 0;
+            for field in fields {
+                let key = field.key.as_bytes();
+                match find(into, key, next) {
+                    Some(at) => {
+                        next = at + 1;
+                        whole &= into[at].kind.append(field.kind, count);
+                    }
+                    None if has_room(into, key, *count) => {
+                        let mut kind = field.kind;
+                        if let Kind::Objects(fields) = &mut kind {
+                            let room = MAX_ALL_FIELDS.saturating_sub(*count + 1);
+                            whole &= fields.len() <= room;
+                            fields.truncate(room);
+                            *count += fields.len();
+                        }
+                        push(into, key, kind, count);
+                    }
+                    None => whole = false,
+                }
+            }
+            if !whole {
+                self.omit(Some(&schema));
+            }
+        }
+        for schema in later.omitted {
+            self.omit(schema.as_deref());
+        }
+    }
+
+    /// The schemas in catalog order.
+    pub fn schemas(&self) -> &[SchemaFields] {
+        &self.schemas
+    }
+
+    /// The schemas, each with where it was seen first: the number of the document
+    /// and the line in the piece, from 1.
+    pub fn first(&self) -> impl Iterator<Item = (&str, (u32, u32))> {
+        let schemas = self.schemas.iter().map(|schema| &*schema.schema);
+        schemas.zip(self.first.iter().copied())
+    }
+
+    /// Schemas of which some fields are left out for their number or length;
+    /// `None` when whole schemas are.
+    pub fn omitted(&self) -> &[Option<Box<str>>] {
+        &self.omitted
+    }
+
+    /// The schemas in catalog order.
+    pub fn finish(self) -> Vec<SchemaFields> {
+        self.schemas
+    }
+
+    fn number(&mut self, schema: &str, at: (u32, u32)) -> Option<usize> {
+        if self
+            .schemas
+            .get(self.last)
+            .is_some_and(|s| *s.schema == *schema)
+        {
+            return Some(self.last);
+        }
+        if let Some(number) = self.numbers.get(schema) {
+            self.last = *number;
+            return Some(*number);
+        }
+        if self.schemas.len() >= MAX_SCHEMAS || schema.len() > MAX_KEY {
+            self.omit(None);
+            return None;
+        }
+        self.last = self.schemas.len();
+        self.numbers.insert(schema.into(), self.last);
+        self.first.push(at);
+        self.schemas.push(SchemaFields {
+            schema: schema.into(),
+            fields: Vec::new(),
+        });
+        Some(self.last)
+    }
+
+    fn omit(&mut self, schema: Option<&str>) {
+        if !self.omitted.iter().any(|found| found.as_deref() == schema) {
+            self.omitted.push(schema.map(Into::into));
+        }
+    }
+}
+
+/// The field of a key, most likely the one at `next`: keys are sorted, so those
+/// of one blob mostly follow each other as those of the others did.
+fn find<K>(fields: &[Field<K>], key: &[u8], next: usize) -> Option<usize> {
+    let is = |field: &Field<K>| field.key.as_bytes() == key;
+    if fields.get(next).is_some_and(is) {
+        return Some(next);
+    }
+    fields.iter().position(is)
+}
+
+fn has_room<K>(fields: &[Field<K>], key: &[u8], count: usize) -> bool {
+    fields.len() < MAX_FIELDS && count < MAX_ALL_FIELDS && key.len() <= MAX_KEY
+}
+
+fn push<K>(fields: &mut Vec<Field<K>>, key: &[u8], kind: K, count: &mut usize) {
+    *count += 1;
+    // Canonical text is UTF-8.
+    let key = String::from_utf8_lossy(key).into();
+    fields.push(Field { key, kind });
+}
+
+impl Kind {
+    /// Whether it is a list of objects that have these keys.
+    fn has(&self, keys: &[&str]) -> bool {
+        let Self::Objects(fields) = self else {
+            return false;
+        };
+        let known = |key: &&str| fields.iter().any(|field| *field.key == **key);
+        keys.iter().all(known)
+    }
+
+    /// Takes the fields of objects from another value, at whose start `walk`
+    /// is; returns whether all found room.
+    fn add(&mut self, mut walk: Walk<'_>, count: &mut usize) -> bool {
+        if walk.peek() != Some(b'[') {
+            return true;
+        }
+        walk.step();
+        let (mut whole, mut objects) = (true, false);
+        for _ in 0..SAMPLE {
+            if !walk.next_element() {
+                break;
+            }
+            if walk.peek() != Some(b'{') {
+                // The first element that is something decides what the list is.
+                if walk.skip() == b"null" || objects {
+                    continue;
+                }
+                break;
+            }
+            objects = true;
+            walk.step();
+            let mut next = 0;
+            while let Some(key) = walk.next_key() {
+                let key = &key[1..key.len() - 1];
+                let value = walk.skip();
+                if let Self::Leaf(_) = self {
+                    *self = Self::Objects(Vec::new());
+                }
+                let Self::Objects(fields) = self else { break };
+                match find(fields, key, next) {
+                    Some(at) => next = at + 1,
+                    None if has_room(fields, key, *count) => {
+                        next = fields.len() + 1;
+                        push(fields, key, Leaf::of(value), count);
+                    }
+                    None => whole = false,
+                }
+            }
+        }
+        whole
+    }
+
+    /// Takes the fields of objects from another kind; returns whether all found
+    /// room.
+    fn append(&mut self, later: Self, count: &mut usize) -> bool {
+        let Self::Objects(later) = later else {
+            return true;
+        };
+        if let Self::Leaf(_) = self {
+            *self = Self::Objects(Vec::new());
+        }
+        let Self::Objects(fields) = self else {
+            return true;
+        };
+        let mut whole = true;
+        for (next, Field { key, kind }) in later.into_iter().enumerate() {
+            if find(fields, key.as_bytes(), next).is_some() {
+                continue;
+            }
+            if has_room(fields, key.as_bytes(), *count) {
+                push(fields, key.as_bytes(), kind, count);
+            } else {
+                whole = false;
+            }
+        }
+        whole
+    }
+}
+
+impl Leaf {
+    /// What a value is. A list is what its first elements have in common.
+    fn of(value: &[u8]) -> Self {
+        if value.first() != Some(&b'[') {
+            let scalar = Scalar::of(value);
+            return Self {
+                scalar,
+                list: false,
+            };
+        }
+        let mut walk = Walk::new(value);
+        walk.step();
+        let mut common = None;
+        for _ in 0..SAMPLE {
+            if !walk.next_element() {
+                break;
+            }
+            let element = walk.skip();
+            if element == b"null" {
+                continue;
+            }
+            let this = Scalar::of(element);
+            common = Some(match (common, this) {
+                (None, this) => this,
+                (Some(common), this) if common == this => this,
+                (Some(Scalar::Int | Scalar::Float), Scalar::Int | Scalar::Float) => Scalar::Float,
+                _ => Scalar::String,
+            });
+        }
+        Self {
+            scalar: common.unwrap_or(Scalar::String),
+            list: true,
+        }
+    }
+}
+
+impl Scalar {
+    fn of(value: &[u8]) -> Self {
+        match value.first() {
+            Some(b't' | b'f') => Self::Boolean,
+            Some(b'-' | b'0'..=b'9') => {
+                // The peers call larger ones Int as well, and then answer null.
+                let text = str::from_utf8(value).unwrap_or_default();
+                match text.parse::<i32>() {
+                    Ok(_) => Self::Int,
+                    Err(_) => Self::Float,
+                }
+            }
+            _ => Self::String,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The bundles of a package: whether each is named, pullable and in a channel,
+//! and whether their versions tell them apart. What their properties say was
+//! checked when they were read.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::document::{Blobs, BundleBlob, Located};
+use crate::graph::report::{About, Report, list, quoted};
+use crate::graph::{Group, is_malformed};
+use crate::problem::Code;
+use crate::text::semver::check_release;
+
+/// Where the bundles of a package are.
+pub(crate) struct Places<'a> {
+    /// Of each bundle the first channel, by name, that has an entry for it.
+    channels: HashMap<&'a str, &'a str>,
+    /// Whether these are all: no entry and no document was lost.
+    complete: bool,
+}
+
+impl<'a> Places<'a> {
+    pub(crate) fn of(blobs: &'a Blobs, group: &Group<'_>) -> Self {
+        let mut channels = HashMap::new();
+        let mut complete = !blobs.incomplete;
+        for index in &group.channels {
+            let blob = &blobs.channels[*index].blob;
+            complete &= !is_malformed(&blob.defects);
+            for entry in &blob.entries {
+                let place = channels.entry(entry.name.as_str()).or_insert(&*blob.name);
+                *place = (*place).min(&blob.name);
+                complete &= !entry.name.is_empty();
+            }
+        }
+        Self { channels, complete }
+    }
+
+    /// What a sentence about a bundle begins with: where it is, and its name.
+    /// What is wrong with a bundle is told once, not for each of its channels.
+    pub(crate) fn about<'b>(&self, bundle: &'b str) -> About<'b>
+    where
+        'a: 'b,
+    {
+        let channel = self.channels.get(bundle).copied();
+        About::Bundle(channel.unwrap_or_default(), bundle)
+    }
+
+    /// Whether it is certain that no channel has the bundle.
+    fn lack(&self, bundle: &str) -> bool {
+        self.complete && !self.channels.contains_key(bundle)
+    }
+}
+
+/// Checks the bundles of a package.
+pub(crate) fn check(
+    blobs: &Blobs,
+    group: &Group<'_>,
+    places: &Places<'_>,
+    report: &mut Report<'_>,
+) {
+    // In the order of the text, so that the report does not hang on chance.
+    let mut versions: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for index in &group.bundles {
+        let located = &blobs.bundles[*index];
+        let blob = &located.blob;
+        let about = places.about(&blob.name);
+        if blob.name.is_empty() {
+            let text = "has no name; give it one";
+            report.error(Code::BundleNameMissing, about, located, text);
+        } else if places.lack(&blob.name) {
+            let text = "is in no channel; add an entry for it or remove it";
+            report.error(Code::BundleNotInChannel, about, located, text);
+        }
+        // A malformed blob has lost fields that it may have had.
+        if is_malformed(&blob.defects) {
+            continue;
+        }
+        if !blob.has_image && !blob.has_objects {
+            let text = "has neither an image nor objects; set its \"image\"";
+            report.error(Code::BundleImageMissing, about, located, text);
+        }
+        if blob.version.is_empty() || has_bad_version(blob) {
+            continue;
+        }
+        if check_version(located, group.name, about, report) {
+            let key = (blob.version.as_str(), blob.release.as_str());
+            versions.entry(key).or_default().push(*index);
+        }
+    }
+    for ((version, release), bundles) in versions {
+        check_distinct(blobs, version, release, &bundles, report);
+    }
+}
+
+/// Whether the version was found to be bad when the bundle was read.
+fn has_bad_version(blob: &BundleBlob) -> bool {
+    (blob.defects.iter()).any(|defect| defect.code == Code::VersionInvalid)
+}
+
+/// Checks a version with its release; `false` when it has no use.
+fn check_version(
+    located: &Located<BundleBlob>,
+    package: &str,
+    about: About<'_>,
+    report: &mut Report<'_>,
+) -> bool {
+    let blob = &located.blob;
+    if blob.release.is_empty() {
+        return true;
+    }
+    if let Err(error) = check_release(&blob.release) {
+        let text = format!(
+            "has a release {} that cannot be read: {error}; write it like \"1\" or \"2.beta\"",
+            quoted(&blob.release)
+        );
+        report.error(Code::VersionInvalid, about, located, &text);
+        return false;
+    }
+    if blob.version.contains('+') {
+        let text = format!(
+            "has a release, {}, and a build in its version {}; keep one of the two",
+            quoted(&blob.release),
+            quoted(&blob.version)
+        );
+        report.error(Code::VersionInvalid, about, located, &text);
+    }
+    let wanted = format!("{package}-v{}-{}", blob.version, blob.release);
+    if !blob.name.is_empty() && blob.name != wanted {
+        let text = format!(
+            "does not have the name that its version and release ask for; name it {}",
+            quoted(&wanted)
+        );
+        report.error(Code::ReleaseNameMismatch, about, located, &text);
+    }
+    true
+}
+
+/// Reports bundles of different names that have one version.
+fn check_distinct(
+    blobs: &Blobs,
+    version: &str,
+    release: &str,
+    bundles: &[usize],
+    report: &mut Report<'_>,
+) {
+    let names: BTreeSet<&str> = bundles
+        .iter()
+        .map(|index| blobs.bundles[*index].blob.name.as_str())
+        .collect();
+    let [_, second, ..] = bundles else { return };
+    if names.len() < 2 {
+        return;
+    }
+    let release = if release.is_empty() {
+        String::new()
+    } else {
+        format!(" and release {}", quoted(release))
+    };
+    let names: Vec<&str> = names.into_iter().collect();
+    let text = format!(
+        "has version {}{release} more than once, in the bundles {}; give each its own",
+        quoted(version),
+        list(&names)
+    );
+    let place = report.place(&blobs.bundles[*second]);
+    report.error_at(Code::VersionDuplicate, About::Package, place, &text);
+}

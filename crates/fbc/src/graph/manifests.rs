@@ -1,0 +1,140 @@
+//! What consoles and packageserver make of a package's manifests. Neither is
+//! an error: the package can be installed all the same.
+//!
+//! The OpenShift console shows, of OLM v1's catalogs, what stands in
+//! `olm.csv.metadata`. OLM's packageserver asks for the head of each channel
+//! and shows its `ClusterServiceVersion`, which is made of that property or is
+//! among the bundle's objects.
+
+use crate::document::{Blobs, BundleBlob, Located, PackageBlob};
+use crate::graph::Group;
+use crate::graph::bundle::Places;
+use crate::graph::report::{About, Report, list, more, quoted};
+use crate::message::Manifests;
+use crate::problem::Code;
+
+/// Checks the manifests of a package's bundles. `heads` are its channels, by
+/// name, each with the bundle of its head.
+pub(crate) fn check(
+    blobs: &Blobs,
+    group: &Group<'_>,
+    package: &Located<PackageBlob>,
+    heads: &[(&str, usize)],
+    places: &Places<'_>,
+    report: &mut Report<'_>,
+) {
+    warn_of_invisible(blobs, group, package, heads, report);
+    warn_of_crash(blobs, group, heads, places, report);
+}
+
+fn warn_of_invisible(
+    blobs: &Blobs,
+    group: &Group<'_>,
+    package: &Located<PackageBlob>,
+    heads: &[(&str, usize)],
+    report: &mut Report<'_>,
+) {
+    let bundles = || {
+        group
+            .bundles
+            .iter()
+            .map(|index| &blobs.bundles[*index].blob)
+    };
+    let Some(first) = bundles().map(|blob| blob.name.as_str()).min() else {
+        return;
+    };
+    // A damaged bundle may have lost what is looked for.
+    if bundles().any(is_damaged) {
+        return;
+    }
+    let without_csv: Vec<&str> = (heads.iter())
+        .filter(|(_, bundle)| !has_csv(&blobs.bundles[*bundle].blob))
+        .map(|(channel, _)| *channel)
+        .collect();
+    let text = if bundles().any(|blob| blob.has_csv_metadata) {
+        if without_csv.is_empty() {
+            return;
+        }
+        format!(
+            "has channels that OLM's packageserver leaves out, since their heads have neither one \
+             olm.csv.metadata property nor a ClusterServiceVersion among their objects: {}; add \
+             the property to these heads",
+            list(&without_csv)
+        )
+    } else {
+        let bundles = match group.bundles.len() {
+            1 => format!("its bundle {}", quoted(first)),
+            count => format!("any of its {count} bundles, such as {}", quoted(first)),
+        };
+        let channels = match without_csv.as_slice() {
+            [] => String::new(),
+            _ => format!(
+                ", and OLM's packageserver leaves out channels whose heads have no \
+                 ClusterServiceVersion either: {}",
+                list(&without_csv)
+            ),
+        };
+        format!(
+            "has no olm.csv.metadata property in {bundles}, so the OpenShift console does not show \
+             it with OLM v1{channels}; add the property, to the newest bundle at least"
+        )
+    };
+    let code = Code::BundleWithoutCsvMetadata;
+    report.warning(code, About::Package, package, &text);
+}
+
+fn warn_of_crash(
+    blobs: &Blobs,
+    group: &Group<'_>,
+    heads: &[(&str, usize)],
+    places: &Places<'_>,
+    report: &mut Report<'_>,
+) {
+    let blob = |index: usize| &blobs.bundles[index].blob;
+    let crashing = || {
+        let bundles = group.bundles.iter().copied();
+        bundles.filter(|index| blob(*index).crashes_packageserver)
+    };
+    let Some(first) = crashing().min_by_key(|index| &blob(*index).name) else {
+        return;
+    };
+    let head = heads.iter().find(|head| blob(head.1).crashes_packageserver);
+    let (about, located, when) = match head {
+        Some((channel, index)) => (
+            About::Bundle(channel, &blob(*index).name),
+            &blobs.bundles[*index],
+            "",
+        ),
+        None => (
+            places.about(&blob(first).name),
+            &blobs.bundles[first],
+            " when it is the head of a channel",
+        ),
+    };
+    let others = match crashing().count() - 1 {
+        0 => String::new(),
+        count => format!(", and in {} of the package", more(count, "bundle")),
+    };
+    let text = format!(
+        "has a ClusterServiceVersion that crashes OLM's packageserver{when}, for it has related \
+         images without the install strategy \"deployment\"; set spec.install.strategy{others}"
+    );
+    report.warning(Code::CsvCrashesPackageserver, about, located, &text);
+}
+
+fn has_csv(blob: &BundleBlob) -> bool {
+    match &blob.message.manifests {
+        Manifests::None => false,
+        Manifests::Made { .. } => true,
+        Manifests::Objects { csv, .. } => csv.is_some(),
+    }
+}
+
+fn is_damaged(blob: &BundleBlob) -> bool {
+    blob.defects.iter().any(|defect| {
+        matches!(
+            defect.code,
+            Code::BlobMalformed | Code::PropertyInvalid | Code::BundleObjectInvalid
+        )
+    })
+}

@@ -1,0 +1,182 @@
+//! One package: its name, its default channel, and what its channels, bundles
+//! and deprecations make together.
+
+use std::collections::HashMap;
+
+use crate::document::Blobs;
+use crate::graph::bundle::Places;
+use crate::graph::report::{About, Report, quoted};
+use crate::graph::{
+    Channel, Entry, Group, Package, bundle, channel, deprecation, is_malformed, manifests,
+};
+use crate::problem::Code;
+
+/// The longest DNS label, in bytes.
+const MAX_LABEL: usize = 63;
+
+/// What of a package's bundles and channels the checks look up.
+pub(crate) struct Names<'a> {
+    /// The bundles by name: their index in the catalog's.
+    pub(crate) bundles: HashMap<&'a str, usize>,
+    /// The channels by name: their index in the catalog's.
+    pub(crate) channels: HashMap<&'a str, usize>,
+    /// Whether these are all: every document of the catalog could be read.
+    pub(crate) complete: bool,
+}
+
+/// Checks the package of a group that has an `olm.package` blob. What it
+/// returns is whole only when the report has no error.
+pub(crate) fn check(
+    blobs: &Blobs,
+    group: &Group<'_>,
+    places: &Places<'_>,
+    report: &mut Report<'_>,
+) -> Option<Package> {
+    let (first, others) = group.packages.split_first()?;
+    for located in others.iter().map(|index| &blobs.packages[*index]) {
+        let text = "has more than one olm.package blob; keep one of them";
+        report.error(Code::PackageDuplicate, About::Package, located, text);
+    }
+    let located = &blobs.packages[*first];
+    if let Some(rule) = broken_rule(group.name) {
+        let text = format!("has no valid name: it {rule}; rename the package");
+        report.error(Code::PackageNameInvalid, About::Package, located, &text);
+    }
+    if group.channels.is_empty() && !blobs.incomplete {
+        let text = "has no channel; add one";
+        report.error(Code::PackageWithoutChannels, About::Package, located, text);
+    }
+    let names = names(blobs, group, places, report);
+    let default_channel = located.blob.default_channel.as_str();
+    if default_channel.is_empty() {
+        // A malformed blob may have lost it.
+        if !is_malformed(&located.blob.defects) {
+            let text = "has no default channel; set its \"defaultChannel\"";
+            report.error(Code::DefaultChannelMissing, About::Package, located, text);
+        }
+    } else if names.complete && !names.channels.contains_key(default_channel) {
+        let text = format!(
+            "does not have the channel {} that is its default; add it or name another",
+            quoted(default_channel)
+        );
+        report.error(Code::DefaultChannelUnknown, About::Package, located, &text);
+    }
+    let mut heads = HashMap::new();
+    for index in &group.channels {
+        heads.insert(
+            *index,
+            channel::check(&blobs.channels[*index], &names, report),
+        );
+    }
+    bundle::check(blobs, group, places, report);
+    let mut tops: Vec<(&str, usize)> = (names.channels.iter())
+        .filter_map(|(channel, index)| {
+            let head = &blobs.channels[*index].blob.entries[(*heads.get(index)?)?];
+            Some((*channel, *names.bundles.get(head.name.as_str())?))
+        })
+        .collect();
+    tops.sort_unstable();
+    manifests::check(blobs, group, located, &tops, places, report);
+    let deprecations = deprecation::check(blobs, group, &names, report);
+    if report.failed() {
+        return None;
+    }
+    let mut channels = Vec::with_capacity(names.channels.len());
+    for (name, index) in &names.channels {
+        let blob = &blobs.channels[*index].blob;
+        let head = blob.entries.get((*heads.get(index)?)?)?;
+        let entries = entries(&blob.entries, &names)?;
+        channels.push(Channel {
+            name: (*name).to_owned(),
+            head: find(&entries, |entry| &entry.name, &head.name)?,
+            entries,
+            deprecation: deprecations
+                .channels
+                .get(name)
+                .map(|text| (*text).to_owned()),
+        });
+    }
+    channels.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Some(Package {
+        name: group.name.to_owned(),
+        meta: located.meta,
+        blob: *first,
+        default_channel: find(&channels, |channel| &channel.name, default_channel)?,
+        channels,
+        deprecation: deprecations.package.map(ToOwned::to_owned),
+        deprecated_bundles: deprecations.bundles,
+    })
+}
+
+/// Gathers the names of a package's bundles and channels, and reports those
+/// that stand twice.
+fn names<'a>(
+    blobs: &'a Blobs,
+    group: &Group<'_>,
+    places: &Places<'_>,
+    report: &mut Report<'_>,
+) -> Names<'a> {
+    let mut names = Names {
+        bundles: HashMap::with_capacity(group.bundles.len()),
+        channels: HashMap::with_capacity(group.channels.len()),
+        complete: !blobs.incomplete,
+    };
+    for index in &group.channels {
+        let located = &blobs.channels[*index];
+        let name = located.blob.name.as_str();
+        if !name.is_empty() && *names.channels.entry(name).or_insert(*index) != *index {
+            let text = "stands more than once; rename one of them or make them one";
+            report.error(Code::ChannelDuplicate, About::Channel(name), located, text);
+        }
+    }
+    for index in &group.bundles {
+        let located = &blobs.bundles[*index];
+        let name = located.blob.name.as_str();
+        if !name.is_empty() && *names.bundles.entry(name).or_insert(*index) != *index {
+            let text = "stands more than once; keep one of them";
+            report.error(Code::BundleDuplicate, places.about(name), located, text);
+        }
+    }
+    names
+}
+
+/// The entries of a channel, sorted; nothing when a bundle is missing.
+fn entries(entries: &[crate::document::EntryBlob], names: &Names<'_>) -> Option<Vec<Entry>> {
+    let mut entries = entries
+        .iter()
+        .map(|entry| {
+            Some(Entry {
+                name: entry.name.clone(),
+                bundle: *names.bundles.get(entry.name.as_str())?,
+                replaces: entry.replaces.clone(),
+                skips: entry.skips.clone(),
+                skip_range: entry.skip_range.clone(),
+            })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    Some(entries)
+}
+
+fn find<T>(sorted: &[T], name_of: impl Fn(&T) -> &String, name: &str) -> Option<usize> {
+    sorted
+        .binary_search_by(|item| name_of(item).as_str().cmp(name))
+        .ok()
+}
+
+/// The rule of DNS labels that a package's name breaks, if it breaks one.
+fn broken_rule(name: &str) -> Option<&'static str> {
+    let inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    if bytes.contains(&b'.') {
+        Some("must not contain dots")
+    } else if bytes.len() > MAX_LABEL {
+        Some("must not be longer than 63 characters")
+    } else if !bytes.iter().all(|byte| inner(byte) || *byte == b'-') {
+        Some("must consist of lower-case letters, digits and '-'")
+    } else if !bytes.first().is_some_and(inner) || !bytes.last().is_some_and(inner) {
+        Some("must begin and end with a letter or a digit")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,420 @@
+//! What files mean, and what is told of those that mean nothing.
+
+use crate::document::{Defect, DeprecationBlob, EntryBlob};
+use crate::object::MAX_LIST;
+use crate::read::output::MAX_PROBLEMS;
+use crate::read::*;
+
+fn read(content: &[u8], target: usize) -> Output {
+    let mut out = Output::default();
+    let mut reader = Reader::default();
+    for piece in pieces(content, target) {
+        reader.read(&piece, &content[piece.range.clone()], 0, &mut out);
+    }
+    out
+}
+
+fn findings(out: &Output) -> Vec<(Code, u32)> {
+    let found = out.problems.iter();
+    found
+        .map(|(spot, problem)| (problem.code, spot.line))
+        .collect()
+}
+
+fn schemas(out: &Output) -> Vec<&str> {
+    out.metas.iter().map(Meta::schema).collect()
+}
+
+#[test]
+fn a_file_that_begins_like_json_may_be_yaml() {
+    for (content, wanted) in [
+        ("{schema: x, name: b}", &["x"][..]),
+        ("{'schema':'x'}", &["x"]),
+        ("{\"schema\":\"x\",}", &["x"]),
+        ("{\"schema\":\"x\", # c\n\"name\":\"y\"}", &["x"]),
+        ("{\"schema\":\"x\"}\n{schema: b}", &["x", "b"]),
+        (
+            "{\"schema\":\"x\"}\nschema: b\n---\n{schema: c}",
+            &["x", "b", "c"],
+        ),
+        // What the first line is indented by counts only from where it begins.
+        ("{\"schema\":\"x\"} schema: b\nname: z\n", &["x", "b"]),
+        ("{\"schema\":\"x\"} \n  schema: b\n  name: z\n", &["x", "b"]),
+        ("{\"schema\":\"x\"}\n# c\n", &["x"]),
+        ("{\"schema\":\"x\"}\n---\n{\"schema\":\"b\"}\n", &["x", "b"]),
+        (
+            "{\"schema\":\"x\"}\n{\"schema\":\"y\"}\n{\"schema\":\"z\"}",
+            &["x", "y", "z"],
+        ),
+    ] {
+        for target in [1, 1000] {
+            let out = read(content.as_bytes(), target);
+            assert_eq!(out.problems, [], "{content:?}");
+            assert_eq!(schemas(&out), wanted, "{content:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_two_json_objects_is_json_to_its_end() {
+    let two = "{\"schema\":\"x\"}\n{\"schema\":\"y\"}\n";
+    for (rest, column, message) in [
+        ("---\nschema: z\n", 1, "`---` cannot stand"),
+        (" {schema: z}\n", 3, "'s' stands where a key"),
+        ("# c\n", 1, "'#' stands where a JSON value"),
+    ] {
+        for target in [1, 1000] {
+            let out = read(format!("{two}{rest}").as_bytes(), target);
+            assert_eq!(schemas(&out), ["x", "y"]);
+            let [(spot, problem)] = &out.problems[..] else {
+                panic!("{:?}", out.problems);
+            };
+            assert_eq!((problem.code, spot.line), (Code::FileUnreadable, 3));
+            assert_eq!(spot.column, Some(column));
+            assert!(problem.message.contains(message), "{}", problem.message);
+        }
+    }
+}
+
+#[test]
+fn what_is_neither_json_nor_yaml_is_told_of_as_json() {
+    for (content, line, column, message) in [
+        (
+            "{\"schema\":\"x\"",
+            1,
+            14,
+            "JSON: the text ends where ',' or '}'",
+        ),
+        (
+            "{\"schema\":\n \"x\n\n\n",
+            2,
+            4,
+            "JSON: a control character",
+        ),
+        (
+            "{\"schema\":\n",
+            1,
+            11,
+            "JSON: the text ends where a JSON value",
+        ),
+        ("{\"é\":\"1\" \"x\"}", 1, 10, "JSON: '\"' stands where ','"),
+        (
+            "{\"schema\":\"x\"}\n\n x\n",
+            3,
+            2,
+            "JSON: 'x' stands where a JSON value",
+        ),
+        // Behind a separator it is YAML.
+        (
+            "{\"schema\":\"x\"}\n---\na: 1\nb: 'c\n",
+            4,
+            4,
+            "YAML: found unexpected end",
+        ),
+        (
+            "{\"schema\":\"x\"}\ny: z: 1\n---\na: b: c\n",
+            2,
+            1,
+            "JSON: 'y' stands",
+        ),
+    ] {
+        let out = read(content.as_bytes(), 1000);
+        let (spot, problem) = &out.problems[0];
+        assert_eq!(
+            (spot.line, spot.column),
+            (line, Some(column)),
+            "{content:?}"
+        );
+        let message = format!("this is not {message}");
+        assert!(problem.message.starts_with(&message), "{}", problem.message);
+    }
+}
+
+#[test]
+fn the_place_of_a_document_is_where_its_text_begins() {
+    for (content, line) in [
+        ("---\nname: b", 2),
+        ("# c\n\nname: b", 3),
+        ("{\"schema\":\"x\"}\n---\n# c\n\nname: b", 5),
+        ("{\"schema\":\"x\"}\n\n\nname: b", 4),
+        ("schema: x\n---\n# c\n--- # d\nname: b", 5),
+    ] {
+        let out = read(content.as_bytes(), 1000);
+        assert_eq!(findings(&out), [(Code::SchemaMissing, line)], "{content:?}");
+    }
+    let out = read(b"---\n# c\n\na: b\nc: \"d\n", 1000);
+    assert_eq!(findings(&out), [(Code::FileUnreadable, 5)]);
+}
+
+#[test]
+fn what_stands_behind_the_end_of_a_document_is_warned_of() {
+    for (content, line) in [
+        ("---\n{\"schema\":\"x\"}\n{\"schema\":\"y\"}", 3),
+        ("schema: x\n...\nschema: z", 3),
+        ("---\n...\n\n{a: b}\n---\nschema: x\n", 4),
+        ("{schema: x}\n{\"schema\":\"y\"}", 2),
+    ] {
+        let out = read(content.as_bytes(), 1000);
+        assert_eq!(
+            findings(&out),
+            [(Code::DocumentIgnored, line)],
+            "{content:?}"
+        );
+        assert_eq!(out.problems[0].1.severity, Severity::Warning);
+        assert_eq!(schemas(&out)[0], "x");
+    }
+}
+
+#[test]
+fn a_file_means_the_same_in_one_piece_or_many() {
+    let json = "{\"schema\":\"a\",\n \"name\":\"}\\n{\"}\n{\"schema\":\"b\"}\n\n{\"schema\":\"c\"} {\"schema\":\"d\"}\n{\"schema\":\"e\"}\n";
+    let yaml =
+        "---\nschema: a\n---\nschema: b\nname: |\n  }\n  {\n---\n# nothing\n---\nschema: c\n";
+    for content in [json, yaml] {
+        let whole = read(content.as_bytes(), usize::MAX / 2);
+        assert!(whole.problems.is_empty(), "{:?}", whole.problems);
+        for target in 1..content.len() {
+            let parts = read(content.as_bytes(), target);
+            assert_eq!(parts.lines, whole.lines);
+            assert_eq!(parts.metas, whole.metas);
+        }
+    }
+    assert!(pieces(json.as_bytes(), 1).count() > 2);
+    assert!(pieces(yaml.as_bytes(), 1).count() > 2);
+}
+
+#[test]
+fn a_file_is_not_cut_like_json_where_it_is_yaml() {
+    for content in [
+        "{\"schema\":\"a\"}\n---\nschema: b\nname: \"x }\n{ y\"\n",
+        "{schema: a, name: \"x }\n{ y\"}\n---\nschema: b\n",
+        "{\"schema\":\"a\"}\n{schema: b}\n---\n{schema: c,\n name: \"}\n{\"}\n",
+    ] {
+        let whole = read(content.as_bytes(), usize::MAX / 2);
+        assert_eq!(whole.problems, []);
+        for target in 1..content.len() {
+            let parts = read(content.as_bytes(), target);
+            assert_eq!(parts.problems, whole.problems);
+            assert_eq!(parts.lines, whole.lines);
+        }
+    }
+}
+
+#[test]
+fn a_problem_names_its_line_in_the_file() {
+    for (content, code, line) in [
+        (
+            "{\"schema\":\"a\"}\n{\"schema\":\n\"b\"x}\n",
+            Code::FileUnreadable,
+            3,
+        ),
+        (
+            "{\"schema\":\"a\"}\n\n{\"name\":\"b\"}\n",
+            Code::SchemaMissing,
+            3,
+        ),
+        ("schema: a\n---\nname: b\n", Code::SchemaMissing, 3),
+        ("schema: a\n---\nname: [b\n", Code::FileUnreadable, 3),
+        ("schema: a\n---\n- b\n", Code::DocumentNotObject, 3),
+        ("{\"schema\":1}", Code::DocumentKeyNotString, 1),
+        (
+            "{\"schema\":\"a\",\"Schema\":\"b\"}",
+            Code::DocumentDuplicateKey,
+            1,
+        ),
+    ] {
+        for target in [1, 1000] {
+            let out = read(content.as_bytes(), target);
+            assert_eq!(
+                findings(&out),
+                [(code, line)],
+                "{content:?}: {:?}",
+                out.problems
+            );
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_findings_keeps_its_worst() {
+    let warned = "{\"schema\":\"olm.x\"}\n".repeat(MAX_PROBLEMS + 5);
+    for (content, severity) in [
+        (warned.clone(), Severity::Warning),
+        (warned + "{}\n{\"schema\":\"olm.x\"}", Severity::Fatal),
+    ] {
+        let out = read(content.as_bytes(), usize::MAX / 2);
+        assert_eq!(out.problems.len(), MAX_PROBLEMS + 1);
+        let (spot, last) = out.problems.last().unwrap();
+        assert_eq!(
+            (last.code, last.severity, spot.line),
+            (Code::ProblemsOmitted, severity, 1001)
+        );
+    }
+}
+
+#[test]
+fn lists_that_say_nothing_take_no_memory() {
+    let list = |count: usize| vec!["{}"; count].join(",");
+    for (schema, count, defects) in [
+        ("olm.channel", 5, 0),
+        ("olm.channel", MAX_LIST, 0),
+        ("olm.channel", MAX_LIST + 1, 1),
+        ("olm.deprecations", MAX_LIST + 5, 1),
+    ] {
+        let entries = list(count);
+        let content = format!("{{\"schema\":\"{schema}\",\"entries\":[{entries}]}}");
+        let blobs = read(content.as_bytes(), usize::MAX / 2).blobs;
+        let found = match (&blobs.channels[..], &blobs.deprecations[..]) {
+            ([one], []) => (one.blob.entries.len(), one.blob.defects.len()),
+            ([], [one]) => (one.blob.entries.len(), one.blob.defects.len()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, (1, defects), "{schema} {count}");
+    }
+}
+
+#[test]
+fn keys_are_found_whatever_their_case() {
+    let out = read(
+        br#"{"Schema":"olm.package","Name":"a","DefaultChannel":"b"}"#,
+        100,
+    );
+    assert_eq!(out.blobs.packages[0].blob.name, "a");
+    assert_eq!(out.blobs.packages[0].blob.default_channel, "b");
+    assert_eq!(out.metas[0].schema(), "olm.package");
+}
+
+#[test]
+fn keys_within_a_blob_are_found_whatever_their_case() {
+    let out = read(
+        br#"{"schema":"olm.package","name":"a","icon":{"Base64Data":"%","mediaType":"b"}}
+{"schema":"olm.channel","Entries":[{"Name":"a","REPLACES":"b","Skips":["c"],"skiprange":"<1.0.0"}]}
+{"schema":"olm.deprecations","Entries":[{"Reference":{"Schema":"olm.bundle","Name":"a"},"Message":"m"}]}
+{"schema":"olm.bundle","name":"a","package":"p","Image":"a/b","RelatedImages":[{"Image":"A@"}],
+ "Properties":[{"Type":"olm.package","Value":{"PackageName":"p","Version":"1.0.0"}},
+ {"TYPE":"olm.gvk","value":{"Group":"g","VERSION":"v1","Kind":"k"}}]}"#,
+        1000,
+    );
+    let icon = &out.blobs.packages[0].blob.defects[0];
+    assert_eq!(icon.code, Code::PackageIconInvalid);
+    let entry = EntryBlob {
+        name: "a".into(),
+        replaces: "b".into(),
+        skips: vec!["c".into()],
+        skip_range: "<1.0.0".into(),
+    };
+    assert_eq!(out.blobs.channels[0].blob.entries, [entry]);
+    let deprecation = DeprecationBlob {
+        schema: "olm.bundle".into(),
+        name: "a".into(),
+        message: "m".into(),
+    };
+    assert_eq!(out.blobs.deprecations[0].blob.entries, [deprecation]);
+    let bundle = &out.blobs.bundles[0].blob;
+    assert!(bundle.has_image);
+    assert_eq!(bundle.version, "1.0.0");
+    assert_eq!(bundle.provides[0].group, "g");
+    let defects: Vec<_> = bundle.defects.iter().map(|defect| defect.code).collect();
+    assert_eq!(defects, [Code::ImageInvalid], "{:?}", bundle.defects);
+}
+
+#[test]
+fn what_a_bundle_says_wrongly_of_itself_has_a_code_of_its_own() {
+    let package = r#"{"type":"olm.package","value":{"packageName":"p","version":"1.0.0"}}"#;
+    let other = package.replace("\"p\"", "\"q\"");
+    let object = r#"{"type":"olm.bundle.object","value":{"data":"!"}}"#;
+    for (properties, wanted) in [
+        (package.to_owned(), vec![]),
+        (String::new(), vec![Code::PackagePropertyCount]),
+        (
+            format!("{package},{package}"),
+            vec![Code::PackagePropertyCount],
+        ),
+        (other, vec![Code::PackagePropertyMismatch]),
+        (
+            format!("{package},{object}"),
+            vec![Code::BundleObjectInvalid],
+        ),
+    ] {
+        let text = format!(
+            "{{\"schema\":\"olm.bundle\",\"package\":\"p\",\"name\":\"a\",\
+             \"image\":\"example.com/a:1\",\"properties\":[{properties}]}}"
+        );
+        let out = read(text.as_bytes(), 1000);
+        let defects = &out.blobs.bundles[0].blob.defects;
+        let codes: Vec<_> = defects.iter().map(|defect| defect.code).collect();
+        assert_eq!(codes, wanted, "{properties}: {defects:?}");
+    }
+}
+
+#[test]
+fn a_schema_of_olm_that_nobody_defines_is_warned_of() {
+    for (schema, warned) in [
+        ("olm.bundel", true),
+        ("OLM.bundle", true),
+        (" olm.bundle", true),
+        ("example.com.x", false),
+        ("olmé", false),
+    ] {
+        let text = format!("{{\"schema\":\"{schema}\",\"package\":\"p\"}}");
+        let out = read(text.as_bytes(), 1000);
+        let found: Vec<_> = out
+            .problems
+            .iter()
+            .map(|(_, p)| (p.code, p.severity))
+            .collect();
+        let warning = (Code::SchemaUnknown, Severity::Warning);
+        assert_eq!(found == [warning], warned, "{schema}: {found:?}");
+    }
+}
+
+#[test]
+fn what_clients_make_of_manifests_is_known() {
+    let bundle = |properties: &str| {
+        let text =
+            format!("{{\"schema\":\"olm.bundle\",\"name\":\"a\",\"properties\":[{properties}]}}");
+        let mut out = read(text.as_bytes(), 1000);
+        out.blobs.bundles.remove(0).blob
+    };
+    let object = |json: &str| {
+        use base64::Engine as _;
+        let data = base64::engine::general_purpose::STANDARD.encode(json);
+        bundle(&format!(
+            "{{\"type\":\"olm.bundle.object\",\"value\":{{\"data\":\"{data}\"}}}}"
+        ))
+    };
+    assert!(bundle(r#"{"type":"olm.csv.metadata","value":{}}"#).has_csv_metadata);
+    // Here the value comes before its type.
+    for (value, good) in [
+        ("{\"keywords\":[\"a\"]}", true),
+        ("{\"keywords\":1}", false),
+    ] {
+        let text = format!("{{\"type\":\"olm.csv.metadata\",\"Value\":{value}}}");
+        let blob = bundle(&text);
+        assert_eq!(blob.has_csv_metadata, good);
+        let invalid = |defect: &Defect| defect.code == Code::PropertyInvalid;
+        assert_eq!(blob.defects.iter().any(invalid), !good);
+    }
+    assert!(!bundle(r#"{"type":"olm.gvk","value":{}}"#).has_csv_metadata);
+    for (crashes, kind, spec) in [
+        (true, "ClusterServiceVersion", r#"{"relatedImages":[{}]}"#),
+        (
+            true,
+            "ClusterServiceVersion",
+            r#"{"install":{"strategy":"other"},"relatedImages":[{"image":"a"}]}"#,
+        ),
+        (
+            false,
+            "ClusterServiceVersion",
+            r#"{"install":{"strategy":"deployment"},"relatedImages":[{"image":"a"}]}"#,
+        ),
+        (false, "ClusterServiceVersion", r#"{"relatedImages":[]}"#),
+        (false, "ClusterServiceVersion", r#"{"relatedImages":"a"}"#),
+        (false, "ClusterServiceVersion", "null"),
+        (false, "Service", r#"{"relatedImages":[{}]}"#),
+    ] {
+        let blob = object(&format!("{{\"kind\":\"{kind}\",\"spec\":{spec}}}"));
+        assert_eq!(blob.crashes_packageserver, crashes, "{kind} {spec}");
+        assert!(blob.has_objects && !blob.has_csv_metadata);
+    }
+}

@@ -1,0 +1,434 @@
+//! What selected bundles need: other packages (`olm.package.required`), APIs
+//! (`olm.gvk.required`), and both put together (`olm.constraint`).
+//!
+//! What is selected already counts first. Else one bundle is added: of the
+//! first catalog that has one, of its channels that are selected already, then
+//! of the default channel, then of the others, and there the highest version.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::document::Gvk;
+use crate::select::Reason;
+use crate::select::choice::Choice;
+use crate::select::material::{Package, Shelf};
+use crate::text::semver::{Range, Version};
+
+/// How deep constraints may stand in one another.
+const MAX_DEPTH: usize = 16;
+/// How many needs that nothing meets are told one by one.
+const MAX_NOTES: usize = 100;
+
+/// What a bundle needs.
+#[derive(Clone, Debug)]
+pub(crate) enum Requirement {
+    /// A version of a package.
+    Package {
+        /// Its name.
+        name: String,
+        /// The range, as it was written.
+        text: String,
+        /// The range; none when it cannot be read.
+        range: Option<Range>,
+    },
+    /// Somebody who provides an API.
+    Api(Gvk),
+    /// All of them.
+    All(Vec<Requirement>),
+    /// One of them.
+    Any(Vec<Requirement>),
+    /// Something that cannot be added, such as a rule in CEL.
+    Other(&'static str),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PackageRequired {
+    package_name: String,
+    version_range: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Constraint<'a> {
+    #[serde(borrow)]
+    package: Option<&'a RawValue>,
+    #[serde(borrow)]
+    gvk: Option<&'a RawValue>,
+    #[serde(borrow)]
+    all: Option<Compound<'a>>,
+    #[serde(borrow)]
+    any: Option<Compound<'a>>,
+    #[serde(borrow)]
+    cel: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Compound<'a> {
+    #[serde(borrow)]
+    constraints: Vec<&'a RawValue>,
+}
+
+impl Requirement {
+    /// Reads a property; nothing when it asks for nothing that can be added.
+    pub(crate) fn read(kind: &str, value: &str) -> Option<Self> {
+        match kind {
+            "olm.package.required" => Self::package(value),
+            "olm.gvk.required" => serde_json::from_str(value).ok().map(Self::Api),
+            "olm.constraint" => Self::constraint(value, 0),
+            _ => None,
+        }
+    }
+
+    fn package(value: &str) -> Option<Self> {
+        let required: PackageRequired = serde_json::from_str(value).ok()?;
+        Some(Self::Package {
+            range: Range::parse(&required.version_range).ok(),
+            name: required.package_name,
+            text: required.version_range,
+        })
+    }
+
+    fn constraint(value: &str, depth: usize) -> Option<Self> {
+        if depth > MAX_DEPTH {
+            return Some(Self::Other("a constraint that nests too deep"));
+        }
+        let constraint: Constraint<'_> = serde_json::from_str(value).ok()?;
+        let below = |compound: Compound<'_>| {
+            let constraints = compound.constraints.iter();
+            constraints
+                .filter_map(|constraint| Self::constraint(constraint.get(), depth + 1))
+                .collect()
+        };
+        if let Some(package) = constraint.package {
+            return Self::package(package.get());
+        }
+        if let Some(api) = constraint.gvk {
+            return serde_json::from_str(api.get()).ok().map(Self::Api);
+        }
+        if let Some(all) = constraint.all {
+            return Some(Self::All(below(all)));
+        }
+        if let Some(any) = constraint.any {
+            return Some(Self::Any(below(any)));
+        }
+        // Nothing has to be added for what must not be there.
+        constraint.cel.map(|_| Self::Other("a rule in CEL"))
+    }
+
+    /// That it is not met, as the end of a sentence about whose it is.
+    fn unmet(&self) -> String {
+        if let Self::Other(what) = self {
+            return format!("has {what}, which is not looked into");
+        }
+        let beside = self.other();
+        let beside = beside.map(|what| format!("; {what} is not looked into"));
+        let (shown, beside) = (self.shown(), beside.unwrap_or_default());
+        format!("needs {shown}, which these catalogs do not have{beside}")
+    }
+
+    /// What in it cannot be added.
+    fn other(&self) -> Option<&'static str> {
+        match self {
+            Self::Package { .. } | Self::Api(_) => None,
+            Self::All(of) | Self::Any(of) => of.iter().find_map(Self::other),
+            Self::Other(what) => Some(what),
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Package { name, text, .. } => format!("the package {name} {text}"),
+            Self::Api(Gvk {
+                group,
+                version,
+                kind,
+            }) => format!("the API {group}/{version} {kind}"),
+            Self::All(of) | Self::Any(of) => {
+                let between = if matches!(self, Self::All(_)) {
+                    " and "
+                } else {
+                    " or "
+                };
+                let shown: Vec<String> = of.iter().map(Self::shown).collect();
+                shown.join(between)
+            }
+            Self::Other(what) => (*what).to_owned(),
+        }
+    }
+}
+
+/// How good a bundle is that fits: whether its channel is chosen and the bundle
+/// not above what is, whether its channel is chosen, whether that is the
+/// default one; the version; then the first channel, and the highest place.
+type Rank<'v> = (
+    bool,
+    bool,
+    bool,
+    Option<&'v Version>,
+    Reverse<usize>,
+    Reverse<Option<usize>>,
+);
+
+/// Adds what the chosen bundles need, and what that needs.
+pub(crate) fn close<'a>(
+    shelves: &[Shelf<'a>],
+    chosen: &mut BTreeMap<&'a str, Choice<'a>>,
+    notes: &mut Vec<String>,
+) {
+    let mut closing = Closing {
+        shelves,
+        chosen,
+        provided: BTreeSet::new(),
+        providers: None,
+        looked_at: BTreeSet::new(),
+        left: Vec::new(),
+    };
+    let packages: Vec<&str> = closing.chosen.keys().copied().collect();
+    for package in packages {
+        closing.look_at(package);
+    }
+    let mut unmet = 0;
+    while let Some((package, bundle)) = closing.left.pop() {
+        let Some(choice) = closing.chosen.get(package.as_str()) else {
+            continue;
+        };
+        let package = Rc::clone(&choice.package);
+        let Some(found) = package.bundles.get(bundle.as_str()) else {
+            continue;
+        };
+        let of = format!("{} of {}", bundle, package.name);
+        for requirement in &found.facts().requires {
+            if !closing.meet(requirement, &of) {
+                unmet += 1;
+                if unmet <= MAX_NOTES {
+                    notes.push(format!("{of} {}", requirement.unmet()));
+                }
+            }
+        }
+    }
+    if unmet > MAX_NOTES {
+        notes.push(format!(
+            "{} further needs are not met either",
+            unmet - MAX_NOTES
+        ));
+    }
+}
+
+struct Closing<'c, 'a> {
+    shelves: &'c [Shelf<'a>],
+    chosen: &'c mut BTreeMap<&'a str, Choice<'a>>,
+    /// The APIs that chosen bundles provide.
+    provided: BTreeSet<Gvk>,
+    /// For each API the places of packages that provide it, the best first.
+    providers: Option<BTreeMap<Gvk, Vec<(usize, &'a str)>>>,
+    /// Chosen bundles, by package and name, that were looked at.
+    looked_at: BTreeSet<(String, String)>,
+    /// Those whose needs have to be met still.
+    left: Vec<(String, String)>,
+}
+
+/// A bundle that meets a requirement.
+struct Found<'a> {
+    package: Rc<Package<'a>>,
+    channel: usize,
+    entry: usize,
+}
+
+impl<'a> Closing<'_, 'a> {
+    /// Notes what is new among the chosen bundles of a package.
+    fn look_at(&mut self, package: &str) {
+        let Some(choice) = self.chosen.get(package) else {
+            return;
+        };
+        for bundle in choice.bundles() {
+            let key = (package.to_owned(), bundle.to_owned());
+            if self.looked_at.contains(&key) {
+                continue;
+            }
+            if let Some(found) = choice.package.bundles.get(bundle) {
+                self.provided.extend(found.facts().provides.iter().cloned());
+            }
+            self.left.push(key.clone());
+            self.looked_at.insert(key);
+        }
+    }
+
+    /// Makes sure that a requirement is met; whether it is.
+    fn meet(&mut self, requirement: &Requirement, of: &str) -> bool {
+        if self.is_met(requirement) {
+            return true;
+        }
+        match requirement {
+            Requirement::Package { .. } | Requirement::Api(_) => {
+                let found = self.find(requirement);
+                let Some(found) = found else { return false };
+                self.add(found, requirement, of);
+                true
+            }
+            Requirement::All(all) => {
+                // Each is met where it can be, also behind one that is not.
+                let met: Vec<bool> = all.iter().map(|one| self.meet(one, of)).collect();
+                met.into_iter().all(|met| met)
+            }
+            // Nothing is added for one that would not be met after all.
+            Requirement::Any(any) => {
+                (any.iter()).any(|one| self.can_be_met(one) && self.meet(one, of))
+            }
+            Requirement::Other(_) => false,
+        }
+    }
+
+    /// Whether a requirement is met, or something can be added that meets it.
+    fn can_be_met(&mut self, requirement: &Requirement) -> bool {
+        match requirement {
+            Requirement::Package { .. } | Requirement::Api(_) => {
+                self.is_met(requirement) || self.find(requirement).is_some()
+            }
+            Requirement::All(all) => all.iter().all(|one| self.can_be_met(one)),
+            Requirement::Any(any) => any.iter().any(|one| self.can_be_met(one)),
+            Requirement::Other(_) => false,
+        }
+    }
+
+    fn is_met(&self, requirement: &Requirement) -> bool {
+        match requirement {
+            Requirement::Package { name, range, .. } => {
+                let Some(choice) = self.chosen.get(name.as_str()) else {
+                    return false;
+                };
+                choice.bundles().any(|bundle| {
+                    let version = choice.package.version(bundle);
+                    (range.as_ref().zip(version))
+                        .is_some_and(|(range, version)| range.contains(version))
+                })
+            }
+            Requirement::Api(api) => self.provided.contains(api),
+            Requirement::All(all) => all.iter().all(|one| self.is_met(one)),
+            Requirement::Any(any) => any.iter().any(|one| self.is_met(one)),
+            Requirement::Other(_) => false,
+        }
+    }
+
+    /// Packages that provide an API: by catalog, those that are chosen before
+    /// others, then by name.
+    fn providers_of(&mut self, api: &Gvk) -> Vec<(usize, &'a str)> {
+        let shelves = self.shelves;
+        let providers = self.providers.get_or_insert_with(|| all_providers(shelves));
+        let mut found = providers.get(api).cloned().unwrap_or_default();
+        found.sort_by_key(|(shelf, name)| (*shelf, !self.chosen.contains_key(name), *name));
+        found
+    }
+
+    /// The bundle that meets a requirement best, if one does.
+    fn find(&mut self, requirement: &Requirement) -> Option<Found<'a>> {
+        match requirement {
+            Requirement::Package { name, range, .. } => {
+                let range = range.as_ref()?;
+                let fits = |_: &Package<'_>, _: &str, version: Option<&Version>| {
+                    version.is_some_and(|version| range.contains(version))
+                };
+                (0..self.shelves.len()).find_map(|shelf| self.best(shelf, name, &fits))
+            }
+            Requirement::Api(api) => {
+                let fits = |package: &Package<'_>, bundle: &str, _: Option<&Version>| {
+                    let bundle = package.bundles.get(bundle);
+                    bundle.is_some_and(|bundle| bundle.facts().provides.contains(api))
+                };
+                let providers = self.providers_of(api);
+                (providers.into_iter())
+                    .find_map(|(shelf, package)| self.best(shelf, package, &fits))
+            }
+            Requirement::All(_) | Requirement::Any(_) | Requirement::Other(_) => None,
+        }
+    }
+
+    /// The best bundle of a package that fits.
+    fn best(
+        &self,
+        place: usize,
+        name: &str,
+        fits: &dyn Fn(&Package<'_>, &str, Option<&Version>) -> bool,
+    ) -> Option<Found<'a>> {
+        let package = self.shelves.get(place)?.package(name)?;
+        let chosen = self.chosen.get(package.name);
+        // One package comes from one catalog.
+        if chosen.is_some_and(|choice| choice.package.catalog != package.catalog) {
+            return None;
+        }
+        let mut best: Option<(Rank<'_>, usize, usize)> = None;
+        for (number, channel) in package.channels.iter().enumerate() {
+            let kept = chosen.and_then(|choice| choice.channels.get(&number));
+            let head = kept.and_then(|kept| {
+                let places = kept.keys().filter_map(|entry| channel.place(*entry));
+                places.min()
+            });
+            for (entry, blob) in channel.entries.iter().enumerate() {
+                let version = package.version(&blob.name);
+                if !fits(&package, &blob.name, version) {
+                    continue;
+                }
+                let above = head.is_some_and(|head| channel.place(entry) < Some(head));
+                let key = (
+                    kept.is_some() && !above,
+                    kept.is_some(),
+                    channel.name == package.default_channel,
+                    version,
+                    Reverse(number),
+                    Reverse(channel.place(entry)),
+                );
+                if best.as_ref().is_none_or(|(other, ..)| key > *other) {
+                    best = Some((key, number, entry));
+                }
+            }
+        }
+        let (_, channel, entry) = best?;
+        Some(Found {
+            package,
+            channel,
+            entry,
+        })
+    }
+
+    /// Adds a bundle that meets a requirement.
+    fn add(&mut self, found: Found<'a>, requirement: &Requirement, of: &str) {
+        let Found {
+            package,
+            channel,
+            entry,
+        } = found;
+        let reason = Reason::Dependency {
+            of: of.to_owned(),
+            requirement: requirement.shown(),
+        };
+        let choice = self
+            .chosen
+            .entry(package.name)
+            .or_insert_with(|| Choice::empty(Rc::clone(&package)));
+        let kept = choice.channels.entry(channel).or_default();
+        package.channels[channel].add(kept, entry, reason);
+        self.look_at(package.name);
+    }
+}
+
+fn all_providers<'a>(shelves: &[Shelf<'a>]) -> BTreeMap<Gvk, Vec<(usize, &'a str)>> {
+    let mut providers: BTreeMap<Gvk, Vec<(usize, &'a str)>> = BTreeMap::new();
+    for (place, shelf) in shelves.iter().enumerate() {
+        for package in shelf.names().filter_map(|name| shelf.package(name)) {
+            for bundle in package.bundles.values() {
+                for api in &bundle.facts().provides {
+                    let list = providers.entry(api.clone()).or_default();
+                    if list.last() != Some(&(place, package.name)) {
+                        list.push((place, package.name));
+                    }
+                }
+            }
+        }
+    }
+    providers
+}

@@ -1,0 +1,237 @@
+//! What there is to select from: the lines of catalogs, and packages read out
+//! of them when they are asked for.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::document::Gvk;
+use crate::select::channel::Channel;
+use crate::select::dependencies::Requirement;
+use crate::text::json::typed::{Text, fields};
+use crate::text::semver::Version;
+
+/// A catalog, as its lines.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// What it is called in messages.
+    pub name: String,
+    /// Its lines in catalog order.
+    pub lines: Vec<Line>,
+    /// The packages that have errors: nothing is selected from them.
+    pub quarantined: BTreeSet<String>,
+}
+
+/// A canonical line and what it can be asked for by.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// The schema.
+    pub schema: Box<str>,
+    /// The package, or empty.
+    pub package: Box<str>,
+    /// The name, or empty.
+    pub name: Box<str>,
+    /// The line, without its line end.
+    pub json: Bytes,
+}
+
+/// A catalog with its lines put in order.
+pub(crate) struct Shelf<'a> {
+    catalog: &'a Catalog,
+    /// The lines of each package that has an `olm.package` blob.
+    lines: BTreeMap<&'a str, Vec<&'a Line>>,
+    /// The lines that are about no package.
+    pub(crate) others: Vec<&'a Line>,
+    /// Packages that were read.
+    read: RefCell<HashMap<&'a str, Option<Rc<Package<'a>>>>>,
+}
+
+/// A package, read.
+pub(crate) struct Package<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) catalog: &'a str,
+    pub(crate) default_channel: String,
+    /// Sorted by name.
+    pub(crate) channels: Vec<Channel<'a>>,
+    pub(crate) bundles: BTreeMap<&'a str, Bundle<'a>>,
+    /// All its lines in catalog order.
+    pub(crate) lines: Vec<&'a Line>,
+}
+
+/// A bundle whose line is read when something of it is asked for.
+pub(crate) struct Bundle<'a> {
+    pub(crate) line: &'a Line,
+    facts: OnceCell<Facts>,
+}
+
+/// What selecting needs to know of a bundle.
+#[derive(Default)]
+pub(crate) struct Facts {
+    /// Its version, as it was written.
+    pub(crate) text: String,
+    pub(crate) version: Option<Version>,
+    pub(crate) provides: Vec<Gvk>,
+    pub(crate) requires: Vec<Requirement>,
+}
+
+impl<'a> Shelf<'a> {
+    pub(crate) fn of(catalog: &'a Catalog) -> Self {
+        let mut lines: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+        let packages = catalog.lines.iter().filter(|line| is_package(line));
+        for package in packages {
+            lines.insert(&package.name, Vec::new());
+        }
+        let mut others = Vec::new();
+        for line in &catalog.lines {
+            let package = if is_package(line) {
+                &line.name
+            } else {
+                &line.package
+            };
+            if package.is_empty() {
+                others.push(line);
+            } else if let Some(lines) = lines.get_mut(&**package) {
+                lines.push(line);
+            }
+        }
+        Self {
+            catalog,
+            lines,
+            others,
+            read: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
+    /// The names of all packages, sorted.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.lines.keys().copied()
+    }
+
+    pub(crate) fn is_quarantined(&self, name: &str) -> bool {
+        self.catalog.quarantined.contains(name)
+    }
+
+    /// The package of that name, unless it has errors.
+    pub(crate) fn package(&self, name: &str) -> Option<Rc<Package<'a>>> {
+        let (name, lines) = self.lines.get_key_value(name)?;
+        if self.is_quarantined(name) {
+            return None;
+        }
+        let mut read = self.read.borrow_mut();
+        let package = read
+            .entry(name)
+            .or_insert_with(|| Package::read(name, &self.catalog.name, lines).map(Rc::new));
+        package.clone()
+    }
+}
+
+fn is_package(line: &Line) -> bool {
+    &*line.schema == "olm.package"
+}
+
+impl<'a> Package<'a> {
+    /// Nothing when a line cannot be read, which a package without errors does
+    /// not have.
+    fn read(name: &'a str, catalog: &'a str, lines: &[&'a Line]) -> Option<Self> {
+        let mut package = Self {
+            name,
+            catalog,
+            default_channel: String::new(),
+            channels: Vec::new(),
+            bundles: BTreeMap::new(),
+            lines: lines.to_vec(),
+        };
+        for line in lines {
+            match &*line.schema {
+                "olm.package" => {
+                    let head: PackageLine = serde_json::from_slice(&line.json).ok()?;
+                    package.default_channel = head.default_channel;
+                }
+                "olm.channel" => package.channels.push(Channel::read(line)?),
+                "olm.bundle" => {
+                    let facts = OnceCell::new();
+                    package.bundles.insert(&line.name, Bundle { line, facts });
+                }
+                _ => {}
+            }
+        }
+        package.channels.sort_by(|a, b| a.name.cmp(b.name));
+        Some(package)
+    }
+
+    pub(crate) fn channel(&self, name: &str) -> Option<usize> {
+        (self.channels.iter()).position(|channel| channel.name == name)
+    }
+
+    pub(crate) fn version(&self, bundle: &str) -> Option<&Version> {
+        self.bundles.get(bundle)?.facts().version.as_ref()
+    }
+}
+
+impl Bundle<'_> {
+    pub(crate) fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| Facts::read(&self.line.json))
+    }
+}
+
+#[derive(Default)]
+struct PackageLine {
+    default_channel: String,
+}
+
+fields!(PackageLine {
+    default_channel = "defaultChannel"
+});
+
+#[derive(Default)]
+struct BundleLine<'a> {
+    properties: Vec<Property<'a>>,
+}
+
+fields!(BundleLine<'a> { properties = "properties" });
+
+#[derive(Default)]
+struct Property<'a> {
+    kind: Text<'a>,
+    value: Value<'a>,
+}
+
+fields!(Property<'a> { kind = "type", value = "value" });
+
+#[derive(Default, Deserialize)]
+struct Value<'a>(#[serde(borrow)] Option<&'a RawValue>);
+
+#[derive(Default)]
+struct PackageProperty {
+    version: String,
+}
+
+fields!(PackageProperty { version = "version" });
+
+impl Facts {
+    fn read(json: &[u8]) -> Self {
+        let mut facts = Self::default();
+        let line: BundleLine<'_> = serde_json::from_slice(json).unwrap_or_default();
+        for Property { kind, value } in &line.properties {
+            let value = value.0.map_or("null", RawValue::get);
+            match &*kind.0 {
+                "olm.package" if facts.text.is_empty() => {
+                    let package: PackageProperty = serde_json::from_str(value).unwrap_or_default();
+                    facts.version = Version::parse(&package.version).ok();
+                    facts.text = package.version;
+                }
+                "olm.gvk" => facts.provides.extend(serde_json::from_str(value).ok()),
+                kind => facts.requires.extend(Requirement::read(kind, value)),
+            }
+        }
+        facts
+    }
+}

@@ -1,0 +1,374 @@
+//! Values whose keys are written in another case than their type has them.
+//!
+//! Go's reader gives a field the value of its name, and of any name that
+//! differs from it in case only. Where several say something of one field, the
+//! later adds to what the earlier said: objects and lists are read into what is
+//! there already. That needs a tree, which nothing else here does, so a value
+//! comes here only once `shape` met such a key.
+
+use std::collections::BTreeMap;
+
+use crate::text::json::cursor::Walk;
+use crate::text::json::shape::{Checked, Field, Mismatch, Shape, name, within, write_zero};
+
+/// How many values a tree may have. No catalog comes near it.
+const MAX_VALUES: usize = 100_000;
+
+/// Whether Go takes `key` for `name`: in any case, and as Unicode folds it.
+pub(crate) fn is_name(key: &[u8], name: &str) -> bool {
+    if key.is_ascii() {
+        return key.eq_ignore_ascii_case(name.as_bytes());
+    }
+    let folded = |character| match character {
+        'ſ' => 's',
+        // The sign for Kelvin.
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    };
+    str::from_utf8(key).is_ok_and(|key| {
+        let name = name.chars().map(|character| character.to_ascii_lowercase());
+        key.chars().map(folded).eq(name)
+    })
+}
+
+/// Tells what becomes of values that are read one after the other into a field.
+///
+/// # Errors
+/// A sentence's end about a value of another type.
+pub(crate) fn check(shape: &Shape, values: &[&[u8]]) -> Result<Checked, Mismatch> {
+    Ok(Checked {
+        same: false,
+        empty: read(shape, values)?.is_empty(shape),
+    })
+}
+
+/// Appends what becomes of the values.
+pub(crate) fn write(shape: &Shape, values: &[&[u8]], out: &mut Vec<u8>) {
+    match read(shape, values) {
+        Ok(value) => value.write(shape, out),
+        // Not after a check.
+        Err(_) => write_zero(shape, out),
+    }
+}
+
+fn read<'a>(shape: &Shape, values: &[&'a [u8]]) -> Result<Value<'a>, Mismatch> {
+    let mut value = Value::Zero;
+    let mut left = MAX_VALUES;
+    for json in values {
+        value.read(shape, &mut Walk::new(json), &mut left)?;
+    }
+    Ok(value)
+}
+
+/// What a Go value holds.
+enum Value<'a> {
+    /// The zero value of its type.
+    Zero,
+    /// What is one word or kept as it is, as JSON.
+    Json(&'a [u8]),
+    /// An object of strings.
+    Texts(BTreeMap<&'a [u8], &'a [u8]>),
+    /// A list. What is beyond its length is left of a longer one, and comes
+    /// back when the list grows again.
+    List {
+        length: usize,
+        items: Vec<Value<'a>>,
+    },
+    /// The fields that were read, by their place in the type, in order.
+    Object(Vec<(usize, Value<'a>)>),
+}
+
+impl<'a> Value<'a> {
+    /// Reads the value at `walk` into what is here.
+    fn read(
+        &mut self,
+        shape: &Shape,
+        walk: &mut Walk<'a>,
+        left: &mut usize,
+    ) -> Result<(), Mismatch> {
+        *left = left
+            .checked_sub(1)
+            .ok_or("holds too many values for keys in another case than documented")?;
+        match (shape, walk.peek().unwrap_or_default()) {
+            (Shape::Any, _) | (Shape::Text, b'"') | (Shape::Bool, b't' | b'f') => {
+                *self = Value::Json(walk.skip());
+            }
+            (Shape::List(_) | Shape::Texts, b'n') => {
+                walk.skip();
+                *self = Value::Zero;
+            }
+            // Of no effect.
+            (_, b'n') => drop(walk.skip()),
+            (Shape::Integer, b'-' | b'0'..=b'9') => {
+                let digits = walk.skip();
+                let number = str::from_utf8(digits)
+                    .ok()
+                    .and_then(|digits| digits.parse::<i32>().ok());
+                number.ok_or("must be a 32-bit integer")?;
+                *self = Value::Json(digits);
+            }
+            (Shape::Texts, b'{') => self.read_texts(walk, left)?,
+            (Shape::List(element), b'[') => self.read_list(element, walk, left)?,
+            (Shape::Object(fields), b'{') => self.read_object(fields, walk, left)?,
+            _ => return Err(format!("must be {}", name(shape)).into()),
+        }
+        Ok(())
+    }
+
+    fn read_texts(&mut self, walk: &mut Walk<'a>, left: &mut usize) -> Result<(), Mismatch> {
+        if !matches!(self, Value::Texts(_)) {
+            *self = Value::Texts(BTreeMap::new());
+        }
+        let Value::Texts(texts) = self else {
+            return Ok(());
+        };
+        walk.step();
+        while let Some(key) = walk.next_key() {
+            let mut text = Value::Zero;
+            text.read(&Shape::Text, walk, left)
+                .map_err(|error| within(key, &error))?;
+            let text = if let Value::Json(text) = text {
+                text
+            } else {
+                b"\"\""
+            };
+            texts.insert(key, text);
+        }
+        Ok(())
+    }
+
+    fn read_list(
+        &mut self,
+        element: &Shape,
+        walk: &mut Walk<'a>,
+        left: &mut usize,
+    ) -> Result<(), Mismatch> {
+        if !matches!(self, Value::List { .. }) {
+            *self = Value::List {
+                length: 0,
+                items: Vec::new(),
+            };
+        }
+        let Value::List { length, items } = self else {
+            return Ok(());
+        };
+        *length = 0;
+        walk.step();
+        while walk.next_element() {
+            if *length == items.len() {
+                items.push(Value::Zero);
+            }
+            items[*length].read(element, walk, left)?;
+            *length += 1;
+        }
+        if *length == 0 {
+            items.clear();
+        }
+        Ok(())
+    }
+
+    fn read_object(
+        &mut self,
+        fields: &[Field],
+        walk: &mut Walk<'a>,
+        left: &mut usize,
+    ) -> Result<(), Mismatch> {
+        if !matches!(self, Value::Object(_)) {
+            *self = Value::Object(Vec::new());
+        }
+        let Value::Object(read) = self else {
+            return Ok(());
+        };
+        walk.step();
+        while let Some(key) = walk.next_key() {
+            let name = &key[1..key.len() - 1];
+            let Some((number, _)) = find(fields, name, 0) else {
+                walk.skip();
+                continue;
+            };
+            let place = match read.binary_search_by_key(&number, |(number, _)| *number) {
+                Ok(place) => place,
+                Err(place) => {
+                    read.reserve_exact(1);
+                    read.insert(place, (number, Value::Zero));
+                    place
+                }
+            };
+            read[place]
+                .1
+                .read(&fields[number].shape, walk, left)
+                .map_err(|error| within(key, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Whether Go leaves it out where that is asked for.
+    fn is_empty(&self, shape: &Shape) -> bool {
+        match self {
+            Value::Zero => !matches!(shape, Shape::Object(_)),
+            Value::Json(json) => {
+                !matches!(shape, Shape::Any) && matches!(*json, b"\"\"" | b"false" | b"0" | b"-0")
+            }
+            Value::Texts(texts) => texts.is_empty(),
+            Value::List { length, .. } => *length == 0,
+            Value::Object(_) => false,
+        }
+    }
+
+    fn write(&self, shape: &Shape, out: &mut Vec<u8>) {
+        match (self, shape) {
+            (Value::Json(json), _) => out.extend_from_slice(json),
+            (Value::Texts(texts), _) => {
+                out.push(b'{');
+                for (number, (key, text)) in texts.iter().enumerate() {
+                    out.extend_from_slice(if number > 0 { b"," } else { b"" });
+                    out.extend_from_slice(key);
+                    out.push(b':');
+                    out.extend_from_slice(text);
+                }
+                out.push(b'}');
+            }
+            (Value::List { length, items }, Shape::List(element)) => {
+                out.push(b'[');
+                for (number, item) in items.iter().take(*length).enumerate() {
+                    out.extend_from_slice(if number > 0 { b"," } else { b"" });
+                    item.write(element, out);
+                }
+                out.push(b']');
+            }
+            (Value::Object(read), Shape::Object(fields)) => write_object(read, fields, out),
+            _ => write_zero(shape, out),
+        }
+    }
+}
+
+fn write_object(read: &[(usize, Value<'_>)], fields: &[Field], out: &mut Vec<u8>) {
+    out.push(b'{');
+    let mut read = read.iter().peekable();
+    let mut first = true;
+    for (number, field) in fields.iter().enumerate() {
+        let value = match read.next_if(|(found, _)| *found == number) {
+            Some((_, value)) => value,
+            None if field.omitted => continue,
+            None => &Value::Zero,
+        };
+        if field.omitted && value.is_empty(&field.shape) {
+            continue;
+        }
+        out.extend_from_slice(if first { b"\"" } else { b",\"" });
+        first = false;
+        out.extend_from_slice(field.name.as_bytes());
+        out.extend_from_slice(b"\":");
+        value.write(&field.shape, out);
+    }
+    out.push(b'}');
+}
+
+/// The field that Go takes a key for, and whether the key is its name to the
+/// letter. Keys and fields are sorted, so it is most likely `next` or behind it.
+pub(crate) fn find(fields: &[Field], key: &[u8], next: usize) -> Option<(usize, bool)> {
+    let is = |field: &Field| field.name.as_bytes() == key;
+    let behind = fields.get(next..).and_then(|rest| rest.iter().position(is));
+    let exactly = behind.map(|further| next + further);
+    let exactly = exactly.or_else(|| fields.iter().position(is));
+    exactly.map(|number| (number, true)).or_else(|| {
+        let folded = fields.iter().position(|field| is_name(key, field.name));
+        folded.map(|number| (number, false))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_as_go_folds_them() {
+        for key in ["kinds", "KINDS", "Kinds", "\u{212a}ind\u{17f}"] {
+            assert!(is_name(key.as_bytes(), "kinds"), "{key}");
+        }
+        for key in ["kind", "kindss", "kınds", "k\u{131}nds", ""] {
+            assert!(!is_name(key.as_bytes(), "kinds"), "{key}");
+        }
+        assert!(is_name(b"X-Descriptors", "x-descriptors"));
+        assert!(!is_name(b"\xff", "x"));
+    }
+
+    static LINKS: Shape = Shape::List(&Shape::Object(&[
+        Field::kept("name", Shape::Text),
+        Field::omitted("url", Shape::Text),
+        Field::omitted("port", Shape::Integer),
+    ]));
+
+    /// What becomes of these values for one field, one after the other.
+    fn made(shape: &Shape, values: &[&str]) -> Result<(String, bool), Mismatch> {
+        let values: Vec<&[u8]> = values.iter().map(|value| value.as_bytes()).collect();
+        let checked = check(shape, &values)?;
+        assert!(!checked.same);
+        let mut out = Vec::new();
+        write(shape, &values, &mut out);
+        Ok((String::from_utf8(out).unwrap(), checked.empty))
+    }
+
+    #[test]
+    fn later_values_add_to_earlier_ones() {
+        for (shape, values, wanted, empty) in [
+            (&Shape::Text, &[r#""a""#, r#""b""#][..], r#""b""#, false),
+            (&Shape::Text, &[r#""a""#, "null"], r#""a""#, false),
+            (&Shape::Text, &[r#""a""#, r#""""#], r#""""#, true),
+            (&Shape::Any, &[r#"{"a":1}"#, "null"], "null", false),
+            (
+                &Shape::Texts,
+                &[r#"{"a":"1","b":"2"}"#, r#"{"b":null,"c":"3"}"#],
+                r#"{"a":"1","b":"","c":"3"}"#,
+                false,
+            ),
+            (&Shape::Texts, &[r#"{"a":"1"}"#, "null"], "{}", true),
+            (
+                &LINKS,
+                &[
+                    r#"[{"name":"a","url":"u"},{"NAME":"b"}]"#,
+                    r#"[{"Url":"v"}]"#,
+                ],
+                r#"[{"name":"a","url":"v"}]"#,
+                false,
+            ),
+            // What was there comes back.
+            (
+                &LINKS,
+                &[r#"[{"name":"a"},{"name":"b","Port":1}]"#, "[{}]", "[{},{}]"],
+                r#"[{"name":"a"},{"name":"b","port":1}]"#,
+                false,
+            ),
+            (
+                &LINKS,
+                &[r#"[{"name":"a"}]"#, "[]", "[null]"],
+                r#"[{"name":""}]"#,
+                false,
+            ),
+            (&LINKS, &[r#"[{"name":"a"}]"#, "null"], "[]", true),
+        ] {
+            let made = made(shape, values);
+            assert_eq!(made, Ok((wanted.to_owned(), empty)), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_named_by_the_key_as_it_stands() {
+        assert_eq!(
+            made(&LINKS, &[r#"[{"Name":1}]"#]),
+            Err(r#"its "Name" must be a string"#.into())
+        );
+        assert_eq!(
+            made(&LINKS, &[r#"[{"PORT":1.5}]"#]),
+            Err(r#"its "PORT" must be a 32-bit integer"#.into())
+        );
+        assert!(made(&Shape::Texts, &["{}", "[]"]).is_err());
+    }
+
+    #[test]
+    fn values_are_bounded() {
+        let many = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
+        assert!(made(&LINKS, &[&many(MAX_VALUES - 1)]).is_ok());
+        assert!(made(&LINKS, &[&many(MAX_VALUES)]).is_err());
+    }
+}

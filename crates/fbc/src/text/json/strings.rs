@@ -1,0 +1,119 @@
+//! What a string is made of: which bytes may be copied, what escapes mean.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use wide::i8x32;
+
+/// The character that the bytes begin with, if it is one.
+pub(crate) fn character(bytes: &[u8]) -> Option<char> {
+    let length = match bytes.first()? {
+        0..0x80 => 1,
+        0xc2..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0..0xf5 => 4,
+        _ => return None,
+    };
+    str::from_utf8(bytes.get(..length)?).ok()?.chars().next()
+}
+
+/// The text of a canonical JSON string (given without its quotes).
+pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
+    if !raw.contains(&b'\\') {
+        return String::from_utf8_lossy(raw);
+    }
+    let mut quoted = Vec::with_capacity(raw.len() + 2);
+    quoted.push(b'"');
+    quoted.extend_from_slice(raw);
+    quoted.push(b'"');
+    // The reader wrote this text, so it always parses.
+    Cow::Owned(serde_json::from_slice(&quoted).unwrap_or_default())
+}
+
+/// Compares two keys as the texts that they stand for.
+pub(crate) fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
+    unescape(a).as_bytes().cmp(unescape(b).as_bytes())
+}
+
+/// How many bytes from the start can be copied as they are: none of `"`, `\`,
+/// a control character, or one that is not of ASCII.
+#[inline]
+pub(crate) fn plain_run(bytes: &[u8]) -> usize {
+    run(
+        bytes,
+        special,
+        |byte| matches!(byte, b'"' | b'\\' | 0..0x20 | 0x80..),
+    )
+}
+
+/// How many bytes from the start are neither `"` nor `\`.
+#[inline]
+pub(crate) fn quote_run(bytes: &[u8]) -> usize {
+    run(bytes, quotes, |byte| matches!(byte, b'"' | b'\\'))
+}
+
+/// How many bytes come before the first that ends a run. `block` marks those
+/// that do.
+#[inline]
+fn run(bytes: &[u8], marks: impl Fn(i8x32) -> i8x32, ends: impl Fn(u8) -> bool) -> usize {
+    let mut at = 0;
+    while let Some(block) = bytes[at..].first_chunk() {
+        let found = marks(signed(block)).to_bitmask();
+        if found != 0 {
+            return at + found.trailing_zeros() as usize;
+        }
+        at += BLOCK;
+    }
+    let rest = bytes[at..].iter().position(|&byte| ends(byte));
+    at + rest.unwrap_or(bytes.len() - at)
+}
+
+/// How many bytes are looked at together.
+pub(crate) const BLOCK: usize = 32;
+
+/// A bit for each byte that [`plain_run`] stops at.
+#[inline]
+pub(crate) fn specials(block: &[u8; BLOCK]) -> u32 {
+    special(signed(block)).to_bitmask()
+}
+
+// A loop becomes two loads; `map` becomes a call.
+#[inline]
+fn signed(bytes: &[u8; BLOCK]) -> i8x32 {
+    let mut signed = [0; BLOCK];
+    for (to, from) in signed.iter_mut().zip(bytes) {
+        *to = from.cast_signed();
+    }
+    i8x32::from(signed)
+}
+
+#[inline]
+fn special(block: i8x32) -> i8x32 {
+    // As signed numbers, bytes above those of ASCII are below zero.
+    block.simd_lt(i8x32::splat(0x20)) | quotes(block)
+}
+
+#[inline]
+fn quotes(block: i8x32) -> i8x32 {
+    block.simd_eq(i8x32::splat(b'"'.cast_signed()))
+        | block.simd_eq(i8x32::splat(b'\\'.cast_signed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_ends_at_the_first_byte_that_is_not_plain_wherever_it_stands() {
+        for length in 0..120 {
+            for (byte, quote) in [(b'"', true), (b'\\', true), (0xc3, false), (b'\n', false)] {
+                let mut text = vec![b'a'; 130];
+                text[length] = byte;
+                assert_eq!(plain_run(&text), length);
+                assert_eq!(quote_run(&text), if quote { length } else { 130 });
+                assert_eq!(plain_run(&text[..length]), length);
+                assert_eq!(quote_run(&text[..length]), length);
+            }
+        }
+    }
+}

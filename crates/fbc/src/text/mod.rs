@@ -1,0 +1,8 @@
+//! The text formats that catalogs are written in, with the rules of the tools
+//! that read them.
+
+pub mod go_quote;
+pub mod json;
+pub mod semver;
+pub mod suggest;
+pub mod yaml;

@@ -1,0 +1,144 @@
+//! The entries of one object in the output: sorted where they are not, and of
+//! equal keys only the last one kept.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Where an entry of an object lies in the JSON: `"key":value` from `key` to
+/// `end`, in bytes. 32 bits are enough, see [`Limits`](crate::text::yaml::Limits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The opening quote of the key.
+    pub(crate) key: u32,
+    /// Right after the colon.
+    pub(crate) value: u32,
+    pub(crate) end: u32,
+}
+
+impl Entry {
+    /// The same entry with its offset `from` now at `to`.
+    pub(crate) fn moved(self, from: u32, to: u32) -> Self {
+        let moved = |offset: u32| offset.saturating_sub(from).saturating_add(to);
+        Self {
+            key: moved(self.key),
+            value: moved(self.value),
+            end: moved(self.end),
+        }
+    }
+
+    /// Where key (without quotes) and value are in a buffer that has the JSON
+    /// from `start` on.
+    pub(crate) fn ranges(self, start: usize) -> (Range<usize>, Range<usize>) {
+        let (key, value, end) = (self.key as usize, self.value as usize, self.end as usize);
+        (
+            start + key + 1..start + value.saturating_sub(2),
+            start + value..start + end,
+        )
+    }
+
+    /// The key as it is written, without its quotes.
+    fn key(self, json: &[u8]) -> &[u8] {
+        json.get(self.ranges(0).0).unwrap_or_default()
+    }
+
+    fn text(self, json: &[u8]) -> &[u8] {
+        json.get(self.key as usize..self.end as usize)
+            .unwrap_or_default()
+    }
+}
+
+/// Whether the keys ascend with none twice.
+pub(crate) fn are_sorted(entries: &[Entry], json: &[u8], escaped: bool) -> bool {
+    entries.is_sorted_by(|a, b| compare(a.key(json), b.key(json), escaped) == Ordering::Less)
+}
+
+/// Sorts the entries and writes the object that they make into `into`. The
+/// entries are left as they are in there, as if it started at offset `start`.
+/// `escaped` tells whether there may be escapes in the keys.
+pub(crate) fn rebuild(
+    entries: &mut Vec<Entry>,
+    first: usize,
+    json: &[u8],
+    escaped: bool,
+    start: u32,
+    into: &mut Vec<u8>,
+) {
+    let order = |a: &Entry, b: &Entry| compare(a.key(json), b.key(json), escaped);
+    // Both sorts keep the order of equal keys: the last is the last written.
+    let own = entries.get_mut(first..).unwrap_or_default();
+    if escaped {
+        own.sort_by_cached_key(|entry| unescaped(entry.key(json)).into_owned());
+    } else {
+        own.sort_by(order);
+    }
+    into.clear();
+    into.push(b'{');
+    let mut kept = first;
+    for index in first..entries.len() {
+        let entry = entries[index];
+        if entries
+            .get(index + 1)
+            .is_some_and(|next| order(&entry, next) == Ordering::Equal)
+        {
+            continue;
+        }
+        if into.len() > 1 {
+            into.push(b',');
+        }
+        let to = (into.len() as u32).saturating_add(start);
+        into.extend_from_slice(entry.text(json));
+        entries[kept] = entry.moved(entry.key, to);
+        kept += 1;
+    }
+    into.push(b'}');
+    entries.truncate(kept);
+}
+
+/// Compares two keys by the bytes of their text, not of its escaped form.
+fn compare(a: &[u8], b: &[u8], escaped: bool) -> Ordering {
+    if escaped {
+        unescaped(a).cmp(&unescaped(b))
+    } else {
+        a.cmp(b)
+    }
+}
+
+/// The text of a key that is written without its quotes.
+fn unescaped(key: &[u8]) -> Cow<'_, [u8]> {
+    if !key.contains(&b'\\') {
+        return Cow::Borrowed(key);
+    }
+    let quoted = [b"\"", key, b"\""].concat();
+    serde_json::from_slice::<String>(&quoted)
+        .map_or(Cow::Borrowed(key), |text| Cow::Owned(text.into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_sorted_by_their_text_and_the_last_of_equal_ones_counts() {
+        let json = br#"{"b":1,"a":2,"b":3,"\"":4,"!":5}"#;
+        let mut entries: Vec<Entry> = [
+            (1, 5, 6),
+            (7, 11, 12),
+            (13, 17, 18),
+            (19, 24, 25),
+            (26, 30, 31),
+        ]
+        .map(|(key, value, end)| Entry { key, value, end })
+        .into();
+        assert!(!are_sorted(&entries, json, true));
+        let mut out = Vec::new();
+        rebuild(&mut entries, 0, json, true, 0, &mut out);
+        assert_eq!(
+            std::str::from_utf8(&out),
+            Ok(r#"{"!":5,"\"":4,"a":2,"b":3}"#)
+        );
+        assert_eq!(entries.len(), 4);
+        assert!(are_sorted(&entries, &out, true));
+        assert_eq!(entries[3].text(&out), br#""b":3"#);
+    }
+}

@@ -1,0 +1,115 @@
+//! The lists and mappings that are not complete: where one may begin, and how
+//! it ends.
+
+use crate::text::yaml::object::{Entry, are_sorted, rebuild};
+use crate::text::yaml::plain::Reader;
+
+/// A collection that is not complete.
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    /// The column of its keys or dashes.
+    pub(crate) column: usize,
+    /// Whether a dash or key came whose node did not.
+    pub(crate) awaiting: bool,
+    /// Where its bracket is in the output.
+    pub(crate) start: usize,
+    /// The first of its entries on the stack of entries.
+    pub(crate) first_entry: usize,
+    /// The key whose value is awaited starts here, the value there.
+    pub(crate) key: u32,
+    pub(crate) value: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    List,
+    /// A list at the column of the key it belongs to.
+    ListInMapping,
+    Mapping,
+}
+
+impl Reader<'_, '_> {
+    /// Begins a collection where a node is awaited.
+    pub(crate) fn start(&mut self, kind: Kind, column: usize) -> Option<()> {
+        if self.frames.last().is_some_and(|top| !top.awaiting) || self.frames.len() >= self.depth {
+            return None;
+        }
+        self.frames.push(Frame {
+            kind,
+            column,
+            awaiting: false,
+            start: self.out.len() - self.base,
+            first_entry: self.entries.len(),
+            key: 0,
+            value: 0,
+        });
+        let bracket = if kind == Kind::Mapping { b'{' } else { b'[' };
+        self.out.push(bracket);
+        Some(())
+    }
+
+    /// Puts null in the place of a node that is awaited and will not come.
+    pub(crate) fn fill(&mut self) -> Option<()> {
+        if self.frames.last()?.awaiting {
+            self.out.extend_from_slice(b"null");
+            self.finish_node()?;
+        }
+        Some(())
+    }
+
+    /// Completes the innermost collection.
+    pub(crate) fn close(&mut self) -> Option<()> {
+        self.fill()?;
+        let frame = self.frames.pop()?;
+        if frame.kind == Kind::Mapping {
+            self.end_object(&frame);
+        } else {
+            self.out.push(b']');
+        }
+        if self.frames.is_empty() {
+            return self.charge();
+        }
+        self.entries.truncate(frame.first_entry);
+        self.finish_node()
+    }
+
+    /// Completes the text of an object, with its keys in order.
+    fn end_object(&mut self, frame: &Frame) {
+        let json = self.out.get(self.base..).unwrap_or_default();
+        let own = self.entries.get(frame.first_entry..).unwrap_or_default();
+        if are_sorted(own, json, self.escaped_keys) {
+            self.out.push(b'}');
+            return;
+        }
+        rebuild(
+            &mut self.entries,
+            frame.first_entry,
+            json,
+            self.escaped_keys,
+            frame.start as u32,
+            &mut self.scratch,
+        );
+        self.out.truncate(self.base + frame.start);
+        self.out.extend_from_slice(&self.scratch);
+    }
+
+    /// Notes that the node that the innermost collection awaited is complete.
+    pub(crate) fn finish_node(&mut self) -> Option<()> {
+        let end = (self.out.len() - self.base) as u32;
+        let top = self.frames.last_mut()?;
+        top.awaiting = false;
+        if top.kind == Kind::Mapping {
+            self.entries.push(Entry {
+                key: top.key,
+                value: top.value,
+                end,
+            });
+        }
+        self.charge()
+    }
+
+    /// Gives a document back that becomes too large.
+    pub(crate) fn charge(&self) -> Option<()> {
+        (self.out.len() - self.base <= self.budget).then_some(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Looking at the text: blanks, line ends, what is left of a line.
+
+use memchr::memchr;
+
+use crate::text::yaml::plain::Reader;
+
+impl Reader<'_, '_> {
+    /// Goes to the next line, where nothing but a comment is left on this one.
+    pub(crate) fn end_line(&mut self) -> Option<()> {
+        let blanks = self.blanks(self.at);
+        self.at += blanks;
+        match self.byte(self.at) {
+            Some(b'#') if blanks == 0 && !self.is_after_blank() => return None,
+            None | Some(b'\n' | b'\r' | b'#') => {}
+            Some(_) => return None,
+        }
+        self.at = self.line_end(self.at).1;
+        Some(())
+    }
+
+    /// Whether nothing more comes on this line but a comment. To be asked
+    /// behind a blank, or at the line's end.
+    pub(crate) fn is_line_over(&self) -> bool {
+        matches!(self.byte(self.at), None | Some(b'\n' | b'\r' | b'#'))
+    }
+
+    fn is_after_blank(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.byte(at));
+        matches!(before, Some(b' ' | b'\t'))
+    }
+
+    pub(crate) fn byte(&self, at: usize) -> Option<u8> {
+        self.bytes.get(at).copied()
+    }
+
+    pub(crate) fn is_blank_or_end(&self, at: usize) -> bool {
+        matches!(self.byte(at), None | Some(b' ' | b'\t' | b'\n' | b'\r'))
+    }
+
+    /// How many spaces there are from `at` on.
+    pub(crate) fn spaces(&self, at: usize) -> usize {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        rest.iter().take_while(|byte| **byte == b' ').count()
+    }
+
+    /// How many spaces and tabs there are from `at` on.
+    pub(crate) fn blanks(&self, at: usize) -> usize {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
+        rest.iter().take_while(blank).count()
+    }
+
+    /// Where the line that `at` is on ends, and where the next one starts.
+    pub(crate) fn line_end(&self, at: usize) -> (usize, usize) {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        match memchr(b'\n', rest) {
+            // What is accepted has no other carriage returns.
+            Some(length) if rest[..length].ends_with(b"\r") => (at + length - 1, at + length + 1),
+            Some(length) => (at + length, at + length + 1),
+            None => (self.bytes.len(), self.bytes.len()),
+        }
+    }
+}

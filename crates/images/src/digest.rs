@@ -1,0 +1,183 @@
+//! Content digests (`sha256:<64 hex>`), the only names almanac trusts.
+//!
+//! The grammar is the OCI image specification's, narrowed to sha256: the
+//! registries and layouts that hold catalogs use nothing else, and a digest
+//! that cannot be checked is worth nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+/// A sha256 content digest.
+///
+/// ```
+/// use almanac::digest::Digest;
+///
+/// let digest = Digest::of(b"");
+/// let text = digest.to_string();
+/// assert!(text.starts_with("sha256:e3b0c442"));
+/// assert_eq!(text.parse(), Ok(digest));
+/// assert!("sha256:E3B0".parse::<Digest>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+/// Why a text is no digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// Another algorithm than sha256, or none.
+    #[error("digest {0:?} is not a sha256 digest (sha256: and 64 hexadecimal digits)")]
+    Algorithm(String),
+    /// Not 64 lower-case hexadecimal digits.
+    #[error("digest {0:?} does not have 64 lower-case hexadecimal digits after sha256:")]
+    Hex(String),
+}
+
+impl Digest {
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The 64 hexadecimal digits, without the algorithm: a file name.
+    pub fn hex(&self) -> String {
+        self.digits().map(char::from).iter().collect()
+    }
+
+    /// The same as bytes of ASCII.
+    pub fn digits(&self) -> [u8; 64] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        digits
+    }
+
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// A digest of 32 bytes that were computed elsewhere.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        // Error messages carry the text, so it is cut before it is kept.
+        let shown = || text.chars().take(100).collect::<String>();
+        let hex = text
+            .strip_prefix("sha256:")
+            .ok_or_else(|| DigestError::Algorithm(shown()))?;
+        let mut bytes = [0; 32];
+        if hex.len() != 64 {
+            return Err(DigestError::Hex(shown()));
+        }
+        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+            let (Some(high), Some(low)) = (nibble(pair[0]), nibble(pair[1])) else {
+                return Err(DigestError::Hex(shown()));
+            };
+            *byte = high << 4 | low;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn nibble(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        f.write_str(&self.hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// Computes a digest and a size over bytes that come in pieces.
+#[derive(Clone, Default)]
+pub struct Hasher {
+    hash: Sha256,
+    size: u64,
+}
+
+impl Hasher {
+    /// Takes the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.hash.update(piece);
+        self.size += piece.len() as u64;
+    }
+
+    /// How many bytes were taken so far.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The digest of all pieces.
+    pub fn finish(self) -> Digest {
+        Digest(self.hash.finalize().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_read_only_when_it_is_whole_and_lower_case() {
+        let good = format!("sha256:{}", "0f".repeat(32));
+        assert_eq!(good.parse::<Digest>().map(|d| d.to_string()), Ok(good));
+        for bad in [
+            String::new(),
+            "sha256:".into(),
+            format!("sha256:{}", "0F".repeat(32)),
+            format!("sha256:{}", "0f".repeat(31)),
+            format!("sha256:{}é", "0f".repeat(31)),
+            format!("sha512:{}", "0f".repeat(64)),
+            "0f".repeat(32),
+        ] {
+            assert!(bad.parse::<Digest>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn pieces_give_the_digest_of_the_whole() {
+        let mut hasher = Hasher::default();
+        hasher.update(b"ab");
+        hasher.update(b"c");
+        assert_eq!(hasher.size(), 3);
+        assert_eq!(hasher.finish(), Digest::of(b"abc"));
+    }
+}

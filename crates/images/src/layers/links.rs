@@ -1,0 +1,242 @@
+//! Picks the catalog folder out of the finished tree, and follows symlinks in
+//! it. Nothing here leaves the tree: a target is looked up, never opened.
+
+use crate::layers::File;
+use crate::layers::error::{Exceeded, Refusal, UnpackError};
+use crate::layers::limits::Limits;
+use crate::layers::path::{SEPARATOR, is_within, join, parent, push, shown, shown_key, split_last};
+use crate::layers::scope::Scope;
+use crate::layers::tree::{ImageTree, Node, NodeKind};
+
+/// Symlinks behind symlinks, as a Linux kernel follows them.
+const MAX_LINKS: usize = 40;
+
+/// Names looked at while all symlinks of an image are followed.
+const MAX_STEPS: u64 = 1_000_000;
+
+/// What came of picking the folder out.
+pub(super) enum Picked {
+    Files(Vec<File>),
+    /// Symlinks lead to a place that was not looked at so far, by its key.
+    Elsewhere(String),
+}
+
+/// Picks the files under the scope's folder out of the tree of all layers.
+pub(super) fn pick(
+    tree: &ImageTree,
+    scope: &Scope,
+    layers: &[String],
+    limits: &Limits,
+) -> Result<Picked, UnpackError> {
+    let mut resolver = Resolver { tree, steps: 0 };
+    let label = scope.folder();
+    let folder = match resolver.resolve("", label, SEPARATOR) {
+        Ok(key) => key,
+        Err(Unresolved::Missing(place)) if scope.concerns(place.as_bytes()) => {
+            return Err(missing(&place));
+        }
+        Err(Unresolved::Missing(place)) => return Ok(Picked::Elsewhere(place)),
+        Err(Unresolved::Loop | Unresolved::Steps) => {
+            return Err(UnpackError::Label {
+                folder: scope.label.clone(),
+                refusal: Refusal::SymlinkLoop {
+                    target: shown_key(label),
+                },
+            });
+        }
+        Err(Unresolved::Climbs) => {
+            return Err(UnpackError::Label {
+                folder: scope.label.clone(),
+                refusal: Refusal::ParentComponent,
+            });
+        }
+    };
+    if !scope.holds(folder.as_bytes()) {
+        // Its contents were not kept: a symlink leads to a folder above.
+        return Ok(Picked::Elsewhere(folder));
+    }
+    // The image may be empty; its root is still there.
+    let is_file = match tree.get(&folder).map(|node| &node.kind) {
+        Some(NodeKind::File { .. }) => true,
+        None if !folder.is_empty() => return Err(missing(&folder)),
+        _ => false,
+    };
+
+    let mut files = Vec::new();
+    let mut total = 0_u64;
+    for (key, node) in tree.within(&folder) {
+        let fail = |problem| match problem {
+            Problem::Refused(refusal) => UnpackError::Refused {
+                layer: layer_name(layers, node),
+                path: shown_key(key),
+                refusal,
+            },
+            Problem::Exceeded(exceeded) => UnpackError::Limit {
+                layer: layer_name(layers, node),
+                path: shown_key(key),
+                exceeded,
+            },
+        };
+        let (offset, size) = match &node.kind {
+            NodeKind::Folder | NodeKind::Elsewhere => continue,
+            NodeKind::File { offset, size } => (*offset, *size),
+            NodeKind::Symlink(target) => {
+                resolver.file_behind(key, target, &folder).map_err(fail)?
+            }
+        };
+        // Links let one file be read many times.
+        total = total.saturating_add(size);
+        if total > limits.catalog_bytes {
+            return Err(fail(Problem::Exceeded(Exceeded::CatalogBytes(
+                limits.catalog_bytes,
+            ))));
+        }
+        let name = if is_file {
+            last_name(label)
+        } else {
+            below(key, &folder)
+        };
+        files.push(File {
+            path: name.replace(SEPARATOR, "/"),
+            offset,
+            size,
+        });
+    }
+    Ok(Picked::Files(files))
+}
+
+/// What a symlink's target is not.
+enum Problem {
+    Refused(Refusal),
+    Exceeded(Exceeded),
+}
+
+/// Why a path leads to nothing in the tree.
+enum Unresolved {
+    /// Nothing is at this key.
+    Missing(String),
+    Loop,
+    /// A `..` behind something that is not there.
+    Climbs,
+    Steps,
+}
+
+struct Resolver<'a> {
+    tree: &'a ImageTree,
+    steps: u64,
+}
+
+impl<'a> Resolver<'a> {
+    /// The contents that the symlink at `key` leads to.
+    fn file_behind(
+        &mut self,
+        key: &str,
+        target: &'a str,
+        folder: &str,
+    ) -> Result<(u64, u64), Problem> {
+        let start = if target.starts_with('/') {
+            ""
+        } else {
+            parent(key)
+        };
+        let resolved = self.resolve(start, target, '/');
+        let target = shown(target.as_bytes());
+        let inside = |key: &str| is_within(key.as_bytes(), folder.as_bytes());
+        Err(Problem::Refused(match resolved {
+            Ok(place) if !inside(&place) => Refusal::SymlinkOutside { target },
+            Ok(place) => match self.tree.get(&place).map(|node| &node.kind) {
+                Some(NodeKind::File { offset, size }) => return Ok((*offset, *size)),
+                _ => Refusal::SymlinkToFolder { target },
+            },
+            Err(Unresolved::Missing(place)) if inside(&place) => {
+                Refusal::SymlinkDangling { target }
+            }
+            Err(Unresolved::Missing(_)) => Refusal::SymlinkOutside { target },
+            Err(Unresolved::Loop) => Refusal::SymlinkLoop { target },
+            Err(Unresolved::Climbs) => Refusal::SymlinkDangling { target },
+            Err(Unresolved::Steps) => {
+                return Err(Problem::Exceeded(Exceeded::LinkSteps(MAX_STEPS)));
+            }
+        }))
+    }
+
+    /// Follows `path`, whose names `separator` parts, from the folder `start`
+    /// on, name by name and through symlinks, to a key without any.
+    fn resolve(
+        &mut self,
+        start: &str,
+        path: &'a str,
+        separator: char,
+    ) -> Result<String, Unresolved> {
+        let mut done = start.to_owned();
+        let mut pending: Vec<&str> = path.rsplit(separator).collect();
+        let mut links = 0;
+        while let Some(name) = pending.pop() {
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                return Err(Unresolved::Steps);
+            }
+            match name {
+                "" | "." => continue,
+                // The root's parent is the root, as for every process.
+                ".." => {
+                    done.truncate(parent(&done).len());
+                    continue;
+                }
+                name => push(&mut done, name),
+            }
+            match self.tree.get(&done).map(|node| &node.kind) {
+                Some(NodeKind::Folder) => {}
+                Some(NodeKind::Symlink(target)) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(Unresolved::Loop);
+                    }
+                    let folder = if target.starts_with('/') {
+                        ""
+                    } else {
+                        parent(&done)
+                    };
+                    done.truncate(folder.len());
+                    pending.extend(target.rsplit('/'));
+                }
+                found => {
+                    pending.retain(|name| !matches!(*name, "" | "."));
+                    if found.is_some() && pending.is_empty() {
+                        return Ok(done);
+                    }
+                    if pending.contains(&"..") {
+                        return Err(Unresolved::Climbs);
+                    }
+                    let missing = pending
+                        .iter()
+                        .rev()
+                        .fold(done, |key, name| join(&key, name));
+                    return Err(Unresolved::Missing(missing));
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn missing(key: &str) -> UnpackError {
+    UnpackError::MissingFolder {
+        folder: format!("/{}", shown_key(key)),
+    }
+}
+
+fn layer_name(layers: &[String], node: &Node) -> String {
+    layers.get(node.layer).cloned().unwrap_or_default()
+}
+
+/// The part of `key` below `folder`.
+fn below<'k>(key: &'k str, folder: &str) -> &'k str {
+    key.strip_prefix(folder)
+        .unwrap_or(key)
+        .trim_start_matches(SEPARATOR)
+}
+
+fn last_name(key: &str) -> &str {
+    split_last(key.as_bytes()).map_or("", |(folder, _)| below(key, &key[..folder.len()]))
+}

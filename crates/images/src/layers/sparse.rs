@@ -1,0 +1,203 @@
+//! Files that are stored with holes: of the contents only the parts that are
+//! not zeros, and a map that says where they belong.
+//!
+//! GNU tar has written such maps in four ways: in the header and in blocks
+//! after it (its old format), in PAX records (0.0 and 0.1), and in lines before
+//! the contents (1.0).
+
+use tar::{GnuSparseHeader, Header};
+
+use crate::layers::error::Damage;
+
+/// The most parts of one file; each takes sixteen bytes of memory.
+const MAX_PARTS: usize = 1 << 15;
+
+/// What is known of a sparse file before its contents are looked at.
+#[derive(Debug, Default)]
+pub(super) struct Sparse {
+    /// Offsets and lengths, in turns.
+    numbers: Vec<u64>,
+    /// The bytes of the file, holes included.
+    size: Option<u64>,
+    /// Whether the map stands before the contents.
+    pub(super) map_in_contents: bool,
+    /// Whether something could not be read; it matters once the file does.
+    damaged: bool,
+}
+
+/// A file's parts, and how far they were read.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// Offset and length of each, in order, none in another.
+    stored: Vec<(u64, u64)>,
+    next: usize,
+    size: u64,
+    position: u64,
+}
+
+/// What comes next of a sparse file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// So many zeros that are not stored.
+    Hole(u64),
+    /// So many bytes that are.
+    Stored(u64),
+    End,
+}
+
+impl Sparse {
+    /// What the header of an old GNU sparse file says.
+    pub(super) fn of_header(header: &Header) -> Self {
+        let mut sparse = Self::default();
+        let Some(header) = header.as_gnu() else {
+            sparse.damaged = true;
+            return sparse;
+        };
+        sparse.size = header.real_size().ok();
+        sparse.extend(&header.sparse);
+        sparse
+    }
+
+    /// A map in PAX records; `None` is one in the contents.
+    pub(super) fn of_records(numbers: Option<Vec<u64>>, size: Option<u64>) -> Self {
+        Self {
+            map_in_contents: numbers.is_none(),
+            numbers: numbers.unwrap_or_default(),
+            size,
+            damaged: false,
+        }
+    }
+
+    /// Takes more of the map of an old GNU sparse file.
+    pub(super) fn extend(&mut self, entries: &[GnuSparseHeader]) {
+        for entry in entries.iter().take_while(|entry| !entry.is_empty()) {
+            match (entry.offset(), entry.length()) {
+                (Ok(offset), Ok(length)) if self.numbers.len() < 2 * MAX_PARTS => {
+                    self.numbers.extend([offset, length]);
+                }
+                _ => self.damaged = true,
+            }
+        }
+    }
+
+    /// Sets the map that stood before the contents.
+    pub(super) fn set_map(&mut self, numbers: Vec<u64>) {
+        self.numbers = numbers;
+    }
+
+    /// The parts; `stored` is how many bytes the archive has of the file, map
+    /// excluded.
+    pub(super) fn into_parts(self, stored: u64) -> Result<Parts, Damage> {
+        let (numbers, size) = (self.numbers, self.size.ok_or(Damage::SparseMap)?);
+        if self.damaged || !numbers.len().is_multiple_of(2) || numbers.len() > 2 * MAX_PARTS {
+            return Err(Damage::SparseMap);
+        }
+        let mut parts = Vec::with_capacity(numbers.len() / 2);
+        let (mut end, mut total) = (0_u64, 0_u64);
+        for pair in numbers.chunks_exact(2) {
+            let &[offset, length] = pair else { continue };
+            if offset < end {
+                return Err(Damage::SparseMap);
+            }
+            end = offset.checked_add(length).ok_or(Damage::SparseMap)?;
+            total += length;
+            // A part of nothing only marks the end.
+            if length > 0 {
+                parts.push((offset, length));
+            }
+        }
+        if end > size || total != stored {
+            return Err(Damage::SparseMap);
+        }
+        Ok(Parts {
+            stored: parts,
+            next: 0,
+            size,
+            position: 0,
+        })
+    }
+}
+
+impl Parts {
+    /// The bytes of the file, holes included.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What comes next.
+    pub(super) fn next(&self) -> Next {
+        let left = self.size - self.position;
+        match self.stored.get(self.next) {
+            _ if left == 0 => Next::End,
+            None => Next::Hole(left),
+            Some((offset, _)) if self.position < *offset => Next::Hole(offset - self.position),
+            Some((offset, length)) => Next::Stored(offset + length - self.position),
+        }
+    }
+
+    /// Goes on by at most what [`Parts::next`] said.
+    pub(super) fn advance(&mut self, count: u64) {
+        self.position += count;
+        if let Some((offset, length)) = self.stored.get(self.next)
+            && self.position >= offset + length
+        {
+            self.next += 1;
+        }
+    }
+}
+
+/// Reads the map that stands before the contents: a number of parts, then
+/// offset and length of each, all in decimal and each on a line of its own.
+/// `block` gives the next 512 bytes; what follows the map in the last block
+/// means nothing.
+pub(super) fn read_map<E: From<Damage>>(
+    mut block: impl FnMut(&mut [u8; 512]) -> Result<(), E>,
+) -> Result<Vec<u64>, E> {
+    let mut numbers = Vec::new();
+    let mut wanted = 1;
+    let mut number: Option<u64> = None;
+    let mut bytes = [0; 512];
+    while wanted > 0 {
+        block(&mut bytes)?;
+        for byte in bytes {
+            match (byte, number) {
+                (b'0'..=b'9', value) => {
+                    let value = value.unwrap_or(0).checked_mul(10);
+                    let value = value.and_then(|value| value.checked_add(u64::from(byte - b'0')));
+                    number = Some(value.ok_or(Damage::SparseMap)?);
+                }
+                (b'\n', Some(value)) => {
+                    number = None;
+                    wanted -= 1;
+                    if numbers.is_empty() {
+                        wanted = usize::try_from(value)
+                            .ok()
+                            .filter(|parts| *parts <= MAX_PARTS)
+                            .ok_or(Damage::SparseMap)?
+                            * 2;
+                    }
+                    numbers.push(value);
+                }
+                _ => return Err(Damage::SparseMap.into()),
+            }
+            if wanted == 0 {
+                break;
+            }
+        }
+    }
+    numbers.remove(0);
+    Ok(numbers)
+}
+
+/// The numbers of a map in one PAX record, between commas.
+pub(super) fn read_list(value: &[u8]) -> Option<Vec<u64>> {
+    let text = std::str::from_utf8(value).ok()?;
+    let mut numbers = Vec::new();
+    for number in text.split(',') {
+        if numbers.len() >= 2 * MAX_PARTS || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        numbers.push(number.parse().ok()?);
+    }
+    Some(numbers)
+}

@@ -1,0 +1,308 @@
+//! What `docker save` writes: a `manifest.json` that names files of the
+//! archive. Its images are read as if they lay in an OCI layout: a manifest is
+//! made for each, of the digests that its configuration says its layers have.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::digest::{Digest, Hasher};
+use crate::layout::archive::{Archive, ArchiveError};
+use crate::manifest::{DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_DOCUMENT, MAX_LAYERS};
+
+/// The name of the file that tells what is in the archive.
+const MANIFEST: &str = "manifest.json";
+const CONFIG_TYPE: &str = "application/vnd.docker.container.image.v1+json";
+const LAYER_TYPE: &str = "application/vnd.docker.image.rootfs.diff.tar";
+/// The most images, and the most names of one.
+const MAX_IMAGES: usize = 1000;
+/// What plain archives do not begin with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Where the blobs of the images lie.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DockerImages {
+    /// Manifests that were made.
+    pub(crate) manifests: HashMap<Digest, Bytes>,
+    /// The names of the files that hold blobs.
+    pub(crate) blobs: HashMap<Digest, String>,
+}
+
+/// Why an archive is none of `docker save`.
+#[derive(Debug, thiserror::Error)]
+pub enum DockerError {
+    /// The archive itself.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A file that cannot be read.
+    #[error("{name:?} in {} cannot be read", path.display())]
+    Read {
+        /// The archive.
+        path: PathBuf,
+        /// The file.
+        name: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A document that is too large or is no JSON of the right shape.
+    #[error("{name:?} in {} is not what it should be: {problem}", path.display())]
+    Document {
+        /// The archive.
+        path: PathBuf,
+        /// The file.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Image {
+    config: String,
+    #[serde(default)]
+    repo_tags: Option<Vec<String>>,
+    #[serde(default)]
+    layers: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    rootfs: Root,
+}
+
+#[derive(Deserialize)]
+struct Root {
+    #[serde(default)]
+    diff_ids: Vec<Digest>,
+}
+
+impl DockerImages {
+    /// Reads what the archive says of its images. `name_key` is the annotation
+    /// for the names that they have.
+    pub(crate) fn read(archive: &Archive, name_key: &str) -> Result<(Self, Index), DockerError> {
+        let bytes = document(archive, MANIFEST)?;
+        let wrong = |name: &str, problem: String| DockerError::Document {
+            path: archive.path().into(),
+            name: name.chars().take(200).collect(),
+            problem,
+        };
+        let listed: Vec<Image> =
+            serde_json::from_slice(&bytes).map_err(|error| wrong(MANIFEST, error.to_string()))?;
+        if listed.len() > MAX_IMAGES {
+            return Err(wrong(MANIFEST, format!("more than {MAX_IMAGES} images")));
+        }
+        let mut images = Self::default();
+        let mut entries = Vec::new();
+        for image in listed {
+            let config = document(archive, &image.config)?;
+            let parsed: Config = serde_json::from_slice(&config)
+                .map_err(|error| wrong(&image.config, error.to_string()))?;
+            let ids = parsed.rootfs.diff_ids;
+            if ids.len() != image.layers.len() || ids.len() > MAX_LAYERS {
+                let problem = format!("{} layers with {} digests", image.layers.len(), ids.len());
+                return Err(wrong(&image.config, problem));
+            }
+            let mut layers = Vec::with_capacity(ids.len());
+            for (name, id) in image.layers.iter().zip(ids) {
+                layers.push(images.layer(archive, name, id)?);
+            }
+            let digest = Digest::of(&config);
+            let config = Descriptor {
+                media_type: CONFIG_TYPE.into(),
+                digest,
+                size: config.len() as u64,
+            };
+            images.blobs.insert(digest, image.config);
+            let descriptor = images.manifest(&config, &layers);
+            let mut names = image.repo_tags.unwrap_or_default();
+            names.truncate(MAX_IMAGES);
+            let mut add = |annotations| {
+                entries.push(IndexEntry {
+                    descriptor: descriptor.clone(),
+                    platform: None,
+                    annotations,
+                });
+            };
+            if names.is_empty() {
+                add(BTreeMap::new());
+            }
+            for name in names {
+                add(BTreeMap::from([(name_key.to_owned(), name)]));
+            }
+        }
+        Ok((images, Index { entries }))
+    }
+
+    /// A layer's descriptor. A plain one is what its configuration says; of
+    /// one that is compressed all bytes have to be read for a digest.
+    fn layer(
+        &mut self,
+        archive: &Archive,
+        name: &str,
+        id: Digest,
+    ) -> Result<Descriptor, DockerError> {
+        let read = |source| DockerError::Read {
+            path: archive.path().into(),
+            name: name.chars().take(200).collect(),
+            source,
+        };
+        let (mut file, size) = archive.file(name)?;
+        let mut buffer = vec![0; 64 << 10];
+        let mut length = file.read(&mut buffer).map_err(read)?;
+        let start = &buffer[..length];
+        let digest = if start.starts_with(&GZIP) || start.starts_with(&ZSTD) {
+            let mut hasher = Hasher::default();
+            while length > 0 {
+                hasher.update(&buffer[..length]);
+                length = file.read(&mut buffer).map_err(read)?;
+            }
+            hasher.finish()
+        } else {
+            id
+        };
+        self.blobs.insert(digest, name.to_owned());
+        Ok(Descriptor {
+            media_type: LAYER_TYPE.into(),
+            digest,
+            size,
+        })
+    }
+
+    fn manifest(&mut self, config: &Descriptor, layers: &[Descriptor]) -> Descriptor {
+        let shown = |descriptor: &Descriptor| {
+            serde_json::json!({
+                "mediaType": descriptor.media_type,
+                "digest": descriptor.digest,
+                "size": descriptor.size,
+            })
+        };
+        let manifest = serde_json::json!({
+            "schemaVersion": 2,
+            "mediaType": DOCKER_MANIFEST,
+            "config": shown(config),
+            "layers": layers.iter().map(shown).collect::<Vec<_>>(),
+        });
+        let bytes = Bytes::from(manifest.to_string());
+        let descriptor = Descriptor {
+            media_type: DOCKER_MANIFEST.into(),
+            digest: Digest::of(&bytes),
+            size: bytes.len() as u64,
+        };
+        self.manifests.insert(descriptor.digest, bytes);
+        descriptor
+    }
+}
+
+fn document(archive: &Archive, name: &str) -> Result<Vec<u8>, DockerError> {
+    let (mut file, size) = archive.file(name)?;
+    if size > MAX_DOCUMENT as u64 {
+        return Err(DockerError::Document {
+            path: archive.path().into(),
+            name: name.chars().take(200).collect(),
+            problem: format!("it has {size} bytes; the limit is {MAX_DOCUMENT}"),
+        });
+    }
+    let mut bytes = Vec::with_capacity(size as usize);
+    file.read_to_end(&mut bytes)
+        .map_err(|source| DockerError::Read {
+            path: archive.path().into(),
+            name: name.to_owned(),
+            source,
+        })?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NAME: &str = "name";
+
+    fn config_of(ids: &[Digest]) -> Value {
+        json!({"rootfs": {"type": "layers", "diff_ids": ids}})
+    }
+
+    fn read(files: &[(&str, &[u8])]) -> Result<(DockerImages, Index), DockerError> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, bytes) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            builder.append_data(&mut header, name, *bytes).unwrap();
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), builder.into_inner().unwrap()).unwrap();
+        DockerImages::read(&Archive::open(file.path())?, NAME)
+    }
+
+    fn listed(image: &Value) -> String {
+        json!([image]).to_string()
+    }
+
+    #[test]
+    fn each_name_of_an_image_is_listed_and_its_layers_are_found() {
+        let plain = b"plain".as_slice();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(b"packed").unwrap();
+        let gzip = gzip.finish().unwrap();
+        let ids = [Digest::of(plain), Digest::of(b"packed")];
+        let config = config_of(&ids).to_string();
+        let list = listed(&json!({
+            "Config": "config.json", "RepoTags": ["a/b:v1", "a/b:v2"], "Layers": ["1.tar", "2.tar"]
+        }));
+        let (images, index) = read(&[
+            ("1.tar", plain),
+            ("2.tar", &gzip),
+            ("config.json", config.as_bytes()),
+            (MANIFEST, list.as_bytes()),
+        ])
+        .unwrap();
+        let names: Vec<_> = index.entries.iter().map(|e| &e.annotations[NAME]).collect();
+        assert_eq!(names, ["a/b:v1", "a/b:v2"]);
+        let digest = index.entries[0].descriptor.digest;
+        let manifest: Value = serde_json::from_slice(&images.manifests[&digest]).unwrap();
+        let layers = &manifest["layers"];
+        // A plain layer has the digest that its configuration says.
+        assert_eq!(layers[0]["digest"], ids[0].to_string());
+        assert_eq!(layers[1]["digest"], Digest::of(&gzip).to_string());
+        assert_eq!(layers[1]["size"], gzip.len());
+        assert_eq!(images.blobs[&Digest::of(&gzip)], "2.tar");
+        assert_eq!(images.blobs[&Digest::of(config.as_bytes())], "config.json");
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused_by_name() {
+        let config = config_of(&[Digest::of(b"one")]).to_string();
+        let image =
+            |config: &str, layers: &[&str]| listed(&json!({"Config": config, "Layers": layers}));
+        for (list, said) in [
+            ("{}".to_owned(), "\"manifest.json\""),
+            (image("config.json", &[]), "0 layers with 1 digests"),
+            (
+                image("config.json", &["missing.tar"]),
+                "no file \"missing.tar\"",
+            ),
+            (image("../config.json", &[]), "no file \"../config.json\""),
+            (image("1.tar", &[]), "\"1.tar\""),
+        ] {
+            let files = [
+                ("1.tar", b"one".as_slice()),
+                ("config.json", config.as_bytes()),
+                (MANIFEST, list.as_bytes()),
+            ];
+            let error = read(&files).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let large = vec![b' '; MAX_DOCUMENT + 1];
+        let error = read(&[(MANIFEST, &large)]).unwrap_err().to_string();
+        assert!(error.contains("the limit is"), "{error}");
+    }
+}

@@ -1,0 +1,217 @@
+//! Mirrors as clusters have them: `ImageDigestMirrorSet`, `ImageTagMirrorSet`
+//! and the older `ImageContentSourcePolicy`, in YAML or JSON, alone or in a
+//! `List`. Objects of other kinds are passed over, so that a folder of oc-mirror's
+//! can be named as it is.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::mirrors::{Mirror, PullFrom, Rule, checked_location, checked_prefix, yaml};
+
+/// The deepest nesting of lists of objects.
+const MAX_LISTS: usize = 4;
+
+/// The rules of a file, and whether there was any object that could have some.
+pub(super) fn parse(text: &str) -> Result<(Vec<Rule>, bool), String> {
+    let mut rules = Vec::new();
+    let mut found = false;
+    for document in yaml::documents(text)? {
+        object(document, &mut rules, &mut found, 0)?;
+    }
+    Ok((rules, found))
+}
+
+/// A set of mirrors, whichever of the three it is.
+#[derive(Deserialize)]
+struct Spec {
+    #[serde(default, rename = "imageDigestMirrors")]
+    by_digest: Option<Vec<Entry>>,
+    #[serde(default, rename = "imageTagMirrors")]
+    by_tag: Option<Vec<Entry>>,
+    #[serde(default, rename = "repositoryDigestMirrors")]
+    of_repositories: Option<Vec<Entry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    source: String,
+    #[serde(default)]
+    mirrors: Option<Vec<String>>,
+    #[serde(default)]
+    mirror_source_policy: Option<SourcePolicy>,
+}
+
+/// What happens when no mirror has it.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+enum SourcePolicy {
+    NeverContactSource,
+    AllowContactingSource,
+}
+
+fn object(
+    mut document: Value,
+    rules: &mut Vec<Rule>,
+    found: &mut bool,
+    depth: usize,
+) -> Result<(), String> {
+    let text = |name: &str| document[name].as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    if kind.ends_with("List") {
+        if depth == MAX_LISTS {
+            return Err("lists are nested too deep".into());
+        }
+        if let Value::Array(items) = document["items"].take() {
+            for item in items {
+                object(item, rules, found, depth + 1)?;
+            }
+        }
+        return Ok(());
+    }
+    let (group, pull) = match kind.as_str() {
+        "ImageDigestMirrorSet" => ("config.openshift.io/", PullFrom::Digest),
+        "ImageTagMirrorSet" => ("config.openshift.io/", PullFrom::Tag),
+        "ImageContentSourcePolicy" => ("operator.openshift.io/", PullFrom::Digest),
+        _ => return Ok(()),
+    };
+    let name = document["metadata"]["name"].as_str().unwrap_or_default();
+    let named = |problem: String| format!("{kind} {name:?}: {problem}");
+    if !version.starts_with(group) {
+        let problem = format!("its apiVersion is {version:?}, which is not known");
+        return Err(named(problem));
+    }
+    *found = true;
+    let spec = &document["spec"];
+    if spec.is_null() {
+        return Ok(());
+    }
+    let spec = Spec::deserialize(spec).map_err(|error| named(error.to_string()))?;
+    let entries = match kind.as_str() {
+        "ImageDigestMirrorSet" => spec.by_digest,
+        "ImageTagMirrorSet" => spec.by_tag,
+        _ => spec.of_repositories,
+    };
+    for entry in entries.unwrap_or_default() {
+        rules.push(rule(entry, pull).map_err(named)?);
+    }
+    Ok(())
+}
+
+fn rule(entry: Entry, pull: PullFrom) -> Result<Rule, String> {
+    let prefix = checked_prefix(&entry.source)?;
+    let mirrors = entry.mirrors.unwrap_or_default();
+    let mirrors = mirrors.iter().map(|location| {
+        Ok(Mirror {
+            location: checked_location(location)?,
+            insecure: false,
+            pull,
+        })
+    });
+    Ok(Rule {
+        location: if prefix.starts_with("*.") {
+            String::new()
+        } else {
+            prefix.clone()
+        },
+        prefix,
+        insecure: false,
+        blocked: entry.mirror_source_policy == Some(SourcePolicy::NeverContactSource),
+        mirrors: mirrors.collect::<Result<_, String>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETS: &str = "
+apiVersion: config.openshift.io/v1
+kind: ImageDigestMirrorSet
+metadata: {name: idms-operator-0}
+spec:
+  imageDigestMirrors:
+  - source: quay.io/operators
+    mirrors: [mirror.example:5000/operators, other.example/operators]
+    mirrorSourcePolicy: NeverContactSource
+  - source: '*.redhat.io'
+    mirrors: [mirror.example:5000/redhat]
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: config.openshift.io/v1
+  kind: ImageTagMirrorSet
+  metadata: {name: itms}
+  spec:
+    imageTagMirrors:
+    - source: quay.io/catalogs/a
+      mirrors: [mirror.example:5000/catalogs/a]
+      mirrorSourcePolicy: AllowContactingSource
+- apiVersion: operator.openshift.io/v1alpha1
+  kind: ImageContentSourcePolicy
+  metadata: {name: icsp}
+  spec:
+    repositoryDigestMirrors:
+    - source: quay.io/older
+      mirrors: [mirror.example:5000/older]
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+spec: {image: 'mirror.example:5000/catalogs/a:v1'}
+";
+
+    #[test]
+    fn each_kind_of_set_is_read_wherever_it_stands() {
+        let (rules, found) = parse(SETS).unwrap();
+        assert!(found);
+        let shown: Vec<String> = rules
+            .iter()
+            .map(|rule| {
+                let mirrors = rule.mirrors.iter();
+                let mirrors = mirrors.map(|m| format!("{} {:?}", m.location, m.pull));
+                let mirrors = mirrors.collect::<Vec<_>>().join(", ");
+                format!(
+                    "{} {} {}: {mirrors}",
+                    rule.prefix, rule.location, rule.blocked
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "quay.io/operators quay.io/operators true: mirror.example:5000/operators Digest, \
+                 other.example/operators Digest",
+                "*.redhat.io  false: mirror.example:5000/redhat Digest",
+                "quay.io/catalogs/a quay.io/catalogs/a false: mirror.example:5000/catalogs/a Tag",
+                "quay.io/older quay.io/older false: mirror.example:5000/older Digest",
+            ]
+        );
+        assert!(!parse("kind: CatalogSource").unwrap().1);
+    }
+
+    #[test]
+    fn a_set_that_cannot_be_read_is_named() {
+        let with = |find: &str, put: &str| parse(&SETS.replace(find, put)).unwrap_err();
+        for (find, put, problem) in [
+            (
+                "NeverContactSource",
+                "Sometimes",
+                "\"idms-operator-0\": unknown variant `Sometimes`",
+            ),
+            (
+                "mirror.example:5000/older",
+                "https://m.example",
+                "\"icsp\": ",
+            ),
+            (
+                "source: quay.io/older",
+                "sauce: x",
+                "missing field `source`",
+            ),
+            ("config.openshift.io/v1", "example.com/v1", "apiVersion"),
+        ] {
+            let error = with(find, put);
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Under which name an image may be signed: `signedIdentity` of a policy.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::reference::Reference;
+
+/// The longest name in a signature that is looked at.
+const MAX_NAME: usize = 1000;
+
+/// How the name in a signature has to fit the image.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
+pub(crate) enum SignedIdentity {
+    /// The same repository and tag.
+    MatchExact {},
+    /// The same repository and tag; of an image that is asked for by digest,
+    /// the same repository.
+    MatchRepoDigestOrExact {},
+    /// The same repository.
+    MatchRepository {},
+    /// This name, with its tag or digest.
+    ExactReference { docker_reference: String },
+    /// This repository.
+    ExactRepository { docker_repository: String },
+    /// The default rule for a name whose prefix is replaced.
+    RemapIdentity {
+        prefix: String,
+        signed_prefix: String,
+    },
+}
+
+/// A name with what stands behind it, written out in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Name {
+    repository: String,
+    /// `:TAG`, `@DIGEST`, both, or nothing.
+    version: String,
+}
+
+impl Default for SignedIdentity {
+    fn default() -> Self {
+        Self::MatchRepoDigestOrExact {}
+    }
+}
+
+impl SignedIdentity {
+    /// Whether `signed`, the name in a signature, fits.
+    pub(crate) fn check(&self, image: &Reference, signed: &str) -> Result<(), String> {
+        let claimed = Name::parse(signed)?;
+        let asked = Name {
+            repository: format!("{}/{}", image.registry(), image.repository()),
+            version: match (image.tag(), image.digest()) {
+                (Some(tag), _) => format!(":{tag}"),
+                (None, Some(digest)) => format!("@{digest}"),
+                (None, None) => String::new(),
+            },
+        };
+        let same_repository = |name: &Name| {
+            if claimed.repository == name.repository {
+                return Ok(());
+            }
+            Err(format!(
+                "it is one of {claimed}, not of {}",
+                name.repository
+            ))
+        };
+        let same = |name: &Name| {
+            if claimed == *name && !claimed.version.is_empty() {
+                return Ok(());
+            }
+            let note = if claimed.version.is_empty() && claimed.repository == name.repository {
+                " (cosign signs repositories: signedIdentity matchRepository takes that)"
+            } else {
+                ""
+            };
+            Err(format!("it is one of {claimed}, not of {name}{note}"))
+        };
+        match self {
+            Self::MatchRepoDigestOrExact {} if image.tag().is_none() => same_repository(&asked),
+            Self::MatchExact {} | Self::MatchRepoDigestOrExact {} => same(&asked),
+            Self::MatchRepository {} => same_repository(&asked),
+            Self::ExactReference { docker_reference } => same(&Name::parse(docker_reference)?),
+            Self::ExactRepository { docker_repository } => {
+                same_repository(&Name::parse(docker_repository)?)
+            }
+            Self::RemapIdentity {
+                prefix,
+                signed_prefix,
+            } => {
+                let rest = asked.repository.strip_prefix(prefix.as_str());
+                let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with('/'));
+                let repository = match rest {
+                    Some(rest) => format!("{signed_prefix}{rest}"),
+                    None => asked.repository.clone(),
+                };
+                let mapped = Name {
+                    repository,
+                    version: asked.version,
+                };
+                if image.tag().is_none() {
+                    same_repository(&mapped)
+                } else {
+                    same(&mapped)
+                }
+            }
+        }
+    }
+}
+
+impl Name {
+    /// A name as Docker writes it, where a host may be left out.
+    fn parse(text: &str) -> Result<Self, String> {
+        let refused = || {
+            let shown: String = text.chars().take(100).collect();
+            Err(format!("{shown:?} is no name of an image"))
+        };
+        if text.len() > MAX_NAME {
+            return refused();
+        }
+        let (rest, digest) = match text.split_once('@') {
+            Some((rest, digest)) => (rest, format!("@{digest}")),
+            None => (text, String::new()),
+        };
+        let (name, tag) = match rest.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => (name, format!(":{tag}")),
+            _ => (rest, String::new()),
+        };
+        let first = name.split('/').next().unwrap_or_default();
+        let has_host = name.contains('/') && (first.contains(['.', ':']) || first == "localhost");
+        let name = match (has_host, name.split_once('/')) {
+            (true, Some(("docker.io", rest))) if !rest.contains('/') => {
+                format!("docker.io/library/{rest}")
+            }
+            (true, _) => name.to_owned(),
+            (false, Some(_)) => format!("docker.io/{name}"),
+            (false, None) => format!("docker.io/library/{name}"),
+        };
+        // The grammar is that of references.
+        let good = |version: &str| format!("{name}{version}").parse::<Reference>().is_ok();
+        if !good(&tag) || !good(&digest) {
+            return refused();
+        }
+        Ok(Self {
+            repository: name,
+            version: format!("{tag}{digest}"),
+        })
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.repository, self.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fits(rule: &serde_json::Value, image: &str, signed: &str) -> bool {
+        let rule: SignedIdentity = serde_json::from_value(rule.clone()).unwrap();
+        rule.check(&image.parse().unwrap(), signed).is_ok()
+    }
+
+    #[test]
+    fn each_rule_takes_what_it_is_for() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let tagged = "quay.io/a/b:v1";
+        let pinned = format!("quay.io/a/b@{digest}");
+        for rule in ["matchRepoDigestOrExact", "matchExact", "matchRepository"] {
+            let by_repository = rule == "matchRepository";
+            let exact = rule == "matchExact";
+            let rule = json!({"type": rule});
+            assert!(fits(&rule, tagged, "quay.io/a/b:v1"), "{rule}");
+            assert_eq!(
+                fits(&rule, tagged, "quay.io/a/b:v2"),
+                by_repository,
+                "{rule}"
+            );
+            assert_eq!(fits(&rule, tagged, "quay.io/a/b"), by_repository, "{rule}");
+            assert_eq!(fits(&rule, &pinned, "quay.io/a/b:v2"), !exact, "{rule}");
+            assert_eq!(fits(&rule, &pinned, "quay.io/a/b"), !exact, "{rule}");
+            assert!(!fits(&rule, tagged, "quay.io/a/c:v1"), "{rule}");
+            assert!(!fits(&rule, &pinned, "quay.io/a"), "{rule}");
+            assert!(!fits(&rule, tagged, "not a name"), "{rule}");
+        }
+        let exact = json!({"type": "exactReference", "dockerReference": "x.org/c:v1"});
+        assert!(fits(&exact, tagged, "x.org/c:v1"));
+        assert!(!fits(&exact, tagged, tagged));
+        assert!(!fits(&exact, tagged, "x.org/c"));
+        let exact = json!({"type": "exactRepository", "dockerRepository": "x.org/c"});
+        assert!(fits(&exact, tagged, "x.org/c:v9"));
+        assert!(fits(&exact, tagged, "x.org/c"));
+        assert!(!fits(&exact, tagged, tagged));
+        let remap = json!({
+            "type": "remapIdentity", "prefix": "quay.io/a", "signedPrefix": "x.org/vendor",
+        });
+        assert!(fits(&remap, tagged, "x.org/vendor/b:v1"));
+        assert!(!fits(&remap, tagged, "x.org/vendor/b"));
+        assert!(fits(&remap, &pinned, "x.org/vendor/b"));
+        assert!(!fits(&remap, tagged, tagged));
+        assert!(fits(&remap, "quay.io/ab:v1", "quay.io/ab:v1"));
+    }
+
+    #[test]
+    fn names_are_written_out_in_full() {
+        for (text, full) in [
+            ("busybox", "docker.io/library/busybox"),
+            ("docker.io/busybox:v1", "docker.io/library/busybox:v1"),
+            ("a/b", "docker.io/a/b"),
+            ("localhost/b", "localhost/b"),
+            ("h:5000/b:v1", "h:5000/b:v1"),
+        ] {
+            assert_eq!(Name::parse(text).unwrap().to_string(), full);
+        }
+        for text in ["", ":v1", "a@b", "A/b", "a b"] {
+            assert!(Name::parse(text).is_err(), "{text}");
+        }
+    }
+}

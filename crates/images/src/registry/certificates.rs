@@ -1,0 +1,246 @@
+//! Which certificates count at a host: those of its folder in `certs.d`, and
+//! the bundles that count everywhere.
+//!
+//! A folder is named `HOST` or `HOST:PORT`, as an image reference begins. In
+//! it, `*.crt` are authorities to trust besides the system's, and `NAME.cert`
+//! with `NAME.key` is what to show of ourselves. The files are looked at for
+//! each request and read when they have changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use reqwest::{Certificate, Identity};
+
+use crate::files;
+use crate::files::{FileError, FileKind};
+
+/// The largest file of certificates, in bytes.
+const MAX_CERTIFICATES: u64 = 4 << 20;
+
+/// Where certificates lie. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Certificates {
+    bundles: Arc<[PathBuf]>,
+    folders: Arc<[PathBuf]>,
+}
+
+/// The files that count for a request, as they are now: while two of them are
+/// equal, so is what would be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Chosen {
+    authorities: Vec<Stamp>,
+    /// A certificate and its key.
+    identity: Option<(Stamp, Stamp)>,
+}
+
+/// A file at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Stamp {
+    path: PathBuf,
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+/// What was read of the chosen files.
+pub(crate) struct Loaded {
+    pub(crate) authorities: Vec<Certificate>,
+    pub(crate) identity: Option<Identity>,
+}
+
+impl Certificates {
+    pub(crate) fn new(bundles: &[PathBuf], folders: &[PathBuf]) -> Self {
+        Self {
+            bundles: bundles.into(),
+            folders: folders.into(),
+        }
+    }
+
+    /// The folder of a host (`HOST` or `HOST:PORT`): the first there is.
+    pub(crate) fn folder(&self, host: &str) -> Option<PathBuf> {
+        // Hosts are checked before they come here; a path they must never be.
+        if host.is_empty() || host.starts_with('.') || host.contains(['/', '\\']) {
+            return None;
+        }
+        let mut folders = self.folders.iter().map(|folder| folder.join(host));
+        folders.find(|folder| folder.is_dir())
+    }
+
+    /// The files that count at each of `trusted`, and of the folder of `own`
+    /// also what to show there.
+    pub(crate) fn choose(&self, trusted: &[&str], own: &str) -> Result<Chosen, FileError> {
+        let mut chosen = Chosen::default();
+        for path in self.bundles.iter() {
+            chosen.authorities.push(Stamp::of(path)?);
+        }
+        for host in trusted {
+            let Some(folder) = self.folder(host) else {
+                continue;
+            };
+            for path in files::list(FileKind::Certificates, &folder, &[".crt"])? {
+                chosen.authorities.push(Stamp::of(&path)?);
+            }
+            if *host == own && chosen.identity.is_none() {
+                chosen.identity = pair(&folder)?;
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+impl Chosen {
+    /// Reads the files.
+    pub(crate) fn load(&self) -> Result<Loaded, FileError> {
+        let mut authorities = Vec::new();
+        for Stamp { path, .. } in &self.authorities {
+            let pem = files::read(FileKind::Certificates, path, MAX_CERTIFICATES)?;
+            let refused = |problem: &str| FileError::content(FileKind::Certificates, path, problem);
+            let found = Certificate::from_pem_bundle(&pem)
+                .map_err(|_| refused("it is no PEM of certificates"))?;
+            if found.is_empty() {
+                return Err(refused("there is no certificate in it"));
+            }
+            authorities.extend(found);
+        }
+        let identity = match &self.identity {
+            None => None,
+            Some((certificate, key)) => {
+                let limit = MAX_CERTIFICATES;
+                let mut pem = files::read(FileKind::Certificates, &certificate.path, limit)?;
+                pem.push(b'\n');
+                pem.extend(files::read(FileKind::Certificates, &key.path, limit)?);
+                let problem = "it is no certificate in PEM with a key beside it";
+                let refused = |_| {
+                    let path = &certificate.path;
+                    FileError::content(FileKind::Certificates, path, problem)
+                };
+                Some(Identity::from_pem(&pem).map_err(refused)?)
+            }
+        };
+        Ok(Loaded {
+            authorities,
+            identity,
+        })
+    }
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Result<Self, FileError> {
+        let metadata = fs::metadata(path).map_err(|source| FileError::Read {
+            kind: FileKind::Certificates,
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            length: metadata.len(),
+            modified: metadata.modified().ok(),
+        })
+    }
+}
+
+/// The first certificate of a folder with its key.
+fn pair(folder: &Path) -> Result<Option<(Stamp, Stamp)>, FileError> {
+    let found = files::list(FileKind::Certificates, folder, &[".cert", ".key"])?;
+    for path in &found {
+        let is_key = path.extension().is_some_and(|ending| ending == "key");
+        let other = path.with_extension(if is_key { "cert" } else { "key" });
+        if !found.contains(&other) {
+            let name = other.file_name().unwrap_or_default().to_string_lossy();
+            let problem =
+                format!("{name} is missing beside it (authorities to trust are named *.crt)");
+            return Err(FileError::content(FileKind::Certificates, path, problem));
+        }
+    }
+    match found
+        .iter()
+        .find(|path| path.extension().is_some_and(|e| e == "cert"))
+    {
+        None => Ok(None),
+        Some(certificate) => {
+            let key = certificate.with_extension("key");
+            Ok(Some((Stamp::of(certificate)?, Stamp::of(&key)?)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate() -> (String, String) {
+        let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        (signed.cert.pem(), signed.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn the_folder_of_a_host_says_what_counts_there() {
+        let first = tempfile::tempdir().unwrap();
+        let second = tempfile::tempdir().unwrap();
+        let (pem, key) = certificate();
+        let put = |folder: &Path, host: &str, name: &str, content: &str| {
+            fs::create_dir_all(folder.join(host)).unwrap();
+            fs::write(folder.join(host).join(name), content).unwrap();
+        };
+        put(first.path(), "a.example:5000", "ca.crt", &pem);
+        put(first.path(), "a.example:5000", "client.cert", &pem);
+        put(first.path(), "a.example:5000", "client.key", &key);
+        put(second.path(), "a.example:5000", "other.crt", &pem);
+        put(second.path(), "b.example", "ca.crt", &pem);
+        let certificates =
+            Certificates::new(&[], &[first.path().to_owned(), second.path().to_owned()]);
+
+        let chosen = certificates.choose(&["a.example:5000"], "a.example:5000");
+        let loaded = chosen.unwrap().load().unwrap();
+        assert_eq!(loaded.authorities.len(), 1);
+        assert!(loaded.identity.is_some());
+        // Another host is trusted by what is trusted here, and sees nothing of us.
+        let chosen = certificates.choose(&["a.example:5000", "b.example"], "b.example");
+        let loaded = chosen.unwrap().load().unwrap();
+        assert_eq!(loaded.authorities.len(), 2);
+        assert!(loaded.identity.is_none());
+        for host in ["a.example", "c.example", "", "..", "a/b"] {
+            let chosen = certificates.choose(&[host], host).unwrap();
+            assert_eq!(chosen, Chosen::default(), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_has_changed_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("ca.pem");
+        let (pem, _) = certificate();
+        fs::write(&bundle, &pem).unwrap();
+        let certificates = Certificates::new(std::slice::from_ref(&bundle), &[]);
+        let before = certificates.choose(&["a"], "a").unwrap();
+        assert_eq!(before, certificates.choose(&["a"], "a").unwrap());
+        fs::write(&bundle, pem.clone() + &pem).unwrap();
+        assert_ne!(before, certificates.choose(&["a"], "a").unwrap());
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_refused_by_its_name() {
+        let (pem, key) = certificate();
+        for (files, named) in [
+            (vec![("ca.crt", "")], "ca.crt"),
+            (vec![("ca.crt", "nothing")], "ca.crt"),
+            (vec![("client.cert", pem.as_str())], "client.cert"),
+            (vec![("client.key", key.as_str())], "client.key"),
+            (
+                vec![("client.cert", "nothing"), ("client.key", key.as_str())],
+                "client.cert",
+            ),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("a")).unwrap();
+            for (name, content) in files {
+                fs::write(folder.path().join("a").join(name), content).unwrap();
+            }
+            let certificates = Certificates::new(&[], &[folder.path().to_owned()]);
+            let loaded = certificates.choose(&["a"], "a").and_then(|c| c.load());
+            let error = loaded.err().unwrap().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Lists of images, as those who copy them read them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use serde_json::{Value, json};
+
+use crate::answers::images::{Places, Taken};
+use fbc::image_list::{Image, ImageList, ImageVersion, Use};
+use fbc::select::Reason;
+use fbc::text::yaml;
+
+/// A form of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// A pull spec a line.
+    #[default]
+    List,
+    /// One JSON object, which tells why each image is needed.
+    Json,
+    /// `SOURCE=DESTINATION` lines, for `oc image mirror --filename`.
+    Mapping,
+    /// YAML for `skopeo sync --src yaml`.
+    Skopeo,
+    /// An `ImageSetConfiguration` with each as an additional image.
+    ImageSet,
+}
+
+/// Why a list cannot be written, or not in that form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormError {
+    /// No such form.
+    #[error("{0:?} is no form of a list; there are list, json, mapping, skopeo and image-set")]
+    Unknown(String),
+    /// A mapping to nowhere.
+    #[error("a mapping needs to know where to; name the registry, such as mirror.example.com:5000")]
+    NoDestination,
+    /// Something that is no registry.
+    #[error("{0:?} is no registry to map to; write it like mirror.example.com:5000/path")]
+    Destination(String),
+    /// Two images that would be one behind the mapping.
+    #[error("{first} and {second} would both be {place} in a mirror; copy one of them elsewhere")]
+    SamePlace {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+        /// Where both would lie.
+        place: String,
+    },
+}
+
+impl FromStr for Form {
+    type Err = FormError;
+
+    fn from_str(text: &str) -> Result<Self, FormError> {
+        Ok(match text {
+            "list" => Self::List,
+            "json" => Self::Json,
+            "mapping" => Self::Mapping,
+            "skopeo" => Self::Skopeo,
+            "image-set" => Self::ImageSet,
+            other => return Err(FormError::Unknown(other.chars().take(100).collect())),
+        })
+    }
+}
+
+impl Form {
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::List | Self::Mapping => "text/plain; charset=utf-8",
+            Self::Json => "application/json",
+            Self::Skopeo | Self::ImageSet => "application/yaml",
+        }
+    }
+
+    /// Writes a list. `to` is the registry, with or without a path, that a
+    /// mapping leads to.
+    pub fn write(self, list: &ImageList, to: Option<&str>) -> Result<Vec<u8>, FormError> {
+        let images = list.images.iter();
+        Ok(match self {
+            Self::List => {
+                let mut text = String::new();
+                for image in images {
+                    text.push_str(&image.pull_spec());
+                    text.push('\n');
+                }
+                text.into_bytes()
+            }
+            Self::Mapping => {
+                let to = destination(to.ok_or(FormError::NoDestination)?)?;
+                let (places, mut taken) = (Places::of(list), Taken::default());
+                let mut text = String::new();
+                for image in images {
+                    let path = places.path(image);
+                    taken.take(&path, image)?;
+                    // A manifest that no tag names is tidied away by many
+                    // registries.
+                    let tag = match &image.version {
+                        ImageVersion::Tag(tag) => tag,
+                        ImageVersion::Digest(digest) => digest
+                            .split_once(':')
+                            .map_or(digest.as_str(), |(_, hex)| hex),
+                    };
+                    let source = image.pull_spec();
+                    let _ = writeln!(text, "{source}={to}/{path}:{tag}");
+                }
+                text.into_bytes()
+            }
+            Self::Json => {
+                let mut bytes = json_of(list).to_string().into_bytes();
+                bytes.push(b'\n');
+                bytes
+            }
+            Self::Skopeo => yaml_of(&skopeo(list)),
+            Self::ImageSet => {
+                let images: Vec<Value> = images
+                    .map(|image| json!({ "name": image.pull_spec() }))
+                    .collect();
+                yaml_of(&json!({
+                    "apiVersion": "mirror.openshift.io/v2alpha1",
+                    "kind": "ImageSetConfiguration",
+                    "mirror": { "additionalImages": images },
+                }))
+            }
+        })
+    }
+}
+
+/// A registry with a path, without the slash at its end.
+fn destination(text: &str) -> Result<&str, FormError> {
+    let to = text.trim_end_matches('/');
+    let (host, _) = to.split_once('/').unwrap_or((to, ""));
+    // Else the first part would be read as part of a repository of docker.io.
+    let is_host = host == "localhost" || host.contains(['.', ':']);
+    if is_host && fbc::pullspec::check(&format!("{to}/a")).is_ok() {
+        return Ok(to);
+    }
+    Err(FormError::Destination(text.chars().take(100).collect()))
+}
+
+fn json_of(list: &ImageList) -> Value {
+    let images: Vec<Value> = list.images.iter().map(image).collect();
+    let digests = list.images.iter();
+    let digests = digests.filter(|image| matches!(image.version, ImageVersion::Digest(_)));
+    let digests = digests.count();
+    json!({
+        "images": images,
+        "digests": digests,
+        "tags": list.images.len() - digests,
+        "refused": list.refused,
+    })
+}
+
+fn image(image: &Image) -> Value {
+    let (kind, version) = match &image.version {
+        ImageVersion::Digest(digest) => ("digest", digest),
+        ImageVersion::Tag(tag) => ("tag", tag),
+    };
+    let mut value = json!({
+        "image": image.pull_spec(),
+        "kind": kind,
+        "reasons": image.uses.iter().map(reason).collect::<Vec<_>>(),
+        "registry": image.registry,
+        "repository": image.repository,
+    });
+    value[kind] = version.as_str().into();
+    value
+}
+
+fn reason(one: &Use) -> Value {
+    let channels = one.channels.iter().map(|(channel, reason)| {
+        let mut value = json!({ "channel": channel });
+        value["reason"] = match reason {
+            Reason::Head => "head",
+            Reason::InRange => "inRange",
+            Reason::OnTheWay => "onTheWay",
+            Reason::Full => "full",
+            Reason::Dependency { of, requirement } => {
+                value["of"] = of.as_str().into();
+                value["requirement"] = requirement.as_str().into();
+                "dependency"
+            }
+        }
+        .into();
+        value
+    });
+    let mut value = json!({
+        "package": one.package,
+        "bundle": one.bundle,
+        "version": one.version,
+        "channels": channels.collect::<Vec<_>>(),
+        "role": if one.related.is_some() { "relatedImage" } else { "bundle" },
+    });
+    if let Some(name) = &one.related {
+        value["name"] = name.as_str().into();
+    }
+    value
+}
+
+/// By registry, then by repository: tags and digests.
+fn skopeo(list: &ImageList) -> Value {
+    let mut registries: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for image in &list.images {
+        let (ImageVersion::Digest(version) | ImageVersion::Tag(version)) = &image.version;
+        let repositories = registries.entry(&image.registry).or_default();
+        repositories
+            .entry(&image.repository)
+            .or_default()
+            .push(version);
+    }
+    let registries = registries.into_iter().map(|(registry, images)| {
+        let images = json!({ "images": images });
+        (registry.to_owned(), images)
+    });
+    Value::Object(registries.collect())
+}
+
+fn yaml_of(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    yaml::from_json(value.to_string().as_bytes(), &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fbc::select::{Selected, SelectedBundle, SelectedPackage};
+
+    fn bundle(name: &str, line: &str) -> SelectedBundle {
+        SelectedBundle {
+            name: name.into(),
+            version: "1.0.0".into(),
+            line: line.to_owned().into(),
+            channels: vec![("stable".into(), Reason::Head)],
+        }
+    }
+
+    fn list() -> ImageList {
+        let digest = "0".repeat(64);
+        let one = format!(
+            r#"{{"image":"quay.io/a/bundle@sha256:{digest}","relatedImages":[{{"image":"busybox","name":"box"}},
+            {{"image":"docker.io/library/busybox:latest","name":""}},{{"image":"quay.io/a/b:v1","name":"b"}},
+            {{"image":"quay.io/A","name":"bad"}},{{"image":"","name":"none"}},
+            {{"image":"quay.io/a/bundle:v1@sha256:{digest}","name":"self"}}]}}"#
+        );
+        let two = r#"{"image":"quay.io/a/bundle:v2","relatedImages":[{"image":"quay.io/a/b:v1","name":"b"}]}"#;
+        let selected = |bundles| Selected {
+            packages: vec![SelectedPackage {
+                name: "a".into(),
+                catalog: "c".into(),
+                lines: Vec::new(),
+                bundles,
+            }],
+            ..Selected::default()
+        };
+        // The second one has a bundle of the first for another channel.
+        let mut again = bundle("a.v2", two);
+        again.channels = vec![("edge".into(), Reason::InRange)];
+        ImageList::of([
+            &selected(vec![bundle("a.v1", &one), bundle("a.v2", two)]),
+            &selected(vec![again]),
+        ])
+    }
+
+    #[test]
+    fn each_tool_gets_its_form() {
+        let list = list();
+        let written = |form: Form| {
+            let bytes = form
+                .write(&list, Some("mirror.example.com:5000/ops"))
+                .unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        let digest = "0".repeat(64);
+        assert_eq!(written(Form::List).lines().count(), 4);
+        assert_eq!(
+            written(Form::Mapping),
+            format!(
+                "docker.io/library/busybox:latest=mirror.example.com:5000/ops/library/busybox:latest\n\
+                 quay.io/a/b:v1=mirror.example.com:5000/ops/a/b:v1\n\
+                 quay.io/a/bundle@sha256:{digest}=mirror.example.com:5000/ops/a/bundle:{digest}\n\
+                 quay.io/a/bundle:v2=mirror.example.com:5000/ops/a/bundle:v2\n"
+            )
+        );
+        let skopeo = written(Form::Skopeo);
+        assert!(skopeo.contains("quay.io:"), "{skopeo}");
+        assert!(skopeo.contains(&format!("sha256:{digest}")), "{skopeo}");
+        let set = written(Form::ImageSet);
+        assert!(set.contains("kind: ImageSetConfiguration"), "{set}");
+        let json: serde_json::Value = serde_json::from_str(&written(Form::Json)).unwrap();
+        assert_eq!(json["digests"], 1);
+        assert_eq!(json["tags"], 3);
+        assert_eq!(json["images"][1]["kind"], "tag");
+        assert_eq!(json["images"][2]["reasons"][0]["role"], "bundle");
+        assert_eq!(
+            json["images"][2]["reasons"][0]["channels"][0]["reason"],
+            "head"
+        );
+        assert!(Form::Mapping.write(&list, None).is_err());
+    }
+}

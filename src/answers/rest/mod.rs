@@ -1,0 +1,4 @@
+//! Answers of the HTTP queries.
+
+pub mod records;
+pub mod updates;

@@ -1,0 +1,325 @@
+//! What may come after an installed bundle, by the rules of both versions of
+//! Operator Lifecycle Manager.
+//!
+//! OLM v1 (operator-controller) takes any entry of the channels it may use
+//! that replaces the installed bundle, skips it, or whose `skipRange` holds
+//! the installed version; the installed version itself stays possible. Of
+//! these it takes those in the wanted range, and the highest version first,
+//! but deprecated bundles behind all others. OLM v0 stays in one channel and
+//! goes step by step: each time to the entry nearest to the head that replaces
+//! or skips what is installed, by name or by range, and never to one with the
+//! property `olm.deprecated`.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::answers::rest::records::{ChannelRecord, EntryRecord};
+use fbc::text::semver::{Constraint, Identifier, Range, Version};
+
+/// How many steps of a path are told.
+const MAX_STEPS: usize = 1_000;
+
+/// What is installed.
+#[derive(Clone, Debug, Default)]
+pub struct Installed<'a> {
+    /// The bundle's name; empty when only the version is known.
+    pub name: &'a str,
+    /// Its version; none when only the name is known.
+    pub version: Option<Version>,
+}
+
+/// How an entry comes after what is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Edge {
+    /// It replaces the installed bundle.
+    Replaces,
+    /// It skips the installed bundle by its name.
+    Skips,
+    /// Its range holds the installed version.
+    SkipRange,
+    /// It has the installed version.
+    Installed,
+}
+
+/// A bundle that OLM v1 may install.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Candidate<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its version, as it was written.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub version: &'a str,
+    /// The channels that lead to it, of those that were asked for.
+    pub channels: Vec<&'a str>,
+    /// How it follows; empty for a first installation.
+    pub edges: Vec<Edge>,
+    /// Why it is deprecated, when it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecation: Option<&'a str>,
+}
+
+/// The way that OLM v0 goes in one channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Path<'a> {
+    /// The channel.
+    pub channel: &'a str,
+    /// Its head.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<&'a str>,
+    /// What is installed one after the other.
+    pub steps: Vec<Step<'a>>,
+    /// Whether it ends at the head, so that nothing is missed.
+    pub reaches_head: bool,
+}
+
+/// A step of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step<'a> {
+    /// The bundle that is installed.
+    pub name: &'a str,
+    /// Its version, as it was written.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub version: &'a str,
+    /// How it follows the one before; none for a first installation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edge: Option<Edge>,
+    /// Why it is deprecated, when it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecation: Option<&'a str>,
+}
+
+/// What OLM v1 may install from the given channels, the best first. Without
+/// an installed bundle that is any of them.
+pub fn candidates<'a>(
+    channels: &'a [ChannelRecord<'a>],
+    installed: Option<&Installed<'_>>,
+    range: Option<&Constraint>,
+) -> Vec<Candidate<'a>> {
+    let mut found: BTreeMap<&str, (Candidate<'a>, Order)> = BTreeMap::new();
+    for channel in channels {
+        for entry in &channel.entries {
+            let version = Version::parse(&entry.version).ok();
+            let edges = match installed {
+                Some(installed) => edges(entry, version.as_ref(), installed),
+                None => Vec::new(),
+            };
+            let follows = installed.is_none() || !edges.is_empty();
+            let wanted =
+                range.is_none_or(|range| version.as_ref().is_some_and(|v| range.contains(v)));
+            if !follows || !wanted {
+                continue;
+            }
+            let (candidate, _) = found.entry(&entry.name).or_insert_with(|| {
+                let candidate = Candidate {
+                    name: &entry.name,
+                    version: &entry.version,
+                    channels: Vec::new(),
+                    edges: Vec::new(),
+                    deprecation: entry.deprecation.as_deref(),
+                };
+                (candidate, Order::of(entry, version))
+            });
+            if candidate.channels.last() != Some(&&*channel.name) {
+                candidate.channels.push(&channel.name);
+            }
+            candidate.edges.extend(edges);
+        }
+    }
+    let mut found: Vec<_> = found.into_values().collect();
+    found.sort_by(|(_, one), (_, other)| one.cmp(other));
+    found
+        .into_iter()
+        .map(|(mut candidate, _)| {
+            candidate.edges.sort_unstable();
+            candidate.edges.dedup();
+            candidate
+        })
+        .collect()
+}
+
+/// The way that OLM v0 goes in a channel from what is installed, or from
+/// nothing.
+pub fn path<'a>(channel: &'a ChannelRecord<'a>, installed: Option<&Installed<'a>>) -> Path<'a> {
+    let chain = chain(channel);
+    let head = chain.first().map(|entry| &*entry.name);
+    let mut steps = Vec::new();
+    let mut at = match installed {
+        Some(installed) => chain.iter().position(|entry| entry.name == installed.name),
+        None => None,
+    };
+    let known = at.is_some();
+    let allowed = |(_, entry): &(usize, &&EntryRecord<'_>)| !entry.prohibited;
+    match (installed, chain.first()) {
+        (None, Some(_)) => {
+            if let Some((place, entry)) = chain.iter().enumerate().find(allowed) {
+                steps.push(step(entry, None));
+                at = Some(place);
+            }
+        }
+        (Some(installed), Some(_)) => {
+            let ranges: Vec<(usize, Range)> = (chain.iter().enumerate().filter(allowed))
+                .filter_map(|(place, entry)| Some((place, Range::parse(&entry.skip_range).ok()?)))
+                .collect();
+            let named = named(&chain);
+            let mut current = installed.clone();
+            while at != Some(0) && steps.len() < MAX_STEPS {
+                // Only towards the head: whatever the edges of a broken
+                // catalog say, the way comes to an end.
+                let limit = at.unwrap_or(chain.len());
+                let by_name = named.get(current.name).copied();
+                let by_range = current.version.as_ref().and_then(|version| {
+                    let mut ranges = ranges.iter().take_while(|(place, _)| *place < limit);
+                    let (place, _) = ranges.find(|(_, range)| range.contains(version))?;
+                    Some((*place, Edge::SkipRange))
+                });
+                let next = [by_name, by_range].into_iter().flatten();
+                let Some((place, edge)) = next.filter(|(place, _)| *place < limit).min() else {
+                    break;
+                };
+                let entry = chain[place];
+                steps.push(step(entry, Some(edge)));
+                at = Some(place);
+                current = Installed {
+                    name: &entry.name,
+                    version: Version::parse(&entry.version).ok(),
+                };
+            }
+        }
+        (_, None) => {}
+    }
+    Path {
+        channel: &channel.name,
+        head,
+        reaches_head: at == Some(0) && (known || !steps.is_empty()),
+        steps,
+    }
+}
+
+fn step<'a>(entry: &'a EntryRecord<'a>, edge: Option<Edge>) -> Step<'a> {
+    Step {
+        name: &entry.name,
+        version: &entry.version,
+        edge,
+        deprecation: entry.deprecation.as_deref(),
+    }
+}
+
+/// The entries from the head along `replaces`: all that OLM v0 considers. The
+/// channel's entries begin with them, in this order.
+fn chain<'a>(channel: &'a ChannelRecord<'a>) -> Vec<&'a EntryRecord<'a>> {
+    let mut chain: Vec<&EntryRecord<'_>> = Vec::new();
+    for entry in &channel.entries {
+        let follows = match chain.last() {
+            None => channel.head.as_deref() == Some(&*entry.name),
+            Some(last) => last.replaces == entry.name,
+        };
+        if !follows {
+            break;
+        }
+        chain.push(entry);
+    }
+    chain
+}
+
+/// For each name the entry nearest to the head that replaces or skips it, of
+/// those that may be installed.
+fn named<'a>(chain: &[&'a EntryRecord<'a>]) -> HashMap<&'a str, (usize, Edge)> {
+    let mut named = HashMap::new();
+    let allowed = chain.iter().enumerate();
+    for (place, entry) in allowed.filter(|(_, entry)| !entry.prohibited) {
+        if !entry.replaces.is_empty() {
+            named
+                .entry(&*entry.replaces)
+                .or_insert((place, Edge::Replaces));
+        }
+        for skip in entry.skips.iter().filter(|skip| !skip.is_empty()) {
+            named.entry(skip).or_insert((place, Edge::Skips));
+        }
+    }
+    named
+}
+
+/// How an entry follows what is installed.
+fn edges(
+    entry: &EntryRecord<'_>,
+    version: Option<&Version>,
+    installed: &Installed<'_>,
+) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    let name = installed.name;
+    if !name.is_empty() && entry.replaces == name {
+        edges.push(Edge::Replaces);
+    }
+    if !name.is_empty() && entry.skips.iter().any(|skip| skip == name) {
+        edges.push(Edge::Skips);
+    }
+    if let Some(installed) = &installed.version {
+        if Range::parse(&entry.skip_range).is_ok_and(|range| range.contains(installed)) {
+            edges.push(Edge::SkipRange);
+        }
+        // Builds count: they are the releases of bundles of OLM v0.
+        if version.is_some_and(|v| v == installed && v.build == installed.build) {
+            edges.push(Edge::Installed);
+        }
+    } else if !name.is_empty() && entry.name == name {
+        edges.push(Edge::Installed);
+    }
+    edges
+}
+
+/// What candidates are sorted by: deprecated ones last, higher versions first,
+/// then higher releases, then names. One without a version comes last.
+#[derive(PartialEq, Eq)]
+struct Order {
+    deprecated: bool,
+    version: Option<Version>,
+    release: Vec<Identifier>,
+    name: String,
+}
+
+impl Order {
+    fn of(entry: &EntryRecord<'_>, version: Option<Version>) -> Self {
+        let identifiers = |text: &str| -> Vec<Identifier> {
+            let parts = text.split('.').filter(|part| !part.is_empty());
+            parts
+                .map(|part| match part.parse() {
+                    Ok(number) => Identifier::Number(number),
+                    Err(_) => Identifier::Text(part.to_owned()),
+                })
+                .collect()
+        };
+        let release = match &version {
+            Some(version) if entry.release.is_empty() => identifiers(&version.build.join(".")),
+            _ => identifiers(&entry.release),
+        };
+        Self {
+            deprecated: entry.deprecation.is_some(),
+            version,
+            release,
+            name: entry.name.clone().into_owned(),
+        }
+    }
+}
+
+impl Ord for Order {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.deprecated
+            .cmp(&other.deprecated)
+            .then_with(|| other.version.cmp(&self.version))
+            .then_with(|| other.release.cmp(&self.release))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for Order {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests;

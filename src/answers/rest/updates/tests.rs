@@ -1,0 +1,302 @@
+use crate::answers::rest::updates::*;
+
+/// An entry `a.v<version>`: version, what it replaces, what it skips, its
+/// skip range.
+fn entry(
+    version: &'static str,
+    replaces: &'static str,
+    skips: &[&'static str],
+    range: &'static str,
+) -> EntryRecord<'static> {
+    let name = |version: &str| {
+        if version.is_empty() {
+            String::new()
+        } else {
+            format!("a.v{version}")
+        }
+    };
+    EntryRecord {
+        name: name(version).into(),
+        version: version.into(),
+        replaces: name(replaces).into(),
+        skips: skips.iter().map(|skip| name(skip).into()).collect(),
+        skip_range: range.into(),
+        ..EntryRecord::default()
+    }
+}
+
+fn deprecated(mut entry: EntryRecord<'static>) -> EntryRecord<'static> {
+    entry.deprecation = Some("old".into());
+    entry
+}
+
+/// A channel whose first entry is its head.
+fn channel(name: &'static str, entries: Vec<EntryRecord<'static>>) -> ChannelRecord<'static> {
+    ChannelRecord {
+        package: "a".into(),
+        name: name.into(),
+        head: entries.first().map(|entry| entry.name.clone()),
+        entries,
+        ..ChannelRecord::default()
+    }
+}
+
+fn stable() -> ChannelRecord<'static> {
+    channel(
+        "stable",
+        vec![
+            entry("2.0.0", "1.2.0", &[], ""),
+            entry("1.2.0", "1.1.0", &["1.1.1"], ">=1.0.5 <1.2.0"),
+            entry("1.1.0", "1.0.0", &[], ""),
+            entry("1.0.0", "", &[], ""),
+            entry("1.1.1", "1.1.0", &[], ""),
+        ],
+    )
+}
+
+fn installed(name: &'static str, version: &str) -> Installed<'static> {
+    Installed {
+        name,
+        version: Version::parse(version).ok(),
+    }
+}
+
+fn names(candidates: &[Candidate<'_>]) -> Vec<String> {
+    candidates
+        .iter()
+        .map(|candidate| format!("{} {:?}", candidate.version, candidate.edges))
+        .collect()
+}
+
+#[test]
+fn olm_v1_takes_successors_and_what_is_installed_the_highest_first() {
+    let channels = [stable()];
+    for (from, range, wanted) in [
+        (
+            installed("a.v1.0.0", "1.0.0"),
+            None,
+            &["1.1.0 [Replaces]", "1.0.0 [Installed]"][..],
+        ),
+        (
+            installed("a.v1.1.0", "1.1.0"),
+            None,
+            &[
+                "1.2.0 [Replaces, SkipRange]",
+                "1.1.1 [Replaces]",
+                "1.1.0 [Installed]",
+            ],
+        ),
+        (
+            installed("a.v1.1.1", "1.1.1"),
+            None,
+            &["1.2.0 [Skips, SkipRange]", "1.1.1 [Installed]"],
+        ),
+        // A version that the catalog lacks is only known by range.
+        (installed("", "1.0.7"), None, &["1.2.0 [SkipRange]"]),
+        (
+            installed("a.v1.2.0", "1.2.0"),
+            None,
+            &["2.0.0 [Replaces]", "1.2.0 [Installed]"],
+        ),
+        (
+            installed("a.v1.2.0", "1.2.0"),
+            Some("<2"),
+            &["1.2.0 [Installed]"],
+        ),
+        (installed("a.v1.2.0", "1.2.0"), Some(">=3"), &[]),
+        (installed("a.v2.0.0", "2.0.0"), None, &["2.0.0 [Installed]"]),
+        // A name that only edges know.
+        (installed("a.v0.9.0", ""), None, &[]),
+        (installed("a.v9.0.0", "9.0.0"), None, &[]),
+        // Another build is another release.
+        (installed("", "2.0.0+1"), None, &[]),
+    ] {
+        let range = range.map(|range| Constraint::parse(range).unwrap());
+        let found = candidates(&channels, Some(&from), range.as_ref());
+        assert_eq!(names(&found), wanted, "{from:?} {range:?}");
+    }
+}
+
+#[test]
+fn without_anything_installed_all_may_be() {
+    let channels = [
+        stable(),
+        channel("fast", vec![entry("3.0.0-rc.1", "2.0.0", &[], "")]),
+    ];
+    let found = candidates(&channels, None, None);
+    let versions: Vec<_> = found.iter().map(|candidate| candidate.version).collect();
+    assert_eq!(
+        versions,
+        ["3.0.0-rc.1", "2.0.0", "1.2.0", "1.1.1", "1.1.0", "1.0.0"]
+    );
+    let range = Constraint::parse("~1.1").unwrap();
+    assert_eq!(
+        names(&candidates(&channels, None, Some(&range))),
+        ["1.1.1 []", "1.1.0 []"]
+    );
+}
+
+#[test]
+fn channels_are_looked_at_together_and_deprecated_bundles_come_last() {
+    let channels = [
+        channel(
+            "fast",
+            vec![
+                deprecated(entry("1.3.0", "1.0.0", &[], "")),
+                entry("1.0.0", "", &[], ""),
+            ],
+        ),
+        channel(
+            "stable",
+            vec![
+                entry("1.2.0", "", &[], "<1.2.0"),
+                deprecated(entry("1.3.0", "", &["1.0.0"], "")),
+            ],
+        ),
+    ];
+    let from = installed("a.v1.0.0", "1.0.0");
+    let found = candidates(&channels, Some(&from), None);
+    assert_eq!(
+        names(&found),
+        [
+            "1.2.0 [SkipRange]",
+            "1.0.0 [Installed]",
+            "1.3.0 [Replaces, Skips]"
+        ]
+    );
+    assert_eq!(found[2].channels, ["fast", "stable"]);
+    assert_eq!(found[2].deprecation, Some("old"));
+}
+
+#[test]
+fn releases_sort_behind_versions() {
+    let of = |name: &'static str, version: &'static str| EntryRecord {
+        name: name.into(),
+        version: version.into(),
+        ..EntryRecord::default()
+    };
+    let channels = [channel(
+        "stable",
+        vec![
+            of("b", "1.0.0+2"),
+            of("c", "1.0.0+10"),
+            of("d", "1.0.0"),
+            of("e", "no version"),
+            of("f", "1.0.1-rc.1"),
+        ],
+    )];
+    let found = candidates(&channels, None, None);
+    let names: Vec<_> = found.iter().map(|candidate| candidate.name).collect();
+    assert_eq!(names, ["f", "c", "b", "d", "e"]);
+}
+
+/// The steps of a path, and whether it reaches the head.
+fn walked(channel: &ChannelRecord<'_>, from: Option<&Installed<'static>>) -> (Vec<String>, bool) {
+    let path = path(channel, from);
+    let steps = path.steps.iter();
+    let steps = steps.map(|step| match step.edge {
+        Some(edge) => format!("{} {edge:?}", step.version),
+        None => step.version.to_owned(),
+    });
+    (steps.collect(), path.reaches_head)
+}
+
+#[test]
+fn olm_v0_goes_step_by_step_to_the_head() {
+    let stable = stable();
+    for (from, steps, reaches) in [
+        (None, &["2.0.0"][..], true),
+        (
+            Some(installed("a.v1.0.0", "1.0.0")),
+            &["1.1.0 Replaces", "1.2.0 Replaces", "2.0.0 Replaces"],
+            true,
+        ),
+        (
+            Some(installed("a.v1.1.1", "1.1.1")),
+            &["1.2.0 Skips", "2.0.0 Replaces"],
+            true,
+        ),
+        (
+            Some(installed("", "1.0.7")),
+            &["1.2.0 SkipRange", "2.0.0 Replaces"],
+            true,
+        ),
+        (Some(installed("a.v2.0.0", "2.0.0")), &[], true),
+        (Some(installed("a.v0.1.0", "0.1.0")), &[], false),
+    ] {
+        let (found, reached) = walked(&stable, from.as_ref());
+        assert_eq!(
+            (found, reached),
+            (steps.iter().map(ToString::to_string).collect(), reaches),
+            "{from:?}"
+        );
+    }
+}
+
+#[test]
+fn olm_v0_takes_what_is_nearest_to_the_head() {
+    let jumping = channel(
+        "stable",
+        vec![
+            entry("3.0.0", "2.0.0", &[], ">=1.0.0 <3.0.0"),
+            entry("2.0.0", "1.0.0", &[], ""),
+            entry("1.0.0", "", &[], ""),
+        ],
+    );
+    assert_eq!(
+        walked(&jumping, Some(&installed("a.v1.0.0", "1.0.0"))),
+        (vec!["3.0.0 SkipRange".to_owned()], true)
+    );
+    // By name alone, the range is not known to hold it.
+    assert_eq!(
+        walked(&jumping, Some(&installed("a.v1.0.0", ""))).0,
+        ["2.0.0 Replaces", "3.0.0 Replaces"]
+    );
+}
+
+#[test]
+fn olm_v0_never_installs_what_its_tools_deprecated() {
+    let mut channel = stable();
+    channel.entries[0].prohibited = true;
+    let at = |name, version| Some(installed(name, version));
+    let steps = |from: Option<Installed<'static>>| walked(&channel, from.as_ref());
+    let way = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
+    assert_eq!(
+        steps(at("a.v1.1.0", "1.1.0")),
+        (way(&["1.2.0 Replaces"]), false)
+    );
+    assert_eq!(steps(at("a.v1.2.0", "1.2.0")), (way(&[]), false));
+    // What comes next to it is installed first.
+    assert_eq!(steps(None), (way(&["1.2.0"]), false));
+    for entry in &mut channel.entries {
+        entry.prohibited = true;
+    }
+    assert_eq!(walked(&channel, None), (way(&[]), false));
+}
+
+#[test]
+fn a_broken_channel_does_not_send_anyone_in_circles() {
+    // What a cycle, and what a channel without a head, leave of a channel.
+    let cycle = channel(
+        "stable",
+        vec![
+            entry("3.0.0", "2.0.0", &[], ""),
+            entry("2.0.0", "1.0.0", &[], ""),
+            entry("1.0.0", "2.0.0", &["3.0.0"], "<9.0.0"),
+        ],
+    );
+    assert_eq!(
+        walked(&cycle, Some(&installed("a.v1.0.0", "1.0.0"))),
+        (
+            vec!["2.0.0 Replaces".to_owned(), "3.0.0 Replaces".to_owned()],
+            true
+        )
+    );
+    let mut headless = cycle;
+    headless.head = None;
+    assert_eq!(
+        walked(&headless, Some(&installed("a.v1.0.0", "1.0.0"))),
+        (vec![], false)
+    );
+    assert_eq!(walked(&headless, None), (vec![], false));
+}

@@ -1,0 +1,193 @@
+//! `grpc.health.v1.Health`.
+//!
+//! The peer answers SERVING to every name, and probes ask under names of their
+//! own. So do we, but for the names of catalogs that are not loaded, set
+//! unavailable or gone, and while almanac is stopping. A watch ends then: it would hold up the end for as long
+//! as the client likes.
+
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, stream};
+use prost::Message as _;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use crate::serve::grpc::observe::Call;
+use crate::serve::grpc::{MAX_NAME_REQUEST, wire};
+use crate::snapshot::{Catalogs, Message};
+
+/// Tells whether catalogs are served. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Health {
+    catalogs: Catalogs,
+    draining: watch::Receiver<bool>,
+}
+
+/// What a client that watches has been told.
+struct Watch {
+    health: Health,
+    service: String,
+    publications: watch::Receiver<u64>,
+    draining: watch::Receiver<bool>,
+    last: Option<ServingStatus>,
+    over: bool,
+}
+
+impl Health {
+    /// `draining` turns true when almanac stops.
+    pub(super) fn new(catalogs: Catalogs, draining: watch::Receiver<bool>) -> Self {
+        Self { catalogs, draining }
+    }
+
+    /// Answers `Check` or `Watch`; a watch ends with its connection.
+    pub(super) async fn answer(
+        &self,
+        call: &mut Call,
+        method: &str,
+        request: Request,
+        leaving: CancellationToken,
+    ) -> Result<Response, Status> {
+        let asked = wire::read_at_most(MAX_NAME_REQUEST, request).await?;
+        let HealthCheckRequest { service } = asked;
+        call.catalog = self.catalogs.get(&service);
+        Ok(if method == "Watch" {
+            let statuses = self.watch(service).map(message);
+            wire::live(statuses.take_until(leaving.cancelled_owned()))
+        } else {
+            wire::unary(message(self.status(&service)))
+        })
+    }
+
+    fn status(&self, service: &str) -> ServingStatus {
+        let served = match self.catalogs.get(service) {
+            Some(catalog) => catalog.snapshot().is_some() && !catalog.routing.withheld,
+            None => !self.catalogs.is_gone(service),
+        };
+        if served && !*self.draining.borrow() {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        }
+    }
+
+    /// The status now, and each other one that follows it.
+    fn watch(&self, service: String) -> impl Stream<Item = ServingStatus> + Send + use<> {
+        let watch = Watch {
+            health: self.clone(),
+            service,
+            publications: self.catalogs.publications(),
+            draining: self.draining.clone(),
+            last: None,
+            over: false,
+        };
+        stream::unfold(watch, async |mut watch| {
+            let status = watch.next().await?;
+            Some((status, watch))
+        })
+    }
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<ServingStatus> {
+        while !self.over {
+            // Asked first, so that the end is never missed.
+            self.over = *self.draining.borrow_and_update();
+            let status = self.health.status(&self.service);
+            if self.last != Some(status) {
+                self.last = Some(status);
+                return self.last;
+            }
+            if self.over {
+                break;
+            }
+            tokio::select! {
+                Ok(()) = self.publications.changed() => {}
+                Ok(()) = self.draining.changed() => {}
+                else => break,
+            }
+        }
+        None
+    }
+}
+
+fn message(status: ServingStatus) -> Message {
+    let answer = HealthCheckResponse {
+        status: status.into(),
+    };
+    Message::from(Bytes::from(answer.encode_to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Routing;
+
+    fn health() -> (Health, watch::Sender<bool>) {
+        let names = ["fruit".parse().unwrap()];
+        let (catalogs, _) = Catalogs::new(names.map(|name| (name, Routing::default())), None);
+        let (drain, draining) = watch::channel(false);
+        (Health::new(catalogs, draining), drain)
+    }
+
+    const NAMES: [&str; 5] = [
+        "",
+        "Registry",
+        "api.Registry",
+        "api.ExperimentalRegistry",
+        "x",
+    ];
+
+    #[test]
+    fn nothing_is_well_any_more_when_almanac_ends() {
+        let (health, drain) = health();
+        for name in NAMES {
+            assert_eq!(health.status(name), ServingStatus::Serving, "{name}");
+        }
+        assert_eq!(health.status("fruit"), ServingStatus::NotServing);
+        drain.send_replace(true);
+        for name in NAMES {
+            assert_eq!(health.status(name), ServingStatus::NotServing, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_catalog_that_is_gone_is_not_well() {
+        let (roster, catalogs) = crate::snapshot::Roster::new();
+        roster.remember(["stored".parse().unwrap()]);
+        let fruit = roster.cells("fruit".parse().unwrap(), Routing::default());
+        roster.set([std::sync::Arc::new(fruit.0)], None);
+        roster.set([], None);
+        let (_drain, draining) = watch::channel(false);
+        let health = Health::new(catalogs, draining);
+        for (name, status) in [
+            ("fruit", ServingStatus::NotServing),
+            ("stored", ServingStatus::NotServing),
+            ("never", ServingStatus::Serving),
+        ] {
+            assert_eq!(health.status(name), status, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_watch_tells_the_end_and_ends() {
+        let (health, drain) = health();
+        for name in NAMES {
+            drain.send_replace(false);
+            let mut watched = std::pin::pin!(health.watch(name.to_owned()));
+            let mut told = Vec::new();
+            while let Some(status) = watched.next().await {
+                told.push(status);
+                drain.send_replace(true);
+            }
+            assert_eq!(
+                told,
+                [ServingStatus::Serving, ServingStatus::NotServing],
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Preconditions (RFC 9110, section 13).
+
+use std::cell::RefCell;
+use std::time::SystemTime;
+
+use http::header::{
+    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use ::images::digest::Digest;
+
+/// How much an entity tag has of a digest, in digits: half of one is far beyond
+/// chance, and short enough for a log.
+const TAG: usize = 32;
+
+/// What tells one state of an answer from another.
+pub(super) struct Validators {
+    etag: String,
+    modified: SystemTime,
+}
+
+/// What the preconditions of a request ask for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Precondition {
+    Send,
+    NotModified,
+    Failed,
+}
+
+impl Validators {
+    /// Of an answer that `tag` stands for, in the form that `suffix` does.
+    pub(super) fn new(tag: &Digest, modified: SystemTime, suffix: &str) -> Self {
+        let digits = tag.digits();
+        let mut etag = String::with_capacity(2 + TAG + suffix.len());
+        etag.push('"');
+        etag.push_str(std::str::from_utf8(&digits[..TAG]).unwrap_or_default());
+        etag.push_str(suffix);
+        etag.push('"');
+        Self { etag, modified }
+    }
+
+    /// Of an answer whose bytes are at hand; `gzip` tells how it is sent.
+    pub(super) fn of_bytes(bytes: &[u8], modified: SystemTime, gzip: bool) -> Self {
+        let suffix = if gzip { "-gzip" } else { "" };
+        Self::new(&Digest::of(bytes), modified, suffix)
+    }
+
+    /// The entity tag, in its quotes.
+    pub(super) fn tag(&self) -> &str {
+        &self.etag
+    }
+
+    /// The same as a header.
+    pub(super) fn into_etag(self) -> HeaderValue {
+        crate::serve::http::header(self.etag)
+    }
+
+    pub(super) fn last_modified(&self) -> HeaderValue {
+        thread_local! {
+            /// The dates of catalogs are few, and one is asked for more than others.
+            static LAST: RefCell<Option<(SystemTime, HeaderValue)>> = const { RefCell::new(None) };
+        }
+        LAST.with_borrow_mut(|last| match last {
+            Some((modified, written)) if *modified == self.modified => written.clone(),
+            _ => {
+                let written = crate::serve::http::header(httpdate::fmt_http_date(self.modified));
+                *last = Some((self.modified, written.clone()));
+                written
+            }
+        })
+    }
+
+    /// Evaluates the preconditions in the RFC's order. A date that cannot be
+    /// read counts as absent.
+    pub(super) fn check(&self, headers: &HeaderMap) -> Precondition {
+        if headers.contains_key(IF_MATCH) {
+            if !any(headers, &IF_MATCH, |tag| tag == "*" || tag == self.etag) {
+                return Precondition::Failed;
+            }
+        } else if let Some(date) = date(headers, IF_UNMODIFIED_SINCE)
+            && self.modified > date
+        {
+            return Precondition::Failed;
+        }
+        if headers.contains_key(IF_NONE_MATCH) {
+            if any(headers, &IF_NONE_MATCH, |tag| {
+                tag == "*" || strong(tag) == self.etag
+            }) {
+                return Precondition::NotModified;
+            }
+        } else if let Some(date) = date(headers, IF_MODIFIED_SINCE)
+            && self.modified <= date
+        {
+            return Precondition::NotModified;
+        }
+        Precondition::Send
+    }
+
+    /// Whether a range may be sent of it: not when `If-Range` names another
+    /// state (RFC 9110, section 13.1.5).
+    pub(super) fn allow_range(&self, headers: &HeaderMap) -> bool {
+        let Some(condition) = headers.get(IF_RANGE) else {
+            return true;
+        };
+        let condition = condition.to_str().unwrap_or_default();
+        if condition.starts_with('"') {
+            condition == self.etag
+        } else {
+            httpdate::parse_http_date(condition).is_ok_and(|date| date == self.modified)
+        }
+    }
+}
+
+/// Whether a request has preconditions or asks for a piece at all. Most have
+/// not, and looking for each of these headers takes as long as for an answer.
+pub(super) fn any_asked(headers: &HeaderMap) -> bool {
+    static NAMES: [HeaderName; 6] = [
+        IF_MATCH,
+        IF_MODIFIED_SINCE,
+        IF_NONE_MATCH,
+        IF_RANGE,
+        IF_UNMODIFIED_SINCE,
+        RANGE,
+    ];
+    headers.keys().any(|name| NAMES.contains(name))
+}
+
+/// Whether a header with a list of entity tags has this one, weak or strong.
+pub(super) fn lists(headers: &HeaderMap, name: &HeaderName, tag: &str) -> bool {
+    any(headers, name, |listed| strong(listed) == tag)
+}
+
+fn any(headers: &HeaderMap, name: &HeaderName, good: impl Fn(&str) -> bool) -> bool {
+    let values = headers.get_all(name).iter();
+    let mut texts = values.filter_map(|value| value.to_str().ok());
+    // No tag of ours has a comma in it.
+    texts.any(|text| text.split(',').any(|listed| good(listed.trim())))
+}
+
+fn strong(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
+}
+
+fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    fn validators() -> Validators {
+        Validators {
+            etag: "\"a\"".into(),
+            modified: UNIX_EPOCH + Duration::from_secs(784_111_777),
+        }
+    }
+
+    const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+
+    fn headers(headers: &[(HeaderName, &'static str)]) -> HeaderMap {
+        headers
+            .iter()
+            .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn preconditions_are_weighed_as_the_rfc_says() {
+        use Precondition::{Failed, NotModified, Send};
+        for (given, wanted) in [
+            (vec![], Send),
+            (vec![(IF_NONE_MATCH, "\"a\"")], NotModified),
+            (vec![(IF_NONE_MATCH, "\"b\", W/\"a\"")], NotModified),
+            (vec![(IF_NONE_MATCH, "*")], NotModified),
+            (vec![(IF_NONE_MATCH, "\"b\"")], Send),
+            (
+                vec![(IF_NONE_MATCH, "\"b\""), (IF_MODIFIED_SINCE, SAME)],
+                Send,
+            ),
+            (vec![(IF_MODIFIED_SINCE, SAME)], NotModified),
+            (vec![(IF_MODIFIED_SINCE, BEFORE)], Send),
+            (vec![(IF_MODIFIED_SINCE, "yesterday")], Send),
+            (vec![(IF_MATCH, "\"a\"")], Send),
+            (vec![(IF_MATCH, "W/\"a\"")], Failed),
+            (vec![(IF_MATCH, "\"b\"")], Failed),
+            (vec![(IF_UNMODIFIED_SINCE, BEFORE)], Failed),
+            (vec![(IF_UNMODIFIED_SINCE, SAME)], Send),
+        ] {
+            assert_eq!(validators().check(&headers(&given)), wanted, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_another_state_is_not_sent() {
+        let allowed = |condition| validators().allow_range(&headers(&[(IF_RANGE, condition)]));
+        assert!(validators().allow_range(&headers(&[])));
+        for (condition, wanted) in [
+            ("\"a\"", true),
+            (SAME, true),
+            ("\"b\"", false),
+            ("W/\"a\"", false),
+            (BEFORE, false),
+            ("yesterday", false),
+            ("", false),
+        ] {
+            assert_eq!(allowed(condition), wanted, "{condition}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The parameters of a question.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::answers::rest::records::percent_encoded;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::snapshot::Snapshot;
+use ::images::digest::Hasher;
+
+/// How many items a page has when nothing is said, and at most.
+const LIMIT: usize = 100;
+const MAX_LIMIT: usize = 500;
+/// The longest value, in bytes.
+const MAX_VALUE: usize = 1_024;
+/// How many parameters a question may have.
+const MAX_PARAMETERS: usize = 64;
+/// The one that may be given several times.
+const REPEATED: &str = "channel";
+/// Those that choose a part of a list, and not what is in it.
+const OF_PAGES: [&str; 3] = ["limit", "continue", "fields"];
+/// How much a token has of the content's digest and of the question's, in bytes.
+const TOKEN_CONTENT: usize = 8;
+const TOKEN_QUESTION: usize = 4;
+
+/// The parameters of a route.
+#[derive(Debug, Default)]
+pub(super) struct Parameters {
+    /// Those that it knows.
+    known: &'static [&'static str],
+    /// Keys and values in the order they were written.
+    given: Vec<(&'static str, String)>,
+}
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    /// How many items it has at most.
+    pub(super) limit: usize,
+    /// How many come before it.
+    pub(super) offset: usize,
+    /// What tells one list from another.
+    question: [u8; TOKEN_QUESTION],
+}
+
+impl Parameters {
+    /// Reads the query of a URL. An empty value counts as none at all.
+    pub(super) fn read(query: &str, known: &'static [&'static str]) -> Result<Self, Problem> {
+        let mut parameters = Self {
+            known,
+            given: Vec::new(),
+        };
+        let mut count = 0;
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            count += 1;
+            if count > MAX_PARAMETERS {
+                let detail = format!("there are more than {MAX_PARAMETERS} parameters");
+                return Err(Problem::invalid_parameter("", detail));
+            }
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let unescaped = |text, name| {
+                crate::serve::http::unescape(text).map_err(|_| {
+                    let detail = format!("the escapes in {:?} do not make UTF-8 text", cut(text));
+                    Problem::invalid_parameter(name, detail)
+                })
+            };
+            let key = unescaped(key, "")?;
+            let Some(key) = known.iter().copied().find(|name| *name == key) else {
+                return Err(Problem::unknown_parameter(&key, known));
+            };
+            let value = unescaped(value, key)?;
+            if value.len() > MAX_VALUE {
+                let detail = format!("{key} is longer than {MAX_VALUE} bytes");
+                return Err(Problem::invalid_parameter(key, detail));
+            }
+            if key != REPEATED && parameters.given.iter().any(|(name, _)| *name == key) {
+                let detail = format!("{key} is given more than once; give it once");
+                return Err(Problem::invalid_parameter(key, detail));
+            }
+            parameters.given.push((key, value.into_owned()));
+        }
+        Ok(parameters)
+    }
+
+    /// The value of a parameter.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// The values of a parameter that may be given several times.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let named = self.given.iter().filter(move |(key, _)| *key == name);
+        named
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// A parameter that is `true` or `false`, and `false` when it is not
+    /// there.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => Err(Problem::invalid_parameter(
+                name,
+                format!("{name} is true or false, and not {:?}", cut(other)),
+            )),
+        }
+    }
+
+    /// The page that `limit` and `continue` ask for.
+    pub(super) fn page(&self, snapshot: &Snapshot) -> Result<Page, Problem> {
+        let limit = match self.get("limit") {
+            None => LIMIT,
+            Some(text) => text
+                .parse()
+                .ok()
+                // Neither a sign nor anything else but digits.
+                .filter(|limit| (1..=MAX_LIMIT).contains(limit) && !text.starts_with('+'))
+                .ok_or_else(|| {
+                    let detail = format!(
+                        "limit is a number from 1 to {MAX_LIMIT}, not {:?}",
+                        cut(text)
+                    );
+                    Problem::invalid_parameter("limit", detail)
+                })?,
+        };
+        let offset = match self.get("continue") {
+            None => 0,
+            Some(token) => read_token(token, snapshot, self.question())?,
+        };
+        Ok(Page {
+            limit,
+            offset,
+            question: self.question(),
+        })
+    }
+
+    /// What tells one list from another: all but which part of it is wanted.
+    fn question(&self) -> [u8; TOKEN_QUESTION] {
+        let mut hasher = Hasher::default();
+        let mut add = |text: &str| {
+            hasher.update(&text.len().to_le_bytes());
+            hasher.update(text.as_bytes());
+        };
+        self.known.iter().for_each(|name| add(name));
+        for (key, value) in self.given.iter().filter(|(key, _)| !OF_PAGES.contains(key)) {
+            add(key);
+            add(value);
+        }
+        let digest = hasher.finish();
+        std::array::from_fn(|at| digest.as_bytes()[at])
+    }
+
+    /// The fields that are wanted of the known ones, in their order; all
+    /// (`None`) when nothing is said.
+    pub(super) fn fields(
+        &self,
+        known: &'static [&'static str],
+    ) -> Result<Option<Vec<&'static str>>, Problem> {
+        let Some(text) = self.get("fields") else {
+            return Ok(None);
+        };
+        let wanted: Vec<&str> = text.split(',').map(str::trim).collect();
+        if let Some(unknown) = wanted.iter().find(|field| !known.contains(field)) {
+            return Err(Problem::unknown_field(unknown, known));
+        }
+        let known = known.iter().copied();
+        Ok(Some(known.filter(|field| wanted.contains(field)).collect()))
+    }
+
+    /// The query of the same question for the page behind `continued`.
+    pub(super) fn next(&self, continued: &str) -> String {
+        let mut query = String::from("?");
+        for (key, value) in self.given.iter().filter(|(key, _)| *key != "continue") {
+            query.push_str(key);
+            query.push('=');
+            query.push_str(&percent_encoded(value));
+            query.push('&');
+        }
+        query.push_str("continue=");
+        query.push_str(continued);
+        query
+    }
+}
+
+impl Page {
+    /// The part of a list of `total` that is on this page.
+    pub(super) fn range(self, total: usize) -> std::ops::Range<usize> {
+        let start = self.offset.min(total);
+        start..start.saturating_add(self.limit).min(total)
+    }
+
+    /// The token for the page behind this one, when there is one.
+    pub(super) fn next(self, total: usize, snapshot: &Snapshot) -> Option<String> {
+        let end = self.range(total).end;
+        (end < total).then(|| {
+            let mut token = content(snapshot).to_vec();
+            token.extend(self.question);
+            token.extend((end as u32).to_be_bytes());
+            URL_SAFE_NO_PAD.encode(token)
+        })
+    }
+}
+
+fn read_token(
+    token: &str,
+    snapshot: &Snapshot,
+    question: [u8; TOKEN_QUESTION],
+) -> Result<usize, Problem> {
+    let read = URL_SAFE_NO_PAD.decode(token).ok();
+    let parts = read.as_ref().and_then(|bytes| {
+        let (of, rest) = bytes.split_at_checked(TOKEN_CONTENT)?;
+        let (asked, offset) = rest.split_at_checked(TOKEN_QUESTION)?;
+        Some((of, asked, offset.try_into().ok()?))
+    });
+    let wrong = |detail: &str| Err(Problem::invalid_parameter("continue", detail.to_owned()));
+    let Some((of, asked, offset)) = parts else {
+        return wrong("continue is no token; take it from the answer before, as it stands there");
+    };
+    if asked != question {
+        return wrong("continue is of another question; repeat the one it was the answer to");
+    }
+    if of != content(snapshot) {
+        return Err(Problem::expired());
+    }
+    Ok(u32::from_be_bytes(offset) as usize)
+}
+
+/// What tells one content from another.
+fn content(snapshot: &Snapshot) -> &[u8] {
+    let digest = snapshot.revision().content.as_bytes();
+    digest.get(..TOKEN_CONTENT).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[&str] = &["limit", "continue", "fields", "channel", "q"];
+
+    #[test]
+    fn parameters_are_read_once_each() {
+        let read = |query: &str| Parameters::read(query, KNOWN);
+        let parameters = read("q=a+b%26c&limit=&channel=x&channel=y&&fields").unwrap();
+        assert_eq!(parameters.get("q"), Some("a b&c"));
+        assert_eq!(parameters.get("limit"), None);
+        assert_eq!(parameters.all("channel").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(
+            parameters.next("t"),
+            "?q=a%20b%26c&limit=&channel=x&channel=y&fields=&continue=t"
+        );
+        let many = "channel=a&".repeat(MAX_PARAMETERS + 1);
+        let long = format!("q={}", "a".repeat(MAX_VALUE + 1));
+        for bad in [
+            "bogus=1", "Q=1", "q=1&q=2", "q=%zz", "q=%ff", "%", &many, &long,
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn fields_come_in_the_order_of_the_answer() {
+        let fields = |query: &str| {
+            let parameters = Parameters::read(query, KNOWN).unwrap();
+            parameters.fields(&["name", "version", "head"]).ok()
+        };
+        assert_eq!(
+            fields("fields=head, name"),
+            Some(Some(vec!["name", "head"]))
+        );
+        assert_eq!(fields("fields="), Some(None));
+        for bad in ["fields=name,", "fields=Name", "fields=,"] {
+            assert_eq!(fields(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_page_ends_with_the_list() {
+        let page = |limit, offset| {
+            let question = [0; TOKEN_QUESTION];
+            let page = Page {
+                limit,
+                offset,
+                question,
+            };
+            page.range(10)
+        };
+        assert_eq!(page(4, 0), 0..4);
+        assert_eq!(page(4, 8), 8..10);
+        assert_eq!(page(4, 90), 10..10);
+    }
+}

@@ -1,0 +1,155 @@
+//! What may come after a version of a package.
+
+use axum::response::Response;
+use serde::Serialize;
+
+use crate::answers::rest::records::ChannelRecord;
+use crate::answers::rest::updates::{Candidate, Installed, Path, candidates, path};
+use crate::serve::http::queries::answer::Answer;
+use crate::serve::http::queries::bundles::{json, read};
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::{Asked, Question};
+use fbc::text::semver::{Constraint, Version};
+
+/// The fields of the answer, in their order.
+const FIELDS: &[&str] = &[
+    "package",
+    "from",
+    "channels",
+    "range",
+    "quarantined",
+    "candidates",
+    "paths",
+];
+
+#[derive(Serialize)]
+struct Updates<'a> {
+    package: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<From<'a>>,
+    channels: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<&'a str>,
+    quarantined: bool,
+    candidates: Vec<Candidate<'a>>,
+    paths: Vec<Path<'a>>,
+}
+
+#[derive(Serialize)]
+struct From<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+}
+
+/// What OLM v1 may install, and the way that OLM v0 goes.
+pub(super) async fn one(question: Question) -> Response {
+    question
+        .answer(&["package", "from", "channel", "range", "fields"], work)
+        .await
+}
+
+fn work(asked: &Asked) -> Result<Answer, Problem> {
+    let parameters = &asked.parameters;
+    let package = parameters.get("package").ok_or_else(|| {
+        Problem::missing_parameter("package", "name the package that is to be updated")
+    })?;
+    let package = asked.package(package)?;
+    let range = parameters
+        .get("range")
+        .map(|text| {
+            let constraint = Constraint::parse(text).map_err(|error| {
+                let detail = format!(
+                    "range {:?} cannot be read: {error}; write it like \">=1.2.0, <2.0.0\"",
+                    cut(text)
+                );
+                Problem::invalid_parameter("range", detail)
+            })?;
+            Ok::<_, Problem>((text, constraint))
+        })
+        .transpose()?;
+    let stored = asked.channels(package);
+    let all = read(&stored)?;
+    // Neither names nor versions have a blank: it was a `+` that nobody escaped.
+    let from = parameters.get("from").map(|from| from.replace(' ', "+"));
+    let installed = from
+        .as_deref()
+        .map(|from| installed(&all, from))
+        .transpose()?;
+    let wanted: Vec<&str> = parameters.all("channel").collect();
+    let names = || all.iter().map(|channel| &*channel.name);
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|wanted| !names().any(|name| name == **wanted))
+    {
+        return Err(Problem::unknown("channel", unknown, names()));
+    }
+    let channels: Vec<ChannelRecord<'_>> = (all.iter())
+        .filter(|channel| wanted.is_empty() || wanted.contains(&&*channel.name))
+        .cloned()
+        .collect();
+    let updates = Updates {
+        package: &package.name,
+        from: installed.as_ref().map(|installed| From {
+            name: installed.name,
+            version: installed.version.as_ref().map(ToString::to_string),
+        }),
+        channels: channels.iter().map(|channel| &*channel.name).collect(),
+        range: range.as_ref().map(|(text, _)| *text),
+        quarantined: package.quarantined,
+        candidates: candidates(
+            &channels,
+            installed.as_ref(),
+            range.as_ref().map(|(_, constraint)| constraint),
+        ),
+        // OLM v0 does not see such a package at all.
+        paths: if package.quarantined {
+            Vec::new()
+        } else {
+            let paths = channels.iter();
+            paths
+                .map(|channel| path(channel, installed.as_ref()))
+                .collect()
+        },
+    };
+    Ok(Answer::Object {
+        json: json(&updates),
+        fields: FIELDS,
+    })
+}
+
+/// What `from` stands for: a bundle of the package, a version, or a bundle
+/// that only the edges of others name still.
+fn installed<'a>(
+    channels: &'a [ChannelRecord<'a>],
+    from: &'a str,
+) -> Result<Installed<'a>, Problem> {
+    let entries = || channels.iter().flat_map(|channel| &channel.entries);
+    if let Some(entry) = entries().find(|entry| entry.name == from) {
+        return Ok(Installed {
+            name: &entry.name,
+            version: Version::parse(&entry.version).ok(),
+        });
+    }
+    if let Ok(version) = Version::parse(from) {
+        let text = version.to_string();
+        let entry = entries().find(|entry| entry.version == text);
+        return Ok(Installed {
+            name: entry.map_or("", |entry| &entry.name),
+            version: Some(version),
+        });
+    }
+    let named = entries()
+        .flat_map(|entry| entry.skips.iter().chain([&entry.replaces]))
+        .any(|name| name == from);
+    if named {
+        let version = from.rsplit_once(".v").map(|(_, version)| version);
+        return Ok(Installed {
+            name: from,
+            version: version.and_then(|version| Version::parse(version).ok()),
+        });
+    }
+    let known = entries().flat_map(|entry| [&*entry.name, &*entry.version]);
+    Err(Problem::unknown("bundle", from, known))
+}

@@ -1,0 +1,296 @@
+//! Files that prove who somebody is: certificates, keys and tokens. They are
+//! read at the start and looked at again and again, by their content: whoever
+//! renews them swaps files, links or whole folders. What cannot be used is
+//! reported, and what was read before it stays.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::counter;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// The time between two looks at the files.
+const LOOK: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 2000 });
+/// The largest file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// How often files are read until two readings agree, which they do not while
+/// somebody swaps them.
+const READINGS: usize = 3;
+
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialError {
+    /// It cannot be read.
+    #[error("{} cannot be read: {problem}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: io::Error,
+    },
+    /// It is too large to be what it should be.
+    #[error("{} is larger than 1 MiB", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is no PEM, or holds something else.
+    #[error("{} holds no {wanted} in PEM{}", path.display(), because(problem.as_deref()))]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        wanted: &'static str,
+        /// What is wrong, when something can be said.
+        problem: Option<String>,
+    },
+    /// A certificate and a key that cannot be used, or not with each other.
+    #[error(
+        "the certificate {} and the key {} cannot be used together: {problem}",
+        certificate.display(), key.display()
+    )]
+    Pair {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's.
+        key: PathBuf,
+        /// Why not.
+        problem: rustls::Error,
+    },
+    /// Authorities that cannot be used to verify clients.
+    #[error("{} holds an authority that cannot be used: {problem}", path.display())]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+    /// A line that is no bearer token. Nothing of it is shown.
+    #[error("line {line} of {} is no bearer token: letters, digits and -._~+/= are", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A line that is no user with a hash. Nothing of it is shown.
+    #[error(
+        "line {line} of {} is no user with a bcrypt hash; `htpasswd -B` writes such",
+        path.display()
+    )]
+    User {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// The system gives no random numbers to sign with.
+    #[error("the system has no random numbers")]
+    Random,
+}
+
+fn because(problem: Option<&str>) -> String {
+    problem.map_or_else(String::new, |problem| format!(": {problem}"))
+}
+
+/// Makes what is needed of the contents of the files.
+type Build<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, CredentialError> + Send + Sync>;
+
+/// Files that are looked at again and again.
+pub struct Followed<T> {
+    kind: &'static str,
+    of: String,
+    files: Arc<Files<T>>,
+    seen: Seen,
+    cell: watch::Sender<Arc<T>>,
+}
+
+struct Files<T> {
+    paths: Vec<PathBuf>,
+    build: Build<T>,
+}
+
+/// A digest of the contents.
+type Seen = [u8; 32];
+
+impl<T: Send + Sync + 'static> Followed<T> {
+    /// Reads the files for the first time. `kind` and `of` (whose they are)
+    /// are for logs and metrics.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub(crate) fn open(
+        kind: &'static str,
+        of: &str,
+        paths: Vec<PathBuf>,
+        build: Build<T>,
+    ) -> Result<(Self, watch::Receiver<Arc<T>>), CredentialError> {
+        let files = Files { paths, build };
+        let (contents, seen) = files.read()?;
+        let first = Arc::new((files.build)(&contents)?);
+        let (cell, receiver) = watch::channel(first);
+        let followed = Self {
+            kind,
+            of: of.to_owned(),
+            files: Arc::new(files),
+            seen,
+            cell,
+        };
+        Ok((followed, receiver))
+    }
+
+    /// Looks at them until it is stopped.
+    pub async fn follow(mut self, stop: CancellationToken) {
+        let mut missing = false;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = stop.cancelled() => return,
+            }
+            let (files, seen) = (Arc::clone(&self.files), self.seen);
+            let looked = tokio::task::spawn_blocking(move || files.look(seen)).await;
+            let Ok(looked) = looked else { continue };
+            let result = match looked {
+                Ok(None) => {
+                    missing = false;
+                    continue;
+                }
+                Ok(Some((seen, built))) => {
+                    self.seen = seen;
+                    missing = false;
+                    built
+                }
+                // Said once, and not at every look.
+                Err(_) if missing => continue,
+                Err(error) => {
+                    missing = true;
+                    Err(error)
+                }
+            };
+            self.take(result);
+        }
+    }
+
+    fn take(&self, result: Result<T, CredentialError>) {
+        let (kind, of) = (self.kind, self.of.as_str());
+        let outcome = match result {
+            Ok(new) => {
+                self.cell.send_replace(Arc::new(new));
+                tracing::info!(kind, of, "credentials were read again");
+                "taken"
+            }
+            Err(error) => {
+                tracing::error!(kind, of, %error, "new credentials are refused, the old ones stay");
+                "refused"
+            }
+        };
+        counter!(
+            "almanac_credential_reloads_total",
+            "kind" => kind, "of" => self.of.clone(), "outcome" => outcome
+        )
+        .increment(1);
+    }
+}
+
+/// What new contents were made into, with their digest.
+type Looked<T> = (Seen, Result<T, CredentialError>);
+
+impl<T> Files<T> {
+    /// What the files hold when that is not what was seen.
+    fn look(&self, seen: Seen) -> Result<Option<Looked<T>>, CredentialError> {
+        let (contents, now) = self.read()?;
+        Ok((now != seen).then(|| (now, (self.build)(&contents))))
+    }
+
+    fn read(&self) -> Result<(Vec<Vec<u8>>, Seen), CredentialError> {
+        let mut last = self.read_once()?;
+        for _ in 1..READINGS {
+            let again = self.read_once()?;
+            if again.1 == last.1 {
+                break;
+            }
+            last = again;
+        }
+        Ok(last)
+    }
+
+    fn read_once(&self) -> Result<(Vec<Vec<u8>>, Seen), CredentialError> {
+        let mut digest = Sha256::new();
+        let mut contents = Vec::with_capacity(self.paths.len());
+        for path in &self.paths {
+            let content = read(path)?;
+            digest.update((content.len() as u64).to_be_bytes());
+            digest.update(&content);
+            contents.push(content);
+        }
+        Ok((contents, digest.finalize().into()))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CredentialError> {
+    let mut content = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut content))
+        .map_err(|problem| CredentialError::Read {
+            path: path.to_owned(),
+            problem,
+        })?;
+    if content.len() as u64 > MAX_FILE {
+        return Err(CredentialError::TooLarge {
+            path: path.to_owned(),
+        });
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn number(folder: &Path) -> (Followed<u32>, watch::Receiver<Arc<u32>>) {
+        let path = folder.join("number");
+        let build = {
+            let path = path.clone();
+            move |contents: &[Vec<u8>]| {
+                let text = String::from_utf8_lossy(&contents[0]).into_owned();
+                text.parse().map_err(|_| CredentialError::Token {
+                    path: path.clone(),
+                    line: 1,
+                })
+            }
+        };
+        Followed::open("test", "a", vec![path], Box::new(build)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_new_is_taken_and_what_is_bad_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |text: &str| {
+            fs::write(folder.path().join("next"), text).unwrap();
+            fs::rename(folder.path().join("next"), folder.path().join("number")).unwrap();
+        };
+        write("1");
+        let (followed, mut receiver) = number(folder.path());
+        assert_eq!(**receiver.borrow_and_update(), 1);
+        let stop = CancellationToken::new();
+        let following = tokio::spawn(followed.follow(stop.clone()));
+        write("two");
+        tokio::time::sleep(LOOK * 3).await;
+        assert!(!receiver.has_changed().unwrap());
+        write("3");
+        receiver.changed().await.unwrap();
+        assert_eq!(**receiver.borrow_and_update(), 3);
+        fs::remove_file(folder.path().join("number")).unwrap();
+        tokio::time::sleep(LOOK * 3).await;
+        assert!(!receiver.has_changed().unwrap());
+        stop.cancel();
+        following.await.unwrap();
+    }
+}

@@ -1,0 +1,197 @@
+//! TLS on a port: the certificate and key, the authorities that clients'
+//! certificates are verified with, and new ones of them without a restart.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use metrics::gauge;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::serve::net::credential::{CredentialError, Followed};
+use crate::serve::net::validity::validity;
+
+/// What a port's TLS is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The certificate and those of the authorities above it, in PEM.
+    pub certificate: PathBuf,
+    /// Its key, in PEM.
+    pub key: PathBuf,
+    /// The authorities that clients' certificates are verified with, in PEM;
+    /// none when clients are not asked for one.
+    pub client_ca: Option<PathBuf>,
+    /// Whether a client without a certificate is let in all the same.
+    pub client_optional: bool,
+    /// The lowest version that is spoken.
+    pub min_version: Version,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// TLS 1.2.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+/// A port's TLS as it is now. Cheap to clone.
+#[derive(Clone)]
+pub struct Tls(watch::Receiver<Arc<ServerConfig>>);
+
+impl Tls {
+    /// Reads what `settings` name for a service, which speaks one of the
+    /// protocols (ALPN names). What is returned beside it has to be followed
+    /// for new files to count.
+    ///
+    /// # Errors
+    /// When a file cannot be used.
+    pub fn open(
+        service: &'static str,
+        settings: &Settings,
+        protocols: &'static [&'static str],
+    ) -> Result<(Self, Followed<ServerConfig>), CredentialError> {
+        let mut paths = vec![settings.certificate.clone(), settings.key.clone()];
+        paths.extend(settings.client_ca.clone());
+        let settings = settings.clone();
+        let build = move |contents: &[Vec<u8>]| {
+            let config = server_config(&settings, contents, protocols)?;
+            note_expiry(service, &settings, contents);
+            Ok(config)
+        };
+        let (followed, config) = Followed::open("certificate", service, paths, Box::new(build))?;
+        Ok((Self(config), followed))
+    }
+
+    /// Shakes hands with a client, within a time.
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+        timeout: Duration,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let config = Arc::clone(&self.0.borrow());
+        let handshake = TlsAcceptor::from(config).accept(stream);
+        tokio::time::timeout(timeout, handshake).await?
+    }
+}
+
+fn server_config(
+    settings: &Settings,
+    contents: &[Vec<u8>],
+    protocols: &[&str],
+) -> Result<ServerConfig, CredentialError> {
+    let (certificate, key) = (&settings.certificate, &settings.key);
+    let chain = certificates(certificate, contents.first().map_or(&[], Vec::as_slice))?;
+    let key_content = contents.get(1).map_or(&[][..], Vec::as_slice);
+    let private =
+        PrivateKeyDer::from_pem_slice(key_content).map_err(|error| CredentialError::Pem {
+            path: key.clone(),
+            wanted: "private key",
+            problem: Some(error.to_string()),
+        })?;
+    let verifier = match (&settings.client_ca, contents.get(2)) {
+        (Some(path), Some(content)) => client_verifier(path, content, settings.client_optional)?,
+        _ => WebPkiClientVerifier::no_client_auth(),
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(settings.min_version.and_later())
+        .map(|builder| builder.with_client_cert_verifier(verifier))
+        .and_then(|builder| builder.with_single_cert(chain, private))
+        .map_err(|problem| CredentialError::Pair {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            problem,
+        })?;
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
+    Ok(config)
+}
+
+fn client_verifier(
+    path: &Path,
+    content: &[u8],
+    optional: bool,
+) -> Result<Arc<dyn ClientCertVerifier>, CredentialError> {
+    let refused = |problem: String| CredentialError::Authority {
+        path: path.to_owned(),
+        problem,
+    };
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(path, content)? {
+        roots
+            .add(authority)
+            .map_err(|error| refused(error.to_string()))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = if optional {
+        builder.allow_unauthenticated()
+    } else {
+        builder
+    };
+    builder.build().map_err(|error| refused(error.to_string()))
+}
+
+/// The certificates in a file, of which there has to be one.
+fn certificates(
+    path: &Path,
+    content: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, CredentialError> {
+    let refused = |problem| CredentialError::Pem {
+        path: path.to_owned(),
+        wanted: "certificate",
+        problem,
+    };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
+    let found = found.map_err(|error| refused(Some(error.to_string())))?;
+    if found.is_empty() {
+        return Err(refused(None));
+    }
+    Ok(found)
+}
+
+/// Tells when the certificate ends that is served from now on.
+fn note_expiry(service: &'static str, settings: &Settings, contents: &[Vec<u8>]) {
+    let path = &settings.certificate;
+    let chain = certificates(path, contents.first().map_or(&[], Vec::as_slice));
+    let Some(end) = chain
+        .ok()
+        .as_deref()
+        .and_then(|chain| Some(*validity(chain.first()?)?.end()))
+    else {
+        return;
+    };
+    let seconds = end.duration_since(SystemTime::UNIX_EPOCH);
+    gauge!("almanac_certificate_expiry_timestamp_seconds", "service" => service)
+        .set(seconds.map_or(0.0, |time| time.as_secs_f64()));
+    let expires = humantime::format_rfc3339_seconds(end);
+    let path = path.display();
+    if end <= SystemTime::now() {
+        tracing::warn!(service, %path, %expires, "the certificate has expired");
+    } else {
+        tracing::info!(service, %path, %expires, "serving with a certificate");
+    }
+}
+
+impl Version {
+    fn and_later(self) -> &'static [&'static SupportedProtocolVersion] {
+        static ONLY_13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+        match self {
+            Self::Tls12 => rustls::ALL_VERSIONS,
+            Self::Tls13 => &ONLY_13,
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Lists: tags, referrers, repositories.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
+use http::{HeaderMap, HeaderValue, Method};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::serve::oci::content::text;
+use crate::serve::oci::refusal::Refusal;
+use crate::serve::oci::repository::Repository;
+use ::images::digest::Digest;
+use ::images::manifest::OCI_INDEX;
+
+/// The most entries of one page of referrers.
+const MAX_REFERRERS: usize = 1000;
+
+/// What a query asks for. Of a key that comes again the first counts; others
+/// than these are let be.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Parameters {
+    number: Option<String>,
+    last: Option<String>,
+    artifact_type: Option<String>,
+    /// The registry that the client means.
+    pub(super) namespace: Option<String>,
+    /// The scopes of a token.
+    pub(super) scopes: Vec<String>,
+}
+
+/// The most scopes of one token.
+const MAX_SCOPES: usize = 100;
+
+impl Parameters {
+    pub(super) fn read(query: &str) -> Self {
+        let mut read = Self::default();
+        for pair in query.split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let field = match key {
+                "n" => &mut read.number,
+                "last" => &mut read.last,
+                "artifactType" => &mut read.artifact_type,
+                "ns" => &mut read.namespace,
+                "scope" => {
+                    let value = unescape(value);
+                    let scopes = value.split([' ', '+']).filter(|scope| !scope.is_empty());
+                    let room = MAX_SCOPES - read.scopes.len();
+                    read.scopes.extend(scopes.take(room).map(str::to_owned));
+                    continue;
+                }
+                _ => continue,
+            };
+            field.get_or_insert_with(|| unescape(value).into_owned());
+        }
+        for field in [&mut read.namespace, &mut read.artifact_type] {
+            field.take_if(|text| text.is_empty());
+        }
+        read
+    }
+
+    /// The page of sorted names that is asked for, and whether more follow.
+    fn page<'a>(&self, names: Vec<&'a str>) -> Result<(Vec<&'a str>, bool), Refusal> {
+        let limit = match self.number.as_deref() {
+            None => usize::MAX,
+            Some(number) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => {
+                number.parse().unwrap_or(usize::MAX)
+            }
+            Some(_) => return Err(Refusal::Number),
+        };
+        let last = self.last.as_deref();
+        let mut behind = names
+            .into_iter()
+            .filter(|name| last.is_none_or(|last| *name > last));
+        let page: Vec<&str> = behind.by_ref().take(limit).collect();
+        let more = limit > 0 && behind.next().is_some();
+        Ok((page, more))
+    }
+}
+
+/// The answer to `tags/list`.
+pub(super) fn tags(
+    name: &str,
+    repository: &Repository,
+    parameters: &Parameters,
+    method: &Method,
+) -> Result<Response, Refusal> {
+    let tags = repository.tags();
+    let (page, more) = parameters.page(tags.into_keys().collect())?;
+    let mut headers = HeaderMap::new();
+    if more && let (Some(number), Some(last)) = (&parameters.number, page.last()) {
+        let next = format!("</v2/{name}/tags/list?n={number}&last={last}>; rel=\"next\"");
+        headers.insert(LINK, text(next));
+    }
+    Ok(document(
+        method,
+        "application/json",
+        headers,
+        &json!({"name": name, "tags": page}),
+    ))
+}
+
+/// The answer to `_catalog`, a list of Docker's that other registries have too.
+pub(super) fn repositories(
+    names: &[String],
+    parameters: &Parameters,
+    method: &Method,
+) -> Result<Response, Refusal> {
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.dedup();
+    let (page, more) = parameters.page(names)?;
+    let mut headers = HeaderMap::new();
+    if more && let (Some(number), Some(last)) = (&parameters.number, page.last()) {
+        let next = format!("</v2/_catalog?n={number}&last={last}>; rel=\"next\"");
+        headers.insert(LINK, text(next));
+    }
+    Ok(document(
+        method,
+        "application/json",
+        headers,
+        &json!({"repositories": page}),
+    ))
+}
+
+/// The answer to `referrers`: an index, empty when there is nothing.
+pub(super) fn referrers(
+    name: &str,
+    repository: &Repository,
+    subject: Option<Digest>,
+    parameters: &Parameters,
+    method: &Method,
+) -> Response {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Index<'a> {
+        schema_version: u32,
+        media_type: &'a str,
+        manifests: Vec<Descriptor<'a>>,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Descriptor<'a> {
+        media_type: &'a str,
+        digest: Digest,
+        size: u64,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        artifact_type: &'a str,
+        #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+        annotations: &'a std::collections::BTreeMap<String, String>,
+    }
+    let mut headers = HeaderMap::new();
+    let wanted = parameters.artifact_type.as_deref();
+    if wanted.is_some() {
+        headers.insert(
+            "oci-filters-applied",
+            HeaderValue::from_static("artifactType"),
+        );
+    }
+    let found = subject.map(|subject| repository.referrers(subject));
+    let found = found.unwrap_or_default();
+    let last: Option<Digest> = parameters
+        .last
+        .as_deref()
+        .and_then(|last| last.parse().ok());
+    let mut fitting = found.values().filter_map(|manifest| {
+        let referrer = manifest.referrer.as_ref()?;
+        let kind = referrer.artifact_type.as_str();
+        let behind = last.is_none_or(|last| manifest.digest > last);
+        (behind && wanted.is_none_or(|wanted| wanted == kind)).then_some(Descriptor {
+            media_type: &manifest.media_type,
+            digest: manifest.digest,
+            size: manifest.size,
+            artifact_type: kind,
+            annotations: &referrer.annotations,
+        })
+    });
+    let manifests: Vec<Descriptor<'_>> = fitting.by_ref().take(MAX_REFERRERS).collect();
+    if let (Some(_), Some(subject), Some(last)) = (fitting.next(), subject, manifests.last()) {
+        let mut next = format!("</v2/{name}/referrers/{subject}?last={}", last.digest);
+        if let Some(wanted) = wanted {
+            next += "&artifactType=";
+            next += &escape(wanted);
+        }
+        headers.insert(LINK, text(next + ">; rel=\"next\""));
+    }
+    let index = Index {
+        schema_version: 2,
+        media_type: OCI_INDEX,
+        manifests,
+    };
+    document(method, OCI_INDEX, headers, &index)
+}
+
+/// An answer of JSON.
+pub(super) fn document(
+    method: &Method,
+    media_type: &'static str,
+    mut headers: HeaderMap,
+    document: &impl Serialize,
+) -> Response {
+    // Strings and numbers cannot fail to be written.
+    let bytes = serde_json::to_vec(document).unwrap_or_default();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CONTENT_LENGTH, bytes.len().into());
+    if *method == Method::HEAD {
+        return headers.into_response();
+    }
+    (headers, bytes).into_response()
+}
+
+/// What escapes stand for; those that stand for nothing are left as they are.
+pub(super) fn unescape(text: &str) -> Cow<'_, str> {
+    if !text.contains(['%', '+']) {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        let code = (first == b'%').then(|| rest.split_at_checked(2)).flatten();
+        let code = code.and_then(|(code, behind)| {
+            let code = std::str::from_utf8(code).ok()?;
+            Some((u8::from_str_radix(code, 16).ok()?, behind))
+        });
+        match (first, code) {
+            (_, Some((byte, behind))) => {
+                bytes.push(byte);
+                rest = behind;
+            }
+            // Media types have it, and clients do not always escape it; in
+            // a scope it stands between two of them.
+            (other, None) => bytes.push(other),
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_what_comes_behind_the_last() {
+        let page = |query: &str| {
+            let names = vec!["A", "a", "b", "c"];
+            Parameters::read(query).page(names).map_err(|_| ())
+        };
+        assert_eq!(page(""), Ok((vec!["A", "a", "b", "c"], false)));
+        assert_eq!(page("n=2"), Ok((vec!["A", "a"], true)));
+        assert_eq!(page("n=2&last=a"), Ok((vec!["b", "c"], false)));
+        assert_eq!(page("n=0"), Ok((vec![], false)));
+        assert_eq!(page("last=aa"), Ok((vec!["b", "c"], false)));
+        assert_eq!(
+            page("n=99999999999999999999999&last=zz"),
+            Ok((vec![], false))
+        );
+        for bad in ["n=", "n=-1", "n=a", "n=1.5"] {
+            assert_eq!(page(bad), Err(()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_read_once() {
+        assert_eq!(unescape("a%2Fb+c%zz%"), "a/b+c%zz%");
+        let kind = "application/vnd.x+json&a";
+        let empty = Parameters::read("artifactType=&ns=");
+        assert_eq!((empty.artifact_type, empty.namespace), (None, None));
+        let read = Parameters::read(&format!("artifactType={}", escape(kind)));
+        assert_eq!(read.artifact_type.as_deref(), Some(kind));
+    }
+}

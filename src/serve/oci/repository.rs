@@ -1,0 +1,154 @@
+//! Repositories: the images of catalogs under the names that they are asked
+//! by.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::name::CatalogName;
+use crate::snapshot::{Image, Images, Shown};
+use crate::store::ImageManifest;
+use ::images::digest::Digest;
+
+/// What lies under one name: parts of one or more catalogs.
+pub(super) struct Repository {
+    parts: Vec<Part>,
+}
+
+/// What a catalog has under a name.
+struct Part {
+    catalog: CatalogName,
+    /// Whether the name is the catalog's own; else it is that of its source.
+    own: bool,
+    shown: Shown,
+}
+
+impl Repository {
+    /// What lies under a name, the catalog of that name first; nothing when
+    /// there is no such repository. `namespace` is the registry that a client
+    /// means which asks here in its stead.
+    pub(super) fn find(images: &Images, name: &str, namespace: Option<&str>) -> Option<Self> {
+        let mut parts = Vec::new();
+        for (catalog, shown) in images.all() {
+            let own = namespace.is_none() && catalog.as_str() == name;
+            let of_source = match &shown.current {
+                Some(image) => (image.origin()).map(|o| (&o.repository, &o.registry)),
+                None => (shown.mirrored.as_ref()).map(|m| (&m.repository, &m.registry)),
+            };
+            let of_source = of_source.is_some_and(|(repository, registry)| {
+                repository == name && namespace.is_none_or(|namespace| namespace == registry)
+            });
+            if own || of_source {
+                parts.push(Part {
+                    catalog: catalog.clone(),
+                    own,
+                    shown,
+                });
+            }
+        }
+        parts.sort_by_key(|part| !part.own);
+        (!parts.is_empty()).then_some(Self { parts })
+    }
+
+    /// The names of all repositories, sorted, each with its catalog.
+    pub(super) fn names(images: &Images) -> Vec<(String, CatalogName)> {
+        let mut names = Vec::new();
+        for (catalog, shown) in images.all() {
+            names.push((catalog.to_string(), catalog.clone()));
+            let image = shown.current.as_ref();
+            if let Some(origin) = image.and_then(|image| image.origin()) {
+                names.push((origin.repository.clone(), catalog.clone()));
+            }
+        }
+        names.sort();
+        names
+    }
+
+    /// The catalogs that have something here.
+    pub(super) fn catalogs(&self) -> impl Iterator<Item = &CatalogName> {
+        self.parts.iter().map(|part| &part.catalog)
+    }
+
+    /// Leaves out the catalogs that are not good.
+    pub(super) fn retain(&mut self, good: impl Fn(&CatalogName) -> bool) {
+        self.parts.retain(|part| good(&part.catalog));
+    }
+
+    /// Whether nothing can be pulled yet of what there is.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.parts.iter().all(|part| part.shown.current.is_none())
+    }
+
+    /// The tags, sorted by their bytes, without those that could be either of
+    /// two.
+    pub(super) fn tags(&self) -> BTreeMap<&str, Digest> {
+        let known = self.all_tags().into_iter();
+        known
+            .filter_map(|(tag, digest)| Some((tag, digest?)))
+            .collect()
+    }
+
+    /// Whether a part of it is not there yet, so that nobody can tell yet what
+    /// all of its tags are.
+    pub(super) fn is_partial(&self) -> bool {
+        self.parts.iter().any(|part| part.shown.current.is_none())
+    }
+
+    /// Whether several registries have a tag, and not for the same image.
+    pub(super) fn is_ambiguous(&self, tag: &str) -> bool {
+        self.all_tags().get(tag) == Some(&None)
+    }
+
+    /// All tags, those of the catalog's own name before others; without a
+    /// digest are those of which nobody can tell which is meant.
+    fn all_tags(&self) -> BTreeMap<&str, Option<Digest>> {
+        let mut tags: BTreeMap<&str, Option<Digest>> = BTreeMap::new();
+        let mut of_name = BTreeSet::new();
+        let partial = self.is_partial();
+        for part in &self.parts {
+            let Some(image) = &part.shown.current else {
+                continue;
+            };
+            let own = part.own.then(|| image.tags());
+            let origin = image.origin().filter(|_| !part.own);
+            let all = own.into_iter().chain(origin.map(|origin| &origin.tags));
+            for (tag, digest) in all.flatten() {
+                if part.own {
+                    of_name.insert(tag.as_str());
+                }
+                let first = tags.entry(tag.as_str()).or_insert(Some(*digest));
+                if (partial || *first != Some(*digest)) && !of_name.contains(tag.as_str()) {
+                    *first = None;
+                }
+            }
+        }
+        tags
+    }
+
+    /// A manifest, with its bytes.
+    pub(super) fn manifest(&self, digest: &Digest) -> Option<(ImageManifest, Bytes)> {
+        let found = self.images().find_map(|image| image.manifest(digest));
+        found.map(|(manifest, bytes)| (manifest.clone(), bytes.clone()))
+    }
+
+    /// A configuration or layer.
+    pub(super) fn blob(&self, digest: &Digest) -> Option<Bytes> {
+        self.images().find_map(|image| image.blob(digest)).cloned()
+    }
+
+    /// The manifests that refer to one, each once, sorted by digest.
+    pub(super) fn referrers(&self, subject: Digest) -> BTreeMap<Digest, ImageManifest> {
+        let found = self.images().flat_map(|image| image.referrers(subject));
+        found
+            .map(|manifest| (manifest.digest, manifest.clone()))
+            .collect()
+    }
+
+    /// What can be pulled by digest: also what was there a moment ago.
+    fn images(&self) -> impl Iterator<Item = &Arc<Image>> {
+        let current = self.parts.iter().map(|part| &part.shown.current);
+        let previous = self.parts.iter().map(|part| &part.shown.previous);
+        current.chain(previous).flatten()
+    }
+}

@@ -27,6 +27,7 @@ mod images;
 mod import;
 mod index;
 mod legacy;
+mod migrations;
 mod passes;
 mod read_only;
 mod revisions;
@@ -111,7 +112,7 @@ impl Store {
             .connect_with(options)
             .await
             .map_err(StoreError::sql("open the database"))?;
-        sqlx::migrate!("migrations/sqlite")
+        migrations::migrator()
             .run(&pool)
             .await
             .map_err(|source| StoreError::Migrate {

@@ -27,6 +27,16 @@ pub(crate) struct NamedPath {
     pub inside: Vec<String>,
     /// Whether it stands in an item under `#[cfg(test)]`.
     pub in_test: bool,
+    /// Whether a `pub use` offers it to others, under its last name.
+    pub is_offered: bool,
+}
+
+/// The surroundings of a path.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    inside: &'a [String],
+    in_test: bool,
+    is_offered: bool,
 }
 
 /// Reads a file.
@@ -50,6 +60,8 @@ impl Source {
     fn walk(&mut self, tokens: &[TokenTree], inside: &[String], in_test: bool) {
         // An attribute holds until its item ends, at a `;` or a block.
         let mut item_is_test = false;
+        let mut item_is_public = false;
+        let mut item_is_offered = false;
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
             let in_test_here = in_test || item_is_test;
@@ -60,9 +72,22 @@ impl Source {
                         item_is_test |= is_cfg_test(attribute);
                     }
                 }
-                TokenTree::Punct(punct) if punct.as_char() == ';' => item_is_test = false,
+                TokenTree::Punct(punct) if punct.as_char() == ';' => {
+                    (item_is_test, item_is_public, item_is_offered) = (false, false, false);
+                }
+                TokenTree::Ident(word) if word == "pub" => {
+                    item_is_public = true;
+                    // Who may see it, as in `pub(crate)`, is no path.
+                    let to = tokens.get(at);
+                    if matches!(to, Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis)
+                    {
+                        at += 1;
+                    }
+                }
+                TokenTree::Ident(word) if word == "use" => item_is_offered = item_is_public,
                 TokenTree::Group(group) => {
                     self.walk(&trees(group), inside, in_test_here);
+                    item_is_public = false;
                     item_is_test &= group.delimiter() != Delimiter::Brace;
                 }
                 TokenTree::Ident(word) if word == "mod" => {
@@ -85,7 +110,12 @@ impl Source {
                     if word == "unsafe" {
                         self.unsafe_lines.push(word.span().start().line);
                     }
-                    at = self.path(tokens, at - 1, &[], inside, in_test_here);
+                    let place = Place {
+                        inside,
+                        in_test: in_test_here,
+                        is_offered: item_is_offered,
+                    };
+                    at = self.path(tokens, at - 1, &[], place);
                 }
                 _ => {}
             }
@@ -98,8 +128,7 @@ impl Source {
         tokens: &[TokenTree],
         mut at: usize,
         prefix: &[String],
-        inside: &[String],
-        in_test: bool,
+        place: Place<'_>,
     ) -> usize {
         let mut names = prefix.to_vec();
         let line = tokens[at].span().start().line;
@@ -114,7 +143,7 @@ impl Source {
                     let items = trees(group);
                     for item in items.split(|token| is_punct(token, ',')) {
                         if !item.is_empty() {
-                            self.path(item, 0, &names, inside, in_test);
+                            self.path(item, 0, &names, place);
                         }
                     }
                     return at + 1;
@@ -131,8 +160,9 @@ impl Source {
         self.paths.push(NamedPath {
             line,
             names,
-            inside: inside.to_vec(),
-            in_test,
+            inside: place.inside.to_vec(),
+            in_test: place.in_test,
+            is_offered: place.is_offered,
         });
         at
     }

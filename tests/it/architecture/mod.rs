@@ -1,43 +1,53 @@
 //! The drawing of the modules, held against the code: which module may use
-//! which, who may name what from outside, and that every file is compiled.
+//! which, which crate may be named where, that no files use each other in a
+//! circle, and that every file is compiled.
 //!
-//! What a file names is read from its tokens by `support::source`, so that
-//! comments and strings do not count. A rule that fails says what to do.
+//! Cargo holds the direction between the crates of the workspace. What a file
+//! names is read from its tokens by `support::source`, so that comments and
+//! strings do not count. A rule that fails says what to do.
+
+mod circles;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::support::source::{self, Source};
 
-/// Modules of one level, and the modules of ours that each of them may use
+/// The crates of the workspace.
+const CRATES: [&str; 3] = ["almanac", "fbc", "images"];
+
+/// Modules of one level of almanac, and the modules that each of them may use
 /// besides itself. Modules of one row do not use each other.
 const LEVELS: &[(&[&str], &[&str])] = &[
-    (&["digest", "map", "name", "near", "proto", "quoted"], &[]),
+    (&["error_chain", "map", "name", "proto"], &[]),
     (
-        &["oci", "unpack", "fbc", "fetch"],
-        &["digest", "map", "name", "near", "proto", "quoted"],
+        &["answers", "fetch"],
+        &["error_chain", "map", "name", "proto"],
     ),
     (
         &["store"],
-        &["digest", "map", "name", "near", "proto", "quoted", "fbc"],
+        &["error_chain", "map", "name", "proto", "answers"],
     ),
     (
         &["snapshot"],
-        &[
-            "digest", "map", "name", "near", "proto", "quoted", "fbc", "store",
-        ],
+        &["error_chain", "map", "name", "proto", "answers", "store"],
     ),
     (
         &["ingest", "serve"],
         &[
-            "digest", "map", "name", "near", "proto", "quoted", "oci", "unpack", "fbc", "store",
+            "error_chain",
+            "map",
+            "name",
+            "proto",
+            "answers",
+            "store",
             "snapshot",
         ],
     ),
 ];
 
-/// The rim: it joins the others and may use them all.
-const RIM: &[&str] = &["config", "app", "cli", "main"];
+/// The composition root: it joins the others and may use them all.
+const COMPOSITION_ROOT: &[&str] = &["config", "app", "cli", "main"];
 
 /// What comes from outside and belongs to some modules only, and why. A unit
 /// test may name it anywhere.
@@ -45,8 +55,8 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("sqlx", &["store"], "SQL is asked in one place"),
     (
         "reqwest",
-        &["oci", "fetch"],
-        "only oci speaks to registries, and only fetch asks a URL that a user typed",
+        &["fetch"],
+        "only the crate images speaks to registries, and only fetch asks a URL that a user typed",
     ),
     (
         "axum",
@@ -97,12 +107,14 @@ fn held(found: &[String]) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
-/// All Rust files under `src`, by their path from the root, with `/`.
+/// All Rust files of the workspace's libraries and program, by their path from the root, with `/`.
 type Tree = BTreeMap<String, Source>;
 
 fn tree() -> Tree {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders = vec![root.join("src")];
+    let mut folders = ["src", "crates/fbc/src", "crates/images/src"]
+        .map(|folder| root.join(folder))
+        .to_vec();
     let mut files: Vec<PathBuf> = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -134,12 +146,12 @@ fn tree() -> Tree {
 /// The table of levels.
 fn layers(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    for (file, source) in tree {
+    for (file, source) in tree.iter().filter(|(file, _)| crate_of(file) == "almanac") {
         let module = module_of(file);
         let Some(own) = module.first() else { continue };
         let Some(may_use) = may_use(own) else {
             found.push(format!(
-                "{file}: the module `{own}` has no level: give it a row in LEVELS (or RIM) of \
+                "{file}: the module `{own}` has no level: give it a row in LEVELS (or COMPOSITION_ROOT) of \
                  tests/it/architecture.rs and in docs/ARCHITECTURE.md"
             ));
             continue;
@@ -172,7 +184,10 @@ fn layers(tree: &Tree) -> Vec<String> {
 /// The modules that `user` may use, or nothing when it has no level.
 fn may_use(user: &str) -> Option<Vec<&'static str>> {
     if may_use_all(user) {
-        let all = LEVELS.iter().flat_map(|(modules, _)| *modules).chain(RIM);
+        let all = LEVELS
+            .iter()
+            .flat_map(|(modules, _)| *modules)
+            .chain(COMPOSITION_ROOT);
         return Some(all.copied().collect());
     }
     LEVELS
@@ -182,7 +197,7 @@ fn may_use(user: &str) -> Option<Vec<&'static str>> {
 }
 
 fn may_use_all(user: &str) -> bool {
-    RIM.contains(&user)
+    COMPOSITION_ROOT.contains(&user)
 }
 
 /// The top-level name that a path leads to inside this crate, if it does.
@@ -218,7 +233,7 @@ fn used_of_ours(module: &[String], path: &source::NamedPath) -> Option<String> {
 /// What comes from outside.
 fn reserved(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    for (file, source) in tree {
+    for (file, source) in tree.iter().filter(|(file, _)| crate_of(file) == "almanac") {
         let module = module_of(file);
         let top = module.first().map_or("lib", String::as_str);
         for path in source.paths.iter().filter(|path| !path.in_test) {
@@ -268,7 +283,12 @@ fn unsafe_code(tree: &Tree) -> Vec<String> {
 /// any code has nothing to rot.
 fn orphans(tree: &Tree) -> Vec<String> {
     let mut reached = BTreeSet::new();
-    let mut to_read = vec!["src/lib.rs".to_owned(), "src/main.rs".to_owned()];
+    let mut to_read = vec![
+        "src/lib.rs".to_owned(),
+        "src/main.rs".to_owned(),
+        "crates/fbc/src/lib.rs".to_owned(),
+        "crates/images/src/lib.rs".to_owned(),
+    ];
     while let Some(file) = to_read.pop() {
         let Some(source) = tree.get(&file) else {
             continue;
@@ -303,9 +323,17 @@ fn folder_of_modules(file: &str) -> String {
     }
 }
 
-/// The module that a file is: empty for `src/lib.rs`.
+/// The crate that a file belongs to.
+fn crate_of(file: &str) -> &str {
+    let in_crates = file.strip_prefix("crates/");
+    in_crates
+        .and_then(|rest| rest.split('/').next())
+        .unwrap_or("almanac")
+}
+
+/// The module of its crate that a file is: empty for a `lib.rs`.
 fn module_of(file: &str) -> Vec<String> {
-    let inside = file.strip_prefix("src/").unwrap_or(file);
+    let inside = file.split_once("src/").map_or(file, |(_, inside)| inside);
     let mut names: Vec<String> = inside
         .trim_end_matches(".rs")
         .split('/')
@@ -331,11 +359,11 @@ mod checks {
     #[test]
     fn a_module_that_sees_too_much_is_found() {
         for (file, code) in [
-            ("src/oci/client.rs", "use crate::unpack::Layer;"),
-            ("src/unpack/mod.rs", "fn f() { crate::fbc::read(); }"),
+            ("src/answers/mod.rs", "use crate::store::Store;"),
+            ("src/fetch.rs", "fn f() { crate::answers::read(); }"),
             (
-                "src/fbc/read.rs",
-                "use crate::{digest::Digest, store::{Store}};",
+                "src/answers/read.rs",
+                "use crate::{name::CatalogName, store::{Store}};",
             ),
             ("src/ingest/mod.rs", "use crate::serve;"),
             ("src/serve/pages/mod.rs", "use super::super::ingest::Pass;"),
@@ -343,17 +371,17 @@ mod checks {
                 "src/serve.rs",
                 "mod a { mod b { use super::super::super::ingest; } }",
             ),
-            ("src/store/mod.rs", "fn f(_: &crate::oci::Reference) {}"),
+            ("src/store/mod.rs", "fn f(_: &crate::snapshot::Snapshot) {}"),
             (
                 "src/snapshot/mod.rs",
                 "fn f() { info!(x = crate::serve::x()) }",
             ),
-            ("src/digest.rs", "use crate::name::CatalogName;"),
+            ("src/map.rs", "use crate::name::CatalogName;"),
             (
-                "src/fbc/mod.rs",
-                "#[cfg(test)] mod tests { use crate::oci; }",
+                "src/answers/mod.rs",
+                "#[cfg(test)] mod tests { use crate::ingest; }",
             ),
-            ("src/oci/mod.rs", "use crate::app;"),
+            ("src/snapshot/mod.rs", "use crate::app;"),
         ] {
             let found = layers(&of(&[(file, code)]));
             assert_eq!(found.len(), 1, "{file}: {code}: {found:?}");
@@ -365,31 +393,34 @@ mod checks {
     fn a_module_that_keeps_to_its_level_is_let_be() {
         for (file, code) in [
             (
-                "src/oci/client.rs",
-                "use crate::oci::{Reference, auth}; use crate::digest::Digest;",
+                "src/store/client.rs",
+                "use crate::store::{Store, index}; use crate::name::CatalogName;",
             ),
             (
-                "src/oci/auth/mod.rs",
-                "use super::error; use super::super::oci::token; use self::x;",
+                "src/store/index/mod.rs",
+                "use super::error; use super::super::store::token; use self::x;",
             ),
             (
-                "src/fbc/mod.rs",
-                "//! See [`crate::oci`].\n/* crate::oci */ const A: &str = \"crate::oci\";",
+                "src/answers/mod.rs",
+                "//! See [`crate::serve`].\n/* crate::serve */ const A: &str = \"crate::serve\";",
             ),
             (
-                "src/fbc/read.rs",
-                "mod tests { use super::*; use super::super::graph; }",
+                "src/answers/read.rs",
+                "mod tests { use super::*; use super::super::grpc; }",
             ),
-            ("src/store/mod.rs", "use crate::{fbc::{self, Meta}, name};"),
+            (
+                "src/store/mod.rs",
+                "use crate::{answers::{self, Index}, name};",
+            ),
             (
                 "src/ingest/mod.rs",
-                "use crate::{oci, unpack, fbc, store, snapshot, map, proto};",
+                "use crate::{answers, store, snapshot, map, proto}; use images::Registries;",
             ),
             ("src/app.rs", "use crate::{ingest, serve, config};"),
             ("src/main.rs", "use almanac::{app, cli};"),
             (
                 "src/lib.rs",
-                "pub mod anything; pub use crate::oci::Reference;",
+                "pub mod anything; pub use crate::store::Store;",
             ),
         ] {
             let found = layers(&of(&[(file, code)]));
@@ -414,35 +445,39 @@ mod checks {
                 "use sqlx::SqlitePool; use axum::Router;",
                 1,
             ),
-            ("src/oci/mod.rs", "fn f() { std::env::var(\"A\"); }", 1),
+            ("src/ingest/mod.rs", "fn f() { std::env::var(\"A\"); }", 1),
             (
-                "src/oci/mod.rs",
+                "src/ingest/mod.rs",
                 "use std::{env::{self, VarError}, fmt};",
                 2,
             ),
-            ("src/oci/mod.rs", "fn f() { ::std::env::var(\"A\"); }", 1),
+            ("src/ingest/mod.rs", "fn f() { ::std::env::var(\"A\"); }", 1),
             (
-                "src/oci/mod.rs",
+                "src/ingest/mod.rs",
                 "const A: &str = std::env::consts::ARCH;",
                 0,
             ),
             (
-                "src/oci/mod.rs",
+                "src/ingest/mod.rs",
                 "use std::environment; use my::sqlx; use sqlx_like::a;",
                 0,
             ),
             ("src/config.rs", "use std::env;", 0),
             (
-                "src/oci/mod.rs",
+                "src/ingest/mod.rs",
                 "#[cfg(test)] mod tests { use axum::Router; }",
                 0,
             ),
             (
-                "src/oci/mod.rs",
+                "src/ingest/mod.rs",
                 "#[cfg(test)] use axum::Router; use axum::Json;",
                 1,
             ),
-            ("src/oci/mod.rs", "#[cfg(not(test))] use axum::Router;", 1),
+            (
+                "src/ingest/mod.rs",
+                "#[cfg(not(test))] use axum::Router;",
+                1,
+            ),
         ] {
             let found = reserved(&of(&[(file, code)]));
             assert_eq!(found.len(), found_count, "{file}: {code}: {found:?}");
@@ -452,10 +487,10 @@ mod checks {
     #[test]
     fn unsafe_code_is_found_and_the_word_is_not() {
         let code = "fn f() { unsafe { g() } }";
-        assert_eq!(unsafe_code(&of(&[("src/oci/mod.rs", code)])).len(), 1);
+        assert_eq!(unsafe_code(&of(&[("src/ingest/mod.rs", code)])).len(), 1);
         assert_eq!(unsafe_code(&of(&[("src/map.rs", code)])).len(), 0);
         let word = "// unsafe\n#![deny(unsafe_code)] const A: &str = \"unsafe\";";
-        assert_eq!(unsafe_code(&of(&[("src/oci/mod.rs", word)])).len(), 0);
+        assert_eq!(unsafe_code(&of(&[("src/ingest/mod.rs", word)])).len(), 0);
     }
 
     #[test]
@@ -463,19 +498,19 @@ mod checks {
         let found = orphans(&of(&[
             (
                 "src/lib.rs",
-                "pub mod oci; pub mod digest; mod inline { mod deep; }",
+                "pub mod ingest; pub mod digest; mod inline { mod deep; }",
             ),
             ("src/main.rs", "fn main() {}"),
             ("src/digest.rs", "mod hash;"),
             ("src/digest/hash.rs", "fn f() {}"),
             ("src/inline/deep.rs", "fn f() {}"),
-            ("src/oci/mod.rs", "mod client; #[cfg(test)] mod tests;"),
-            ("src/oci/client.rs", "fn f() {}"),
-            ("src/oci/tests.rs", "fn f() {}"),
-            ("src/oci/old.rs", "fn f() {}"),
+            ("src/ingest/mod.rs", "mod client; #[cfg(test)] mod tests;"),
+            ("src/ingest/client.rs", "fn f() {}"),
+            ("src/ingest/tests.rs", "fn f() {}"),
+            ("src/ingest/old.rs", "fn f() {}"),
             ("src/later/mod.rs", "//! Nothing yet."),
         ]));
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("src/oci/old.rs: "), "{found:?}");
+        assert!(found[0].starts_with("src/ingest/old.rs: "), "{found:?}");
     }
 }

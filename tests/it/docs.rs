@@ -47,8 +47,10 @@ const CONFIGURATION: &str = "docs/reference/configuration.md";
 const OPERATIONS: &str = "docs/reference/operations.md";
 
 /// What a path of the project begins with where a page names one.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 9] = [
     ".ci/",
+    "benches/",
+    "crates/",
     "deploy/",
     "docs/",
     "migrations/",
@@ -602,7 +604,7 @@ fn pages() -> Vec<(String, String)> {
 
 /// All sources, without their unit tests' files.
 fn sources() -> Vec<(PathBuf, String)> {
-    let mut folders = vec![root().join("src")];
+    let mut folders = vec![root().join("src"), root().join("crates")];
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {

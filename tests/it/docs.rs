@@ -15,7 +15,8 @@ use crate::support::program::Program;
 use crate::support::{http, yaml};
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 17] = [
+const FOREIGN_FLAGS: [&str; 18] = [
+    "workspace",
     "scoped",
     "json",
     "release",
@@ -333,12 +334,14 @@ fn anchors_are_made_of_headings_as_web_pages_make_them() {
 #[test]
 fn every_module_has_its_place_in_the_architecture() {
     let text = read("docs/ARCHITECTURE.md");
-    for entry in fs::read_dir(root().join("src")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(
-            name == "lib.rs" || text.contains(&format!("`src/{name}`")),
-            "docs/ARCHITECTURE.md does not name src/{name}"
-        );
+    for folder in ["src", "crates"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(
+                name == "lib.rs" || text.contains(&format!("`{folder}/{name}`")),
+                "docs/ARCHITECTURE.md does not name {folder}/{name}"
+            );
+        }
     }
 }
 

@@ -15,7 +15,8 @@ use crate::support::program::Program;
 use crate::support::{http, yaml};
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 17] = [
+const FOREIGN_FLAGS: [&str; 18] = [
+    "workspace",
     "scoped",
     "json",
     "release",
@@ -38,9 +39,19 @@ const FOREIGN_FLAGS: [&str; 17] = [
 /// Commands in the place of other programs, which have a page of their own.
 const STAND_INS: [&str; 2] = ["opm", "grpc-health-probe"];
 
+/// The page that leads to all others.
+const INDEX: &str = "docs/README.md";
+
+/// The pages that have to be complete.
+const COMMANDS: &str = "docs/reference/commands.md";
+const CONFIGURATION: &str = "docs/reference/configuration.md";
+const OPERATIONS: &str = "docs/reference/operations.md";
+
 /// What a path of the project begins with where a page names one.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 9] = [
     ".ci/",
+    "benches/",
+    "crates/",
     "deploy/",
     "docs/",
     "migrations/",
@@ -112,35 +123,61 @@ fn what_the_pages_ask_is_answered() {
 }
 
 #[test]
-fn every_flag_in_the_pages_exists_and_none_is_left_out() {
-    let command = cli::Arguments::command();
-    let (stand_ins, own): (Vec<_>, Vec<_>) = command
-        .get_subcommands()
-        .partition(|command| STAND_INS.contains(&command.get_name()));
-    let own: BTreeSet<_> = own.into_iter().flat_map(flags_of).collect();
-    let mut known: BTreeSet<_> = stand_ins.into_iter().flat_map(flags_of).collect();
-    known.extend(own.iter().cloned());
+fn every_flag_in_the_pages_exists() {
+    let known = flags_of(&cli::Arguments::command());
     for (page, text) in pages() {
-        for flag in names_after(&text, "--", |sign| sign == '-') {
+        for flag in flags_in(&text) {
             assert!(
                 known.contains(&flag) || FOREIGN_FLAGS.contains(&flag.as_str()),
                 "{page}: no command has --{flag}"
             );
         }
     }
-    let documented = names_after(&read("docs/configuration.md"), "--", |sign| sign == '-');
-    let left_out: Vec<_> = own.difference(&documented).collect();
-    assert!(
-        left_out.is_empty(),
-        "docs/configuration.md lacks {left_out:?}"
-    );
 }
 
-/// The long flags of a command and of those below it.
+/// Flags of `serve` are settings. Those of another command stand in its
+/// section, or where the flags of several commands do.
+#[test]
+fn every_flag_is_explained_where_its_command_is() {
+    let settings = read(CONFIGURATION);
+    let commands = read(COMMANDS);
+    let mut common = flags_in(section(&commands, "Common flags"));
+    common.extend(flags_in(section(&settings, "`[registries]`")));
+    common.extend(flags_in(section(&settings, "`[log]`")));
+    for command in cli::Arguments::command().get_subcommands() {
+        let name = command.get_name();
+        if STAND_INS.contains(&name) {
+            continue;
+        }
+        let (page, explained) = if name == "serve" {
+            (CONFIGURATION, flags_in(&settings))
+        } else {
+            let mut own = flags_in(section(&commands, &format!("almanac {name}")));
+            own.extend(common.iter().cloned());
+            (COMMANDS, own)
+        };
+        let flags = flags_of(command);
+        let left_out: Vec<_> = flags.difference(&explained).collect();
+        assert!(
+            left_out.is_empty(),
+            "{page} lacks {left_out:?} of almanac {name}"
+        );
+    }
+}
+
+/// The long flags of a command and of those below it, aliases included.
 fn flags_of(command: &clap::Command) -> BTreeSet<String> {
-    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    let flags = command.get_arguments().flat_map(|argument| {
+        let aliases = argument.get_all_aliases().unwrap_or_default();
+        argument.get_long().into_iter().chain(aliases)
+    });
     let below = command.get_subcommands().flat_map(flags_of);
     flags.map(str::to_owned).chain(below).collect()
+}
+
+/// The long flags that a text names.
+fn flags_in(text: &str) -> BTreeSet<String> {
+    names_after(text, "--", |sign| sign == '-')
 }
 
 #[test]
@@ -155,7 +192,8 @@ fn every_variable_in_the_pages_exists() {
     }
 }
 
-/// A key stands first in a row of the table below its section's heading.
+/// A key stands first in a row of the table below its section's heading. A
+/// heading may name several tables of the file, which then have the same keys.
 #[test]
 fn the_keys_in_the_pages_are_those_of_the_sample() {
     let mut sample = BTreeSet::new();
@@ -173,12 +211,19 @@ fn the_keys_in_the_pages_are_those_of_the_sample() {
         }
     }
     let mut documented = BTreeSet::new();
-    for line in read("docs/configuration.md").lines() {
+    let mut tables = Vec::new();
+    for line in read(CONFIGURATION).lines() {
         if let Some(heading) = line.strip_prefix("## ") {
-            table = heading.split('`').nth(1).unwrap_or_default().to_owned();
+            let named = heading.split('`').skip(1).step_by(2);
+            tables = named.map(str::to_owned).collect();
+            if tables.is_empty() {
+                tables.push(String::new());
+            }
         } else if let Some(row) = line.strip_prefix("| `") {
             let key = row.split('`').next().unwrap_or_default();
-            documented.insert((table.clone(), key.to_owned()));
+            for table in &tables {
+                documented.insert((table.clone(), key.to_owned()));
+            }
         }
     }
     assert_eq!(documented, sample);
@@ -202,12 +247,12 @@ fn every_metric_is_explained_and_no_other() {
         .flat_map(|(_, text)| names_after(text, "\"almanac_", |sign| sign == '_'))
         .collect();
     assert!(used.len() > 5, "{used:?}");
-    assert_eq!(names(&read("docs/operations.md")), used);
+    assert_eq!(names(&read(OPERATIONS)), used);
 }
 
 #[test]
 fn every_problem_is_explained_and_no_other() {
-    let text = read("docs/operations.md");
+    let text = read(OPERATIONS);
     let sources = sources();
     // A code that nothing finds needs no explanation.
     let found: BTreeSet<_> = Code::ALL
@@ -231,32 +276,72 @@ fn every_problem_is_explained_and_no_other() {
 #[test]
 fn every_path_in_the_pages_exists() {
     for (page, text) in pages() {
-        let folder = root().join(&page);
-        let folder = folder.parent().unwrap();
-        let linked = text.split("](").skip(1).filter_map(|rest| {
-            let target = rest.split([')', '#']).next()?;
-            let outside = target.is_empty() || target.contains("://");
-            (!outside).then(|| folder.join(target))
-        });
         let named = text
             .split(|sign: char| sign.is_whitespace() || "`()[],;:*".contains(sign))
             .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
             .map(|word| root().join(word.trim_end_matches('.')));
-        for path in linked.chain(named) {
+        for path in named {
             assert!(path.exists(), "{page}: there is no {}", path.display());
         }
     }
 }
 
 #[test]
+fn every_link_in_the_pages_leads_somewhere() {
+    let mut anchors_checked = 0;
+    for (page, text) in pages() {
+        for (path, anchor) in links(&page, &text) {
+            let shown = path.display();
+            assert!(path.exists(), "{page}: there is no {shown}");
+            let Some(anchor) = anchor else { continue };
+            let target = fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{page}: #{anchor} of {shown}: {error}"));
+            assert!(
+                anchors(&target).contains(&anchor),
+                "{page}: no heading of {shown} is #{anchor}"
+            );
+            anchors_checked += 1;
+        }
+    }
+    assert!(
+        anchors_checked > 5,
+        "only {anchors_checked} anchors were found"
+    );
+}
+
+#[test]
+fn the_index_links_every_page() {
+    let linked: BTreeSet<_> = links(INDEX, &read(INDEX))
+        .into_iter()
+        .filter_map(|(path, _)| path.canonicalize().ok())
+        .collect();
+    for (page, _) in pages() {
+        if page.starts_with("docs/") && page != INDEX {
+            let path = root().join(&page).canonicalize().unwrap();
+            assert!(linked.contains(&path), "{INDEX} does not link {page}");
+        }
+    }
+}
+
+#[test]
+fn anchors_are_made_of_headings_as_web_pages_make_them() {
+    let text = "# A page\n## `[a_b]` and `c`\n```sh\n# none\n```\n- x\n\n  ```\n  # none\n  ```\n\
+                ### Twice: it is\n## Twice, it is\n#none\n";
+    let expected = ["a-page", "a_b-and-c", "twice-it-is", "twice-it-is-1"];
+    assert_eq!(anchors(text), expected.map(str::to_owned).into());
+}
+
+#[test]
 fn every_module_has_its_place_in_the_architecture() {
     let text = read("docs/ARCHITECTURE.md");
-    for entry in fs::read_dir(root().join("src")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(
-            name == "lib.rs" || text.contains(&format!("`src/{name}`")),
-            "docs/ARCHITECTURE.md does not name src/{name}"
-        );
+    for folder in ["src", "crates"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(
+                name == "lib.rs" || text.contains(&format!("`{folder}/{name}`")),
+                "docs/ARCHITECTURE.md does not name {folder}/{name}"
+            );
+        }
     }
 }
 
@@ -436,20 +521,93 @@ fn names_after(text: &str, prefix: &str, also: impl Fn(char) -> bool) -> BTreeSe
     named.collect()
 }
 
+/// The links of a page to files of the project: the file, and the anchor in it.
+fn links(page: &str, text: &str) -> Vec<(PathBuf, Option<String>)> {
+    let own = root().join(page);
+    let folder = own.parent().unwrap();
+    let targets = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.contains("://"));
+    targets
+        .map(|target| {
+            let (path, anchor) = match target.split_once('#') {
+                Some((path, anchor)) => (path, Some(anchor.to_owned())),
+                None => (target, None),
+            };
+            let path = if path.is_empty() {
+                own.clone()
+            } else {
+                folder.join(path)
+            };
+            (path, anchor)
+        })
+        .collect()
+}
+
+/// The anchors of a page: its headings in small letters, without punctuation,
+/// with hyphens for blanks, and a number for those that come again.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let mut in_block = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        }
+        let heading = line.trim_start_matches('#');
+        if in_block || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let anchor: String = heading
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(|sign| sign.is_alphanumeric() || " -_".contains(*sign))
+            .map(|sign| if sign == ' ' { '-' } else { sign })
+            .collect();
+        let mut unique = anchor.clone();
+        let mut times = 0;
+        while anchors.contains(&unique) {
+            times += 1;
+            unique = format!("{anchor}-{times}");
+        }
+        anchors.insert(unique);
+    }
+    anchors
+}
+
+/// What stands below a heading of the second level, up to the next.
+fn section<'a>(text: &'a str, heading: &str) -> &'a str {
+    let start = format!("\n## {heading}\n");
+    let (_, rest) = text
+        .split_once(&start)
+        .unwrap_or_else(|| panic!("no page has the heading {heading:?}"));
+    rest.split("\n## ").next().unwrap_or(rest)
+}
+
 /// The pages, by their path.
 fn pages() -> Vec<(String, String)> {
     let mut pages = vec![("README.md".to_owned(), read("README.md"))];
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let path = format!("docs/{name}");
-        pages.push((path.clone(), read(&path)));
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            let path = format!("{folder}/{name}");
+            if entry.path().is_dir() {
+                folders.push(path);
+            } else {
+                pages.push((path.clone(), read(&path)));
+            }
+        }
     }
     pages
 }
 
 /// All sources, without their unit tests' files.
 fn sources() -> Vec<(PathBuf, String)> {
-    let mut folders = vec![root().join("src")];
+    let mut folders = vec![root().join("src"), root().join("crates")];
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {

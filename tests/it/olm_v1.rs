@@ -41,7 +41,7 @@ fn the_queries_of_the_page_give_what_they_say() {
     }
     let mut program = served();
     let address = program.address("http");
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/olm-v1.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/how-to/olm-v1.md");
     let page = std::fs::read_to_string(page).unwrap();
     let lines: Vec<&str> = page.lines().filter(|l| l.starts_with("curl ")).collect();
     assert!(lines.len() > 20);

@@ -8,7 +8,7 @@ use crate::support::program::skip_without;
 
 #[test]
 fn the_test_command_of_the_readme_is_the_one_that_ci_runs() {
-    let command = "cargo test";
+    let command = "cargo test --workspace";
     let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
     assert!(
         ci.lines()

@@ -7,6 +7,7 @@ mod bundle;
 pub(crate) mod catalog;
 pub(crate) mod cosign;
 pub(crate) mod file;
+pub(crate) mod fixtures;
 pub(crate) mod grpc;
 pub(crate) mod h2;
 pub(crate) mod http;

@@ -174,13 +174,51 @@ fn the_place_of_a_problem_is_counted_in_its_file() {
     assert_eq!(finished.status.code(), Some(1));
     let document: Value = serde_json::from_str(&finished.stdout).unwrap();
     let problem = &document["problems"][0];
+    assert_eq!(problem["code"], "document-empty");
+    assert_eq!(problem["document"], 1);
+    assert_eq!(problem["line"], 1);
+    let problem = &document["problems"][1];
     assert_eq!(problem["code"], "channel-empty");
     assert_eq!(problem["severity"], "error");
     assert_eq!(problem["package"], "plum");
     assert_eq!(problem["channel"], "stable");
     assert_eq!(problem["file"], "plum/a.yaml");
-    assert_eq!(problem["document"], 2);
+    assert_eq!(problem["document"], 3);
     assert_eq!(problem["line"], 7);
+}
+
+#[test]
+fn a_document_of_comments_is_an_error_of_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = Catalog::small().text(Format::Yaml);
+    let good = good.trim_start_matches("---\n");
+    let path = folder.path().join("catalog.yaml");
+    // A comment within a document is none of its own.
+    fs::write(&path, format!("# A catalog\n{good}")).unwrap();
+    assert_good(&check([&*file(folder.path())]));
+    fs::write(&path, format!("# A catalog\n---\n{good}")).unwrap();
+    let finished = check([&*file(folder.path())]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let root = folder.path().to_str().unwrap();
+    insta::assert_snapshot!(finished.stdout.replace(root, "FOLDER"), @r"
+    error[document-empty]: this document holds only comments or blank lines, and opm refuses a catalog with such a document; remove the `---` between it and its neighbour
+     --> FOLDER/catalog.yaml:1 (document 1)
+      |
+    1 | # A catalog
+      |
+
+    1 problem: 1 error
+    ");
+    let finished = check([&*file(folder.path()), "--output", "sarif"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let sarif: Value = serde_json::from_str(&finished.stdout).unwrap();
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(result["ruleId"], "document-empty");
+    assert_eq!(result["level"], "error");
+    let location = &result["locations"][0]["physicalLocation"];
+    assert_eq!(location["region"], json!({"startLine": 1}));
+    let validated = Start::new(["opm", "validate", root]).run();
+    assert_eq!(validated.status.code(), Some(1), "{validated:?}");
 }
 
 #[test]

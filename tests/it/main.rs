@@ -49,6 +49,7 @@ mod proto;
 mod pulls;
 mod queries;
 mod real_registry;
+mod refused_by_opm;
 mod registries;
 mod reload;
 mod repository;

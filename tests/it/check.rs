@@ -362,9 +362,9 @@ fn what_is_not_there_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let missing = file(&folder.path().join("missing"));
     assert_refused(&check([&*missing]), 3, &[&missing, "cannot be read"]);
-    // An empty folder is no catalog; serving nothing is never what was meant.
+    // An empty folder is no catalog: opm and catalogd take it for an empty one.
     let empty = file(folder.path());
-    assert_refused(&check([&*empty]), 3, &[&empty, "no file"]);
+    assert_refused(&check([&*empty]), 3, &[&empty, "no file", "check the path"]);
     let layout = format!("oci:{}", folder.path().display());
     assert_refused(&check([&*layout]), 3, &[&layout]);
 }

@@ -301,7 +301,7 @@ fn what_is_no_json_is_pointed_at() {
 }
 
 #[test]
-fn warnings_alone_are_problems_too() {
+fn warnings_alone_fail_only_when_they_are_denied() {
     let catalog = Catalog::new().package("plum", |package| {
         let entries = [
             entry("plum.v1.0.0"),
@@ -315,7 +315,7 @@ fn warnings_alone_are_problems_too() {
     let folder = tempfile::tempdir().unwrap();
     catalog.write_to(folder.path(), Format::JsonLines);
     let finished = check([&*file(folder.path())]);
-    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
     let text = &finished.stdout;
     let start = "warning[replaces-absent]: package \"plum\"";
     assert!(text.starts_with(start), "{text}");
@@ -325,12 +325,24 @@ fn warnings_alone_are_problems_too() {
     );
     let summary = "\n1 problem in 1 package: 1 warning\n";
     assert!(finished.stdout.ends_with(summary), "{text}");
-    let allowed = check([&*file(folder.path()), "--allow-warnings"]);
-    assert_eq!(allowed.status.code(), Some(0), "{allowed:?}");
-    assert_eq!(allowed.stdout, finished.stdout);
+    for output in ["text", "json", "sarif"] {
+        let told = check([&*file(folder.path()), "--output", output]);
+        assert_eq!(told.status.code(), Some(0), "{told:?}");
+        for flag in ["--strict", "--deny-warnings"] {
+            let denied = check([&*file(folder.path()), "--output", output, flag]);
+            assert_eq!(denied.status.code(), Some(1), "{denied:?}");
+            assert_eq!(denied.stdout, told.stdout);
+        }
+    }
     wrong().write_to(folder.path(), Format::JsonLines);
-    let finished = check([&*file(folder.path()), "--allow-warnings"]);
-    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    for flags in [&[][..], &["--strict"]] {
+        let path = file(folder.path());
+        let finished = check([&*path].into_iter().chain(flags.iter().copied()));
+        assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    }
+    let good = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(good.path(), Format::JsonLines);
+    assert_good(&check([&*file(good.path()), "--strict"]));
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(crate) mod grpc;
 pub(crate) mod h2;
 pub(crate) mod http;
 pub(crate) mod image;
-pub(crate) mod inside;
+pub(crate) mod in_process;
 pub(crate) mod layer;
 pub(crate) mod port;
 pub(crate) mod program;

@@ -95,7 +95,10 @@ pub enum FilesError {
     #[error("almanac failed on the database: {0}")]
     Panicked(String),
     /// There is no file at all.
-    #[error("there is no file in the catalog folder {0:?}")]
+    #[error(
+        "there is no file in the catalog folder {0:?}: an empty catalog would take every operator \
+         from its clients; check the path, or put the catalog's files there"
+    )]
     Empty(String),
 }
 

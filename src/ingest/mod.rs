@@ -87,6 +87,10 @@ pub fn describe_metrics() {
         "What is served of a catalog, by catalog and kind"
     );
     describe_gauge!(
+        "almanac_catalog_problems",
+        "Problems of the catalog that is served, by catalog and severity"
+    );
+    describe_gauge!(
         "almanac_catalog_modified_timestamp_seconds",
         "When the content of a catalog last changed"
     );

@@ -20,7 +20,7 @@ use super::catalog::{Catalog, Format};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A port that serves one catalog, named `catalog`.
-pub(crate) struct Inside {
+pub(crate) struct InProcess {
     pub grpc: SocketAddr,
     publisher: Publisher,
     store: Store,
@@ -31,7 +31,7 @@ pub(crate) struct Inside {
     folder: TempDir,
 }
 
-impl Inside {
+impl InProcess {
     /// Serves a catalog within these limits.
     pub(crate) async fn serve(catalog: &Catalog, limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::h2;
-use crate::support::inside::Inside;
+use crate::support::in_process::InProcess;
 use crate::support::program::{PATIENCE, skip_without};
 use crate::support::served::{Served, source};
 
@@ -404,7 +404,7 @@ async fn a_client_that_never_pauses_has_to_come_again_in_the_end() {
         },
         ..Limits::default()
     };
-    let inside = Inside::serve(&generation(1), limits).await;
+    let inside = InProcess::serve(&generation(1), limits).await;
     let mut channel = Connecting::ready(inside.grpc).await;
     // A list that is not read on, and calls all the while.
     let mut stream = channel

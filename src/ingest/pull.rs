@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::FilesError;
+use crate::ingest::labels::catalog_path;
 use crate::ingest::pass::blocking;
 use crate::store::{BlobPin, BlobWriter, Store};
 use ::images::digest::Digest;
@@ -120,8 +121,7 @@ impl Origin<'_> {
         let config = ImageConfig::parse(&config)
             .map_err(|error| failed(self.document_error(&image.config.digest, error)))?;
         // Layers of an image that is no catalog are not looked at.
-        let folder = config
-            .catalog_label()
+        let folder = catalog_path(&config)
             .ok_or(FilesError::NoLabel)
             .map_err(PassError::at(Stage::Unpack))?
             .to_owned();
@@ -295,14 +295,14 @@ impl Origin<'_> {
         match self {
             Self::Registry(route) => loop {
                 let opened = route.blob(descriptor).await;
-                let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
+                let (location, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
                 let copied = copy(&mut stream, &mut writer).await;
                 counter!("almanac_pulled_bytes_total").increment(stream.transferred());
                 counter!("almanac_pull_resumptions_total")
                     .increment(u64::from(stream.resumptions()));
                 match copied {
                     Ok(()) => break,
-                    Err(Cause::Oci(error)) if route.give_up(place, &error) => {
+                    Err(Cause::Oci(error)) if route.give_up(location, &error) => {
                         writer = store
                             .write_blob(descriptor.digest)
                             .map_err(|e| failed(e.into()))?;

@@ -273,18 +273,12 @@ fn links_are_followed_inside_the_folder_and_refused_out_of_it() {
     for target in ["etc/passwd", "configs-extra/three.json"] {
         let layer = base().hard_link("configs/link.json", target);
         let words = ["LAYER", "configs/link.json", "hardlink", target];
-        table.refused(
-            [layer],
-            words.into_iter().chain(["outside the catalog folder"]),
-        );
+        table.refused([layer], words.into_iter().chain(["outside the folder"]));
     }
     for target in ["../etc/passwd", "/etc/passwd", "../../../etc/hostname"] {
         let layer = base().symlink("configs/link.json", target);
         let words = ["LAYER", "configs/link.json", "symlink", target];
-        table.refused(
-            [layer],
-            words.into_iter().chain(["outside the catalog folder"]),
-        );
+        table.refused([layer], words.into_iter().chain(["outside the folder"]));
     }
     for (target, rule) in [
         ("missing.json", "is not there"),

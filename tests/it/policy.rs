@@ -408,7 +408,7 @@ fn commands_hold_to_the_policy_as_well() {
     };
     let finished = check();
     assert_eq!(finished.status.code(), Some(3), "{finished:?}");
-    assert!(finished.stderr.contains("is not let in"), "{finished:?}");
+    assert!(finished.stderr.contains("is not admitted"), "{finished:?}");
     let made = signer.sign(&setup.digest(), &setup.name());
     made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
     assert_ne!(check().status.code(), Some(3));

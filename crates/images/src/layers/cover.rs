@@ -3,12 +3,13 @@
 
 use std::io::Read;
 
-use crate::layers::Layer;
-use crate::layers::archive::{Archive, Budget, EntryKind};
+use crate::layers::budget::Budget;
 use crate::layers::compression::decompress;
-use crate::layers::layer::{Whiteout, whiteout};
+use crate::layers::layer::Layer;
 use crate::layers::limits::Limits;
 use crate::layers::path::{SEPARATOR, is_within, split_last, write_key};
+use crate::layers::tar_entries::{EntryKind, TarEntries};
+use crate::layers::whiteout::{Whiteout, whiteout};
 
 /// What was looked at of an image's layers so far: no more of them than is
 /// unpacked of an image.
@@ -37,7 +38,7 @@ pub fn covers<R: Read>(
     let Ok(source) = decompress(layer.reader) else {
         return false;
     };
-    let mut archive = Archive::new(source, limits, budget);
+    let mut archive = TarEntries::new(source, limits, budget);
     let mut way = Way::to(&way);
     let mut key = Vec::new();
     while let Ok(Some(entry)) = archive.next_entry() {
@@ -52,7 +53,7 @@ pub fn covers<R: Read>(
     false
 }
 
-/// The folders from the root down to the catalog folder.
+/// The folders from the root down to the folder.
 struct Way<'k> {
     steps: Vec<Step<'k>>,
 }
@@ -90,7 +91,7 @@ impl<'k> Way<'k> {
         }
     }
 
-    /// Whether the entry at `key` is a whiteout that hides the catalog folder.
+    /// Whether the entry at `key` is a whiteout that hides the folder.
     fn is_hidden_by(&self, key: &[u8]) -> bool {
         let Some((folder, name)) = split_last(key) else {
             return false;

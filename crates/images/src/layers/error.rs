@@ -6,12 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// The label names no folder.
-    #[error("the label's folder {folder:?} is refused: {refusal}")]
+    #[error("the label's folder {folder:?} is refused: {rejection}")]
     Label {
         /// The label's value, shortened.
         folder: String,
         /// Why.
-        refusal: Refusal,
+        rejection: LayerRejection,
     },
     /// No layer has the folder, or an upper one hides it.
     #[error("the image has no folder {folder:?}")]
@@ -86,14 +86,14 @@ pub enum UnpackError {
         exceeded: Exceeded,
     },
     /// An entry is refused.
-    #[error("layer {layer}, path {path:?}: {refusal}")]
+    #[error("layer {layer}, path {path:?}: {rejection}")]
     Refused {
         /// The layer's name.
         layer: String,
         /// The entry's path, shortened.
         path: String,
         /// Why.
-        refusal: Refusal,
+        rejection: LayerRejection,
     },
 }
 
@@ -161,20 +161,20 @@ pub enum Exceeded {
     /// How far back a layer of zstd refers, which has to be held in memory.
     #[error("its zstd window is larger than {0} bytes")]
     Window(u64),
-    /// [`Limits::catalog_bytes`](crate::layers::Limits::catalog_bytes).
-    #[error("the files under the catalog folder have more than {0} bytes")]
-    CatalogBytes(u64),
+    /// [`Limits::folder_bytes`](crate::layers::Limits::folder_bytes).
+    #[error("the files under the folder have more than {0} bytes")]
+    FolderBytes(u64),
     /// [`Limits::entries`](crate::layers::Limits::entries).
     #[error("the layers have more than {0} archive entries")]
     Entries(u64),
     /// [`Limits::files`](crate::layers::Limits::files).
-    #[error("there are more than {0} files, folders and links under the catalog folder")]
+    #[error("there are more than {0} files, folders and links under the folder")]
     Files(u64),
     /// [`Limits::path`](crate::layers::Limits::path).
     #[error("a path or link target has more than {0} bytes")]
     Path(usize),
     /// All names together; a fixed bound on memory.
-    #[error("the paths under the catalog folder have more than {0} bytes together")]
+    #[error("the paths under the folder have more than {0} bytes together")]
     Names(usize),
     /// All steps that following symlinks takes; a fixed bound on time.
     #[error("following the symlinks takes more than {0} steps")]
@@ -183,7 +183,7 @@ pub enum Exceeded {
 
 /// Why a path or an entry is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum LayerRejection {
     /// A `..` in a path, which could lead out of the image.
     #[error("the path has a \"..\" component")]
     ParentComponent,
@@ -214,8 +214,8 @@ pub enum Refusal {
         /// As the archive has it.
         target: String,
     },
-    /// A hardlink out of the catalog folder.
-    #[error("the hardlink's target {target:?} is outside the catalog folder")]
+    /// A hardlink out of the folder.
+    #[error("the hardlink's target {target:?} is outside the folder")]
     HardlinkOutside {
         /// As the archive has it.
         target: String,
@@ -238,8 +238,8 @@ pub enum Refusal {
         /// As the archive has it.
         target: String,
     },
-    /// A symlink out of the catalog folder.
-    #[error("the symlink's target {target:?} is outside the catalog folder")]
+    /// A symlink out of the folder.
+    #[error("the symlink's target {target:?} is outside the folder")]
     SymlinkOutside {
         /// As the archive has it.
         target: String,

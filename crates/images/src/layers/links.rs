@@ -1,12 +1,12 @@
-//! Picks the catalog folder out of the finished tree, and follows symlinks in
+//! Picks the folder out of the finished tree, and follows symlinks in
 //! it. Nothing here leaves the tree: a target is looked up, never opened.
 
-use crate::layers::File;
-use crate::layers::error::{Exceeded, Refusal, UnpackError};
+use crate::layers::error::{Exceeded, LayerRejection, UnpackError};
 use crate::layers::limits::Limits;
 use crate::layers::path::{SEPARATOR, is_within, join, parent, push, shown, shown_key, split_last};
 use crate::layers::scope::Scope;
 use crate::layers::tree::{ImageTree, Node, NodeKind};
+use crate::layers::unpacked::UnpackedFile;
 
 /// Symlinks behind symlinks, as a Linux kernel follows them.
 const MAX_LINKS: usize = 40;
@@ -16,7 +16,7 @@ const MAX_STEPS: u64 = 1_000_000;
 
 /// What came of picking the folder out.
 pub(super) enum Picked {
-    Files(Vec<File>),
+    Files(Vec<UnpackedFile>),
     /// Symlinks lead to a place that was not looked at so far, by its key.
     Elsewhere(String),
 }
@@ -39,7 +39,7 @@ pub(super) fn pick(
         Err(Unresolved::Loop | Unresolved::Steps) => {
             return Err(UnpackError::Label {
                 folder: scope.label.clone(),
-                refusal: Refusal::SymlinkLoop {
+                rejection: LayerRejection::SymlinkLoop {
                     target: shown_key(label),
                 },
             });
@@ -47,7 +47,7 @@ pub(super) fn pick(
         Err(Unresolved::Climbs) => {
             return Err(UnpackError::Label {
                 folder: scope.label.clone(),
-                refusal: Refusal::ParentComponent,
+                rejection: LayerRejection::ParentComponent,
             });
         }
     };
@@ -66,10 +66,10 @@ pub(super) fn pick(
     let mut total = 0_u64;
     for (key, node) in tree.within(&folder) {
         let fail = |problem| match problem {
-            Problem::Refused(refusal) => UnpackError::Refused {
+            Problem::Refused(rejection) => UnpackError::Refused {
                 layer: layer_name(layers, node),
                 path: shown_key(key),
-                refusal,
+                rejection,
             },
             Problem::Exceeded(exceeded) => UnpackError::Limit {
                 layer: layer_name(layers, node),
@@ -86,9 +86,9 @@ pub(super) fn pick(
         };
         // Links let one file be read many times.
         total = total.saturating_add(size);
-        if total > limits.catalog_bytes {
-            return Err(fail(Problem::Exceeded(Exceeded::CatalogBytes(
-                limits.catalog_bytes,
+        if total > limits.folder_bytes {
+            return Err(fail(Problem::Exceeded(Exceeded::FolderBytes(
+                limits.folder_bytes,
             ))));
         }
         let name = if is_file {
@@ -96,7 +96,7 @@ pub(super) fn pick(
         } else {
             below(key, &folder)
         };
-        files.push(File {
+        files.push(UnpackedFile {
             path: name.replace(SEPARATOR, "/"),
             offset,
             size,
@@ -107,7 +107,7 @@ pub(super) fn pick(
 
 /// What a symlink's target is not.
 enum Problem {
-    Refused(Refusal),
+    Refused(LayerRejection),
     Exceeded(Exceeded),
 }
 
@@ -143,17 +143,17 @@ impl<'a> Resolver<'a> {
         let target = shown(target.as_bytes());
         let inside = |key: &str| is_within(key.as_bytes(), folder.as_bytes());
         Err(Problem::Refused(match resolved {
-            Ok(place) if !inside(&place) => Refusal::SymlinkOutside { target },
+            Ok(place) if !inside(&place) => LayerRejection::SymlinkOutside { target },
             Ok(place) => match self.tree.get(&place).map(|node| &node.kind) {
                 Some(NodeKind::File { offset, size }) => return Ok((*offset, *size)),
-                _ => Refusal::SymlinkToFolder { target },
+                _ => LayerRejection::SymlinkToFolder { target },
             },
             Err(Unresolved::Missing(place)) if inside(&place) => {
-                Refusal::SymlinkDangling { target }
+                LayerRejection::SymlinkDangling { target }
             }
-            Err(Unresolved::Missing(_)) => Refusal::SymlinkOutside { target },
-            Err(Unresolved::Loop) => Refusal::SymlinkLoop { target },
-            Err(Unresolved::Climbs) => Refusal::SymlinkDangling { target },
+            Err(Unresolved::Missing(_)) => LayerRejection::SymlinkOutside { target },
+            Err(Unresolved::Loop) => LayerRejection::SymlinkLoop { target },
+            Err(Unresolved::Climbs) => LayerRejection::SymlinkDangling { target },
             Err(Unresolved::Steps) => {
                 return Err(Problem::Exceeded(Exceeded::LinkSteps(MAX_STEPS)));
             }

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use crate::layers::error::Refusal;
+use crate::layers::error::LayerRejection;
 
 /// Between the names of a key.
 pub(super) const SEPARATOR: char = '\0';
@@ -19,7 +19,7 @@ const SHOWN: usize = 256;
 /// name, each compared bytewise, so that `a/b` comes before `a.yaml`.
 ///
 /// ```
-/// use almanac::unpack::walk_order;
+/// use images::layers::walk_order;
 ///
 /// let mut paths = ["b", "a.yaml", "a/b", "a/B"];
 /// paths.sort_by(|a, b| walk_order(a, b));
@@ -31,13 +31,13 @@ pub fn walk_order(a: &str, b: &str) -> Ordering {
 
 /// Writes the key of a path, as an archive or a label has it, over `key`.
 /// Leading, doubled and trailing slashes and `.` names mean nothing.
-pub(super) fn write_key(path: &[u8], key: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn write_key(path: &[u8], key: &mut Vec<u8>) -> Result<(), LayerRejection> {
     key.clear();
     for name in path.split(|byte| *byte == b'/') {
         match name {
             b"" | b"." => {}
-            b".." => return Err(Refusal::ParentComponent),
-            name if memchr::memchr(0, name).is_some() => return Err(Refusal::ZeroByte),
+            b".." => return Err(LayerRejection::ParentComponent),
+            name if memchr::memchr(0, name).is_some() => return Err(LayerRejection::ZeroByte),
             name => {
                 if !key.is_empty() {
                     key.push(SEPARATOR as u8);
@@ -117,7 +117,7 @@ pub(super) fn shown(path: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn key(path: &str) -> Result<String, Refusal> {
+    fn key(path: &str) -> Result<String, LayerRejection> {
         let mut key = vec![b'x'];
         write_key(path.as_bytes(), &mut key)?;
         Ok(String::from_utf8(key).unwrap())
@@ -136,8 +136,8 @@ mod tests {
         for path in ["", "/", ".", "./", "//"] {
             assert_eq!(key(path), Ok(String::new()), "{path}");
         }
-        assert_eq!(key("a/../b"), Err(Refusal::ParentComponent));
-        assert_eq!(key("a\0b"), Err(Refusal::ZeroByte));
+        assert_eq!(key("a/../b"), Err(LayerRejection::ParentComponent));
+        assert_eq!(key("a\0b"), Err(LayerRejection::ZeroByte));
         assert_eq!(key("..a/b.."), Ok("..a\0b..".into()));
     }
 

@@ -1,6 +1,6 @@
 //! Which paths of an image matter.
 
-use crate::layers::error::{Refusal, UnpackError};
+use crate::layers::error::{LayerRejection, UnpackError};
 use crate::layers::limits::Limits;
 use crate::layers::path::{is_within, shown, write_key};
 
@@ -15,17 +15,17 @@ pub(super) struct Scope {
 
 impl Scope {
     pub(super) fn new(label: &str, limits: &Limits) -> Result<Self, UnpackError> {
-        let refused = |refusal| UnpackError::Label {
+        let refused = |rejection| UnpackError::Label {
             folder: shown(label.as_bytes()),
-            refusal,
+            rejection,
         };
         if label.len() > limits.path {
-            return Err(refused(Refusal::TooLong(limits.path)));
+            return Err(refused(LayerRejection::TooLong(limits.path)));
         }
         let mut key = Vec::new();
         write_key(label.as_bytes(), &mut key).map_err(refused)?;
         // Whole names of a text are text.
-        let key = String::from_utf8(key).map_err(|_| refused(Refusal::NotUtf8))?;
+        let key = String::from_utf8(key).map_err(|_| refused(LayerRejection::NotUtf8))?;
         Ok(Self {
             label: shown(label.as_bytes()),
             folders: vec![key],

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::layers::error::{Exceeded, Refusal};
+use crate::layers::error::{Exceeded, LayerRejection};
 use crate::layers::limits::Limits;
 use crate::layers::path::{ancestors, is_within, shown_key};
 
@@ -49,7 +49,7 @@ pub(super) enum NodeKind {
 /// Why an entry does not become part of the tree.
 #[derive(Debug)]
 pub(super) enum InsertError {
-    Refused(Refusal),
+    Refused(LayerRejection),
     Exceeded(Exceeded),
 }
 
@@ -117,7 +117,7 @@ impl ImageTree {
 
     /// Ends a layer. When it has something below a symlink that none of its
     /// whiteouts hides, that is refused, and told with its path.
-    pub(super) fn end_layer(&mut self) -> Result<(), (String, Refusal)> {
+    pub(super) fn end_layer(&mut self) -> Result<(), (String, LayerRejection)> {
         match self.through.pop_first() {
             Some((link, below)) => Err((shown_key(&below), through(&link))),
             None => Ok(()),
@@ -181,8 +181,8 @@ fn within<'m, T>(
         .map(|(key, value)| (key.as_str(), value))
 }
 
-fn through(link: &str) -> Refusal {
-    Refusal::ThroughSymlink {
+fn through(link: &str) -> LayerRejection {
+    LayerRejection::ThroughSymlink {
         link: shown_key(link),
     }
 }

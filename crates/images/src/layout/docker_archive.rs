@@ -10,13 +10,15 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::digest::{Digest, Hasher};
-use crate::layout::archive::{Archive, ArchiveError};
-use crate::manifest::{DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_DOCUMENT, MAX_LAYERS};
+use crate::document::{self, DocumentError};
+use crate::layout::tar_files::{TarError, TarFiles};
+use crate::manifest::{
+    DOCKER_CONFIG, DOCKER_LAYER, DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_DOCUMENT,
+    MAX_LAYERS,
+};
 
 /// The name of the file that tells what is in the archive.
 const MANIFEST: &str = "manifest.json";
-const CONFIG_TYPE: &str = "application/vnd.docker.container.image.v1+json";
-const LAYER_TYPE: &str = "application/vnd.docker.image.rootfs.diff.tar";
 /// The most images, and the most names of one.
 const MAX_IMAGES: usize = 1000;
 /// What plain archives do not begin with.
@@ -25,19 +27,19 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Where the blobs of the images lie.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DockerImages {
+pub(super) struct DockerImages {
     /// Manifests that were made.
-    pub(crate) manifests: HashMap<Digest, Bytes>,
+    pub(super) manifests: HashMap<Digest, Bytes>,
     /// The names of the files that hold blobs.
-    pub(crate) blobs: HashMap<Digest, String>,
+    pub(super) blobs: HashMap<Digest, String>,
 }
 
 /// Why an archive is none of `docker save`.
 #[derive(Debug, thiserror::Error)]
-pub enum DockerError {
+pub enum DockerArchiveError {
     /// The archive itself.
     #[error(transparent)]
-    Archive(#[from] ArchiveError),
+    Archive(#[from] TarError),
     /// A file that cannot be read.
     #[error("{name:?} in {} cannot be read", path.display())]
     Read {
@@ -62,7 +64,7 @@ pub enum DockerError {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Image {
+struct SavedImage {
     config: String,
     #[serde(default)]
     repo_tags: Option<Vec<String>>,
@@ -71,7 +73,7 @@ struct Image {
 }
 
 #[derive(Deserialize)]
-struct Config {
+struct SavedConfig {
     rootfs: Root,
 }
 
@@ -84,14 +86,17 @@ struct Root {
 impl DockerImages {
     /// Reads what the archive says of its images. `name_key` is the annotation
     /// for the names that they have.
-    pub(crate) fn read(archive: &Archive, name_key: &str) -> Result<(Self, Index), DockerError> {
+    pub(super) fn read(
+        archive: &TarFiles,
+        name_key: &str,
+    ) -> Result<(Self, Index), DockerArchiveError> {
         let bytes = document(archive, MANIFEST)?;
-        let wrong = |name: &str, problem: String| DockerError::Document {
+        let wrong = |name: &str, problem: String| DockerArchiveError::Document {
             path: archive.path().into(),
             name: name.chars().take(200).collect(),
             problem,
         };
-        let listed: Vec<Image> =
+        let listed: Vec<SavedImage> =
             serde_json::from_slice(&bytes).map_err(|error| wrong(MANIFEST, error.to_string()))?;
         if listed.len() > MAX_IMAGES {
             return Err(wrong(MANIFEST, format!("more than {MAX_IMAGES} images")));
@@ -100,7 +105,7 @@ impl DockerImages {
         let mut entries = Vec::new();
         for image in listed {
             let config = document(archive, &image.config)?;
-            let parsed: Config = serde_json::from_slice(&config)
+            let parsed: SavedConfig = serde_json::from_slice(&config)
                 .map_err(|error| wrong(&image.config, error.to_string()))?;
             let ids = parsed.rootfs.diff_ids;
             if ids.len() != image.layers.len() || ids.len() > MAX_LAYERS {
@@ -113,12 +118,14 @@ impl DockerImages {
             }
             let digest = Digest::of(&config);
             let config = Descriptor {
-                media_type: CONFIG_TYPE.into(),
+                media_type: DOCKER_CONFIG.into(),
                 digest,
                 size: config.len() as u64,
             };
             images.blobs.insert(digest, image.config);
-            let descriptor = images.manifest(&config, &layers);
+            let descriptor = images
+                .manifest(&config, &layers)
+                .map_err(|error| wrong(MANIFEST, error.to_string()))?;
             let mut names = image.repo_tags.unwrap_or_default();
             names.truncate(MAX_IMAGES);
             let mut add = |annotations| {
@@ -142,11 +149,11 @@ impl DockerImages {
     /// one that is compressed all bytes have to be read for a digest.
     fn layer(
         &mut self,
-        archive: &Archive,
+        archive: &TarFiles,
         name: &str,
         id: Digest,
-    ) -> Result<Descriptor, DockerError> {
-        let read = |source| DockerError::Read {
+    ) -> Result<Descriptor, DockerArchiveError> {
+        let read = |source| DockerArchiveError::Read {
             path: archive.path().into(),
             name: name.chars().take(200).collect(),
             source,
@@ -167,49 +174,41 @@ impl DockerImages {
         };
         self.blobs.insert(digest, name.to_owned());
         Ok(Descriptor {
-            media_type: LAYER_TYPE.into(),
+            media_type: DOCKER_LAYER.into(),
             digest,
             size,
         })
     }
 
-    fn manifest(&mut self, config: &Descriptor, layers: &[Descriptor]) -> Descriptor {
-        let shown = |descriptor: &Descriptor| {
-            serde_json::json!({
-                "mediaType": descriptor.media_type,
-                "digest": descriptor.digest,
-                "size": descriptor.size,
-            })
-        };
-        let manifest = serde_json::json!({
-            "schemaVersion": 2,
-            "mediaType": DOCKER_MANIFEST,
-            "config": shown(config),
-            "layers": layers.iter().map(shown).collect::<Vec<_>>(),
-        });
-        let bytes = Bytes::from(manifest.to_string());
+    /// Makes the manifest of an image.
+    fn manifest(
+        &mut self,
+        config: &Descriptor,
+        layers: &[Descriptor],
+    ) -> Result<Descriptor, DocumentError> {
+        let bytes = Bytes::from(document::docker_manifest(config, layers)?);
         let descriptor = Descriptor {
             media_type: DOCKER_MANIFEST.into(),
             digest: Digest::of(&bytes),
             size: bytes.len() as u64,
         };
         self.manifests.insert(descriptor.digest, bytes);
-        descriptor
+        Ok(descriptor)
     }
 }
 
-fn document(archive: &Archive, name: &str) -> Result<Vec<u8>, DockerError> {
+fn document(archive: &TarFiles, name: &str) -> Result<Vec<u8>, DockerArchiveError> {
     let (mut file, size) = archive.file(name)?;
     if size > MAX_DOCUMENT as u64 {
-        return Err(DockerError::Document {
+        return Err(DockerArchiveError::Document {
             path: archive.path().into(),
             name: name.chars().take(200).collect(),
             problem: format!("it has {size} bytes; the limit is {MAX_DOCUMENT}"),
         });
     }
-    let mut bytes = Vec::with_capacity(size as usize);
+    let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)
-        .map_err(|source| DockerError::Read {
+        .map_err(|source| DockerArchiveError::Read {
             path: archive.path().into(),
             name: name.to_owned(),
             source,
@@ -231,7 +230,7 @@ mod tests {
         json!({"rootfs": {"type": "layers", "diff_ids": ids}})
     }
 
-    fn read(files: &[(&str, &[u8])]) -> Result<(DockerImages, Index), DockerError> {
+    fn read(files: &[(&str, &[u8])]) -> Result<(DockerImages, Index), DockerArchiveError> {
         let mut builder = tar::Builder::new(Vec::new());
         for (name, bytes) in files {
             let mut header = tar::Header::new_gnu();
@@ -240,7 +239,7 @@ mod tests {
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), builder.into_inner().unwrap()).unwrap();
-        DockerImages::read(&Archive::open(file.path())?, NAME)
+        DockerImages::read(&TarFiles::open(file.path())?, NAME)
     }
 
     fn listed(image: &Value) -> String {

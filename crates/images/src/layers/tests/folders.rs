@@ -2,7 +2,7 @@
 
 use crate::layers::testing::tar;
 use crate::layers::tests::{base, check, check_folder, listed};
-use crate::layers::{Refusal, UnpackError};
+use crate::layers::{LayerRejection, UnpackError};
 
 #[test]
 fn only_files_under_the_folder_come_out() {
@@ -70,7 +70,7 @@ fn a_label_that_climbs_is_refused() {
         assert!(matches!(
             error,
             UnpackError::Label {
-                refusal: Refusal::ParentComponent,
+                rejection: LayerRejection::ParentComponent,
                 ..
             }
         ));
@@ -80,7 +80,7 @@ fn a_label_that_climbs_is_refused() {
     assert!(matches!(
         error,
         UnpackError::Label {
-            refusal: Refusal::TooLong(300),
+            rejection: LayerRejection::TooLong(300),
             ..
         }
     ));

@@ -52,24 +52,18 @@ fn symlinks_that_lead_nowhere_good_are_refused() {
         ),
         (
             "../etc/x",
-            "the symlink's target \"../etc/x\" is outside the catalog folder",
+            "the symlink's target \"../etc/x\" is outside the folder",
         ),
         (
             "../../../etc/x",
-            "the symlink's target \"../../../etc/x\" is outside the catalog folder",
+            "the symlink's target \"../../../etc/x\" is outside the folder",
         ),
         (
             "/etc/x",
-            "the symlink's target \"/etc/x\" is outside the catalog folder",
+            "the symlink's target \"/etc/x\" is outside the folder",
         ),
-        (
-            "/",
-            "the symlink's target \"/\" is outside the catalog folder",
-        ),
-        (
-            "..",
-            "the symlink's target \"..\" is outside the catalog folder",
-        ),
+        ("/", "the symlink's target \"/\" is outside the folder"),
+        ("..", "the symlink's target \"..\" is outside the folder"),
         ("l", "the symlink to \"l\" leads through too many symlinks"),
         ("x/../a", "the symlink's target \"x/../a\" is not there"),
     ] {
@@ -208,16 +202,13 @@ fn hardlinks_to_anything_else_are_refused() {
     for (target, expected) in [
         (
             "etc/passwd",
-            "the hardlink's target \"etc/passwd\" is outside the catalog folder",
+            "the hardlink's target \"etc/passwd\" is outside the folder",
         ),
         (
             "configs/../etc",
-            "the hardlink's target \"configs/../etc\" is outside the catalog folder",
+            "the hardlink's target \"configs/../etc\" is outside the folder",
         ),
-        (
-            "a",
-            "the hardlink's target \"a\" is outside the catalog folder",
-        ),
+        ("a", "the hardlink's target \"a\" is outside the folder"),
         (
             "configs/x",
             "the hardlink's target \"configs/x\" is not there",

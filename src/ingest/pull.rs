@@ -295,14 +295,14 @@ impl Origin<'_> {
         match self {
             Self::Registry(route) => loop {
                 let opened = route.blob(descriptor).await;
-                let (location, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
+                let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
                 let copied = copy(&mut stream, &mut writer).await;
                 counter!("almanac_pulled_bytes_total").increment(stream.transferred());
                 counter!("almanac_pull_resumptions_total")
                     .increment(u64::from(stream.resumptions()));
                 match copied {
                     Ok(()) => break,
-                    Err(Cause::Oci(error)) if route.give_up(location, &error) => {
+                    Err(Cause::Oci(error)) if route.give_up(place, &error) => {
                         writer = store
                             .write_blob(descriptor.digest)
                             .map_err(|e| failed(e.into()))?;

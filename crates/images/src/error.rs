@@ -170,12 +170,12 @@ pub enum Error {
         problem: String,
     },
     /// None of several locations can serve the image.
-    #[error("{reference}: no location can serve it: {told}")]
+    #[error("{reference}: no location can serve it: {summary}")]
     AllFailed {
         /// The image.
         reference: Reference,
         /// The errors as text, in the order of the locations.
-        told: String,
+        summary: String,
         /// The errors, the image's own location last.
         failures: Vec<Error>,
     },

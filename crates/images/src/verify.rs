@@ -120,10 +120,12 @@ impl<R: Read> Read for VerifiedReader<R> {
             return Ok(0);
         }
         let read = self.inner.read(buffer)?;
-        let verified = if read == 0 {
+        let piece = buffer.get(..read);
+        let piece = piece.ok_or_else(|| io::Error::other("the reader returned too many bytes"))?;
+        let verified = if piece.is_empty() {
             self.verifier.finish()
         } else {
-            self.verifier.update(buffer.get(..read).unwrap_or_default())
+            self.verifier.update(piece)
         };
         verified.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(read)

@@ -1,4 +1,4 @@
-//! Applies one layer to the image's tree.
+//! Applying one layer to the image's tree.
 
 use std::io::Read;
 
@@ -14,7 +14,7 @@ use crate::layers::tar_entries::{EntryKind, Fault, TarEntries, TarEntry};
 use crate::layers::tree::{ImageTree, InsertError, NodeKind};
 use crate::layers::whiteout::{BOOKKEEPING, WHITEOUT, Whiteout, whiteout};
 
-/// Applies the layer at place `index` to `tree`, its contents to `spool`.
+/// Applies the layer number `index` to `tree`, and its contents to `spool`.
 pub(super) fn apply_layer<R: Read>(
     layer: Layer<R>,
     index: usize,
@@ -44,7 +44,7 @@ pub(super) fn apply_layer<R: Read>(
         tree,
         spool,
     };
-    // One key is reused: entries that do not matter leave nothing behind.
+    // The key is reused: irrelevant entries allocate nothing.
     let mut key = Vec::new();
     loop {
         let entry = match archive.next_entry() {
@@ -56,7 +56,7 @@ pub(super) fn apply_layer<R: Read>(
     }
 }
 
-/// What a layer is applied to.
+/// The target of a layer.
 struct Target<'a, 'f> {
     name: &'a str,
     index: usize,
@@ -73,27 +73,27 @@ impl Target<'_, '_> {
         entry: TarEntry,
         key: &mut Vec<u8>,
     ) -> Result<(), UnpackError> {
-        let refused = |target: &Self, rejection| Err(target.refused(rejection, archive.path()));
-        // Paths are checked also where they do not matter: an archive that
-        // tries to climb out is not trusted for anything.
+        let rejected = |target: &Self, rejection| Err(target.rejected(rejection, archive.path()));
+        // All paths are checked, also irrelevant ones: an archive with a
+        // hostile path is rejected.
         if archive.path().len().max(archive.link().len()) > self.limits.path {
             return Err(self.exceeded(Exceeded::Path(self.limits.path), archive.path()));
         }
         if let Err(rejection) = write_key(archive.path(), key) {
-            return refused(self, rejection);
+            return rejected(self, rejection);
         }
         let Some((folder, name)) = split_last(key) else {
             return match entry.kind {
                 EntryKind::Folder => self.insert("", NodeKind::Folder, b"/"),
-                _ => refused(self, LayerRejection::Root),
+                _ => rejected(self, LayerRejection::Root),
             };
         };
         if let Some(whiteout) = whiteout(name) {
             let hidden = match whiteout {
                 Whiteout::Bookkeeping => return Ok(()),
-                // The names that no file has would hide the folder or its parent.
+                // These would hide the folder itself or its parent.
                 Whiteout::Itself(b"" | b"." | b"..") => {
-                    return refused(self, LayerRejection::Whiteout);
+                    return rejected(self, LayerRejection::Whiteout);
                 }
                 Whiteout::Below => folder.to_vec(),
                 Whiteout::Itself(hidden) if folder.is_empty() => hidden.to_vec(),
@@ -101,7 +101,7 @@ impl Target<'_, '_> {
             };
             if self.scope.concerns(&hidden) {
                 let Ok(hidden) = std::str::from_utf8(&hidden) else {
-                    return refused(self, LayerRejection::NotUtf8);
+                    return rejected(self, LayerRejection::NotUtf8);
                 };
                 let itself = whiteout != Whiteout::Below;
                 self.tree.hide(hidden, self.index, itself);
@@ -112,14 +112,14 @@ impl Target<'_, '_> {
             return Ok(());
         }
         let Ok(key) = std::str::from_utf8(key) else {
-            return refused(self, LayerRejection::NotUtf8);
+            return rejected(self, LayerRejection::NotUtf8);
         };
         let mut folders = key.split(SEPARATOR).map(str::as_bytes);
         if let Some(folder) = folders.find(|folder| folder.starts_with(WHITEOUT)) {
             return if folder.starts_with(BOOKKEEPING) {
                 Ok(())
             } else {
-                refused(self, LayerRejection::Whiteout)
+                rejected(self, LayerRejection::Whiteout)
             };
         }
         let wanted = self.scope.holds(key.as_bytes());
@@ -128,7 +128,7 @@ impl Target<'_, '_> {
             EntryKind::File if wanted => self.spool(archive, entry.size)?,
             EntryKind::Hardlink if wanted => match self.hardlink(archive.link()) {
                 Ok(kind) => kind,
-                Err(rejection) => return refused(self, rejection),
+                Err(rejection) => return rejected(self, rejection),
             },
             EntryKind::Sparse if wanted => {
                 let size = archive
@@ -136,25 +136,24 @@ impl Target<'_, '_> {
                     .map_err(|fault| self.fault(fault, archive.path()))?;
                 self.spool(archive, size)?
             }
-            EntryKind::UnknownSparse if wanted => return refused(self, LayerRejection::Sparse),
+            EntryKind::UnknownSparse if wanted => return rejected(self, LayerRejection::Sparse),
             EntryKind::File
             | EntryKind::Hardlink
             | EntryKind::Sparse
             | EntryKind::UnknownSparse => NodeKind::Elsewhere,
             EntryKind::Symlink => match std::str::from_utf8(archive.link()) {
                 Ok(target) if target.contains('\0') => {
-                    return refused(self, LayerRejection::ZeroByte);
+                    return rejected(self, LayerRejection::ZeroByte);
                 }
                 Ok(target) => NodeKind::Symlink(target.to_owned()),
-                Err(_) => return refused(self, LayerRejection::NotUtf8),
+                Err(_) => return rejected(self, LayerRejection::NotUtf8),
             },
-            EntryKind::Special(what) => return refused(self, LayerRejection::Special(what)),
+            EntryKind::Special(what) => return rejected(self, LayerRejection::Special(what)),
         };
         self.insert(key, kind, archive.path())
     }
 
-    /// What a hardlink is: the same as its target, as the layers up to here
-    /// have it.
+    /// The node of a hardlink: a copy of its current target.
     fn hardlink(&self, link: &[u8]) -> Result<NodeKind, LayerRejection> {
         let target = shown(link);
         let mut key = Vec::new();
@@ -181,7 +180,7 @@ impl Target<'_, '_> {
     ) -> Result<NodeKind, UnpackError> {
         let offset = self.spool.position();
         let limit = self.limits.folder_bytes;
-        // Known before a byte is written.
+        // Checked before a byte is written.
         if offset.checked_add(size).is_none_or(|end| end > limit) {
             return Err(self.exceeded(Exceeded::FolderBytes(limit), archive.path()));
         }
@@ -197,7 +196,7 @@ impl Target<'_, '_> {
     fn insert(&mut self, key: &str, kind: NodeKind, path: &[u8]) -> Result<(), UnpackError> {
         match self.tree.insert(key, kind, self.index, self.limits) {
             Ok(()) => Ok(()),
-            Err(InsertError::Refused(rejection)) => Err(self.refused(rejection, path)),
+            Err(InsertError::Refused(rejection)) => Err(self.rejected(rejection, path)),
             Err(InsertError::Exceeded(exceeded)) => Err(self.exceeded(exceeded, path)),
         }
     }
@@ -205,10 +204,10 @@ impl Target<'_, '_> {
     fn end(&mut self) -> Result<(), UnpackError> {
         self.tree
             .end_layer()
-            .map_err(|(path, rejection)| self.refused(rejection, path.as_bytes()))
+            .map_err(|(path, rejection)| self.rejected(rejection, path.as_bytes()))
     }
 
-    fn refused(&self, rejection: LayerRejection, path: &[u8]) -> UnpackError {
+    fn rejected(&self, rejection: LayerRejection, path: &[u8]) -> UnpackError {
         UnpackError::Refused {
             layer: self.name.into(),
             path: shown(path),

@@ -2,9 +2,9 @@
 
 /// One layer of an image.
 pub struct Layer<R> {
-    /// What messages call it: its digest.
+    /// The name in messages: its digest.
     pub name: String,
-    /// The bytes as they are stored: a tar archive, plain or compressed with
-    /// gzip or zstd. Read to the end unless something is wrong before.
+    /// The stored bytes: a tar archive, plain or compressed with gzip or zstd.
+    /// It is read to the end unless an error occurs.
     pub reader: R,
 }

@@ -1,11 +1,10 @@
-//! Walks the entries of one tar archive.
+//! Reading the entries of one tar archive.
 //!
-//! Headers are the `tar` crate's; the walk is not, because the crate's own
-//! reads GNU long names and PAX records of any size into memory, and finds PAX
-//! keys inside of binary values. Where tar's dialects disagree, this follows
-//! Go's reader, which the peers use: links, folders and devices have no
-//! contents whatever their size says, a PAX size replaces the header's, and a
-//! GNU long name the PAX path's.
+//! Headers come from the `tar` crate. Its iterator is not used: it reads GNU
+//! long names and PAX records of any size into memory, and finds PAX keys inside
+//! binary values. Where tar's dialects differ, the rules are those of Go's
+//! reader: links, folders and devices have no contents, a PAX size replaces the
+//! header's, and a GNU long name replaces the PAX path.
 
 use std::io::{self, Read};
 
@@ -19,39 +18,39 @@ use crate::layers::pax::{Records, Stored, read_records};
 use crate::layers::sparse;
 use crate::layers::sparse::{Next, Parts, Sparse};
 
-/// A header, and what contents are padded to, in bytes.
+/// The size of a header, and of the padding unit, in bytes.
 const BLOCK: usize = 512;
 
-/// The most that one extended header may have, as in Go's reader.
+/// The largest extended header, as in Go's reader.
 const MAX_EXTENSION: u64 = 1 << 20;
 
-/// Bytes that are skipped at once.
+/// The size of the buffer for skipped bytes.
 const SCRATCH: usize = 64 * 1024;
 
-/// One archive while it is walked.
+/// The entries of one archive.
 pub(super) struct TarEntries<'a, R: Read> {
     source: Decompressed<R>,
     limits: &'a Limits,
     budget: &'a mut Budget,
     scratch: Box<[u8]>,
-    /// Contents of the current entry that were not read yet.
+    /// The unread bytes of the current entry.
     left: u64,
-    /// Bytes between the contents' end and the next header.
+    /// The bytes between the end of the contents and the next header.
     padding: u64,
     path: Vec<u8>,
     link: Vec<u8>,
-    /// The current entry's map, until it is opened.
+    /// The map of the current entry, until it is opened.
     sparse: Option<Sparse>,
-    /// The current entry's map while it is read.
+    /// The parts of the current entry while it is read.
     parts: Option<Parts>,
     ended: bool,
 }
 
-/// One entry. Its path and link target are asked of the [`TarEntries`].
+/// One entry. [`TarEntries`] has its path and link target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TarEntry {
     pub(super) kind: EntryKind,
-    /// Bytes of contents; 0 for everything but files.
+    /// The bytes of its contents; 0 for all but files.
     pub(super) size: u64,
 }
 
@@ -61,15 +60,15 @@ pub(super) enum EntryKind {
     Folder,
     Symlink,
     Hardlink,
-    /// A file with holes, which is to be opened before it is read.
+    /// A sparse file, which must be opened before it is read.
     Sparse,
-    /// One that cannot be.
+    /// A sparse file in an unknown format.
     UnknownSparse,
-    /// Anything else, by name.
+    /// Any other entry, by name.
     Special(&'static str),
 }
 
-/// Why an archive cannot be walked on.
+/// Why an archive cannot be read further.
 #[derive(Debug)]
 pub(super) enum Fault {
     Stored(io::Error),
@@ -83,7 +82,7 @@ impl From<Damage> for Fault {
     }
 }
 
-/// What extended headers say of the entry after them.
+/// The extended headers of the next entry.
 #[derive(Default)]
 struct Extended {
     any: bool,
@@ -109,19 +108,19 @@ impl<'a, R: Read> TarEntries<'a, R> {
         }
     }
 
-    /// The current entry's path, as the archive has it.
+    /// The path of the current entry, as written in the archive.
     pub(super) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// The current entry's link target, as the archive has it.
+    /// The link target of the current entry, as written in the archive.
     pub(super) fn link(&self) -> &[u8] {
         &self.link
     }
 
-    /// The next entry; what was not read of the one before is skipped. At the
-    /// end everything that follows is read too, so that the compression's
-    /// checksum is checked.
+    /// The next entry. The unread rest of the one before is skipped. At the end
+    /// all further bytes are read, so that the checksum of the compression is
+    /// verified.
     pub(super) fn next_entry(&mut self) -> Result<Option<TarEntry>, Fault> {
         if self.ended {
             return Ok(None);
@@ -157,15 +156,15 @@ impl<'a, R: Read> TarEntries<'a, R> {
                     extended.records = read_records(&self.read_extension(size)?)?;
                     extended.any = true;
                 }
-                // Says nothing that is used here.
+                // Has no effect here.
                 EntryType::XGlobalHeader => self.expect(size)?,
                 entry_type => return self.entry(&header, entry_type, size, extended).map(Some),
             }
         }
     }
 
-    /// Reads the map of the current entry, a sparse file; from here on it is
-    /// read with its holes as zeros. Returns how many bytes it has then.
+    /// Opens the current entry, a sparse file: its holes are read as zeros.
+    /// Returns its size with the holes.
     pub(super) fn open_sparse(&mut self) -> Result<u64, Fault> {
         let mut sparse = self.sparse.take().unwrap_or_default();
         if sparse.map_in_contents {
@@ -251,7 +250,7 @@ impl<'a, R: Read> TarEntries<'a, R> {
         replace(&mut self.link, long_link.or(records.link), &link);
 
         let kind = match entry_type {
-            // Archives from before folders had a type.
+            // Old archives have no type for folders.
             EntryType::Regular if header.as_old().linkflag[0] == 0 && self.path.ends_with(b"/") => {
                 EntryKind::Folder
             }
@@ -290,7 +289,7 @@ impl<'a, R: Read> TarEntries<'a, R> {
         })
     }
 
-    /// Sets how many bytes of contents come next.
+    /// Sets the number of bytes of contents.
     fn expect(&mut self, size: u64) -> Result<(), Fault> {
         let padded = size
             .checked_next_multiple_of(BLOCK as u64)
@@ -302,7 +301,8 @@ impl<'a, R: Read> TarEntries<'a, R> {
 
     fn skip_entry(&mut self) -> Result<(), Fault> {
         while self.left + self.padding > 0 {
-            let most = (self.left + self.padding).min(self.scratch.len() as u64) as usize;
+            let most = usize::try_from(self.left + self.padding);
+            let most = most.map_or(SCRATCH, |most| most.min(SCRATCH));
             let count = self.fill_scratch(most)? as u64;
             if count == 0 {
                 return Err(Damage::CutFile.into());
@@ -314,9 +314,9 @@ impl<'a, R: Read> TarEntries<'a, R> {
         Ok(())
     }
 
-    /// Reads one header; false at the end of the archive. An archive without
-    /// an end marker ends where a header would stand, as in Go's reader: some
-    /// builders forget the marker, and the digest tells a cut layer.
+    /// Reads one header; false at the end of the archive. The end marker is
+    /// optional, as in Go's reader: some builders omit it, and the digest
+    /// detects a cut layer.
     fn read_header(&mut self, header: &mut Header) -> Result<bool, Fault> {
         let block = header.as_mut_bytes();
         if !self.read_block(block)? {
@@ -332,8 +332,8 @@ impl<'a, R: Read> TarEntries<'a, R> {
         Ok(true)
     }
 
-    /// Only zeros may follow the end: anything else is an archive that another
-    /// reader could see.
+    /// Only zeros may follow the end: another reader could see other content as
+    /// an archive.
     fn read_trailer(&mut self) -> Result<(), Fault> {
         loop {
             let count = self.fill_scratch(SCRATCH)?;
@@ -346,7 +346,7 @@ impl<'a, R: Read> TarEntries<'a, R> {
         }
     }
 
-    /// Reads one block; false when there is nothing left at all.
+    /// Reads one block; false at the end of the bytes.
     fn read_block(&mut self, block: &mut [u8; BLOCK]) -> Result<bool, Fault> {
         let mut filled = 0;
         while filled < BLOCK {
@@ -359,7 +359,7 @@ impl<'a, R: Read> TarEntries<'a, R> {
         Ok(true)
     }
 
-    /// Reads the whole of an extended header's contents.
+    /// Reads the contents of an extended header.
     fn read_extension(&mut self, size: u64) -> Result<Vec<u8>, Fault> {
         if size > MAX_EXTENSION {
             return Err(Damage::LongExtension {
@@ -368,8 +368,9 @@ impl<'a, R: Read> TarEntries<'a, R> {
             }
             .into());
         }
+        let length = usize::try_from(size).map_err(|_| Damage::Size)?;
         self.expect(size)?;
-        let mut contents = vec![0; size as usize];
+        let mut contents = vec![0; length];
         let mut filled = 0;
         while filled < contents.len() {
             filled += self.read(&mut contents[filled..])?;
@@ -377,8 +378,8 @@ impl<'a, R: Read> TarEntries<'a, R> {
         Ok(contents)
     }
 
-    /// The map of an old GNU sparse file, which may go on in blocks before the
-    /// contents.
+    /// The map of a file in the old GNU format, which can continue in blocks
+    /// before the contents.
     fn read_sparse_map(&mut self, header: &Header) -> Result<Sparse, Fault> {
         let mut sparse = Sparse::of_header(header);
         let mut more = header.as_gnu().is_some_and(tar::GnuHeader::is_extended);
@@ -400,8 +401,8 @@ impl<'a, R: Read> TarEntries<'a, R> {
         filled
     }
 
-    /// Reads uncompressed bytes, and counts them: a small layer may unpack to
-    /// any size.
+    /// Reads and counts uncompressed bytes: a small layer can unpack to any
+    /// size.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Fault> {
         loop {
             match self.source.read(buffer) {
@@ -427,7 +428,7 @@ impl<'a, R: Read> TarEntries<'a, R> {
     }
 }
 
-/// Long names end at a zero byte.
+/// A long name ends at a zero byte.
 fn until_zero(mut name: Vec<u8>) -> Vec<u8> {
     if let Some(end) = memchr::memchr(0, &name) {
         name.truncate(end);
@@ -444,7 +445,7 @@ fn replace(field: &mut Vec<u8>, extended: Option<Vec<u8>>, plain: &[u8]) {
     }
 }
 
-/// Old writers summed up signed bytes.
+/// Some old writers add up signed bytes.
 fn checksum_matches(header: &Header) -> bool {
     let Ok(expected) = header.cksum() else {
         return false;

@@ -1,4 +1,4 @@
-//! Builds archives in memory, honest and other ones.
+//! Building archives in memory, valid and invalid ones.
 
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 
@@ -137,7 +137,7 @@ pub(super) fn files_of(
 
 fn listed(tree: &UnpackedTree, spool: &mut std::fs::File) -> Vec<(String, String)> {
     let files = tree.files().iter().map(|file| {
-        let mut contents = vec![0; file.size as usize];
+        let mut contents = vec![0; usize::try_from(file.size).unwrap()];
         spool.seek(SeekFrom::Start(file.offset)).unwrap();
         spool.read_exact(&mut contents).unwrap();
         (

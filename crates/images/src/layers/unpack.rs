@@ -16,18 +16,17 @@ use crate::layers::spool::Spool;
 use crate::layers::tree::ImageTree;
 use crate::layers::unpacked::UnpackedTree;
 
-/// How often all layers are walked for a folder behind symlinks.
+/// How often all layers are read for a folder behind symlinks.
 const MAX_ROUNDS: usize = 8;
 
-/// Unpacks the files under `folder` of an image.
+/// Unpacks the files in `folder` of an image.
 ///
-/// `open` gives the layers, of which 0 is the image's lowest; each may be
-/// opened again, because a folder that turns out to be a symlink takes
-/// a further round over all layers. Those below `layers` are not looked at:
-/// the lowest of it [covers](crate::layers::covers) them. `folder` is the value of the image's
-/// label: `/configs`, `configs`, `configs/` and `./configs` are the same, an
-/// empty one or `/` is the whole image. `spool` is emptied first; after an
-/// error it holds nothing of use.
+/// `open` opens a layer; 0 is the lowest. A layer can be opened again: a folder
+/// that is a symlink needs another pass over all layers. The layers below the
+/// range `layers` are skipped, because its lowest layer
+/// [covers](crate::layers::covers) them. The folders `/data`, `data`, `data/` and
+/// `./data` are the same; an empty one or `/` is the whole image. `spool` is
+/// emptied first. After an error its content is undefined.
 pub fn unpack<R: Read>(
     layers: Range<usize>,
     mut open: impl FnMut(usize) -> io::Result<Layer<R>>,
@@ -58,11 +57,11 @@ pub fn unpack<R: Read>(
         spool.flush()?;
         match links::pick(&tree, &scope, &names, limits)? {
             Picked::Files(files) => return Ok(UnpackedTree { files }),
-            // It is the label's folder that was covered, and no other.
+            // Only the requested folder is covered, not its target.
             Picked::Elsewhere(place) if layers.start > 0 => {
                 return Err(UnpackError::Covered {
                     folder: folder.into(),
-                    place: shown_key(&place),
+                    target: shown_key(&place),
                 });
             }
             Picked::Elsewhere(place) => scope.widen(place),

@@ -1,21 +1,21 @@
 //! The result of unpacking.
 
-/// The files under a folder.
+/// The files of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnpackedTree {
     pub(super) files: Vec<UnpackedFile>,
 }
 
-/// One file under the folder.
+/// One file of the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnpackedFile {
-    /// Relative to the folder, with `/` between names; when the
-    /// catalog folder is one file: its name. Text to show and to match, not a
-    /// path to open.
+    /// The path relative to the folder, with `/` between names; or its name, if
+    /// the folder is a file itself. It is a text to show and compare, not a path
+    /// to open.
     pub path: String,
-    /// Where its contents start in the spool file, in bytes.
+    /// The position of its contents in the spool file, in bytes.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
 }
 

@@ -9,18 +9,18 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// The start of the names of files that aufs kept for itself.
 pub(super) const BOOKKEEPING: &[u8] = b".wh..wh.";
 
-/// What a file that is a whiteout hides of lower layers.
+/// The effect of a whiteout on lower layers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whiteout<'n> {
-    /// What has this name in its folder.
+    /// Hides this name in its folder.
     Itself(&'n [u8]),
-    /// All that is in its folder.
+    /// Hides all contents of its folder.
     Below,
-    /// Nothing.
+    /// Hides nothing.
     Bookkeeping,
 }
 
-/// Reads the name of a file as that of a whiteout.
+/// Parses the name of a whiteout; none for other names.
 pub(super) fn whiteout(name: &[u8]) -> Option<Whiteout<'_>> {
     let hidden = name.strip_prefix(WHITEOUT)?;
     Some(match name {

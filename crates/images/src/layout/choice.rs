@@ -4,27 +4,27 @@ use std::fmt;
 
 use crate::digest::Digest;
 
-/// How a layout lies on disk.
+/// The format of a layout on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A folder.
     Folder,
-    /// A tar archive of such a folder.
+    /// A tar archive of a layout folder.
     Archive,
-    /// A tar archive that `docker save` wrote.
+    /// A tar archive of `docker save`.
     DockerArchive,
 }
 
-/// Which image of a layout.
+/// The choice of an image in a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The one with a tag, or a reference that ends in it.
+    /// The image with this tag, or with a reference that ends in it.
     Name(String),
-    /// The one with a digest.
+    /// The image with this digest.
     Digest(Digest),
 }
 
-/// Written as behind the path in a source: `:TAG` or `@DIGEST`.
+/// `:TAG` or `@DIGEST`.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,6 +1,6 @@
-//! What `docker save` writes: a `manifest.json` that names files of the
-//! archive. Its images are read as if they lay in an OCI layout: a manifest is
-//! made for each, of the digests that its configuration says its layers have.
+//! Archives of `docker save`, with a `manifest.json` that names files of the
+//! archive. Its images are read as if they were in an OCI layout: a manifest is
+//! made for each, with the layer digests in its configuration.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -17,47 +17,47 @@ use crate::manifest::{
     MAX_LAYERS,
 };
 
-/// The name of the file that tells what is in the archive.
+/// The file that lists the images.
 const MANIFEST: &str = "manifest.json";
 /// The most images, and the most names of one.
 const MAX_IMAGES: usize = 1000;
-/// What plain archives do not begin with.
+/// The first bytes of compressed layers.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Where the blobs of the images lie.
+/// The files with the blobs of the images.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DockerImages {
-    /// Manifests that were made.
+    /// The made manifests.
     pub(super) manifests: HashMap<Digest, Bytes>,
-    /// The names of the files that hold blobs.
+    /// The names of the files with blobs.
     pub(super) blobs: HashMap<Digest, String>,
 }
 
-/// Why an archive is none of `docker save`.
+/// Why an archive is not from `docker save`.
 #[derive(Debug, thiserror::Error)]
 pub enum DockerArchiveError {
     /// The archive itself.
     #[error(transparent)]
     Archive(#[from] TarError),
-    /// A file that cannot be read.
+    /// An unreadable file.
     #[error("{name:?} in {} cannot be read", path.display())]
     Read {
         /// The archive.
         path: PathBuf,
         /// The file.
         name: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A document that is too large or is no JSON of the right shape.
-    #[error("{name:?} in {} is not what it should be: {problem}", path.display())]
+    /// A document that is too large or has another format.
+    #[error("{name:?} in {} is not valid: {problem}", path.display())]
     Document {
         /// The archive.
         path: PathBuf,
         /// The file.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -84,8 +84,8 @@ struct Root {
 }
 
 impl DockerImages {
-    /// Reads what the archive says of its images. `name_key` is the annotation
-    /// for the names that they have.
+    /// Reads the images of an archive. `name_key` is the annotation for their
+    /// names.
     pub(super) fn read(
         archive: &TarFiles,
         name_key: &str,
@@ -126,6 +126,7 @@ impl DockerImages {
             let descriptor = images
                 .manifest(&config, &layers)
                 .map_err(|error| wrong(MANIFEST, error.to_string()))?;
+            // Images without names are saved with `null`.
             let mut names = image.repo_tags.unwrap_or_default();
             names.truncate(MAX_IMAGES);
             let mut add = |annotations| {
@@ -145,8 +146,8 @@ impl DockerImages {
         Ok((images, Index { entries }))
     }
 
-    /// A layer's descriptor. A plain one is what its configuration says; of
-    /// one that is compressed all bytes have to be read for a digest.
+    /// The descriptor of a layer. The digest of an uncompressed one is in the
+    /// configuration. A compressed one is read to compute its digest.
     fn layer(
         &mut self,
         archive: &TarFiles,
@@ -269,7 +270,7 @@ mod tests {
         let digest = index.entries[0].descriptor.digest;
         let manifest: Value = serde_json::from_slice(&images.manifests[&digest]).unwrap();
         let layers = &manifest["layers"];
-        // A plain layer has the digest that its configuration says.
+        // The digest of an uncompressed layer is in the configuration.
         assert_eq!(layers[0]["digest"], ids[0].to_string());
         assert_eq!(layers[1]["digest"], Digest::of(&gzip).to_string());
         assert_eq!(layers[1]["size"], gzip.len());
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused_by_name() {
+    fn contradictions_are_rejected_by_name() {
         let config = config_of(&[Digest::of(b"one")]).to_string();
         let image =
             |config: &str, layers: &[&str]| listed(&json!({"Config": config, "Layers": layers}));

@@ -8,31 +8,31 @@ use crate::layout::docker_archive::DockerArchiveError;
 use crate::layout::tar_files::TarError;
 use crate::manifest::{MAX_DOCUMENT, ManifestError};
 
-/// Why something could not be had from a layout.
+/// Why a layout, or a part of it, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// The archive that it lies in.
+    /// The archive of the layout.
     #[error(transparent)]
     Archive(#[from] TarError),
-    /// An archive that is none of `docker save`.
+    /// An archive that is not from `docker save`.
     #[error(transparent)]
     Docker(#[from] DockerArchiveError),
-    /// A file that is missing or cannot be read.
+    /// A missing or unreadable file.
     #[error("{path} cannot be read")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Something else than a file where a file is expected.
-    #[error("{path} is no file")]
+    /// A path that should be a file.
+    #[error("{path} is no regular file")]
     NoFile {
         /// The path.
         path: PathBuf,
     },
-    /// A folder that is no layout, or one of another version.
-    #[error("{path} does not say that this is an OCI layout of version 1.x")]
+    /// A folder that is no layout, or has another version.
+    #[error("{path} is not the marker of an OCI layout of version 1.x")]
     Version {
         /// The `oci-layout` file.
         path: PathBuf,
@@ -45,52 +45,52 @@ pub enum LayoutError {
         /// Its size in bytes.
         size: u64,
     },
-    /// An `index.json` that is none.
-    #[error("{path} refused")]
+    /// An invalid `index.json`.
+    #[error("{path} is not a usable index")]
     Index {
         /// The `index.json`.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: ManifestError,
     },
     /// No manifest with this tag or digest.
-    #[error("{} has no image {choice:?}; there are: {available}", folder.display())]
+    #[error("{} has no image {choice:?}; it contains: {available}", folder.display())]
     NoTag {
         /// The layout.
         folder: PathBuf,
-        /// What was asked for.
+        /// The requested tag or digest.
         choice: String,
-        /// What there is, separated by commas.
+        /// The images of the layout, separated by commas.
         available: String,
     },
     /// Several manifests with this tag.
     #[error(
         "{} has several images with the tag {tag:?}: name one as a whole, or by its digest; \
-         there are: {available}",
+         it contains: {available}",
         folder.display()
     )]
     SeveralWithTag {
         /// The layout.
         folder: PathBuf,
-        /// The tag that was asked for.
+        /// The requested tag.
         tag: String,
-        /// What there is, separated by commas.
+        /// The images of the layout, separated by commas.
         available: String,
     },
-    /// No tag was asked for, and there is not exactly one manifest.
+    /// No choice, although there is not exactly one manifest.
     #[error(
-        "{} has {count} images, so a tag or digest has to be named; there are: {available}",
+        "{} has {count} images, so name one by its tag or digest; it contains: {available}",
         folder.display()
     )]
     NotOne {
         /// The layout.
         folder: PathBuf,
-        /// How many manifests there are.
+        /// The number of manifests.
         count: usize,
-        /// What there is, separated by commas.
+        /// The images of the layout, separated by commas.
         available: String,
     },
-    /// A blob of another size than its descriptor says.
+    /// A blob with another size than in its descriptor.
     #[error("{path} has {actual} bytes; its descriptor says {expected}")]
     Size {
         /// The file.
@@ -100,12 +100,12 @@ pub enum LayoutError {
         /// The size of the file, in bytes.
         actual: u64,
     },
-    /// A manifest whose bytes are others than its digest says.
+    /// A manifest with another digest than its name.
     #[error("{path} has the digest {actual}")]
     Digest {
         /// The file.
         path: PathBuf,
-        /// The digest of what is in it.
+        /// The digest of its content.
         actual: Digest,
     },
 }

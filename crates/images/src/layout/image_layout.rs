@@ -18,12 +18,12 @@ use crate::verify::VerifiedReader;
 /// The annotation with the reference of an image, as containerd writes it.
 pub(super) const CONTAINERD_NAME: &str = "io.containerd.image.name";
 
-/// The most tags an error lists, and how much of each, in characters.
+/// The most images that an error lists, and the longest name, in characters.
 const MAX_LISTED: usize = 50;
 const MAX_SHOWN: usize = 200;
 
-/// An OCI layout. Blobs are found by digest alone, or by a name in the
-/// archive, so nothing in the layout's documents can lead out of it.
+/// An OCI layout. Blobs are found by digest, or by a name in the archive, so its
+/// documents cannot lead to other files.
 #[derive(Clone, Debug)]
 pub struct Layout {
     storage: LayoutStorage,
@@ -31,8 +31,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Opens a layout: reads `oci-layout` and `index.json`, or `manifest.json`
-    /// of an archive that `docker save` wrote.
+    /// Opens a layout: reads `oci-layout` and `index.json`, or `manifest.json` of
+    /// an archive of `docker save`.
     pub fn open(format: Format, path: &Path) -> Result<Self, LayoutError> {
         let storage = match format {
             Format::Folder => LayoutStorage::Folder(path.into()),
@@ -48,10 +48,10 @@ impl Layout {
         Ok(Self { storage, index })
     }
 
-    /// The manifest (or index) that is chosen: by its digest, or by the
-    /// annotation `org.opencontainers.image.ref.name`, which is the tag or a
-    /// reference that ends in it, or by `io.containerd.image.name`. Without a
-    /// choice the only manifest there is.
+    /// Finds the chosen manifest or index, by its digest or by its name. The
+    /// name is in the annotation `org.opencontainers.image.ref.name` (a tag or a
+    /// reference) or `io.containerd.image.name`. Without a choice there must be
+    /// exactly one manifest.
     pub fn resolve(&self, choice: Option<&Choice>) -> Result<Descriptor, LayoutError> {
         let chosen = |entry: &&IndexEntry| match choice {
             None => true,
@@ -59,7 +59,7 @@ impl Layout {
             Some(Choice::Name(tag)) => has_tag(entry, tag),
         };
         let mut found: Vec<_> = self.images().filter(chosen).collect();
-        // What is called so as a whole is meant before what only ends so.
+        // A full name takes precedence over the end of a name.
         if let Some(Choice::Name(tag)) = choice
             && found
                 .iter()
@@ -70,7 +70,7 @@ impl Layout {
         let folder = self.storage.path().to_owned();
         let available = self.available();
         match (found.as_slice(), choice) {
-            // The same manifest may be listed under several names.
+            // A manifest can be listed under several names.
             ([first, others @ ..], _)
                 if others
                     .iter()
@@ -117,8 +117,8 @@ impl Layout {
         Ok(bytes.into())
     }
 
-    /// A blob of the size that the descriptor says. What is in it is not
-    /// verified; [`Layout::read_blob`] does that.
+    /// Opens a blob and checks its size. [`Layout::read_blob`] verifies its
+    /// content.
     pub(super) fn open_blob(&self, descriptor: &Descriptor) -> Result<Take<File>, LayoutError> {
         let (path, file, actual) = self.storage.blob(&descriptor.digest)?;
         if actual != descriptor.size {
@@ -131,7 +131,7 @@ impl Layout {
         Ok(file)
     }
 
-    /// A reader of a blob that reports the end only when size and digest hold.
+    /// A reader of a blob that reports the end only if size and digest match.
     pub fn read_blob(
         &self,
         descriptor: &Descriptor,
@@ -147,7 +147,7 @@ impl Layout {
             .filter(|entry| !entry.is_attestation())
     }
 
-    /// What there is to choose from.
+    /// The images to choose from, for messages.
     fn available(&self) -> String {
         let shown = |entry: &IndexEntry| {
             let digest = entry.descriptor.digest;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Take};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use oci_spec::image::OciLayout;
 
 use crate::digest::Digest;
 use crate::layout::docker_archive::DockerImages;
@@ -21,6 +21,7 @@ pub(super) enum LayoutStorage {
 }
 
 impl LayoutStorage {
+    /// The path of the folder or archive.
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Folder(path) => path,
@@ -28,16 +29,12 @@ impl LayoutStorage {
         }
     }
 
+    /// Reads `oci-layout` and `index.json`.
     pub(super) fn index(&self) -> Result<Index, LayoutError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Marker {
-            image_layout_version: String,
-        }
         let (path, file, size) = self.file("oci-layout")?;
         let marker = read_document(path.clone(), file, size)?;
-        let marker: Option<Marker> = serde_json::from_slice(&marker).ok();
-        if !marker.is_some_and(|marker| marker.image_layout_version.starts_with("1.")) {
+        let marker: Option<OciLayout> = serde_json::from_slice(&marker).ok();
+        if !marker.is_some_and(|marker| marker.image_layout_version().starts_with("1.")) {
             return Err(LayoutError::Version { path });
         }
         let (path, file, size) = self.file("index.json")?;
@@ -52,7 +49,7 @@ impl LayoutStorage {
         }
     }
 
-    /// The file with a blob, what to call it, and its size.
+    /// The file of a blob, with its path for messages and its size.
     pub(super) fn blob(&self, digest: &Digest) -> Result<(PathBuf, Take<File>, u64), LayoutError> {
         if let Self::Docker(archive, images) = self {
             let unknown = || TarError::Missing {
@@ -78,8 +75,8 @@ impl LayoutStorage {
     }
 }
 
-/// Opens a regular file and tells its size. Whatever else lies there is not
-/// opened at all: a named pipe would make that wait for ever.
+/// Opens a regular file and returns its size. Nothing else is opened: a named
+/// pipe would block for ever.
 fn open_file(path: &Path) -> Result<(File, u64), LayoutError> {
     let read = |source| LayoutError::Read {
         path: path.into(),

@@ -48,7 +48,7 @@ fn resolve(entries: &[Value], tag: Option<&str>) -> Result<Digest, String> {
 }
 
 #[test]
-fn a_tag_is_found_in_each_place_it_may_be() {
+fn a_tag_is_found_in_each_annotation() {
     let entries = [
         entry("one", &[(REFERENCE_NAME, "v1")]),
         entry("two", &[(REFERENCE_NAME, "quay.io/a/b:v2")]),
@@ -105,7 +105,7 @@ fn the_only_manifest_needs_no_tag() {
 }
 
 #[test]
-fn a_tag_of_two_manifests_is_refused() {
+fn a_tag_of_two_manifests_is_rejected() {
     let entries = |second| {
         [
             entry("one", &[(REFERENCE_NAME, "v1")]),
@@ -169,7 +169,7 @@ fn blobs_are_verified() {
 }
 
 #[test]
-fn a_folder_that_is_no_layout_is_refused() {
+fn a_folder_that_is_no_layout_is_rejected() {
     let empty = tempfile::tempdir().unwrap();
     let error = Layout::open(Format::Folder, empty.path())
         .unwrap_err()

@@ -7,22 +7,22 @@ use serde::Deserialize;
 
 use crate::digest::Digest;
 
-/// What cosign puts behind the digest of an image in a tag.
+/// The endings of cosign's tags.
 const COSIGN: [&str; 3] = ["sig", "att", "sbom"];
 
-/// What a manifest says of another, and what it is.
+/// The relation of a manifest to its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// The manifest that it is about.
+    /// The manifest that it is attached to.
     pub subject: Digest,
-    /// Its artifact type, else the media type of its configuration.
+    /// Its artifact type, or else the media type of its configuration.
     pub artifact_type: String,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Attachment {
-    /// What a manifest says that it is about, if it says so.
+    /// Reads the subject of a manifest, if it has one.
     pub fn of(manifest: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -56,7 +56,7 @@ impl Attachment {
     }
 }
 
-/// The tags under which cosign keeps what it says of a manifest.
+/// The tags of the artifacts that cosign attaches to a manifest.
 pub fn cosign_tags(digest: &Digest) -> impl Iterator<Item = String> {
     let hex = digest.hex();
     COSIGN
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_says_what_it_is_about() {
+    fn an_attached_manifest_has_a_subject_and_a_type() {
         let subject = Digest::of(b"subject");
         let document = |rest: &str| {
             format!(r#"{{"schemaVersion":2,"subject":{{"digest":"{subject}"}}{rest}}}"#)

@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 
-/// What some content is called, how large it is and of which kind.
+/// The digest, size and media type of some content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// The media type, as written.

@@ -1,4 +1,4 @@
-//! Image configurations, of which only the labels are read.
+//! Image configurations. Only their labels are read.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,7 @@ struct Runtime {
 }
 
 impl ImageConfig {
-    /// Reads an image configuration of at most 4 MiB. No labels at all is
-    /// fine here; [`ImageConfig::configs_label`] tells.
+    /// Parses an image configuration of at most 4 MiB. It need not have labels.
     pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         if bytes.len() > MAX_DOCUMENT {
             return Err(ManifestError::TooLarge {
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_label_is_found_among_what_is_not_looked_at() {
+    fn a_label_is_found_among_unread_fields() {
         let config = ImageConfig::parse(
             br#"{"architecture":7,"history":"none","config":{"Cmd":null,"Labels":{
                 "com.example.folder":"/configs"}}}"#,
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_without_labels_is_read() {
+    fn an_image_needs_no_labels() {
         for text in ["{}", r#"{"config":null}"#, r#"{"config":{"Labels":null}}"#] {
             assert_eq!(
                 ImageConfig::parse(text.as_bytes()).unwrap().label("a"),
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_configuration_is_refused() {
+    fn other_documents_are_rejected() {
         for text in ["", "[]", r#"{"config":{"Labels":{"a":1}}}"#] {
             assert!(ImageConfig::parse(text.as_bytes()).is_err(), "{text}");
         }

@@ -13,30 +13,30 @@ pub const REFERENCE_NAME: &str = "org.opencontainers.image.ref.name";
 /// The annotation that marks attestations in the indexes of `buildkit`.
 pub(super) const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
 
-/// A list of manifests, usually one a platform; at most [`MAX_ENTRIES`].
+/// A list of manifests, usually one for each platform; at most
+/// [`MAX_ENTRIES`](crate::manifest::MAX_ENTRIES).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// The entries in the order of the document.
+    /// The entries, in the order of the document.
     pub entries: Vec<IndexEntry>,
 }
 
 /// One manifest of an [`Index`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Where the manifest is.
+    /// The manifest.
     pub descriptor: Descriptor,
-    /// The platform the image is for, where the index says.
+    /// The platform of the image, if the index names it.
     pub platform: Option<Platform>,
-    /// Free annotations.
+    /// The annotations.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Index {
     /// The entry for `platform`: the first with the same operating system,
-    /// architecture and variant; else the first that has no variant, or (when
-    /// none was asked for) any. Entries that are attestations rather than
-    /// images are passed over. An index whose only image has no platform is
-    /// taken at its word.
+    /// architecture and variant; else the first without a variant, or (if none
+    /// is requested) with any. Attestations are skipped. The only image of an
+    /// index needs no platform.
     pub fn select(&self, platform: &Platform) -> Result<&Descriptor, ManifestError> {
         let images = || self.entries.iter().filter(|entry| !entry.is_attestation());
         let fit = |entry: &&IndexEntry| {
@@ -85,8 +85,8 @@ impl Index {
 }
 
 impl IndexEntry {
-    /// Whether the entry tells of another entry (provenance, bill of
-    /// materials) instead of being an image.
+    /// Whether the entry is an attestation of another entry (provenance, bill of
+    /// materials) and not an image.
     pub fn is_attestation(&self) -> bool {
         let unknown = self
             .platform

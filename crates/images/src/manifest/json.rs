@@ -5,8 +5,8 @@ use serde::de::{DeserializeOwned, Error as _};
 /// The longest text of a document that an error repeats, in characters.
 const MAX_SHOWN: usize = 200;
 
-/// Reads a JSON object. The derived readers would take an array for one as
-/// well, which nobody else does.
+/// Parses a JSON object. Derived readers accept an array as well, which no
+/// other client does.
 pub(crate) fn object<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     if bytes.trim_ascii_start().starts_with(b"{") {
         serde_json::from_slice(bytes)

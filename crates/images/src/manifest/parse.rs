@@ -14,12 +14,12 @@ use crate::manifest::media_type::{
 };
 use crate::platform::Platform;
 
-/// A manifest document: one image, or a list of images to choose from.
+/// A manifest of one image, or an index of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manifest {
     /// One image.
     Image(ImageManifest),
-    /// One image a platform.
+    /// One image for each platform.
     Index(Index),
 }
 
@@ -28,14 +28,13 @@ pub enum Manifest {
 pub struct ImageManifest {
     /// The image configuration.
     pub config: Descriptor,
-    /// The layers, lowest first; at most [`MAX_LAYERS`].
+    /// The layers, lowest first; at most [`MAX_LAYERS`](crate::manifest::MAX_LAYERS).
     pub layers: Vec<Descriptor>,
 }
 
 impl Manifest {
-    /// Reads a manifest of at most 4 MiB. `media_type` is what the carrier of
-    /// the document said (a `Content-Type`, a descriptor); it only helps to
-    /// name a document that cannot be read.
+    /// Parses a manifest of at most 4 MiB. `media_type` comes from outside the
+    /// document (a `Content-Type`, a descriptor) and only improves an error.
     pub fn parse(bytes: &[u8], media_type: Option<&str>) -> Result<Self, ManifestError> {
         if bytes.len() > MAX_DOCUMENT {
             return Err(ManifestError::TooLarge {
@@ -52,7 +51,7 @@ impl Manifest {
     }
 }
 
-/// A manifest as it is written. Fields that are not needed are not looked at.
+/// The fields of a manifest or index that are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {

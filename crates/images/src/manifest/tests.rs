@@ -41,7 +41,7 @@ fn selected(entries: &[Value], platform: &str) -> Result<Digest, String> {
 }
 
 #[test]
-fn an_image_is_read_with_any_media_type_it_may_have() {
+fn an_image_is_read_with_each_media_type() {
     for media_type in [Some(OCI_MANIFEST), Some(DOCKER_MANIFEST), None] {
         let mut document = json!({
             "schemaVersion": 2,
@@ -64,7 +64,7 @@ fn an_image_is_read_with_any_media_type_it_may_have() {
 }
 
 #[test]
-fn an_index_gives_the_image_of_the_platform() {
+fn an_index_selects_the_image_of_the_platform() {
     let entries = [
         entry("amd", "linux", "amd64", None),
         entry("arm7", "linux", "arm", Some("v7")),
@@ -96,7 +96,7 @@ fn the_only_image_of_an_index_needs_no_platform() {
 }
 
 #[test]
-fn a_document_that_can_be_read_both_ways_is_refused() {
+fn an_ambiguous_document_is_rejected() {
     let config = descriptor("c", "config");
     for document in [
         json!({"config": config, "layers": [], "manifests": []}),
@@ -112,7 +112,7 @@ fn a_document_that_can_be_read_both_ways_is_refused() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_by_its_name() {
+fn unsupported_documents_are_rejected_by_name() {
     let schema_1 = json!({"schemaVersion": 1, "fsLayers": []});
     assert!(matches!(parse(&schema_1), Err(ManifestError::Schema1)));
     let signed = Manifest::parse(
@@ -141,7 +141,7 @@ fn what_is_not_supported_is_refused_by_its_name() {
 }
 
 #[test]
-fn what_is_no_manifest_is_refused() {
+fn other_documents_are_rejected() {
     for text in [
         "",
         "null",

@@ -174,7 +174,7 @@ impl Route {
                 let shown: Vec<String> = failures[skipped..].iter().map(|e| causes(e)).collect();
                 Error::AllFailed {
                     reference: self.requested.clone(),
-                    told: shown.join("; "),
+                    summary: shown.join("; "),
                     failures,
                 }
             }
@@ -184,7 +184,7 @@ impl Route {
         }
     }
 
-    /// The locations that may be asked, in order.
+    /// The usable locations in order.
     pub(super) fn usable(&self) -> impl Iterator<Item = &PullLocation> {
         let order = self.order().into_iter();
         let locations = order.filter_map(|number| self.locations.get(number));

@@ -111,13 +111,12 @@ struct SignatureSearch<'a> {
 }
 
 impl SignatureProblems {
-    /// Adds a location that could not be asked.
+    /// Adds the error of a location.
     fn failed(&mut self, error: Error) {
         self.failure.get_or_insert(error);
     }
 
-    /// The error of a location that could not be asked, or else the problems
-    /// of the signatures.
+    /// The error of a location, or else the problems of the signatures.
     fn into_failure(self) -> Result<Error, String> {
         match self.failure {
             Some(error) => Ok(error),

@@ -69,7 +69,7 @@ fn a_label_that_climbs_is_refused() {
         let error = listed(&[base()], folder).unwrap_err();
         assert!(matches!(
             error,
-            UnpackError::Label {
+            UnpackError::Folder {
                 rejection: LayerRejection::ParentComponent,
                 ..
             }
@@ -79,7 +79,7 @@ fn a_label_that_climbs_is_refused() {
     let error = listed(&[base()], &"x".repeat(301)).unwrap_err();
     assert!(matches!(
         error,
-        UnpackError::Label {
+        UnpackError::Folder {
             rejection: LayerRejection::TooLong(300),
             ..
         }

@@ -1,5 +1,4 @@
-//! Tar archives that are read where they lie: a list of their files, and each
-//! of these as a part of the archive. Nothing is unpacked.
+//! Reading files inside a tar archive, without unpacking it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,11 +12,11 @@ const BLOCK: u64 = 512;
 /// The most entries of an archive.
 const MAX_ENTRIES: usize = 100_000;
 /// The longest name, and the longest extended header, in bytes.
-const MAX_NAME: u64 = 4096;
+const MAX_NAME: usize = 4096;
 const MAX_EXTENSION: u64 = 64 << 10;
-/// How many links are followed to a file.
+/// The most links that lead to a file.
 const MAX_LINKS: usize = 8;
-/// The first bytes of archives that are compressed, and what by.
+/// The first bytes of compressed archives, and the compression.
 const COMPRESSIONS: [(&[u8], &str); 4] = [
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -25,67 +24,67 @@ const COMPRESSIONS: [(&[u8], &str); 4] = [
     (b"\xfd7zXZ\0", "xz"),
 ];
 
-/// An archive's files, by their names without `./` before them.
+/// The files of an archive, by their names without a leading `./`.
 #[derive(Clone, Debug)]
 pub(in crate::layout) struct TarFiles {
     path: PathBuf,
     entries: HashMap<String, Entry>,
 }
 
-/// One of them; of several with one name the last.
+/// One of them. The last entry with a name replaces the earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     File {
         offset: u64,
         size: u64,
     },
-    /// The name of another.
+    /// The name of another entry.
     Link(String),
 }
 
 /// Why an archive cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TarError {
-    /// It cannot be opened or read.
+    /// The archive cannot be opened or read.
     #[error("{} cannot be read", path.display())]
     Read {
         /// The archive.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// It is no file.
-    #[error("{} is no file", .0.display())]
+    /// The path is no regular file.
+    #[error("{} is no regular file", .0.display())]
     NoFile(PathBuf),
-    /// It would have to be unpacked first.
+    /// The archive is compressed.
     #[error("{} is compressed with {compression}; unpack it first", path.display())]
     Compressed {
         /// The archive.
         path: PathBuf,
-        /// What with.
+        /// The compression.
         compression: &'static str,
     },
-    /// It is no tar archive, or a damaged one.
+    /// The file is no tar archive, or damaged.
     #[error("{} is no tar archive, or damaged: {problem} at byte {offset}", path.display())]
     Damaged {
         /// The archive.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
-        /// Where, in bytes.
+        /// Its position, in bytes.
         offset: u64,
     },
-    /// More than is read.
-    #[error("{} has too much: {what}; the limit is {limit}", path.display())]
+    /// A limit is exceeded.
+    #[error("{} has too many {what}; the limit is {limit}", path.display())]
     Limit {
         /// The archive.
         path: PathBuf,
-        /// What there is too much of.
+        /// The limited quantity.
         what: &'static str,
-        /// How much there may be.
+        /// The limit.
         limit: u64,
     },
-    /// A file that is not there.
+    /// A missing file.
     #[error("{} has no file {name:?}", path.display())]
     Missing {
         /// The archive.
@@ -102,7 +101,7 @@ impl TarFiles {
             path: path.into(),
             source,
         };
-        // A named pipe would make opening it wait for ever.
+        // Opening a named pipe would block for ever.
         if !std::fs::metadata(path).map_err(read)?.is_file() {
             return Err(TarError::NoFile(path.into()));
         }
@@ -121,7 +120,7 @@ impl TarFiles {
         })
     }
 
-    /// Where the archive lies.
+    /// The path of the archive.
     pub(in crate::layout) fn path(&self) -> &Path {
         &self.path
     }
@@ -141,7 +140,7 @@ impl TarFiles {
     fn find(&self, name: &str) -> Result<(u64, u64), TarError> {
         let missing = || TarError::Missing {
             path: self.path.clone(),
-            name: name.chars().take(MAX_NAME as usize).collect(),
+            name: name.chars().take(MAX_NAME).collect(),
         };
         let mut at = clean(name).ok_or_else(missing)?;
         for _ in 0..MAX_LINKS {
@@ -155,7 +154,7 @@ impl TarFiles {
     }
 }
 
-/// Goes over the headers.
+/// Reads the headers in order.
 struct HeaderScan<'a> {
     path: &'a Path,
     file: File,
@@ -163,7 +162,7 @@ struct HeaderScan<'a> {
     offset: u64,
 }
 
-/// What extended headers say of the entry after them.
+/// The extended headers of the next entry.
 #[derive(Default)]
 struct ExtendedHeader {
     name: Option<String>,
@@ -218,9 +217,9 @@ impl HeaderScan<'_> {
                 offset: self.offset,
                 size,
             }),
-            // From the top of the archive.
+            // Relative to the top of the archive.
             EntryType::Link => link().and_then(|link| clean(&link)).map(Entry::Link),
-            // From where it lies.
+            // Relative to its own folder.
             EntryType::Symlink => link()
                 .zip(name.as_deref())
                 .and_then(|(link, name)| {
@@ -230,7 +229,7 @@ impl HeaderScan<'_> {
                 .map(Entry::Link),
             _ => None,
         };
-        // A link has no content, whatever its header says.
+        // A link has no content, despite the size in its header.
         let content = match kind {
             EntryType::Link | EntryType::Symlink | EntryType::Directory => 0,
             _ => size,
@@ -241,7 +240,7 @@ impl HeaderScan<'_> {
         self.skip(content)
     }
 
-    /// The next header; nothing at the end.
+    /// The next header; none at the end.
     fn header(&mut self) -> Result<Option<Header>, TarError> {
         if self.offset == self.length {
             return Ok(None);
@@ -271,7 +270,7 @@ impl HeaderScan<'_> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
-        // As it is summed: with spaces for the sum itself.
+        // The checksum is computed with spaces in its own place.
         let sum = bytes.iter().enumerate().map(|(at, &byte)| {
             let own = (148..156).contains(&at);
             u32::from(if own { b' ' } else { byte })
@@ -287,7 +286,7 @@ impl HeaderScan<'_> {
         let end = self.offset.checked_add(size);
         let end = end.filter(|&end| end <= self.length);
         let end = end.ok_or_else(|| self.damaged("a cut file"))?;
-        // The last padding may be missing.
+        // The last padding can be missing.
         self.offset = end.next_multiple_of(BLOCK).min(self.length);
         Ok(())
     }
@@ -296,7 +295,8 @@ impl HeaderScan<'_> {
         if size > limit {
             return Err(self.limit("bytes of an extended header", limit));
         }
-        let mut bytes = vec![0; size as usize];
+        let length = usize::try_from(size).map_err(|_| self.damaged("a size"))?;
+        let mut bytes = vec![0; length];
         if self.file.read_exact(&mut bytes).is_err() {
             return Err(self.damaged("a cut extended header"));
         }
@@ -305,12 +305,13 @@ impl HeaderScan<'_> {
     }
 
     fn text(&mut self, size: u64) -> Result<String, TarError> {
-        let bytes = self.extension(size, MAX_NAME)?;
+        let bytes = self.extension(size, MAX_NAME as u64)?;
+        // A split has at least one part.
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// Records of PAX: `LENGTH KEY=VALUE\n`, the length that of the record.
+    /// PAX records: `LENGTH KEY=VALUE\n`, with the length of the whole record.
     fn records(&mut self, size: u64, extended: &mut ExtendedHeader) -> Result<(), TarError> {
         let bytes = self.extension(size, MAX_EXTENSION)?;
         let mut rest = &bytes[..];
@@ -358,7 +359,7 @@ impl HeaderScan<'_> {
     }
 }
 
-/// A name without what says nothing; nothing when it leads out of the archive.
+/// A normalised name; none if it leads out of the archive.
 fn clean(name: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in name.split('/') {

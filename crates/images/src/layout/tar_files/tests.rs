@@ -60,7 +60,7 @@ fn a_file_is_found_by_its_name_and_by_links_to_it() {
 }
 
 #[test]
-fn a_name_in_an_extended_header_counts() {
+fn a_name_in_an_extended_header_applies() {
     let file = archive(|builder| {
         builder
             .append_pax_extensions([("path", b"blobs/x".as_slice())])
@@ -73,7 +73,7 @@ fn a_name_in_an_extended_header_counts() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn other_files_are_rejected() {
     let error = |bytes: &[u8]| {
         let file = written(bytes);
         TarFiles::open(file.path()).unwrap_err().to_string()
@@ -96,7 +96,7 @@ fn what_is_no_archive_is_refused() {
 }
 
 #[test]
-fn an_archive_of_ever_more_entries_is_given_up() {
+fn the_number_of_entries_is_bounded() {
     let mut header = Header::new_gnu();
     header.set_size(0);
     header.set_cksum();
@@ -106,7 +106,7 @@ fn an_archive_of_ever_more_entries_is_given_up() {
 }
 
 #[test]
-fn a_huge_extended_header_is_refused_unread() {
+fn a_huge_extended_header_is_rejected_unread() {
     let file = archive(|builder| {
         let value = vec![b'a'; 1 << 20];
         builder

@@ -15,7 +15,7 @@ fn url(text: &str) -> Url {
 }
 
 #[test]
-fn only_loopback_and_named_registries_are_spoken_to_in_plain() {
+fn only_loopback_and_insecure_registries_use_plain_http() {
     let transport = transport(&["Registry.example:5000", "plain.example"]);
     for (image, begin) in [
         ("quay.io/a", "https://quay.io/v2/a/x"),
@@ -76,7 +76,7 @@ fn a_redirect_never_leads_down_to_plain_http() {
 }
 
 #[test]
-fn a_host_that_makes_no_url_is_told() {
+fn a_host_without_a_valid_url_is_rejected() {
     let url = transport(&[]).url(&"256.1.1.1/a".parse().unwrap(), "x");
     assert!(matches!(url, Err(Error::Host { .. })));
 }
@@ -107,7 +107,7 @@ async fn an_https_request_to_something_else_fails_as_tls() {
 }
 
 #[test]
-fn certificates_that_are_none_are_named() {
+fn invalid_certificate_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     for content in [None, Some(""), Some("no pem")] {
         let path = folder.path().join("ca.pem");

@@ -131,7 +131,7 @@
 //!
 //! let layout = Layout::open(Format::Folder, folder.path())?;
 //! let found = layout.resolve(Some(&Choice::Name("v1".into())))?;
-//! assert_eq!(layout.manifest(&found.digest)?.as_ref(), manifest);
+//! assert_eq!(&layout.manifest(&found.digest)?[..], manifest);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

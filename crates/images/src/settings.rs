@@ -72,7 +72,6 @@ impl Default for Settings {
 impl Settings {
     /// The client id in requests for tokens.
     pub(crate) fn client_id(&self) -> &str {
-        let words = self.user_agent.split(['/', ' ']);
-        words.into_iter().next().unwrap_or("")
+        self.user_agent.split(['/', ' ']).next().unwrap_or("")
     }
 }

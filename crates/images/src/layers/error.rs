@@ -106,7 +106,7 @@ impl UnpackError {
             Self::Compression { .. } => "unsupported",
             Self::Damaged { .. } => "damaged",
             Self::Limit { .. } | Self::TooManyRounds { .. } => "limit",
-            Self::Label { .. } | Self::Refused { .. } => "hostile",
+            Self::Folder { .. } | Self::Refused { .. } => "hostile",
         }
     }
 }

@@ -204,7 +204,7 @@ mod tests {
             (
                 "[[registry]]\nlocation = \"a.b\"\n[[registry.mirror]]\n\
                  location = \"me:s3cret@c.d/e\"",
-                "\"c.d/e\" is written with a user",
+                "\"c.d/e\" contains a user",
             ),
             ("[[registry]]\nlocation = 7", "line 2: "),
             (

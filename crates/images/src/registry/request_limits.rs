@@ -105,7 +105,7 @@ impl HostLimit {
 }
 
 async fn take_permit(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    // It is never paused.
+    // The semaphore is never closed.
     Arc::clone(semaphore).acquire_owned().await.ok()
 }
 

@@ -16,6 +16,7 @@ mod files;
 mod folder;
 mod follow;
 mod images;
+mod labels;
 mod legacy;
 mod load;
 mod ordered;

@@ -1,5 +1,5 @@
-//! Answers on their way out: fields chosen, pages linked, compressed when the
-//! client takes it, and only sent when it does not have them yet.
+//! Responses of queries: selected fields, links to the next page, compression and
+//! preconditions.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -14,47 +14,49 @@ use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY,
     CONTENT_TYPE, ETAG, LAST_MODIFIED, LINK, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::value::RawValue;
 
 use crate::serve::http::conditional::{Precondition, Validators};
+use crate::serve::http::encoding;
+use crate::serve::http::form::SMALLEST_COMPRESSED;
+use crate::serve::http::headers::{bare, header};
 use crate::serve::http::queries::parameters::{Page, Parameters};
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::{SMALLEST_COMPRESSED, bare, encoding, header};
+use crate::serve::memory_budget;
 use crate::serve::net::body::Slices;
-use crate::serve::worker_pool;
 use crate::snapshot::Snapshot;
 
-/// What a question is answered with.
-pub(super) enum Answer {
-    /// JSON as it is.
+/// The content of a response.
+pub(super) enum QueryResponse {
+    /// A JSON document.
     Whole(Bytes),
-    /// An object, of which fields may be chosen.
+    /// An object whose fields may be selected.
     Object {
         /// JSON.
         json: Bytes,
-        /// The fields it may have, in their order.
+        /// Its possible fields, in order.
         fields: &'static [&'static str],
     },
-    /// A page of a list, of whose items fields may be chosen.
+    /// A page of a list. The fields of its items may be selected.
     List {
         /// The items on the page, as JSON.
         items: Vec<Bytes>,
-        /// How many the whole list has.
+        /// How many items the whole list has.
         total: usize,
-        /// What gets the next page.
+        /// The token of the next page.
         next: Option<String>,
-        /// The fields that an item may have, in their order.
+        /// The possible fields of an item, in order.
         fields: &'static [&'static str],
     },
-    /// Something that another form was asked for of.
+    /// A document of another media type.
     Text {
         /// Its bytes.
         bytes: Bytes,
         /// Its media type.
         media_type: &'static str,
     },
-    /// A picture.
+    /// An icon.
     Picture {
         /// Its bytes.
         bytes: Bytes,
@@ -63,15 +65,14 @@ pub(super) enum Answer {
     },
 }
 
-/// How an answer is to be sent.
-pub(super) struct Sending {
-    pub(super) head: bool,
-    pub(super) headers: HeaderMap,
+/// The parts of a request that its response depends on.
+pub(super) struct ResponseContext {
+    head: bool,
+    headers: HeaderMap,
 }
 
-impl Answer {
-    /// A page of a list that has `total` items; `item` makes the one at a
-    /// place in it.
+impl QueryResponse {
+    /// A page of a list with `total` items. `item` returns the item at an index.
     pub(super) fn list(
         page: Page,
         total: usize,
@@ -88,24 +89,36 @@ impl Answer {
     }
 }
 
-impl Sending {
-    /// Sends an answer, or what is left to say when the client has it.
+impl ResponseContext {
+    /// Only GET and HEAD are answered.
+    pub(super) fn of(method: &Method, headers: &HeaderMap) -> Result<Self, Problem> {
+        match *method {
+            Method::GET | Method::HEAD => Ok(Self {
+                head: method == Method::HEAD,
+                headers: headers.clone(),
+            }),
+            _ => Err(Problem::method()),
+        }
+    }
+
+    /// The response, or 304 when the client has it already.
     pub(super) fn send(
         &self,
-        answer: Answer,
+        response: QueryResponse,
         parameters: &Parameters,
         modified: SystemTime,
     ) -> Result<Response, Problem> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // A new revision may come at any time: what is kept has to be checked.
+        // A new revision may replace this one at any time, so caches have to
+        // revalidate.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         let mut compressible = true;
-        let body = match answer {
-            Answer::Whole(json) => json,
-            Answer::Object { json, fields } => match parameters.fields(fields)? {
+        let body = match response {
+            QueryResponse::Whole(json) => json,
+            QueryResponse::Object { json, fields } => match parameters.fields(fields)? {
                 Some(fields) => {
                     let mut chosen = Vec::new();
                     choose(&json, &fields, &mut chosen)?;
@@ -113,7 +126,7 @@ impl Sending {
                 }
                 None => json,
             },
-            Answer::List {
+            QueryResponse::List {
                 items,
                 total,
                 next,
@@ -123,19 +136,17 @@ impl Sending {
                     let link = format!("<{}>; rel=\"next\"", parameters.next(next));
                     headers.insert(LINK, header(link));
                 }
-                {
-                    let fields = parameters.fields(fields)?;
-                    list(&items, total, next.as_deref(), fields.as_deref())?
-                }
+                let fields = parameters.fields(fields)?;
+                list(&items, total, next.as_deref(), fields.as_deref())?
             }
-            Answer::Text { bytes, media_type } => {
+            QueryResponse::Text { bytes, media_type } => {
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
                 bytes
             }
-            Answer::Picture { bytes, media_type } => {
+            QueryResponse::Picture { bytes, media_type } => {
                 compressible = media_type.contains("xml");
                 headers.insert(CONTENT_TYPE, header(media_type));
-                // A picture may be a document with scripts.
+                // An SVG icon may contain scripts.
                 headers.insert(
                     CONTENT_SECURITY_POLICY,
                     HeaderValue::from_static(
@@ -169,7 +180,7 @@ impl Sending {
         }
         let body = if gzip {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            compressed(&body)
+            compressed(&body)?
         } else {
             body
         };
@@ -177,18 +188,21 @@ impl Sending {
         let body = if self.head {
             Body::empty()
         } else {
-            Body::new(Slices::new([worker_pool::hold(body)?]))
+            Body::new(Slices::new([memory_budget::hold(body)?]))
         };
         Ok((StatusCode::OK, headers, body).into_response())
     }
 }
 
-/// Level 1, for an answer that is small and made for one question.
-fn compressed(body: &[u8]) -> Bytes {
+/// Level 1: the response is small and sent once.
+fn compressed(body: &[u8]) -> Result<Bytes, Problem> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
-    // Writing to memory works.
-    let _ = encoder.write_all(body);
-    encoder.finish().unwrap_or_default().into()
+    let written = encoder.write_all(body).and_then(|()| encoder.finish());
+    let compressed = written.map_err(|error| {
+        tracing::error!(%error, "a response cannot be compressed");
+        Problem::internal()
+    })?;
+    Ok(compressed.into())
 }
 
 fn list(
@@ -217,10 +231,10 @@ fn list(
     Ok(body.into())
 }
 
-/// Appends an object with no more than the given fields.
+/// Appends an object with the given fields only.
 fn choose(json: &[u8], fields: &[&str], out: &mut Vec<u8>) -> Result<(), Problem> {
     let object: HashMap<&str, &RawValue> = serde_json::from_slice(json).map_err(|error| {
-        tracing::error!(%error, "a stored answer cannot be read");
+        tracing::error!(%error, "a stored response cannot be read");
         Problem::internal()
     })?;
     out.push(b'{');
@@ -230,7 +244,7 @@ fn choose(json: &[u8], fields: &[&str], out: &mut Vec<u8>) -> Result<(), Problem
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }
-            // Names of fields need no escapes.
+            // Field names need no escapes.
             let _ = write!(out, "\"{field}\":{}", value.get());
         }
     }

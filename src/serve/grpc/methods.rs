@@ -1,34 +1,34 @@
-//! The services and their methods, and how a path names one of them.
+//! The services and methods, and their paths.
 
 use tonic::Status;
 
 use crate::serve::grpc::wire;
 
-/// A service that is answered.
+/// A service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Service {
-    /// The one that OLM lives on.
+pub(super) enum GrpcService {
+    /// The service that OLM uses.
     Registry,
-    /// The one that consoles ask.
+    /// The service that consoles use.
     Experimental,
     Health,
     Reflection,
-    /// The same before it had a version, as older tools ask it.
+    /// The older version of reflection, for older tools.
     ReflectionAlpha,
 }
 
-/// What a path names: a method that there is, or why there is none.
+/// The method that a path names, or the status of an unknown one.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) service: Option<Service>,
+pub(super) struct CalledMethod {
+    pub(super) service: Option<GrpcService>,
     pub(super) method: Result<&'static str, Status>,
 }
 
-/// What stands in the log and the metrics for what is not there: a client may
-/// make up names, and metrics may not grow with them.
+/// The label of unrecognised services and methods: clients can make up names, and
+/// the number of labels must stay bounded.
 const UNKNOWN: &str = "unknown";
 
-impl Service {
+impl GrpcService {
     const ALL: [Self; 5] = [
         Self::Registry,
         Self::Experimental,
@@ -68,9 +68,9 @@ impl Service {
     }
 }
 
-impl Asked {
-    /// By a path, with the texts of the peers for what is not there.
-    pub(super) fn by(path: &str) -> Self {
+impl CalledMethod {
+    /// Reads a path. The texts for unknown names are grpc-go's.
+    pub(super) fn of(path: &str) -> Self {
         let none = |text: String| Err(Status::unimplemented(text));
         let Some((name, method)) = path.strip_prefix('/').and_then(|p| p.rsplit_once('/')) else {
             let path = wire::shortened(path);
@@ -79,7 +79,7 @@ impl Asked {
                 method: none(format!("malformed method name: {path:?}")),
             };
         };
-        let service = Service::ALL.into_iter().find(|one| one.name() == name);
+        let service = GrpcService::ALL.into_iter().find(|one| one.name() == name);
         let Some(known) = service else {
             let name = wire::shortened(name);
             return Self {
@@ -97,12 +97,12 @@ impl Asked {
         }
     }
 
-    /// What stands for the service in the log and the metrics.
+    /// The label of the service in logs and metrics.
     pub(super) fn service_label(&self) -> &'static str {
-        self.service.map_or(UNKNOWN, Service::name)
+        self.service.map_or(UNKNOWN, GrpcService::name)
     }
 
-    /// The same for the method.
+    /// The label of the method.
     pub(super) fn method_label(&self) -> &'static str {
         self.method.as_ref().map_or(UNKNOWN, |method| method)
     }
@@ -113,9 +113,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_names_a_method_or_what_is_missing() {
+    fn unknown_methods_are_labelled_unknown() {
         let asked = |path| {
-            let asked = Asked::by(path);
+            let asked = CalledMethod::of(path);
             let labels = [asked.service_label(), asked.method_label()];
             (labels, asked.method.err().map(|s| s.message().to_owned()))
         };

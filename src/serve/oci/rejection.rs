@@ -1,47 +1,49 @@
-//! What a request cannot have, as the distribution specification says it.
+//! Error responses in the format of the distribution specification.
 
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
-/// How long to wait for an image that is not made yet, in seconds.
-const LOADING: &str = "5";
+/// `Retry-After` of an image that is not made yet, in seconds.
+const RETRY_SECONDS: &str = "5";
 
-/// Why there is no answer.
+/// Why a request is rejected.
 #[derive(Debug)]
-pub(super) enum Refusal {
-    /// No path of the API.
+pub(super) enum OciRejection {
+    /// Not a path of the API.
     Path,
-    /// A method that only reads nothing.
+    /// A method other than GET and HEAD.
     Method,
-    /// A name of no repository.
+    /// A malformed name of a repository.
     Name,
-    /// A repository that is not there.
+    /// An unknown repository.
     UnknownName(String),
-    /// A digest that is none.
+    /// A malformed digest.
     Digest(String),
-    /// A manifest that is not there.
+    /// An unknown manifest.
     UnknownManifest(String),
-    /// A tag that several registries have, each for another image.
+    /// A tag of several upstream registries, with different images.
     Ambiguous(String),
-    /// A blob that is not there.
+    /// An unknown blob.
     UnknownBlob(String),
-    /// A number of entries that is none.
+    /// A malformed number of entries.
     Number,
-    /// A range that cannot be had of so many bytes.
+    /// An unsatisfiable range of so many bytes.
     Range(u64),
     /// A catalog whose image is not made yet.
     NotMade,
-    /// Nobody has said who is asking, or not truly; with the challenge.
+    /// Credentials are missing or invalid; with the challenge.
     Unauthorized(HeaderValue),
-    /// Whoever asks may not.
+    /// No credentials in a header would grant access.
     Denied,
-    /// More is asked than can be checked.
+    /// Too many passwords are being checked.
     TooMany,
+    /// A defect of almanac, which the log describes.
+    Failed,
 }
 
-impl Refusal {
+impl OciRejection {
     fn parts(&self) -> (StatusCode, &'static str, String) {
         match self {
             Self::Path => (
@@ -118,11 +120,16 @@ impl Refusal {
                 "TOOMANYREQUESTS",
                 "too many passwords are being checked".into(),
             ),
+            Self::Failed => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "UNKNOWN",
+                "almanac failed; its log has the reason".into(),
+            ),
         }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for OciRejection {
     fn into_response(self) -> Response {
         let (status, code, message) = self.parts();
         let body = json!({"errors": [{"code": code, "message": message, "detail": null}]});
@@ -134,7 +141,7 @@ impl IntoResponse for Refusal {
                 headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             }
             Self::NotMade | Self::TooMany => {
-                headers.insert(RETRY_AFTER, HeaderValue::from_static(LOADING));
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
             }
             Self::Unauthorized(challenge) => {
                 headers.insert(WWW_AUTHENTICATE, challenge);

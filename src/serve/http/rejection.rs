@@ -1,5 +1,5 @@
-//! What a request cannot have: in the words of the peer, or as
-//! `application/problem+json` (RFC 9457) for clients that ask for it.
+//! Error responses: with catalogd's texts, or as `application/problem+json`
+//! (RFC 9457) for clients that accept it.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -8,30 +8,31 @@ use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::name::{CatalogName, NameError};
-use crate::serve::http::LOADING;
 use crate::serve::http::encoding::weight;
+use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
 use crate::serve::http::queries::problem::Problem;
 
 /// The media type of problems.
 const PROBLEM: &str = "application/problem+json";
 
-/// What a request cannot have; texts as the peer writes them.
+/// Why a request is rejected. The texts are catalogd's.
 #[derive(Clone, Debug)]
-pub(crate) enum Refusal {
+pub(super) enum HttpRejection {
     UnknownPath,
-    /// Other methods than these.
+    /// The method is not one of these.
     Method(&'static str),
-    /// A path whose escapes are no UTF-8.
+    /// The escapes of the path are not UTF-8.
     Path,
+    /// The query of `metas` is malformed or has unknown keys.
     Query,
     Name(NameError),
     UnknownCatalog,
     NotLoaded(CatalogName),
-    /// Anything else.
+    /// Any other reason, with its text.
     Text(StatusCode, &'static str),
 }
 
-impl Refusal {
+impl HttpRejection {
     fn status(&self) -> StatusCode {
         match self {
             Self::UnknownPath | Self::UnknownCatalog => StatusCode::NOT_FOUND,
@@ -88,21 +89,21 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpRejection {
     fn into_response(self) -> Response {
         let status = self.status();
         let mut response = (status, format!("{}\n", self.text())).into_response();
         let headers = response.headers_mut();
-        crate::serve::http::no_sniffing(headers);
+        no_sniffing(headers);
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static(LOADING));
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
         }
         response.extensions_mut().insert(self);
         response
     }
 }
 
-/// Makes problems of refusals where the client asks for them.
+/// Turns rejections into problems for clients that accept them.
 pub(super) async fn describe(request: Request, next: Next) -> Response {
     let wanted = is_wanted(request.headers());
     let mut response = next.run(request).await;
@@ -113,15 +114,14 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
         return response;
     }
     if wanted {
-        let refusal = response.extensions_mut().remove::<Refusal>();
-        // The peer leaves it out, and whoever asks for problems is not used to
-        // the peer.
-        let allowed = match &refusal {
-            Some(Refusal::Method(allowed)) => Some(HeaderValue::from_static(allowed)),
+        let rejection = response.extensions_mut().remove::<HttpRejection>();
+        // catalogd omits `Allow`, so only problems have it.
+        let allowed = match &rejection {
+            Some(HttpRejection::Method(allowed)) => Some(HeaderValue::from_static(allowed)),
             _ => None,
         };
-        let problem = match refusal {
-            Some(refusal) => refusal.problem(),
+        let problem = match rejection {
+            Some(rejection) => rejection.problem(),
             None => Problem::plain(status, detail(status).into()),
         };
         let (mut parts, _) = response.into_parts();
@@ -140,7 +140,7 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
     response
 }
 
-/// What is said of an answer without a text.
+/// The detail of a response without a text.
 fn detail(status: StatusCode) -> &'static str {
     match status {
         StatusCode::PRECONDITION_FAILED => "the answer is not the one that the request asks for",
@@ -149,8 +149,8 @@ fn detail(status: StatusCode) -> &'static str {
     }
 }
 
-/// Whether `Accept` names problems. A client that takes anything gets the
-/// text, as from the peer.
+/// Whether `Accept` names problems. A client that accepts anything gets the text,
+/// as from catalogd.
 fn is_wanted(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|value| {
         let ranges = value.to_str().unwrap_or_default().split(',');
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_is_wanted_by_its_name() {
+    fn problems_are_sent_to_clients_that_name_them() {
         for (accept, wanted) in [
             ("application/problem+json", true),
             ("application/jsonl, Application/Problem+JSON;q=0.5", true),

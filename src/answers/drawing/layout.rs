@@ -1,10 +1,10 @@
-//! Where the boxes of a channel stand: the head and what it leads back to in
-//! one lane, from the top down, and what is only skipped in a second one
+//! The places of a channel's boxes. The head and the entries on its chain form
+//! one lane, from the top down. Entries that are only skipped form a second lane
 //! beside it.
 
 use std::collections::VecDeque;
 
-use crate::answers::drawing::{Column, Kind};
+use crate::answers::drawing::model::{Column, Kind};
 
 /// Where a box stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,8 @@ pub(crate) fn spots(column: &Column<'_>) -> Vec<Spot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::drawing::{Drawing, sample};
+    use crate::answers::drawing::Drawing;
+    use crate::answers::drawing::samples::sample;
 
     #[test]
     fn the_chain_of_the_head_has_a_lane_of_its_own() {

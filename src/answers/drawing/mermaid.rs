@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::answers::drawing::{Drawing, Kind};
+use crate::answers::drawing::model::{Drawing, Kind};
 
 /// How the kinds of boxes look.
 const CLASSES: &str = "  classDef head stroke-width:3px
@@ -97,7 +97,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::drawing::{broken_sample, sample};
+    use crate::answers::drawing::samples::{broken_sample, sample};
 
     #[test]
     fn a_package_is_a_flow_chart() {

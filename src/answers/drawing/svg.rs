@@ -1,16 +1,16 @@
 //! A drawing as an SVG document: a column for each channel, heads on top.
 //!
-//! All lengths are pixels. Text is set in a monospaced face, so that the width
-//! of a box can be told from the number of its characters.
+//! All lengths are pixels. The font is monospaced, so the width of a box follows
+//! from the number of its characters.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::answers::drawing::layout::{Spot, spots};
-use crate::answers::drawing::{Column, Drawing, Edge, Kind};
+use crate::answers::drawing::model::{Column, Drawing, Edge, Kind};
 
-/// Distance of everything from the rim.
-const RIM: usize = 24;
+/// The margin.
+const MARGIN: usize = 24;
 /// Where the titles of the channels stand.
 const TITLES: usize = 72;
 /// Where the first boxes begin.
@@ -74,11 +74,11 @@ struct Placed<'a> {
 
 pub(crate) fn write(drawing: &Drawing<'_>) -> String {
     let mut placed = Vec::with_capacity(drawing.channels.len());
-    let mut right = RIM;
+    let mut right = MARGIN;
     let mut rows = 0;
     for column in &drawing.channels {
         let channel = Placed::new(column, right);
-        right = channel.right() + RIM;
+        right = channel.right() + MARGIN;
         let lowest = channel.spots.iter().map(|spot| spot.row + 1).max();
         rows = rows.max(lowest.unwrap_or_default());
         placed.push(channel);
@@ -90,8 +90,8 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
         ""
     };
     let title = drawing.package.chars().chain(mark.chars()).count() * TITLE_SIGN / 10;
-    let width = right.max(RIM * 2 + title.max(460));
-    let height = TOP + rows * ROW + RIM;
+    let width = right.max(MARGIN * 2 + title.max(460));
+    let height = TOP + rows * ROW + MARGIN;
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write!(
@@ -102,7 +102,7 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
          <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
          markerHeight=\"7\" orient=\"auto\"><path class=\"tip\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n\
          <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"{RIM}\" y=\"36\">{name}{mark}</text>\n",
+         <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{name}{mark}</text>\n",
         name = escaped(drawing.package),
     );
     for channel in &placed {
@@ -110,7 +110,7 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
     }
     let _ = write!(
         out,
-        "<text class=\"key\" x=\"{RIM}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to what is \
+        "<text class=\"key\" x=\"{MARGIN}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to what is \
          installed next</text>\n\
          </svg>\n",
         height - 12
@@ -280,7 +280,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::drawing::{broken_sample, sample};
+    use crate::answers::drawing::samples::{broken_sample, sample};
 
     #[test]
     fn a_package_is_a_document() {

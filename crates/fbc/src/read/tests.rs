@@ -9,7 +9,7 @@ fn read(content: &[u8], target: usize) -> Output {
     let mut out = Output::default();
     let mut reader = Reader::default();
     for piece in pieces(content, target) {
-        reader.read(&piece, &content[piece.range.clone()], 0, &mut out);
+        reader.read(&piece, &content[piece.range.clone()], 0, &mut out, &mut ());
     }
     out
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::answers::drawing::model::{Drawing, Kind};
+use crate::answers::drawing::model::{Drawing, EdgeKind};
 
 /// How the kinds of boxes look.
 const CLASSES: &str = "  classDef head stroke-width:3px
@@ -52,8 +52,8 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
         }
         for edge in &channel.edges {
             let arrow = match edge.kind {
-                Kind::Replaces => "-->",
-                Kind::Skips => "-.->",
+                EdgeKind::Replaces => "-->",
+                EdgeKind::Skips => "-.->",
             };
             let _ = writeln!(
                 out,

@@ -24,7 +24,7 @@ pub(super) struct Column<'a> {
     pub(super) nodes: Vec<Node<'a>>,
     /// The nodes of the heads. A valid channel has one.
     pub(super) heads: Vec<usize>,
-    pub(super) edges: Vec<Edge>,
+    pub(super) edges: Vec<DrawnEdge>,
 }
 
 /// A bundle in a channel.
@@ -52,14 +52,14 @@ pub(super) struct Node<'a> {
 
 /// An upgrade, as indices of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Edge {
+pub(super) struct DrawnEdge {
     pub(super) from: usize,
     pub(super) to: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: EdgeKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EdgeKind {
     Replaces,
     Skips,
 }
@@ -174,8 +174,8 @@ fn column<'a>(channel: &'a ChannelBlob, deprecated: &HashSet<(&str, &str)>) -> C
     for (to, number) in order.iter().enumerate() {
         let entry = &entries[*number];
         let replaces = Some(&entry.replaces).filter(|name| !name.is_empty());
-        let named = replaces.map(|name| (name, Kind::Replaces)).into_iter();
-        let skipped = entry.skips.iter().map(|name| (name, Kind::Skips));
+        let named = replaces.map(|name| (name, EdgeKind::Replaces)).into_iter();
+        let skipped = entry.skips.iter().map(|name| (name, EdgeKind::Skips));
         for (name, kind) in named.chain(skipped) {
             let from = *numbers.entry(name).or_insert_with(|| {
                 nodes.push(Node {
@@ -192,7 +192,7 @@ fn column<'a>(channel: &'a ChannelBlob, deprecated: &HashSet<(&str, &str)>) -> C
             });
             // Often the same entry is both replaced and skipped.
             if from != to && seen.insert((from, to)) {
-                edges.push(Edge { from, to, kind });
+                edges.push(DrawnEdge { from, to, kind });
             }
         }
     }
@@ -230,12 +230,12 @@ mod tests {
         assert_eq!(
             edges,
             [
-                (4, 0, Kind::Replaces),
-                (0, 1, Kind::Replaces),
-                (0, 2, Kind::Replaces),
-                (1, 3, Kind::Replaces),
-                (0, 3, Kind::Skips),
-                (2, 3, Kind::Skips),
+                (4, 0, EdgeKind::Replaces),
+                (0, 1, EdgeKind::Replaces),
+                (0, 2, EdgeKind::Replaces),
+                (1, 3, EdgeKind::Replaces),
+                (0, 3, EdgeKind::Skips),
+                (2, 3, EdgeKind::Skips),
             ]
         );
     }

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::answers::drawing::layout::{Spot, spots};
-use crate::answers::drawing::model::{Column, Drawing, Edge, Kind};
+use crate::answers::drawing::layout::{Cell, cells};
+use crate::answers::drawing::model::{Column, Drawing, DrawnEdge, EdgeKind};
 
 /// The margin.
 const MARGIN: usize = 24;
@@ -67,7 +67,7 @@ text { fill: #f0f6fc }
 /// A channel with the places of its boxes.
 struct Placed<'a> {
     column: &'a Column<'a>,
-    spots: Vec<Spot>,
+    cells: Vec<Cell>,
     /// Where the lanes begin, and how wide their boxes are.
     lanes: [(usize, usize); 2],
 }
@@ -79,7 +79,7 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
     for column in &drawing.channels {
         let channel = Placed::new(column, right);
         right = channel.right() + MARGIN;
-        let lowest = channel.spots.iter().map(|spot| spot.row + 1).max();
+        let lowest = channel.cells.iter().map(|cell| cell.row + 1).max();
         rows = rows.max(lowest.unwrap_or_default());
         placed.push(channel);
     }
@@ -120,11 +120,11 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
 
 impl<'a> Placed<'a> {
     fn new(column: &'a Column<'a>, left: usize) -> Self {
-        let spots = spots(column);
+        let cells = cells(column);
         let width = |lane| {
-            let nodes = column.nodes.iter().enumerate().zip(&spots);
+            let nodes = column.nodes.iter().enumerate().zip(&cells);
             let widths = nodes
-                .filter(|(_, spot)| spot.lane == lane)
+                .filter(|(_, cell)| cell.lane == lane)
                 .map(|((_, node), _)| {
                     let remark = node.remarks().join(", ");
                     (signs(node.name) * SIGN).max(signs(&remark) * SMALL_SIGN) / 10 + 24
@@ -138,7 +138,7 @@ impl<'a> Placed<'a> {
         };
         Self {
             column,
-            spots,
+            cells,
             lanes: [first, second],
         }
     }
@@ -161,14 +161,14 @@ impl<'a> Placed<'a> {
         for edge in &self.column.edges {
             self.write_edge(*edge, out);
         }
-        for at in 0..self.spots.len() {
+        for at in 0..self.cells.len() {
             self.write_node(at, out);
         }
     }
 
     fn write_node(&self, at: usize, out: &mut String) {
         let node = &self.column.nodes[at];
-        let (left, width) = self.lanes[self.spots[at].lane];
+        let (left, width) = self.lanes[self.cells[at].lane];
         let top = self.top(at);
         let mut class = String::from("node");
         for (is_so, name) in [
@@ -203,8 +203,8 @@ impl<'a> Placed<'a> {
         out.push_str("</g>\n");
     }
 
-    fn write_edge(&self, edge: Edge, out: &mut String) {
-        let (from, to) = (self.spots[edge.from], self.spots[edge.to]);
+    fn write_edge(&self, edge: DrawnEdge, out: &mut String) {
+        let (from, to) = (self.cells[edge.from], self.cells[edge.to]);
         let ((from_left, from_width), (to_left, to_width)) =
             (self.lanes[from.lane], self.lanes[to.lane]);
         let (from_top, to_top) = (self.top(edge.from), self.top(edge.to));
@@ -233,8 +233,8 @@ impl<'a> Placed<'a> {
             )
         };
         let class = match edge.kind {
-            Kind::Replaces => "edge",
-            Kind::Skips => "edge skips",
+            EdgeKind::Replaces => "edge",
+            EdgeKind::Skips => "edge skips",
         };
         let _ = writeln!(
             out,
@@ -243,7 +243,7 @@ impl<'a> Placed<'a> {
     }
 
     fn top(&self, at: usize) -> usize {
-        TOP + self.spots[at].row * ROW
+        TOP + self.cells[at].row * ROW
     }
 }
 

@@ -1,8 +1,8 @@
 //! Catalog ─► answers and index: the stage `build`.
 
 use crate::answers::catalog::EncodedCatalog;
-use crate::answers::grpc::registry;
-use crate::answers::grpc::registry::RegistryInput;
+use crate::answers::grpc;
+use crate::answers::grpc::build::GrpcInput;
 use crate::answers::index::Index;
 use crate::answers::rest::packages;
 use crate::answers::rest::packages::{EncodeError, Queries, QueryInput};
@@ -10,6 +10,7 @@ use crate::answers::search::SearchRow;
 use crate::ingest::error::Cause;
 use crate::name::CatalogName;
 use crate::store::{Lines, QueryWriter, RevisionWriter, StoreError};
+use fbc::document::OLM_SCHEMAS;
 
 /// Why the answers of a catalog could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +39,7 @@ pub(super) fn build(
     writer: &mut RevisionWriter,
 ) -> Result<(Index, Vec<SearchRow>), BuildError> {
     let (lines, messages) = (writer.lines()?, writer.messages()?);
-    let custom = writer.metas_but_of(&registry::KNOWN);
+    let custom = writer.metas_but_of(&OLM_SCHEMAS);
     let lines = |meta| Lines::get(&lines, meta);
     let input = QueryInput {
         name: name.as_str(),
@@ -49,14 +50,14 @@ pub(super) fn build(
     let query_writer = writer.queries();
     std::thread::scope(|scope| {
         let queries = scope.spawn(|| write_queries(&input, query_writer));
-        let registry = RegistryInput {
+        let grpc_input = GrpcInput {
             catalog,
             lines: &lines,
             messages: &messages,
             custom: &custom,
         };
         let mut store = |bytes: &[u8]| writer.append_messages(bytes).map(drop);
-        let index = registry::build(&registry, &mut store);
+        let index = grpc::build::build(&grpc_input, &mut store);
         let queries = queries
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

@@ -8,6 +8,14 @@ use std::sync::Arc;
 use crate::problem::{Code, Place};
 use crate::text::json::typed::fields;
 
+/// The schemas that OLM defines.
+pub const OLM_SCHEMAS: [&str; 4] = [
+    "olm.package",
+    "olm.channel",
+    "olm.bundle",
+    "olm.deprecations",
+];
+
 /// All blobs of a catalog, by kind, in catalog order.
 #[derive(Debug, Default)]
 pub struct Blobs {

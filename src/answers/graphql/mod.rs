@@ -11,6 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, HashSet};
 
 pub use crate::answers::graphql::names::{field_name, query_name, type_name};
+use fbc::document::OLM_SCHEMAS;
 use fbc::fields::{Field, Fields, Kind, Leaf, Scalar, SchemaFields};
 use fbc::problem::{Code, Problem, Severity, Subject};
 use fbc::text::json::unescape;
@@ -35,14 +36,6 @@ const RESERVED: [&str; 8] = [
     "Float",
     "Boolean",
     "ID",
-];
-
-/// Schemas that OLM defines. They take their names first.
-const KNOWN: [&str; 4] = [
-    "olm.package",
-    "olm.channel",
-    "olm.bundle",
-    "olm.deprecations",
 ];
 
 /// The number of problems of one catalog that are listed.
@@ -140,7 +133,8 @@ impl Namer {
             .iter()
             .filter(|schema| !schema.fields.is_empty())
             .collect();
-        sorted.sort_by_key(|schema| (!KNOWN.contains(&&*schema.schema), &schema.schema));
+        // OLM's own schemas take their names first.
+        sorted.sort_by_key(|schema| (!OLM_SCHEMAS.contains(&&*schema.schema), &schema.schema));
         let named: Vec<_> = sorted
             .into_iter()
             .filter_map(|schema| Some((schema, self.names(&schema.schema)?)))

@@ -69,7 +69,7 @@ fn found(bundles: Vec<(BundleBlob, BundleMessage)>, icon: u32) -> Vec<(Code, Str
     };
     let count = bundles.len();
     let mut messages = Vec::new();
-    for (number, (mut blob, message)) in bundles.into_iter().enumerate() {
+    for (meta, (number, (mut blob, message))) in (2..).zip(bundles.into_iter().enumerate()) {
         let name = |number: usize| format!("foo.v{}", count - number);
         blob.name = name(number);
         blob.package = "foo".into();
@@ -79,7 +79,7 @@ fn found(bundles: Vec<(BundleBlob, BundleMessage)>, icon: u32) -> Vec<(Code, Str
             replaces: name(number + 1),
             ..EntryBlob::default()
         });
-        blobs.bundles.push(at(blob, number as u32 + 2));
+        blobs.bundles.push(at(blob, meta));
         messages.push(message);
     }
     blobs.channels.push(at(channel, 1));

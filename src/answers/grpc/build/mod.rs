@@ -9,12 +9,12 @@ use bytes::Bytes;
 
 use crate::answers::catalog::{EncodedCatalog, LineOf};
 use crate::answers::chunks::ChunkWriter;
-use crate::answers::grpc::entry::put_entry_membership;
-use crate::answers::grpc::message;
-use crate::answers::grpc::registry::entries::put_channel_entries;
-use crate::answers::grpc::registry::streams::{
+use crate::answers::grpc::build::entries::put_channel_entries;
+use crate::answers::grpc::build::streams::{
     ListedEntry, put_bundle_list, put_custom_schemas, put_package_names,
 };
+use crate::answers::grpc::entry::put_entry_membership;
+use crate::answers::grpc::message;
 use crate::answers::index::{
     BundleIndex, ChannelIndex, EntryIndex, Index, PackageIndex, Provider, number,
 };
@@ -24,31 +24,24 @@ use fbc::graph::Package;
 
 /// The length in bytes of the chunks that are written.
 const CHUNK: usize = 1 << 20;
-/// The schemas that the registry API has calls for.
-pub const KNOWN: [&str; 4] = [
-    "olm.package",
-    "olm.channel",
-    "olm.bundle",
-    "olm.deprecations",
-];
 
 /// The input of [`build`].
-pub struct RegistryInput<'a> {
+pub struct GrpcInput<'a> {
     /// The catalog.
     pub catalog: &'a EncodedCatalog,
     /// The canonical lines.
     pub lines: &'a LineOf<'a>,
     /// The encoded parts of bundles: the message file so far.
     pub messages: &'a Bytes,
-    /// The metas of other schemas than [`KNOWN`]: for each the index's numbers
-    /// of schema and package, and its own; sorted.
+    /// The metas of other schemas than [`OLM_SCHEMAS`](fbc::document::OLM_SCHEMAS),
+    /// sorted: for each the index's numbers of schema and package, and its own.
     pub custom: &'a [[u32; 3]],
 }
 
 /// Hands the answers to `store`, which appends them to the message file, and
 /// returns the index without its metas and queries.
 pub fn build<E>(
-    input: &RegistryInput<'_>,
+    input: &GrpcInput<'_>,
     store: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Index, E> {
     let catalog = input.catalog;

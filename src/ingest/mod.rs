@@ -23,7 +23,6 @@ mod ordered;
 mod pass;
 mod problem_log;
 mod pull;
-mod queries;
 mod read;
 mod source;
 mod wait_until_quiet;

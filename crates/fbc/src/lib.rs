@@ -1,11 +1,10 @@
 //! File-based catalogs, pure and without I/O: bytes of files in, metas, blobs,
 //! a graph and problems out.
 //!
-//! `read` cuts files into pieces and turns each into canonical lines, blobs
-//! and encoded messages; `graph` puts the blobs of a catalog together;
-//! `drawing` draws a package of it. `presentation` reads what people want to
-//! know, `records` is how queries over HTTP have it, and `updates` says what may
-//! come after a version.
+//! `read` cuts files into pieces and turns each into canonical lines and blobs;
+//! a visitor (`visit`) sees the parts of packages and bundles on the way.
+//! `graph` joins the blobs of a catalog. `presentation` and `details` read what
+//! a package tells people, and `select` makes a catalog of parts of others.
 
 mod bundle;
 pub mod csv;
@@ -15,7 +14,6 @@ pub mod fields;
 pub mod graph;
 pub mod image_list;
 pub mod indexignore;
-pub mod message;
 mod object;
 pub mod presentation;
 pub mod problem;
@@ -24,3 +22,4 @@ pub mod read;
 pub mod select;
 pub mod sqlite;
 pub mod text;
+pub mod visit;

@@ -68,6 +68,14 @@ impl<'a> Object<'a> {
         found.map(|(_, walk)| walk)
     }
 
+    /// A walk over the value of a key, whatever its case, and where the value
+    /// begins in the text.
+    pub(crate) fn walk_at(&self, wanted: &str) -> Option<(usize, Walk<'a>)> {
+        let members = self.canonicaliser.top_members().iter();
+        let mut walks = self.walks().zip(members.map(|member| member.value.start));
+        walks.find_map(|((key, walk), start)| is(key, wanted).then_some((start, walk)))
+    }
+
     /// The value of a key read into a type; a value of another type is a
     /// defect and counts as absent.
     pub(crate) fn field<T>(&self, key: &str, defects: &mut Vec<Defect>) -> T

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::answers::images::{FormError, Places, Taken};
+use crate::answers::images::{FormError, MirrorPaths, TakenPaths};
 use crate::name::CatalogName;
 use fbc::image_list::{Image, ImageList, ImageVersion};
 
@@ -111,10 +111,10 @@ impl Mirrors {
         to: &str,
     ) -> Result<Self, FormError> {
         let to = to.trim_end_matches('/');
-        let (mut sources, mut taken) = (BTreeSet::new(), Taken::default());
+        let (mut sources, mut taken) = (BTreeSet::new(), TakenPaths::default());
         let mut images = Vec::new();
         for list in lists {
-            let places = Places::of(list);
+            let places = MirrorPaths::of(list);
             for image in &list.images {
                 let (name, path) = (image.name(), places.path(image));
                 taken.take(&path, image)?;

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::answers::search::SearchRow;
 use crate::ingest::archive::scan::{
     Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan,
 };
@@ -16,7 +17,7 @@ use crate::ingest::{OnInvalid, PassError, Stage, files, legacy};
 use crate::name::CatalogName;
 use crate::store::{
     BlobPin, CacheLimits, Counts, Finished, Image, ImageKind, Import, LAST_SECOND, NewRevision,
-    RevisionId, SearchRow, Store,
+    RevisionId, Store,
 };
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;

@@ -6,11 +6,10 @@
 //! and shows its `ClusterServiceVersion`, which is made of that property or is
 //! among the bundle's objects.
 
-use crate::document::{Blobs, BundleBlob, Located, PackageBlob};
+use crate::document::{Blobs, BundleBlob, CsvSource, Located, PackageBlob};
 use crate::graph::Group;
 use crate::graph::bundle::Places;
 use crate::graph::report::{About, Report, list, more, quoted};
-use crate::message::Manifests;
 use crate::problem::Code;
 
 /// Checks the manifests of a package's bundles. `heads` are its channels, by
@@ -123,11 +122,7 @@ fn warn_of_crash(
 }
 
 fn has_csv(blob: &BundleBlob) -> bool {
-    match &blob.message.manifests {
-        Manifests::None => false,
-        Manifests::Made { .. } => true,
-        Manifests::Objects { csv, .. } => csv.is_some(),
-    }
+    blob.csv != CsvSource::None
 }
 
 fn is_damaged(blob: &BundleBlob) -> bool {

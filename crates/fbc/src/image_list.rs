@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::pullspec;
 use crate::pullspec::PullSpec;
 use crate::select::{Reason, Selected};
-use crate::text::json::typed::{Text, fields};
+use crate::text::json::typed::{Text, fields, from_json};
 
 /// The images of a selection.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl ImageList {
             bundles.map(|bundle| (package.name.as_str(), bundle))
         });
         for (package, bundle) in bundles {
-            let line: BundleLine<'_> = serde_json::from_slice(&bundle.line).unwrap_or_default();
+            let line: BundleLine<'_> = from_json(&bundle.line).unwrap_or_default();
             let own = (None, &line.image.0);
             let related = (line.related.iter())
                 .map(|related| (Some(related.name.0.to_string()), &related.image.0));
@@ -193,7 +193,8 @@ mod tests {
             {{"image":"docker.io/library/busybox:latest","name":""}},{{"image":"quay.io/a/b:v1","name":"b"}},
             {{"image":"quay.io/A","name":"bad"}},{{"image":"","name":"none"}},
             {{"image":"quay.io/a/bundle:v1@sha256:{digest}","name":"self"}}]}}"#
-        );
+        )
+        .replace("\n            ", "");
         let two = r#"{"image":"quay.io/a/bundle:v2","relatedImages":[{"image":"quay.io/a/b:v1","name":"b"}]}"#;
         let selected = |bundles| Selected {
             packages: vec![SelectedPackage {

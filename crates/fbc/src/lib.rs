@@ -7,6 +7,7 @@
 //! a package tells people, and `select` makes a catalog of parts of others.
 
 mod bundle;
+mod bundle_line;
 pub mod csv;
 pub mod details;
 pub mod document;
@@ -14,6 +15,7 @@ pub mod fields;
 pub mod graph;
 pub mod image_list;
 pub mod indexignore;
+mod manifest_objects;
 mod object;
 pub mod presentation;
 pub mod problem;

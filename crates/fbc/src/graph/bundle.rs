@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::document::{Blobs, BundleBlob, Located};
-use crate::graph::report::{About, Report, list, quoted};
+use crate::graph::report::{About, Report};
 use crate::graph::{Group, is_malformed};
 use crate::problem::Code;
+use crate::text::display::{list, quoted};
 use crate::text::semver::check_release;
 
 /// Where the bundles of a package are.

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::document::{Blobs, DeprecationBlob};
 use crate::graph::package::Names;
-use crate::graph::report::{About, Report, quoted};
+use crate::graph::report::{About, Report};
 use crate::graph::{Group, is_malformed};
 use crate::problem::Code;
+use crate::text::display::quoted;
 
 /// What is deprecated, with the reasons.
 #[derive(Default)]

@@ -9,8 +9,9 @@
 use crate::document::{Blobs, BundleBlob, CsvSource, Located, PackageBlob};
 use crate::graph::Group;
 use crate::graph::bundle::Places;
-use crate::graph::report::{About, Report, list, more, quoted};
+use crate::graph::report::{About, Report};
 use crate::problem::Code;
+use crate::text::display::{list, more, quoted};
 
 /// Checks the manifests of a package's bundles. `heads` are its channels, by
 /// name, each with the bundle of its head.

@@ -20,7 +20,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use chains::{Chains, Survey};
-pub use report::{MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE, more, quoted, shown};
+pub use report::{MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE};
+
+pub use crate::text::display::{more, quoted, shown};
 
 use crate::document::{Blobs, Defect};
 use crate::problem::{Code, Problem};

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 
 use crate::document::Blobs;
 use crate::graph::bundle::Places;
-use crate::graph::report::{About, Report, quoted};
+use crate::graph::report::{About, Report};
 use crate::graph::{
     Channel, Entry, Group, Package, bundle, channel, deprecation, is_malformed, manifests,
 };
 use crate::problem::Code;
+use crate::text::display::quoted;
 
 /// The longest DNS label, in bytes.
 const MAX_LABEL: usize = 63;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::document::EntryBlob;
 use crate::select::Reason;
 use crate::select::material::Line;
-use crate::text::json::typed::fields;
+use crate::text::json::typed::{fields, from_json};
 
 /// A channel of a package without errors.
 pub(crate) struct Channel<'a> {
@@ -33,7 +33,7 @@ fields!(ChannelLine { entries = "entries" });
 impl<'a> Channel<'a> {
     /// Nothing when the line cannot be read, or has no entries.
     pub(crate) fn read(line: &'a Line) -> Option<Self> {
-        let ChannelLine { entries } = serde_json::from_slice(&line.json).ok()?;
+        let ChannelLine { entries } = from_json(&line.json).ok()?;
         let mut numbers = HashMap::with_capacity(entries.len());
         for (number, entry) in entries.iter().enumerate() {
             numbers.entry(entry.name.clone()).or_insert(number);

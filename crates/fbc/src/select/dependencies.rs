@@ -9,13 +9,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use crate::document::Gvk;
 use crate::select::Reason;
 use crate::select::choice::Choice;
 use crate::select::material::{Package, Shelf};
+use crate::text::json::typed::{Raw, fields, from_json};
 use crate::text::semver::{Range, Version};
 
 /// How deep constraints may stand in one another.
@@ -45,71 +43,77 @@ pub(crate) enum Requirement {
     Other(&'static str),
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
 struct PackageRequired {
     package_name: String,
     version_range: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+fields!(PackageRequired {
+    package_name = "packageName",
+    version_range = "versionRange",
+});
+
+#[derive(Default)]
 struct Constraint<'a> {
-    #[serde(borrow)]
-    package: Option<&'a RawValue>,
-    #[serde(borrow)]
-    gvk: Option<&'a RawValue>,
-    #[serde(borrow)]
+    package: Option<PackageRequired>,
+    api: Option<Gvk>,
     all: Option<Compound<'a>>,
-    #[serde(borrow)]
     any: Option<Compound<'a>>,
-    #[serde(borrow)]
-    cel: Option<&'a RawValue>,
+    cel: Option<Raw<'a>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+fields!(Constraint<'a> {
+    package = "package",
+    api = "gvk",
+    all = "all",
+    any = "any",
+    cel = "cel",
+});
+
+#[derive(Default)]
 struct Compound<'a> {
-    #[serde(borrow)]
-    constraints: Vec<&'a RawValue>,
+    constraints: Vec<Raw<'a>>,
 }
+
+fields!(Compound<'a> { constraints = "constraints" });
 
 impl Requirement {
-    /// Reads a property; nothing when it asks for nothing that can be added.
-    pub(crate) fn read(kind: &str, value: &str) -> Option<Self> {
+    /// Reads a property, given as canonical JSON. `None` if it requires nothing that
+    /// can be added.
+    pub(crate) fn read(kind: &str, value: &[u8]) -> Option<Self> {
         match kind {
-            "olm.package.required" => Self::package(value),
-            "olm.gvk.required" => serde_json::from_str(value).ok().map(Self::Api),
+            "olm.package.required" => from_json(value).ok().map(Self::package),
+            "olm.gvk.required" => from_json(value).ok().map(Self::Api),
             "olm.constraint" => Self::constraint(value, 0),
             _ => None,
         }
     }
 
-    fn package(value: &str) -> Option<Self> {
-        let required: PackageRequired = serde_json::from_str(value).ok()?;
-        Some(Self::Package {
+    fn package(required: PackageRequired) -> Self {
+        Self::Package {
             range: Range::parse(&required.version_range).ok(),
             name: required.package_name,
             text: required.version_range,
-        })
+        }
     }
 
-    fn constraint(value: &str, depth: usize) -> Option<Self> {
+    fn constraint(value: &[u8], depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
             return Some(Self::Other("a constraint that nests too deep"));
         }
-        let constraint: Constraint<'_> = serde_json::from_str(value).ok()?;
+        let constraint: Constraint<'_> = from_json(value).ok()?;
         let below = |compound: Compound<'_>| {
             let constraints = compound.constraints.iter();
             constraints
-                .filter_map(|constraint| Self::constraint(constraint.get(), depth + 1))
+                .filter_map(|Raw(constraint)| Self::constraint(constraint, depth + 1))
                 .collect()
         };
         if let Some(package) = constraint.package {
-            return Self::package(package.get());
+            return Some(Self::package(package));
         }
-        if let Some(api) = constraint.gvk {
-            return serde_json::from_str(api.get()).ok().map(Self::Api);
+        if let Some(api) = constraint.api {
+            return Some(Self::Api(api));
         }
         if let Some(all) = constraint.all {
             return Some(Self::All(below(all)));
@@ -117,7 +121,7 @@ impl Requirement {
         if let Some(any) = constraint.any {
             return Some(Self::Any(below(any)));
         }
-        // Nothing has to be added for what must not be there.
+        // A negated constraint needs no addition.
         constraint.cel.map(|_| Self::Other("a rule in CEL"))
     }
 

@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use crate::bundle_line::each_property;
 use crate::document::Gvk;
 use crate::select::channel::Channel;
 use crate::select::dependencies::Requirement;
-use crate::text::json::typed::{Text, fields};
+use crate::text::json::typed::{fields, from_json, or_default};
 use crate::text::semver::Version;
 
 /// A catalog, as its lines.
@@ -152,7 +151,7 @@ impl<'a> Package<'a> {
         for line in lines {
             match &*line.schema {
                 "olm.package" => {
-                    let head: PackageLine = serde_json::from_slice(&line.json).ok()?;
+                    let head: PackageLine = from_json(&line.json).ok()?;
                     package.default_channel = head.default_channel;
                 }
                 "olm.channel" => package.channels.push(Channel::read(line)?),
@@ -192,24 +191,6 @@ fields!(PackageLine {
 });
 
 #[derive(Default)]
-struct BundleLine<'a> {
-    properties: Vec<Property<'a>>,
-}
-
-fields!(BundleLine<'a> { properties = "properties" });
-
-#[derive(Default)]
-struct Property<'a> {
-    kind: Text<'a>,
-    value: Value<'a>,
-}
-
-fields!(Property<'a> { kind = "type", value = "value" });
-
-#[derive(Default, Deserialize)]
-struct Value<'a>(#[serde(borrow)] Option<&'a RawValue>);
-
-#[derive(Default)]
 struct PackageProperty {
     version: String,
 }
@@ -217,21 +198,19 @@ struct PackageProperty {
 fields!(PackageProperty { version = "version" });
 
 impl Facts {
-    fn read(json: &[u8]) -> Self {
+    fn read(line: &[u8]) -> Self {
         let mut facts = Self::default();
-        let line: BundleLine<'_> = serde_json::from_slice(json).unwrap_or_default();
-        for Property { kind, value } in &line.properties {
-            let value = value.0.map_or("null", RawValue::get);
-            match &*kind.0 {
-                "olm.package" if facts.text.is_empty() => {
-                    let package: PackageProperty = serde_json::from_str(value).unwrap_or_default();
-                    facts.version = Version::parse(&package.version).ok();
-                    facts.text = package.version;
-                }
-                "olm.gvk" => facts.provides.extend(serde_json::from_str(value).ok()),
-                kind => facts.requires.extend(Requirement::read(kind, value)),
+        each_property(line, |kind, cursor| match kind {
+            "olm.package" if facts.text.is_empty() => {
+                let package: PackageProperty = or_default(cursor);
+                facts.version = Version::parse(&package.version).ok();
+                facts.text = package.version;
             }
-        }
+            "olm.gvk" => facts.provides.push(or_default(cursor)),
+            kind => facts
+                .requires
+                .extend(Requirement::read(kind, cursor.skip())),
+        });
         facts
     }
 }

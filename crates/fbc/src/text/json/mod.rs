@@ -12,21 +12,22 @@
 //! their order.
 
 pub mod cursor;
-pub mod folded;
-pub mod members;
+mod field_name;
+pub(crate) mod folded;
 mod scalars;
-pub mod shape;
+pub(crate) mod schema;
+pub(crate) mod shape;
 mod strings;
 #[cfg(test)]
 mod tests;
-pub mod typed;
-pub mod write;
+pub(crate) mod typed;
+pub(crate) mod write;
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use cursor::StringEnds;
 use strings::compare_keys;
-pub(crate) use strings::quote_run;
 pub use strings::unescape;
 
 /// How deep arrays and objects may nest, in JSON and in YAML alike: what is
@@ -62,16 +63,6 @@ pub struct TopMember {
     /// The place in `ends` of what the value's first byte counts as; behind it
     /// follow the ends of its strings.
     ends: usize,
-}
-
-/// Where the strings of a value end, in their order, so that nobody has to look
-/// for that again.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StringEnds<'a> {
-    /// Behind the closing quotes; empty when they are not known.
-    pub(crate) ends: &'a [u32],
-    /// What the value's first byte counts as.
-    pub(crate) start: u32,
 }
 
 impl Canonicaliser {

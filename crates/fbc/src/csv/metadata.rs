@@ -34,7 +34,11 @@ pub struct CsvField<'a> {
 impl<'a> CsvField<'a> {
     /// Checks a bundle's related images. `cursor` begins at the byte `start` of
     /// the lines. `plain` means that they are known to have the usual form.
-    pub(crate) fn of_related_images(mut cursor: Cursor<'a>, start: usize, plain: bool) -> Option<Self> {
+    pub(crate) fn of_related_images(
+        mut cursor: Cursor<'a>,
+        start: usize,
+        plain: bool,
+    ) -> Option<Self> {
         let checked = if plain {
             cursor.finish();
             Checked {
@@ -95,7 +99,10 @@ pub fn write_zero(name: &str, out: &mut Vec<u8>) {
 
 /// Checks the `olm.csv.metadata` value at `cursor` against its type. The text of
 /// `cursor` begins at the byte `start` of the lines.
-pub(crate) fn check<'a>(cursor: &mut Cursor<'a>, start: usize) -> Result<CsvMetadata<'a>, Mismatch> {
+pub(crate) fn check<'a>(
+    cursor: &mut Cursor<'a>,
+    start: usize,
+) -> Result<CsvMetadata<'a>, Mismatch> {
     let mut found: Vec<CsvField<'a>> = Vec::with_capacity(CSV_METADATA.len());
     match cursor.peek() {
         Some(b'{') => cursor.step(),

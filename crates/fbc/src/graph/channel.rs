@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use crate::document::{ChannelBlob, Located};
 use crate::graph::chains::{Chains, Survey};
-use crate::graph::is_malformed;
-use crate::graph::package::Names;
+use crate::graph::group::is_malformed;
+use crate::graph::names::Names;
 use crate::graph::report::{About, Report};
 use crate::problem::Code;
 use crate::text::display::{chain, list, quoted};

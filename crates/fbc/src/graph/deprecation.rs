@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::document::{Blobs, DeprecationBlob};
-use crate::graph::package::Names;
+use crate::graph::group::{Group, is_malformed};
+use crate::graph::names::Names;
 use crate::graph::report::{About, Report};
-use crate::graph::{Group, is_malformed};
 use crate::problem::Code;
 use crate::text::display::quoted;
 

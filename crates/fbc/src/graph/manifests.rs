@@ -7,8 +7,8 @@
 //! among the bundle's objects.
 
 use crate::document::{Blobs, BundleBlob, CsvSource, Located, PackageBlob};
-use crate::graph::Group;
-use crate::graph::bundle::Places;
+use crate::graph::bundle_channels::BundleChannels;
+use crate::graph::group::Group;
 use crate::graph::report::{About, Report};
 use crate::problem::Code;
 use crate::text::display::{list, more, quoted};
@@ -20,7 +20,7 @@ pub(crate) fn check(
     group: &Group<'_>,
     package: &Located<PackageBlob>,
     heads: &[(&str, usize)],
-    places: &Places<'_>,
+    places: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     warn_of_invisible(blobs, group, package, heads, report);
@@ -87,7 +87,7 @@ fn warn_of_crash(
     blobs: &Blobs,
     group: &Group<'_>,
     heads: &[(&str, usize)],
-    places: &Places<'_>,
+    places: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     let blob = |index: usize| &blobs.bundles[index].blob;

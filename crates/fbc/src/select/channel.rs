@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::document::EntryBlob;
-use crate::select::Reason;
-use crate::select::material::Line;
+use crate::graph::Chains;
+use crate::select::input::Line;
+use crate::select::selected::Reason;
 use crate::text::json::typed::{fields, from_json};
 
 /// A channel of a package without errors.
@@ -170,16 +171,9 @@ impl<'a> Channel<'a> {
         ))
     }
 
-    /// The entries that no other of those that count replaces or skips.
+    /// The entries among those that count which nothing among them replaces or
+    /// skips.
     fn heads(&self, counts: impl Fn(usize) -> bool) -> Vec<usize> {
-        let counting = || (0..self.entries.len()).filter(|number| counts(*number));
-        let mut followed = HashSet::new();
-        for entry in counting().map(|number| &self.entries[number]) {
-            followed.insert(entry.replaces.as_str());
-            followed.extend(entry.skips.iter().map(String::as_str));
-        }
-        counting()
-            .filter(|number| !followed.contains(self.entries[*number].name.as_str()))
-            .collect()
+        Chains::among(&self.entries, counts).heads()
     }
 }

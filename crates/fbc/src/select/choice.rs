@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::select::channel::Kept;
-use crate::select::material::Package;
+use crate::select::error::SelectError;
+use crate::select::index::Package;
 use crate::select::request::{PackageSelection, VersionRange};
-use crate::select::{Reason, SelectError, some};
+use crate::select::selected::Reason;
+use crate::text::display::{MAX_NAMES, first_of};
 
 /// A package and what is kept of its channels.
 pub(crate) struct Choice<'a> {
@@ -155,7 +157,7 @@ impl<'a> Choice<'a> {
                  {range}, since the way to others leads over them: {}{}",
                 channel.name,
                 self.package.name,
-                some(&versions),
+                first_of(versions.iter(), MAX_NAMES, ", "),
                 head.unwrap_or_default()
             )
         })

@@ -9,8 +9,11 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::select::choice::Choice;
-use crate::select::material::{Line, Shelf};
-use crate::select::{Request, SelectError, Selected, SelectedBundle, SelectedPackage};
+use crate::select::error::SelectError;
+use crate::select::index::CatalogIndex;
+use crate::select::input::Line;
+use crate::select::request::Request;
+use crate::select::selected::{Selected, SelectedBundle, SelectedPackage};
 
 /// An object whose values are text still.
 type Object<'a> = BTreeMap<String, &'a RawValue>;
@@ -18,7 +21,7 @@ type Object<'a> = BTreeMap<String, &'a RawValue>;
 /// Writes what was chosen. A single catalog that is wanted in full comes out
 /// as it is, packages with errors included.
 pub(crate) fn write(
-    shelves: &[Shelf<'_>],
+    indexes: &[CatalogIndex<'_>],
     request: &Request,
     chosen: BTreeMap<&str, Choice<'_>>,
     notes: Vec<String>,
@@ -31,8 +34,8 @@ pub(crate) fn write(
         .flat_map(|selection| selection.from.iter().copied())
         .collect();
     let mut seen = BTreeSet::new();
-    for shelf in used.iter().filter_map(|number| shelves.get(*number)) {
-        for line in &shelf.others {
+    for index in used.iter().filter_map(|number| indexes.get(*number)) {
+        for line in &index.others {
             if seen.insert(&line.json) {
                 selected.others.push(line.json.clone());
             }

@@ -7,7 +7,7 @@ use std::fmt::Display;
 const MAX_NAME: usize = 253;
 
 /// The number of names that a message lists.
-const MAX_NAMES: usize = 20;
+pub const MAX_NAMES: usize = 20;
 
 /// The text, cut at a character boundary if it is longer than `limit` bytes.
 pub fn clip(text: &str, limit: usize) -> String {

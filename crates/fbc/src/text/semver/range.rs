@@ -3,7 +3,7 @@
 //! `x` in the last place stands for any number. Commas, `~`, `^`, `v` and
 //! versions with fewer than three parts have no meaning.
 
-use crate::text::semver::{Version, VersionError};
+use crate::text::semver::version::{Version, VersionError};
 
 /// The longest range that is read, in bytes.
 pub const MAX_RANGE: usize = 1_024;

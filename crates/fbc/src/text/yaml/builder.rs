@@ -5,10 +5,12 @@
 use libyaml_safer::{Event, EventData, Parser};
 
 use crate::text::yaml::anchors::{Anchors, Node, NodeCount, NodeKind};
+use crate::text::yaml::error::YamlError;
 use crate::text::yaml::frame::{Collection, Expects, Frame, Role};
+use crate::text::yaml::input;
+use crate::text::yaml::limits::Limits;
 use crate::text::yaml::object::{Entry, are_sorted, rebuild};
 use crate::text::yaml::scalar::Raw;
-use crate::text::yaml::{Limits, YamlError, input};
 
 /// The longest prefix that a `%TAG` directive may set: it is copied for each
 /// tag that uses it.

@@ -15,10 +15,12 @@
 mod aliases;
 mod anchors;
 mod builder;
+mod characters;
 mod emit;
 mod error;
 mod frame;
 mod input;
+mod limits;
 mod object;
 mod plain;
 mod scalar;
@@ -30,28 +32,13 @@ mod timestamp;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::text::json::MAX_DEPTH;
 use builder::Built;
 pub use emit::from_json;
 pub use error::YamlError;
+pub use limits::Limits;
 use object::Entry;
 use plain::Found;
 pub use split::{Document, Documents, documents};
-
-/// How large a document may become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The deepest nesting of lists and mappings, aliases expanded.
-    pub depth: usize,
-    /// How many bytes of JSON a byte of YAML may become, on the whole. Plain
-    /// YAML stays below 6; only aliases lead beyond.
-    pub expansion: usize,
-    /// The bytes that any document may become, however short it is.
-    pub small: usize,
-    /// The bytes up to which that holds. What is larger may become at most
-    /// twice as long: it is held three times while it is read.
-    pub large: usize,
-}
 
 /// Where the members of the top-level object lie in an output: the ranges of
 /// key (without quotes) and value, in the order of the keys.
@@ -173,28 +160,4 @@ fn parse(
 
 fn set_members(members: &mut Members, entries: &[Entry], start: usize) {
     members.extend(entries.iter().map(|entry| entry.ranges(start)));
-}
-
-impl Limits {
-    /// The bytes that a document of `length` bytes may become.
-    fn budget(&self, length: usize) -> usize {
-        // Offsets into the output are kept in 32 bits.
-        let most = self.large.max(length.saturating_mul(2));
-        self.expansion
-            .saturating_mul(length)
-            .min(most)
-            .max(self.small)
-            .min(u32::MAX as usize)
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            depth: MAX_DEPTH,
-            expansion: 8,
-            small: 1 << 20,
-            large: 16 << 20,
-        }
-    }
 }

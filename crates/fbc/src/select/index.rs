@@ -1,51 +1,25 @@
-//! What there is to select from: the lines of catalogs, and packages read out
-//! of them when they are asked for.
+//! The packages of a catalog, each read from its lines at the first use.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-
-use bytes::Bytes;
 
 use crate::bundle_line::each_property;
 use crate::document::Gvk;
 use crate::select::channel::Channel;
-use crate::select::dependencies::Requirement;
+use crate::select::input::{Catalog, Line};
+use crate::select::requirement::Requirement;
 use crate::text::json::typed::{fields, from_json, or_default};
 use crate::text::semver::Version;
 
-/// A catalog, as its lines.
-#[derive(Clone, Debug, Default)]
-pub struct Catalog {
-    /// What it is called in messages.
-    pub name: String,
-    /// Its lines in catalog order.
-    pub lines: Vec<Line>,
-    /// The packages that have errors: nothing is selected from them.
-    pub quarantined: BTreeSet<String>,
-}
-
-/// A canonical line and what it can be asked for by.
-#[derive(Clone, Debug, Default)]
-pub struct Line {
-    /// The schema.
-    pub schema: Box<str>,
-    /// The package, or empty.
-    pub package: Box<str>,
-    /// The name, or empty.
-    pub name: Box<str>,
-    /// The line, without its line end.
-    pub json: Bytes,
-}
-
-/// A catalog with its lines put in order.
-pub(crate) struct Shelf<'a> {
+/// A catalog with its lines grouped by package.
+pub(crate) struct CatalogIndex<'a> {
     catalog: &'a Catalog,
     /// The lines of each package that has an `olm.package` blob.
     lines: BTreeMap<&'a str, Vec<&'a Line>>,
     /// The lines that are about no package.
     pub(crate) others: Vec<&'a Line>,
-    /// Packages that were read.
+    /// The packages read so far.
     read: RefCell<HashMap<&'a str, Option<Rc<Package<'a>>>>>,
 }
 
@@ -61,13 +35,13 @@ pub(crate) struct Package<'a> {
     pub(crate) lines: Vec<&'a Line>,
 }
 
-/// A bundle whose line is read when something of it is asked for.
+/// A bundle. Its line is read at the first use.
 pub(crate) struct Bundle<'a> {
     pub(crate) line: &'a Line,
     facts: OnceCell<Facts>,
 }
 
-/// What selecting needs to know of a bundle.
+/// The properties of a bundle that matter to a selection.
 #[derive(Default)]
 pub(crate) struct Facts {
     /// Its version, as it was written.
@@ -77,7 +51,7 @@ pub(crate) struct Facts {
     pub(crate) requires: Vec<Requirement>,
 }
 
-impl<'a> Shelf<'a> {
+impl<'a> CatalogIndex<'a> {
     pub(crate) fn of(catalog: &'a Catalog) -> Self {
         let mut lines: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
         let packages = catalog.lines.iter().filter(|line| is_package(line));

@@ -89,6 +89,7 @@ impl ImageList {
             bundles.map(|bundle| (package.name.as_str(), bundle))
         });
         for (package, bundle) in bundles {
+            // Packages with malformed bundles are not selected.
             let line: BundleLine<'_> = from_json(&bundle.line).unwrap_or_default();
             let own = (None, &line.image.0);
             let related = (line.related.iter())

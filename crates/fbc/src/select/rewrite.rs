@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::select::choice::Choice;
@@ -14,6 +13,7 @@ use crate::select::index::CatalogIndex;
 use crate::select::input::Line;
 use crate::select::request::Request;
 use crate::select::selected::{Selected, SelectedBundle, SelectedPackage};
+use crate::text::json::typed::{fields, from_json};
 
 /// An object whose values are text still.
 type Object<'a> = BTreeMap<String, &'a RawValue>;
@@ -113,18 +113,20 @@ fn channel_line(choice: &Choice<'_>, line: &Line) -> Result<Option<Bytes>, Selec
     .map(Some)
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct Deprecation {
     reference: DeprecationReference,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+fields!(Deprecation { reference = "reference" });
+
+#[derive(Default)]
 struct DeprecationReference {
     schema: String,
     name: String,
 }
+
+fields!(DeprecationReference { schema = "schema", name = "name" });
 
 fn deprecations_line(
     choice: &Choice<'_>,
@@ -134,7 +136,8 @@ fn deprecations_line(
     let package = &choice.package;
     let mut left = 0;
     let written = filtered(choice, line, |entry: &RawValue| {
-        let Deprecation { reference } = serde_json::from_str(entry.get()).unwrap_or_default();
+        // Packages with malformed deprecations are not selected.
+        let Deprecation { reference } = from_json(entry.get().as_bytes()).unwrap_or_default();
         let name = reference.name.as_str();
         let stays = match reference.schema.as_str() {
             "olm.bundle" => bundles.contains_key(name),

@@ -99,12 +99,7 @@ fn properties(bundle: &LegacyBundle<'_>) -> Sorted {
         match kind.as_str() {
             "olm.gvk" => put(&mut sorted, "olm.gvk.required", gvk(value)),
             "olm.package" => {
-                let value: Value = serde_json::from_str(value).unwrap_or_default();
-                let required = json!({
-                    "packageName": text(&value, "packageName"),
-                    "versionRange": text(&value, "version"),
-                });
-                put(&mut sorted, "olm.package.required", required.to_string());
+                put(&mut sorted, "olm.package.required", package_required(value));
             }
             // No property stands for others, such as labels.
             _ => {}
@@ -117,20 +112,38 @@ fn properties(bundle: &LegacyBundle<'_>) -> Sorted {
     sorted
 }
 
-/// Without what rows have beside: `plural` and `type`.
-fn gvk(value: &str) -> String {
-    let value: Value = serde_json::from_str(value).unwrap_or_default();
-    let [group, kind, version] = ["group", "kind", "version"].map(|key| text(&value, key));
-    json!({"group": group, "kind": kind, "version": version}).to_string()
+/// The value of `olm.package.required`. A value that is not an object stays as it
+/// is: the reader reports it.
+fn package_required(value: &str) -> String {
+    match serde_json::from_str::<Value>(value) {
+        Ok(object @ Value::Object(_)) => json!({
+            "packageName": text(&object, "packageName"),
+            "versionRange": text(&object, "version"),
+        })
+        .to_string(),
+        _ => compact(value),
+    }
 }
 
-/// A text of an object; empty when there is none.
+/// The value of `olm.gvk`, without the fields `plural` and `type` of rows. A value
+/// that is not an object stays as it is: the reader reports it.
+fn gvk(value: &str) -> String {
+    match serde_json::from_str::<Value>(value) {
+        Ok(object @ Value::Object(_)) => {
+            let [group, kind, version] = ["group", "kind", "version"].map(|key| text(&object, key));
+            json!({"group": group, "kind": kind, "version": version}).to_string()
+        }
+        _ => compact(value),
+    }
+}
+
+/// A string of an object. Empty if the object has none, as opm reads it.
 fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// JSON without space between its signs. What is none becomes a text, and is a
-/// problem of its property.
+/// JSON without white space. A text that is not JSON becomes a string: the reader
+/// reports the property.
 pub(super) fn compact(value: &str) -> String {
     if serde_json::from_str::<&RawValue>(value).is_err() {
         return Value::from(value).to_string();

@@ -247,3 +247,20 @@ fn the_first_csv_among_the_manifests_has_the_icon() {
     let blob: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(blob["icon"]["base64data"], STANDARD.encode("a"));
 }
+
+#[test]
+fn a_property_that_is_not_an_object_stays_for_the_reader_to_report() {
+    let blob = written(&LegacyBundle {
+        properties: &[pair("olm.gvk", "[1]"), pair("olm.gvk", "{")],
+        dependencies: &[pair("olm.package", "7")],
+        ..LegacyBundle::default()
+    });
+    let values: Vec<&Value> = blob["properties"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|property| property["type"] != "olm.package")
+        .map(|property| &property["value"])
+        .collect();
+    assert_eq!(values, [&json!("{"), &json!([1]), &json!(7)]);
+}

@@ -58,13 +58,23 @@ pub(super) struct Slice {
     pub(super) length: u32,
 }
 
+/// An offset into the input or into `changed`.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the input has at most 1 GiB, and `changed` less than twice as much"
+)]
+pub(super) fn offset(at: usize) -> u32 {
+    at as u32
+}
+
 /// Set in the start of slices of `changed`; others are of the input.
 pub(super) const CHANGED: u32 = 1 << 31;
 
 impl Slice {
     pub(super) fn of<'a>(self, input: &'a [u8], changed: &'a [u8]) -> &'a [u8] {
         let start = (self.start & !CHANGED) as usize;
-        let source = if self.start == start as u32 {
+        let source = if self.start & CHANGED == 0 {
             input
         } else {
             changed

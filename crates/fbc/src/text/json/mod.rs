@@ -27,7 +27,7 @@ mod strings;
 #[cfg(test)]
 mod tests;
 pub(crate) mod typed;
-pub(crate) mod write;
+pub mod write;
 
 pub use buffers::TopMember;
 pub use canonicaliser::Canonicaliser;

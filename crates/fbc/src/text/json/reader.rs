@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use crate::text::json::buffers::{Buffers, CHANGED, Member, Slice, TopMember};
+use crate::text::json::buffers::{Buffers, CHANGED, Member, Slice, TopMember, offset};
 use crate::text::json::error::JsonError;
 use crate::text::json::strings::compare_keys;
 
@@ -102,15 +102,15 @@ impl<'a> Reader<'a> {
     pub(super) fn since(&mut self, mark: Mark) -> Slice {
         if self.buffers.changed.len() == mark.changed {
             return Slice {
-                start: mark.at as u32,
-                length: (self.at - mark.at) as u32,
+                start: offset(mark.at),
+                length: offset(self.at - mark.at),
             };
         }
         self.flush();
         let start = mark.changed + (mark.at - mark.pending);
         Slice {
-            start: start as u32 | CHANGED,
-            length: (self.buffers.changed.len() - start) as u32,
+            start: offset(start) | CHANGED,
+            length: offset(self.buffers.changed.len() - start),
         }
     }
 
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
                 if number > first {
                     self.buffers.ordered.push(b',');
                 }
-                self.move_ends(&member, (start + self.buffers.ordered.len()) as u32);
+                self.move_ends(&member, offset(start + self.buffers.ordered.len()));
                 let (input, changed) = (self.input, &self.buffers.changed);
                 self.buffers
                     .ordered
@@ -324,7 +324,7 @@ impl<'a> Reader<'a> {
             self.white_space();
             if depth == 0 {
                 self.pending = self.at;
-                self.buffers.ends[ends] = self.buffers.changed.len() as u32;
+                self.buffers.ends[ends] = offset(self.buffers.changed.len());
             }
             let mark = self.mark();
             self.value(depth + 1)?;
@@ -332,7 +332,7 @@ impl<'a> Reader<'a> {
             let member = Member {
                 key,
                 value,
-                ends: ends as u32,
+                ends: offset(ends),
                 escaped,
             };
             let last = self.buffers.members.get(first..).and_then(<[Member]>::last);

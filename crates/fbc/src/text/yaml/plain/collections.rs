@@ -1,6 +1,6 @@
 //! Lists and mappings: where one may begin, and how it ends.
 
-use crate::text::yaml::object::{Entry, are_sorted, rebuild};
+use crate::text::yaml::object::{Entry, are_sorted, offset, rebuild};
 use crate::text::yaml::plain::frame::{Frame, Kind};
 use crate::text::yaml::plain::reader::Reader;
 
@@ -62,7 +62,7 @@ impl Reader<'_, '_> {
             frame.first_entry,
             json,
             self.escaped_keys,
-            frame.start as u32,
+            offset(frame.start),
             &mut self.scratch,
         );
         self.out.truncate(self.base + frame.start);
@@ -71,7 +71,7 @@ impl Reader<'_, '_> {
 
     /// Notes that the node that the innermost collection awaited is complete.
     pub(crate) fn finish_node(&mut self) -> Option<()> {
-        let end = (self.out.len() - self.base) as u32;
+        let end = offset(self.out.len() - self.base);
         let top = self.frames.last_mut()?;
         top.awaiting = false;
         if top.kind == Kind::Mapping {

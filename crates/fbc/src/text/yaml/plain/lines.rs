@@ -2,7 +2,7 @@
 
 use crate::text::json::write::write_string;
 use crate::text::yaml::limits::Limits;
-use crate::text::yaml::object::Entry;
+use crate::text::yaml::object::{Entry, offset};
 use crate::text::yaml::plain::frame::Kind;
 use crate::text::yaml::plain::input;
 use crate::text::yaml::plain::reader::Reader;
@@ -211,7 +211,7 @@ impl Reader<'_, '_> {
         if length > top.start + 1 {
             self.out.push(b',');
         }
-        Some((self.out.len() - self.base) as u32)
+        Some(offset(self.out.len() - self.base))
     }
 
     /// Completes a key and reads the value on its line.
@@ -222,7 +222,7 @@ impl Reader<'_, '_> {
         }
         self.out.push(b':');
         self.charge()?;
-        let value = (self.out.len() - self.base) as u32;
+        let value = offset(self.out.len() - self.base);
         let top = self.frames.last_mut()?;
         top.awaiting = true;
         top.key = key;

@@ -1,17 +1,17 @@
-//! Collects problems: begins their sentences, fills their subjects, and keeps
-//! their number and length bounded whatever the catalog says.
+//! Collects problems: begins their sentences, sets their subjects, and bounds their
+//! number and length.
 
 use crate::document::{Defect, Located};
 use crate::problem::{Code, Place, Problem, Severity, Subject};
 use crate::text::display::{clip, quoted, shown};
 
-/// How many problems of one package are listed.
+/// The number of problems of one package that are listed.
 pub const MAX_PROBLEMS_PER_PACKAGE: usize = 1_000;
 
-/// How many problems are listed in all.
+/// The number of problems that are listed in all.
 pub const MAX_PROBLEMS: usize = 10_000;
 
-/// How many bytes of a sentence are shown.
+/// The longest sentence, in bytes.
 const MAX_MESSAGE: usize = 2_048;
 
 /// The object that a sentence begins with.

@@ -1,5 +1,5 @@
-//! One channel: what of it is kept, so that it stays a chain of updates with
-//! one head.
+//! One channel: the entries to keep so that it stays a chain of updates with one
+//! head.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,10 +14,10 @@ pub(crate) struct Channel<'a> {
     pub(crate) name: &'a str,
     pub(crate) entries: Vec<EntryBlob>,
     numbers: HashMap<String, usize>,
-    /// The head, what it replaces, and so on.
+    /// The chain of `replaces` from the head.
     chain: Vec<usize>,
-    /// For each entry its place on the chain, or that of the last one there
-    /// that skips it.
+    /// For each entry its distance from the head, or the distance of the last entry
+    /// of the chain that skips it.
     places: Vec<Option<usize>>,
 }
 
@@ -32,7 +32,7 @@ struct ChannelLine {
 fields!(ChannelLine { entries = "entries" });
 
 impl<'a> Channel<'a> {
-    /// Nothing when the line cannot be read, or has no entries.
+    /// `None` if the line is malformed or has no entries.
     pub(crate) fn read(line: &'a Line) -> Option<Self> {
         let ChannelLine { entries } = from_json(&line.json).ok()?;
         let mut numbers = HashMap::with_capacity(entries.len());

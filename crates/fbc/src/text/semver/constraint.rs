@@ -86,7 +86,7 @@ impl Constraint {
     /// Reads a constraint.
     ///
     /// ```
-    /// use almanac::fbc::semver::{Constraint, Version};
+    /// use fbc::text::semver::{Constraint, Version};
     ///
     /// let constraint = Constraint::parse("~1.2, !=1.2.3 || 3.x").unwrap();
     /// assert!(constraint.contains(&Version::parse("1.2.9").unwrap()));

@@ -65,7 +65,7 @@ impl Range {
     /// is used.
     ///
     /// ```
-    /// use almanac::fbc::semver::{Range, Version};
+    /// use fbc::text::semver::{Range, Version};
     ///
     /// let range = Range::parse(">=1.2.0 <1.3.0 || 2.x").unwrap();
     /// assert!(range.contains(&Version::parse("1.2.9").unwrap()));

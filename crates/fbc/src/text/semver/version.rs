@@ -72,7 +72,7 @@ impl Version {
     /// Reads a version. Nothing is trimmed: no `v` before, no space around.
     ///
     /// ```
-    /// use almanac::fbc::semver::Version;
+    /// use fbc::text::semver::Version;
     ///
     /// let version = Version::parse("1.2.3-rc.1+build").unwrap();
     /// assert!(version < Version::parse("1.2.3").unwrap());

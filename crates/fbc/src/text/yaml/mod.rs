@@ -1,16 +1,15 @@
-//! YAML to canonical JSON, with the meaning the peers' reader gives it.
+//! YAML to canonical JSON, with the meaning that opm and catalogd give it.
 //!
-//! The peers read catalogs with Kubernetes' stream reader, which cuts a file
-//! at its separator lines, and goyaml v2, which types scalars by YAML 1.1's
-//! rules with some of its own. [`documents`] cuts and [`to_json`] converts one
+//! They read catalogs with Kubernetes' stream reader, which cuts a file at its
+//! separator lines, and goyaml v2, which types scalars by the rules of YAML 1.1 and
+//! some of its own. [`documents`] cuts and [`to_json`] converts one
 //! document, straight from the parser's events into the output: the keys of
 //! each object are sorted, of equal keys the last one counts, and aliases and
 //! merge keys are expanded under a budget. Documents of plain block YAML, as
 //! nearly all are, are read without the parser, with the same result: see
 //! `plain`. [`from_json`] is the way back.
 //!
-//! What a document means, whether it is an object and has a schema, is left
-//! to the reader of metas.
+//! The caller decides whether a document is an object with a schema.
 
 mod aliases;
 mod anchors;
@@ -44,13 +43,13 @@ pub use split::{Document, Documents, documents};
 /// key (without quotes) and value, in the order of the keys.
 pub type Members = Vec<(Range<usize>, Range<usize>)>;
 
-/// What a document came to.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Converted {
     /// Whether there was a value, which was appended.
     pub found: bool,
-    /// The line within the document, from 1, on which something stands that was
-    /// not read: a YAML document had ended before it.
+    /// The line within the document, from 1, of the first text that was not read: a
+    /// YAML document had ended before it.
     pub rest: Option<usize>,
 }
 
@@ -66,8 +65,8 @@ pub fn to_json(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<bo
     to_json_with_members(document, limits, out, &mut Members::new())
 }
 
-/// Does what [`to_json`] does, and puts into `members` where the members of the
-/// object are in `out` that was appended; nothing when it is none.
+/// Does the same as [`to_json`], and sets `members` to the ranges of the object's
+/// members in `out`.
 pub fn to_json_with_members(
     document: &[u8],
     limits: &Limits,
@@ -80,7 +79,7 @@ pub fn to_json_with_members(
     }
 }
 
-/// Does what [`to_json`] does, and tells whether that was all of the document.
+/// Does the same as [`to_json`], and tells whether text is left.
 pub fn convert(
     document: &[u8],
     limits: &Limits,
@@ -94,8 +93,8 @@ pub fn convert(
     }
 }
 
-/// Does what [`to_json_with_members`] does without the parser, or nothing where
-/// that needs it. For those who compare the two ways.
+/// Does the same as [`to_json_with_members`] without the parser. `None` if the
+/// document needs the parser. Public for comparisons of the two ways.
 pub fn plain_to_json(
     document: &[u8],
     limits: &Limits,
@@ -113,8 +112,8 @@ pub fn plain_to_json(
     }
 }
 
-/// Does what [`to_json_with_members`] does by way of the parser alone. For those
-/// who compare the two ways.
+/// Does the same as [`to_json_with_members`] with the parser only. Public for
+/// comparisons of the two ways.
 pub fn parsed_to_json(
     document: &[u8],
     limits: &Limits,
@@ -132,8 +131,8 @@ fn parse(
 ) -> Result<Converted, YamlError> {
     members.clear();
     let start = out.len();
-    // The parser asserts its invariants instead of returning errors. No input
-    // is known that breaks one once `input` has looked at it.
+    // The parser asserts its invariants instead of returning errors. No input is
+    // known to break one after `input` checked it.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let text = input::checked(document)?;
         builder::build(text, limits, out)

@@ -237,7 +237,7 @@ fn the_first_csv_among_the_manifests_has_the_icon() {
     let icon = |name: &str| {
         let data = STANDARD.encode(name);
         format!(
-            r#"{{"spec": {{"icon": [{{"base64data": "{data}", "mediatype": "t"}}]}}, "kind": "Cluster\\u0053erviceVersion"}}"#
+            r#"{{"spec": {{"icon": [{{"base64data": "{data}", "mediatype": "t"}}]}}, "kind": "Cluster\u0053erviceVersion"}}"#
         )
     };
     let text = format!("{{\"kind\": 1}}\n{}\n{}", icon("a"), icon("b"));

@@ -72,6 +72,7 @@ pub(super) fn offset(at: usize) -> u32 {
 pub(super) const CHANGED: u32 = 1 << 31;
 
 impl Slice {
+    #[inline]
     pub(super) fn of<'a>(self, input: &'a [u8], changed: &'a [u8]) -> &'a [u8] {
         let start = (self.start & !CHANGED) as usize;
         let source = if self.start & CHANGED == 0 {

@@ -180,6 +180,8 @@ pub struct Gvk {
     pub kind: String,
 }
 
+fields!(Gvk { group = "group", version = "version", kind = "kind" });
+
 /// An `olm.deprecations` blob.
 #[derive(Debug, Default)]
 pub struct DeprecationsBlob {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::object::Object;
-use crate::text::json::cursor::Walk;
+use crate::text::json::cursor::Cursor;
 
 /// The number of schemas that are distinguished.
 pub const MAX_SCHEMAS: usize = 1_000;
@@ -113,7 +113,7 @@ impl Fields {
         let (fields, count) = (&mut self.schemas[number].fields, &mut self.count);
         let mut whole = true;
         let mut next = 0;
-        for (key, walk) in object.walks() {
+        for (key, cursor) in object.cursors() {
             match find(fields, key, next) {
                 Some(at) => {
                     next = at + 1;
@@ -122,11 +122,11 @@ impl Fields {
                     if plain.any(|((list, keys), _)| key == list.as_bytes() && kind.has(keys)) {
                         continue;
                     }
-                    whole &= kind.add(walk, count);
+                    whole &= kind.add(cursor, count);
                 }
                 None if has_room(fields, key, *count) => {
-                    let mut kind = Kind::Leaf(Leaf::of(walk.clone().skip()));
-                    whole &= kind.add(walk, count);
+                    let mut kind = Kind::Leaf(Leaf::of(cursor.clone().skip()));
+                    whole &= kind.add(cursor, count);
                     next = fields.len() + 1;
                     push(fields, key, kind, count);
                 }
@@ -263,31 +263,31 @@ impl Kind {
         keys.iter().all(known)
     }
 
-    /// Adds the fields of objects in another value, which begins at `walk`.
+    /// Adds the fields of objects in another value, which begins at `cursor`.
     /// Returns whether there was room for all.
-    fn add(&mut self, mut walk: Walk<'_>, count: &mut usize) -> bool {
-        if walk.peek() != Some(b'[') {
+    fn add(&mut self, mut cursor: Cursor<'_>, count: &mut usize) -> bool {
+        if cursor.peek() != Some(b'[') {
             return true;
         }
-        walk.step();
+        cursor.step();
         let (mut whole, mut objects) = (true, false);
         for _ in 0..SAMPLE {
-            if !walk.next_element() {
+            if !cursor.next_element() {
                 break;
             }
-            if walk.peek() != Some(b'{') {
+            if cursor.peek() != Some(b'{') {
                 // The first element that is not null decides.
-                if walk.skip() == b"null" || objects {
+                if cursor.skip() == b"null" || objects {
                     continue;
                 }
                 break;
             }
             objects = true;
-            walk.step();
+            cursor.step();
             let mut next = 0;
-            while let Some(key) = walk.next_key() {
+            while let Some(key) = cursor.next_key() {
                 let key = &key[1..key.len() - 1];
-                let value = walk.skip();
+                let value = cursor.skip();
                 if let Self::Leaf(_) = self {
                     *self = Self::Objects(Vec::new());
                 }
@@ -342,14 +342,14 @@ impl Leaf {
                 list: false,
             };
         }
-        let mut walk = Walk::new(value);
-        walk.step();
+        let mut cursor = Cursor::new(value);
+        cursor.step();
         let mut common = None;
         for _ in 0..SAMPLE {
-            if !walk.next_element() {
+            if !cursor.next_element() {
                 break;
             }
-            let element = walk.skip();
+            let element = cursor.skip();
             if element == b"null" {
                 continue;
             }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::slice;
 
 use crate::answers::grpc::message::{put_field_header, varint_length};
-use fbc::text::json::cursor::Walk;
+use fbc::text::json::cursor::Cursor;
 use fbc::text::json::unescape;
 
 // The field of `Struct` and `ListValue`: an item.
@@ -38,12 +38,12 @@ impl<'a> Struct<'a> {
     /// Measures a canonical object. Returns nothing for other values, and for
     /// objects that are too long for a message.
     pub fn of(json: &'a [u8]) -> Option<Self> {
-        let mut walk = Walk::new(json);
-        if walk.peek() != Some(b'{') {
+        let mut cursor = Cursor::new(json);
+        if cursor.peek() != Some(b'{') {
             return None;
         }
         let mut lengths = Vec::new();
-        let length = measure(&mut walk, STRUCT, &mut lengths);
+        let length = measure(&mut cursor, STRUCT, &mut lengths);
         Some(Self {
             json,
             length: u32::try_from(length).ok()?,
@@ -59,7 +59,7 @@ impl<'a> Struct<'a> {
     /// Writes the message, in small parts.
     pub fn write<E>(&self, sink: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let mut writer = Writer {
-            walk: Walk::new(self.json),
+            cursor: Cursor::new(self.json),
             lengths: self.lengths.iter(),
             scratch: Vec::new(),
             sink,
@@ -80,13 +80,13 @@ enum Field<'a> {
 
 impl<'a> Field<'a> {
     /// The value at this place. For objects and lists, `items` returns the length.
-    fn next(walk: &mut Walk<'a>, items: impl FnOnce(&mut Walk<'a>, u32) -> u64) -> Self {
-        let field = match walk.peek() {
+    fn next(cursor: &mut Cursor<'a>, items: impl FnOnce(&mut Cursor<'a>, u32) -> u64) -> Self {
+        let field = match cursor.peek() {
             Some(b'{') => STRUCT,
             Some(b'[') => LIST,
-            _ => return Self::scalar(walk.skip()),
+            _ => return Self::scalar(cursor.skip()),
         };
-        Self::Items(field, items(walk, field))
+        Self::Items(field, items(cursor, field))
     }
 
     fn scalar(json: &'a [u8]) -> Self {
@@ -137,44 +137,44 @@ fn item_length(key: &str, value: &Field<'_>) -> u64 {
 }
 
 /// Whether the struct or list at this place is empty.
-fn is_empty(mut walk: Walk<'_>) -> bool {
-    walk.step();
-    matches!(walk.peek(), Some(b'}' | b']') | None)
+fn is_empty(mut cursor: Cursor<'_>) -> bool {
+    cursor.step();
+    matches!(cursor.peek(), Some(b'}' | b']') | None)
 }
 
 /// Passes the struct or list at this place and returns the length of its items.
 /// The lengths of nested ones that are not empty are appended to `lengths`.
-fn measure(walk: &mut Walk<'_>, field: u32, lengths: &mut Vec<u32>) -> u64 {
-    let mut inner = |walk: &mut Walk<'_>, field| {
-        if is_empty(*walk) {
-            walk.skip();
+fn measure(cursor: &mut Cursor<'_>, field: u32, lengths: &mut Vec<u32>) -> u64 {
+    let mut inner = |cursor: &mut Cursor<'_>, field| {
+        if is_empty(*cursor) {
+            cursor.skip();
             return 0;
         }
         let place = lengths.len();
         lengths.push(0);
-        let length = measure(walk, field, lengths);
+        let length = measure(cursor, field, lengths);
         // If this is too long, so is the whole object, and it is not written.
         lengths[place] = u32::try_from(length).unwrap_or(u32::MAX);
         length
     };
-    walk.step();
+    cursor.step();
     let mut length = 0;
     if field == LIST {
-        while walk.next_element() {
-            length += field_length(Field::next(walk, &mut inner).length());
+        while cursor.next_element() {
+            length += field_length(Field::next(cursor, &mut inner).length());
         }
     } else {
-        while let Some(key) = walk.next_key() {
-            let value = Field::next(walk, &mut inner);
+        while let Some(key) = cursor.next_key() {
+            let value = Field::next(cursor, &mut inner);
             length += field_length(item_length(&text(key), &value));
         }
     }
     length
 }
 
-/// The second walk.
+/// The second cursor.
 struct Writer<'a, S> {
-    walk: Walk<'a>,
+    cursor: Cursor<'a>,
     /// The lengths of the objects and lists that follow.
     lengths: slice::Iter<'a, u32>,
     scratch: Vec<u8>,
@@ -184,16 +184,16 @@ struct Writer<'a, S> {
 impl<'a, E, S: FnMut(&[u8]) -> Result<(), E>> Writer<'a, S> {
     /// Writes the items of the struct or list at this place.
     fn items(&mut self, field: u32) -> Result<(), E> {
-        self.walk.step();
+        self.cursor.step();
         if field == LIST {
-            while self.walk.next_element() {
+            while self.cursor.next_element() {
                 let value = self.next();
                 self.header(ITEM, value.length())?;
                 self.value(&value)?;
             }
             return Ok(());
         }
-        while let Some(key) = self.walk.next_key() {
+        while let Some(key) = self.cursor.next_key() {
             let (key, value) = (text(key), self.next());
             self.header(ITEM, item_length(&key, &value))?;
             if !key.is_empty() {
@@ -208,8 +208,8 @@ impl<'a, E, S: FnMut(&[u8]) -> Result<(), E>> Writer<'a, S> {
 
     fn next(&mut self) -> Field<'a> {
         let lengths = &mut self.lengths;
-        Field::next(&mut self.walk, |walk, _| {
-            if is_empty(*walk) {
+        Field::next(&mut self.cursor, |cursor, _| {
+            if is_empty(*cursor) {
                 return 0;
             }
             // The first reading measured each of them.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::answers::rest::records::{ChannelRecord, ChannelSummary, EntryRecord};
-use fbc::document::{Blobs, EntryBlob};
+use fbc::document::Blobs;
 use fbc::graph::{Chains, Package};
 use fbc::text::semver::Version;
 
@@ -260,7 +260,7 @@ pub(super) fn quarantined<'a>(blobs: &'a Blobs, names: &'a [String]) -> Vec<Orde
         package.channels.push(OrderedChannel::new(
             &blob.name,
             entries.collect(),
-            only_head(&blob.entries),
+            Chains::of(&blob.entries).head(),
             reason(name, "olm.channel", &blob.name),
             blobs,
         ));
@@ -273,12 +273,4 @@ pub(super) fn quarantined<'a>(blobs: &'a Blobs, names: &'a [String]) -> Vec<Orde
         package.deprecation = reason(package.name, "olm.package", "");
     }
     packages
-}
-
-/// The head of a channel that has exactly one.
-fn only_head(entries: &[EntryBlob]) -> Option<usize> {
-    match Chains::of(entries).survey().heads[..] {
-        [head] => Some(head),
-        _ => None,
-    }
 }

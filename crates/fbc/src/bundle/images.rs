@@ -5,7 +5,7 @@ use crate::document::Defect;
 use crate::object::{MAX_LIST, Object};
 use crate::problem::Code;
 use crate::pullspec;
-use crate::text::json::cursor::Walk;
+use crate::text::json::cursor::Cursor;
 use crate::text::json::typed::{Text, fields};
 
 /// Whether the related images have the usual form: a list of objects with an
@@ -28,7 +28,7 @@ struct RelatedImage<'a> {
 fields!(RelatedImage<'a> { image = "image" });
 
 pub(super) fn check_related_images(blob: &Object<'_>, defects: &mut Vec<Defect>) -> PlainImages {
-    if let Some(images) = blob.walk("relatedImages").and_then(plain_images) {
+    if let Some(images) = blob.cursor("relatedImages").and_then(plain_images) {
         for image in &images {
             check_image("the related image", image, defects);
         }
@@ -45,25 +45,25 @@ pub(super) fn check_related_images(blob: &Object<'_>, defects: &mut Vec<Defect>)
 }
 
 /// The related images, if they have the usual form.
-fn plain_images(mut walk: Walk<'_>) -> Option<Vec<&str>> {
+fn plain_images(mut cursor: Cursor<'_>) -> Option<Vec<&str>> {
     let mut images = Vec::new();
-    if walk.peek() != Some(b'[') {
+    if cursor.peek() != Some(b'[') {
         return None;
     }
-    walk.step();
-    while walk.next_element() {
-        if walk.peek() != Some(b'{') || images.len() == MAX_LIST {
+    cursor.step();
+    while cursor.next_element() {
+        if cursor.peek() != Some(b'{') || images.len() == MAX_LIST {
             return None;
         }
-        walk.step();
-        walk.next_key().filter(|key| key == b"\"image\"")?;
-        images.push(plain_text(walk.skip())?);
-        walk.next_key().filter(|key| key == b"\"name\"")?;
-        if walk.peek() != Some(b'"') {
+        cursor.step();
+        cursor.next_key().filter(|key| key == b"\"image\"")?;
+        images.push(plain_text(cursor.skip())?);
+        cursor.next_key().filter(|key| key == b"\"name\"")?;
+        if cursor.peek() != Some(b'"') {
             return None;
         }
-        walk.skip();
-        if walk.next_key().is_some() {
+        cursor.skip();
+        if cursor.next_key().is_some() {
             return None;
         }
     }

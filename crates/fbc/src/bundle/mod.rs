@@ -47,8 +47,8 @@ pub(crate) fn read(
         list: properties,
         known,
         plain: plain_properties,
-    } = match blob.walk_at("properties") {
-        Some((start, walk)) => read_properties(walk, start, &mut defects),
+    } = match blob.cursor_at("properties") {
+        Some((start, cursor)) => read_properties(cursor, start, &mut defects),
         None => Properties::default(),
     };
     if !known.provides.iter().eq(provides.iter()) {
@@ -65,9 +65,9 @@ pub(crate) fn read(
     let (csv, manifests) = if known.objects.is_empty() {
         match &known.csv_metadata[..] {
             [metadata] => {
-                let related_images = blob.walk_at("relatedImages").and_then(|(start, walk)| {
+                let related_images = blob.cursor_at("relatedImages").and_then(|(start, cursor)| {
                     let plain = related == PlainImages::Some;
-                    CsvField::of_related_images(walk, start, plain)
+                    CsvField::of_related_images(cursor, start, plain)
                 });
                 let parts = ManifestParts::Metadata {
                     metadata,

@@ -1,16 +1,7 @@
 //! The manifests in `olm.bundle.object` properties.
 
-use std::borrow::Cow;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
-
-use crate::text::json::Canonicaliser;
-use crate::text::json::typed::{Text, fields};
-use crate::text::yaml;
+use crate::manifest_objects;
+use crate::text::json::typed::{Raw, Text, fields, from_json};
 
 /// The value of an `olm.bundle.object` property.
 #[derive(Default)]
@@ -29,27 +20,7 @@ pub(super) fn decode(value: &BundleObject<'_>) -> Result<Vec<u8>, String> {
             value.reference.0
         ));
     }
-    // Go's base64 decoder ignores line ends.
-    let data: Cow<'_, [u8]> = if value.data.0.contains(['\r', '\n']) {
-        Cow::Owned(value.data.0.replace(['\r', '\n'], "").into_bytes())
-    } else {
-        Cow::Borrowed(value.data.0.as_bytes())
-    };
-    let decoded = STANDARD
-        .decode(&data)
-        .map_err(|error| format!("its data is not base64: {error}; encode the manifest anew"))?;
-    let mut json = Vec::with_capacity(decoded.len());
-    if decoded.trim_ascii_start().starts_with(b"{") {
-        Canonicaliser::default()
-            .read(&decoded, 0, &mut json)
-            .map_err(|error| format!("its data is not JSON: {error}; correct the manifest"))?;
-    } else {
-        yaml::to_json(&decoded, &yaml::Limits::default(), &mut json).map_err(|error| {
-            let error = error.message;
-            format!("its data is neither JSON nor YAML: {error}; correct the manifest")
-        })?;
-    }
-    Ok(json)
+    manifest_objects::decode(&value.data.0).map_err(|error| error.to_string())
 }
 
 /// The `ClusterServiceVersion` among a bundle's objects.
@@ -63,47 +34,44 @@ pub(super) struct FoundCsv {
 
 /// Finds the first `ClusterServiceVersion` among decoded objects.
 pub(super) fn find_csv(objects: &[Vec<u8>]) -> Option<FoundCsv> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct ObjectHead<'a> {
-        #[serde(borrow)]
-        kind: Text<'a>,
-        #[serde(borrow)]
-        spec: Option<&'a RawValue>,
-    }
-    objects.iter().enumerate().find_map(|(index, object)| {
-        // An object whose kind is no string is of no kind.
-        let head: ObjectHead<'_> = serde_json::from_slice(object).ok()?;
-        (head.kind.0 == "ClusterServiceVersion").then(|| FoundCsv {
-            index,
-            crashes_packageserver: head.spec.is_some_and(crashes_packageserver),
-        })
+    let index = objects
+        .iter()
+        .position(|object| manifest_objects::is_csv(object))?;
+    Some(FoundCsv {
+        index,
+        crashes_packageserver: crashes_packageserver(&objects[index]),
     })
 }
 
-/// Whether packageserver crashes on a `ClusterServiceVersion` with this spec.
-/// It adds the related images to a map that it only makes for deployments.
-fn crashes_packageserver(spec: &RawValue) -> bool {
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Spec<'a> {
-        #[serde(borrow)]
-        install: Option<Install<'a>>,
-        related_images: Option<Vec<IgnoredAny>>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Install<'a> {
-        #[serde(borrow)]
-        strategy: Text<'a>,
-    }
+/// The parts of a `ClusterServiceVersion` on which packageserver crashes.
+#[derive(Default)]
+struct Csv<'a> {
+    spec: CsvSpec<'a>,
+}
+
+fields!(Csv<'a> { spec = "spec" });
+
+#[derive(Default)]
+struct CsvSpec<'a> {
+    install: Install,
+    related_images: Vec<Raw<'a>>,
+}
+
+fields!(CsvSpec<'a> { install = "install", related_images = "relatedImages" });
+
+#[derive(Default)]
+struct Install {
+    strategy: String,
+}
+
+fields!(Install { strategy = "strategy" });
+
+/// Whether packageserver crashes on a `ClusterServiceVersion`. It adds the related
+/// images to a map that it only makes for deployments.
+fn crashes_packageserver(csv: &[u8]) -> bool {
     // packageserver refuses a spec of other types before it could crash.
-    let Ok(spec) = serde_json::from_str::<Spec<'_>>(spec.get()) else {
+    let Ok(Csv { spec }) = from_json(csv) else {
         return false;
     };
-    let is_deployment = spec
-        .install
-        .is_some_and(|install| install.strategy.0 == "deployment");
-    let has_images = spec.related_images.is_some_and(|images| !images.is_empty());
-    has_images && !is_deployment
+    !spec.related_images.is_empty() && spec.install.strategy != "deployment"
 }

@@ -9,7 +9,7 @@ use crate::document::Defect;
 use crate::fields::PLAIN_LISTS;
 use crate::object::MAX_LIST;
 use crate::problem::Code;
-use crate::text::json::cursor::Walk;
+use crate::text::json::cursor::Cursor;
 use crate::text::json::unescape;
 use crate::visit::{CSV_METADATA_TYPE, Property};
 
@@ -22,11 +22,11 @@ pub(super) struct Properties<'a> {
     pub(super) plain: bool,
 }
 
-/// Reads the list of properties and the values of known types. `walk` begins at
+/// Reads the list of properties and the values of known types. `cursor` begins at
 /// the byte `start` of the lines. Large values are read only once: the keys of
 /// a property are sorted, so its type is known when its value comes.
 pub(super) fn read_properties<'a>(
-    mut walk: Walk<'a>,
+    mut cursor: Cursor<'a>,
     start: usize,
     defects: &mut Vec<Defect>,
 ) -> Properties<'a> {
@@ -34,8 +34,8 @@ pub(super) fn read_properties<'a>(
     let mut known = KnownValues::default();
     let mut without_value = WithoutValue::default();
     let mut plain = true;
-    match walk.peek() {
-        Some(b'[') => walk.step(),
+    match cursor.peek() {
+        Some(b'[') => cursor.step(),
         Some(b'n') => return Properties::default(),
         _ => {
             defects.push(malformed("they must be a list; write one"));
@@ -45,24 +45,24 @@ pub(super) fn read_properties<'a>(
         }
     }
     let mut passed = 0;
-    while walk.next_element() {
+    while cursor.next_element() {
         passed += 1;
         if passed > MAX_LIST {
             (plain, known.lost_package) = (false, true);
             let many = format!("there are more than {MAX_LIST}; remove some");
             note(defects, malformed(&many));
-            walk.skip();
+            cursor.skip();
             continue;
         }
         let mut property = Property {
             kind: Cow::Borrowed(""),
             value: b"null",
         };
-        match walk.peek() {
-            Some(b'{') => walk.step(),
+        match cursor.peek() {
+            Some(b'{') => cursor.step(),
             Some(b'n') => {
                 plain = false;
-                walk.skip();
+                cursor.skip();
                 without_value.push(&property, passed - 1);
                 properties.push(property);
                 continue;
@@ -71,20 +71,20 @@ pub(super) fn read_properties<'a>(
                 (plain, known.lost_package) = (false, true);
                 let other = "each must be an object; write one with \"type\" and \"value\"";
                 note(defects, malformed(other));
-                walk.skip();
+                cursor.skip();
                 continue;
             }
         }
         let mut checked = None;
         let mut value_start = None;
         let mut keys = PLAIN_LISTS[0].1.iter();
-        while let Some(key) = walk.next_key() {
+        while let Some(key) = cursor.next_key() {
             plain &= keys
                 .next()
                 .is_some_and(|plain| plain.as_bytes() == &key[1..key.len() - 1]);
             // The case of keys does not matter, as in Go.
             if key.eq_ignore_ascii_case(b"\"type\"") {
-                match walk.skip() {
+                match cursor.skip() {
                     [b'"', kind @ .., b'"'] => property.kind = unescape(kind),
                     b"null" => {}
                     _ => {
@@ -96,21 +96,21 @@ pub(super) fn read_properties<'a>(
                 continue;
             }
             if !key.eq_ignore_ascii_case(b"\"value\"") {
-                walk.skip();
+                cursor.skip();
                 continue;
             }
-            let before = walk;
+            let before = cursor;
             value_start = Some(start + before.position());
             if property.kind == CSV_METADATA_TYPE {
-                let metadata = csv::check(&mut walk, start);
+                let metadata = csv::check(&mut cursor, start);
                 if metadata.is_err() {
-                    walk = before;
-                    walk.skip();
+                    cursor = before;
+                    cursor.skip();
                 }
-                property.value = walk.since(before.position());
+                property.value = cursor.since(before.position());
                 checked = Some(metadata);
             } else {
-                property.value = walk.skip();
+                property.value = cursor.skip();
             }
         }
         let Some(value_start) = value_start else {
@@ -121,7 +121,7 @@ pub(super) fn read_properties<'a>(
             continue;
         };
         let csv =
-            || checked.unwrap_or_else(|| csv::check(&mut Walk::new(property.value), value_start));
+            || checked.unwrap_or_else(|| csv::check(&mut Cursor::new(property.value), value_start));
         if let Err(Defect { code, message }) = known.take(&property, csv) {
             known.lost_package |= property.kind == PACKAGE_TYPE;
             let (number, kind) = (passed - 1, &property.kind);

@@ -8,8 +8,8 @@ use crate::bundle::objects::BundleObject;
 use crate::csv::CsvMetadata;
 use crate::document::{Defect, Gvk};
 use crate::problem::Code;
-use crate::text::json::cursor::Walk;
-use crate::text::json::shape::Mismatch;
+use crate::text::json::cursor::Cursor;
+use crate::text::json::schema::Mismatch;
 use crate::text::json::typed::{Text, fields, object};
 use crate::text::semver::Version;
 use crate::visit::{CSV_METADATA_TYPE, Dependency, OBJECT_TYPE, Property};
@@ -59,16 +59,16 @@ fields!(GvkProperty<'a> {
 impl<'a> GvkProperty<'a> {
     fn read(value: &'a [u8]) -> Result<Self, String> {
         // Nearly all have these three keys, and strings without escapes.
-        let mut walk = Walk::new(value);
-        if walk.peek() == Some(b'{') {
-            walk.step();
-            let mut text = |key: &[u8]| match walk.next_key() {
-                Some(found) if found == key => plain_text(walk.skip()),
+        let mut cursor = Cursor::new(value);
+        if cursor.peek() == Some(b'{') {
+            cursor.step();
+            let mut text = |key: &[u8]| match cursor.next_key() {
+                Some(found) if found == key => plain_text(cursor.skip()),
                 _ => None,
             };
             if let (Some(group), Some(kind), Some(version)) =
                 (text(b"\"group\""), text(b"\"kind\""), text(b"\"version\""))
-                && walk.next_key().is_none()
+                && cursor.next_key().is_none()
             {
                 let text = |text| Text(Cow::Borrowed(text));
                 return Ok(Self {

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use crate::csv::types::{CSV_METADATA, RELATED};
-use crate::text::json::cursor::Walk;
-use crate::text::json::shape::{Checked, Field, Mismatch};
+use crate::text::json::cursor::Cursor;
+use crate::text::json::schema;
+use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find};
 use crate::text::json::{folded, shape};
 
 /// A value of `olm.csv.metadata` that matches its type.
@@ -31,22 +32,26 @@ pub struct CsvField<'a> {
 }
 
 impl<'a> CsvField<'a> {
-    /// Checks a bundle's related images. `walk` begins at the byte `start` of
+    /// Checks a bundle's related images. `cursor` begins at the byte `start` of
     /// the lines. `plain` means that they are known to have the usual form.
-    pub(crate) fn of_related_images(mut walk: Walk<'a>, start: usize, plain: bool) -> Option<Self> {
+    pub(crate) fn of_related_images(
+        mut cursor: Cursor<'a>,
+        start: usize,
+        plain: bool,
+    ) -> Option<Self> {
         let checked = if plain {
-            walk.finish();
+            cursor.finish();
             Checked {
                 same: true,
                 empty: false,
             }
         } else {
-            shape::check(&RELATED.shape, &mut walk).ok()?
+            shape::check(&RELATED.shape, &mut cursor).ok()?
         };
         Some(Self {
             field: &RELATED,
             start,
-            value: walk.since(0),
+            value: cursor.since(0),
             earlier: Vec::new(),
             checked,
         })
@@ -88,37 +93,40 @@ impl<'a> CsvField<'a> {
 /// is no such field.
 pub fn write_zero(name: &str, out: &mut Vec<u8>) {
     if let Some(field) = CSV_METADATA.iter().find(|field| field.name == name) {
-        shape::write_zero(&field.shape, out);
+        schema::write_zero(&field.shape, out);
     }
 }
 
-/// Checks the `olm.csv.metadata` value at `walk` against its type. The text of
-/// `walk` begins at the byte `start` of the lines.
-pub(crate) fn check<'a>(walk: &mut Walk<'a>, start: usize) -> Result<CsvMetadata<'a>, Mismatch> {
+/// Checks the `olm.csv.metadata` value at `cursor` against its type. The text of
+/// `cursor` begins at the byte `start` of the lines.
+pub(crate) fn check<'a>(
+    cursor: &mut Cursor<'a>,
+    start: usize,
+) -> Result<CsvMetadata<'a>, Mismatch> {
     let mut found: Vec<CsvField<'a>> = Vec::with_capacity(CSV_METADATA.len());
-    match walk.peek() {
-        Some(b'{') => walk.step(),
+    match cursor.peek() {
+        Some(b'{') => cursor.step(),
         Some(b'n') => {
-            walk.skip();
+            cursor.skip();
             return Ok(CsvMetadata::default());
         }
-        _ => return Err("must be an object".into()),
+        _ => return Err(Mismatch::of(&Shape::Object(&CSV_METADATA))),
     }
     let mut next = 0;
-    while let Some(key) = walk.next_key() {
+    while let Some(key) = cursor.next_key() {
         let name = &key[1..key.len() - 1];
-        let Some((number, exactly)) = folded::find(&CSV_METADATA, name, next) else {
-            walk.skip();
+        let Some((number, exactly)) = find(&CSV_METADATA, name, next) else {
+            cursor.skip();
             continue;
         };
         next = number + 1;
         let field = &CSV_METADATA[number];
-        let position = walk.position();
+        let position = cursor.position();
         let mut checked =
-            shape::check(&field.shape, walk).map_err(|error| shape::within(key, &error))?;
+            shape::check(&field.shape, cursor).map_err(|mismatch| mismatch.within(key))?;
         // Under another key the text cannot be used with its neighbours.
         checked.same &= exactly;
-        let value = walk.since(position);
+        let value = cursor.since(position);
         let start = start + position;
         match found.iter_mut().find(|known| known.name() == field.name) {
             Some(known) => {
@@ -138,8 +146,8 @@ pub(crate) fn check<'a>(walk: &mut Walk<'a>, start: usize) -> Result<CsvMetadata
     for known in &mut found {
         if !known.earlier.is_empty() {
             known.checked =
-                folded::check(&known.field.shape, &known.values()).map_err(|error| {
-                    shape::within(format!("{:?}", known.field.name).as_bytes(), &error)
+                folded::check(&known.field.shape, &known.values()).map_err(|mismatch| {
+                    mismatch.within(format!("{:?}", known.field.name).as_bytes())
                 })?;
         }
     }
@@ -152,14 +160,17 @@ mod tests {
 
     #[test]
     fn a_field_of_another_type_is_refused() {
-        let check = |json: &str| check(&mut Walk::new(json.as_bytes()), 0).map(drop);
+        let check = |json: &str| {
+            let checked = check(&mut Cursor::new(json.as_bytes()), 0);
+            checked.map(drop).map_err(|mismatch| mismatch.to_string())
+        };
         assert_eq!(
             check(r#"{"installModes":"all"}"#),
-            Err(r#"its "installModes" must be a list"#.into())
+            Err(r#"its "installModes" must be a list"#.to_owned())
         );
         assert_eq!(
             check(r#"{"InstallModes":[{"Type":1}]}"#),
-            Err(r#"its "InstallModes" "Type" must be a string"#.into())
+            Err(r#"its "InstallModes" "Type" must be a string"#.to_owned())
         );
         assert!(check(r#"["a"]"#).is_err());
     }
@@ -168,7 +179,7 @@ mod tests {
     fn a_field_knows_where_its_text_lies() {
         let json = br#"before{"description":"d","keywords":[],"Maturity":"m","provider":{"x":1}}"#;
         let (before, value) = json.split_at(6);
-        let metadata = check(&mut Walk::new(value), before.len()).unwrap();
+        let metadata = check(&mut Cursor::new(value), before.len()).unwrap();
         let unchanged = |name: &str| metadata.get(name)?.unchanged().map(|range| &json[range]);
         assert_eq!(unchanged("description"), Some(&b"\"d\""[..]));
         assert_eq!(unchanged("keywords"), Some(&b"[]"[..]));

@@ -1,7 +1,7 @@
 //! The types of operator-framework/api's `ClusterServiceVersion` that
 //! `olm.csv.metadata` consists of.
 
-use crate::text::json::shape::{Field, Shape};
+use crate::text::json::schema::{Field, Shape};
 
 pub(super) static CSV_METADATA: [Field; 14] = [
     Field::omitted("annotations", Shape::Texts),

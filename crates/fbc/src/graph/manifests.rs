@@ -7,10 +7,11 @@
 //! among the bundle's objects.
 
 use crate::document::{Blobs, BundleBlob, CsvSource, Located, PackageBlob};
-use crate::graph::Group;
-use crate::graph::bundle::Places;
-use crate::graph::report::{About, Report, list, more, quoted};
+use crate::graph::bundle_channels::BundleChannels;
+use crate::graph::group::Group;
+use crate::graph::report::{About, Report};
 use crate::problem::Code;
+use crate::text::display::{list, more, quoted};
 
 /// Checks the manifests of a package's bundles. `heads` are its channels, by
 /// name, each with the bundle of its head.
@@ -19,7 +20,7 @@ pub(crate) fn check(
     group: &Group<'_>,
     package: &Located<PackageBlob>,
     heads: &[(&str, usize)],
-    places: &Places<'_>,
+    places: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     warn_of_invisible(blobs, group, package, heads, report);
@@ -86,7 +87,7 @@ fn warn_of_crash(
     blobs: &Blobs,
     group: &Group<'_>,
     heads: &[(&str, usize)],
-    places: &Places<'_>,
+    places: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     let blob = |index: usize| &blobs.bundles[index].blob;

@@ -6,11 +6,11 @@ mod packages;
 use proptest::prelude::*;
 
 use crate::document::{
-    BundleBlob, ChannelBlob, CsvSource, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob,
-    Located, PackageBlob,
+    Blobs, BundleBlob, ChannelBlob, CsvSource, Defect, DeprecationBlob, DeprecationsBlob,
+    EntryBlob, Located, PackageBlob,
 };
 use crate::graph::*;
-use crate::problem::Severity;
+use crate::problem::{Code, Problem, Severity};
 
 fn at<T>(blob: T, meta: usize) -> Located<T> {
     Located {

@@ -1,52 +1,25 @@
-//! What there is to select from: the lines of catalogs, and packages read out
-//! of them when they are asked for.
+//! The packages of a catalog, each read from its lines at the first use.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
+use crate::bundle_line::each_property;
 use crate::document::Gvk;
 use crate::select::channel::Channel;
-use crate::select::dependencies::Requirement;
-use crate::text::json::typed::{Text, fields};
+use crate::select::input::{Catalog, Line};
+use crate::select::requirement::Requirement;
+use crate::text::json::typed::{fields, from_json, or_default};
 use crate::text::semver::Version;
 
-/// A catalog, as its lines.
-#[derive(Clone, Debug, Default)]
-pub struct Catalog {
-    /// What it is called in messages.
-    pub name: String,
-    /// Its lines in catalog order.
-    pub lines: Vec<Line>,
-    /// The packages that have errors: nothing is selected from them.
-    pub quarantined: BTreeSet<String>,
-}
-
-/// A canonical line and what it can be asked for by.
-#[derive(Clone, Debug, Default)]
-pub struct Line {
-    /// The schema.
-    pub schema: Box<str>,
-    /// The package, or empty.
-    pub package: Box<str>,
-    /// The name, or empty.
-    pub name: Box<str>,
-    /// The line, without its line end.
-    pub json: Bytes,
-}
-
-/// A catalog with its lines put in order.
-pub(crate) struct Shelf<'a> {
+/// A catalog with its lines grouped by package.
+pub(crate) struct CatalogIndex<'a> {
     catalog: &'a Catalog,
     /// The lines of each package that has an `olm.package` blob.
     lines: BTreeMap<&'a str, Vec<&'a Line>>,
     /// The lines that are about no package.
     pub(crate) others: Vec<&'a Line>,
-    /// Packages that were read.
+    /// The packages read so far.
     read: RefCell<HashMap<&'a str, Option<Rc<Package<'a>>>>>,
 }
 
@@ -62,13 +35,13 @@ pub(crate) struct Package<'a> {
     pub(crate) lines: Vec<&'a Line>,
 }
 
-/// A bundle whose line is read when something of it is asked for.
+/// A bundle. Its line is read at the first use.
 pub(crate) struct Bundle<'a> {
     pub(crate) line: &'a Line,
     facts: OnceCell<Facts>,
 }
 
-/// What selecting needs to know of a bundle.
+/// The properties of a bundle that matter to a selection.
 #[derive(Default)]
 pub(crate) struct Facts {
     /// Its version, as it was written.
@@ -78,7 +51,7 @@ pub(crate) struct Facts {
     pub(crate) requires: Vec<Requirement>,
 }
 
-impl<'a> Shelf<'a> {
+impl<'a> CatalogIndex<'a> {
     pub(crate) fn of(catalog: &'a Catalog) -> Self {
         let mut lines: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
         let packages = catalog.lines.iter().filter(|line| is_package(line));
@@ -152,7 +125,7 @@ impl<'a> Package<'a> {
         for line in lines {
             match &*line.schema {
                 "olm.package" => {
-                    let head: PackageLine = serde_json::from_slice(&line.json).ok()?;
+                    let head: PackageLine = from_json(&line.json).ok()?;
                     package.default_channel = head.default_channel;
                 }
                 "olm.channel" => package.channels.push(Channel::read(line)?),
@@ -192,24 +165,6 @@ fields!(PackageLine {
 });
 
 #[derive(Default)]
-struct BundleLine<'a> {
-    properties: Vec<Property<'a>>,
-}
-
-fields!(BundleLine<'a> { properties = "properties" });
-
-#[derive(Default)]
-struct Property<'a> {
-    kind: Text<'a>,
-    value: Value<'a>,
-}
-
-fields!(Property<'a> { kind = "type", value = "value" });
-
-#[derive(Default, Deserialize)]
-struct Value<'a>(#[serde(borrow)] Option<&'a RawValue>);
-
-#[derive(Default)]
 struct PackageProperty {
     version: String,
 }
@@ -217,21 +172,19 @@ struct PackageProperty {
 fields!(PackageProperty { version = "version" });
 
 impl Facts {
-    fn read(json: &[u8]) -> Self {
+    fn read(line: &[u8]) -> Self {
         let mut facts = Self::default();
-        let line: BundleLine<'_> = serde_json::from_slice(json).unwrap_or_default();
-        for Property { kind, value } in &line.properties {
-            let value = value.0.map_or("null", RawValue::get);
-            match &*kind.0 {
-                "olm.package" if facts.text.is_empty() => {
-                    let package: PackageProperty = serde_json::from_str(value).unwrap_or_default();
-                    facts.version = Version::parse(&package.version).ok();
-                    facts.text = package.version;
-                }
-                "olm.gvk" => facts.provides.extend(serde_json::from_str(value).ok()),
-                kind => facts.requires.extend(Requirement::read(kind, value)),
+        each_property(line, |kind, cursor| match kind {
+            "olm.package" if facts.text.is_empty() => {
+                let package: PackageProperty = or_default(cursor);
+                facts.version = Version::parse(&package.version).ok();
+                facts.text = package.version;
             }
-        }
+            "olm.gvk" => facts.provides.push(or_default(cursor)),
+            kind => facts
+                .requires
+                .extend(Requirement::read(kind, cursor.skip())),
+        });
         facts
     }
 }

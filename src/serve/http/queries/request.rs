@@ -9,10 +9,10 @@ use http::request::Parts;
 
 use crate::answers::index::PackageAnswers;
 use crate::name::CatalogName;
-use crate::serve::http::guard::RestrictedCatalogs;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
+use crate::serve::http::restricted_catalogs::RestrictedCatalogs;
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalogs, Snapshot};
 

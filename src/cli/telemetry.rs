@@ -28,7 +28,7 @@ pub(super) fn start(log: &LogConfig, environment: &Environment) -> Result<(), Fa
         .context("cannot start the log")
         .map_err(Failure::run)?;
     for name in environment.unknown() {
-        tracing::warn!(name, "a variable of the environment is not known");
+        tracing::warn!(name, "unknown environment variable");
     }
     Ok(())
 }

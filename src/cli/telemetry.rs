@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::Failure;
 use crate::config::{Environment, LogConfig, LogFormat};
 
-/// Sends what is logged from now on to standard error.
+/// Starts the log on standard error.
 pub(super) fn start(log: &LogConfig, environment: &Environment) -> Result<(), Failure> {
     let filter = EnvFilter::builder()
         .parse(&log.filter)

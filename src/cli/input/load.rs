@@ -14,8 +14,8 @@ use crate::ingest::{self, LoadOptions, Loaded, Spool};
 use fbc::select::{self, Request, Selected, Selection};
 
 impl Input {
-    /// Selects from the catalog. What a file selects is selected from each of
-    /// its catalogs by itself, as mirrors do it.
+    /// Selects from the catalog. An `ImageSetConfiguration` selects from each of
+    /// its catalogs separately, as mirroring tools do.
     pub(in crate::cli) async fn select(
         &self,
         options: &LoadOptions,
@@ -74,8 +74,7 @@ impl Input {
     }
 }
 
-/// What an `ImageSetConfiguration` names: its catalogs, and what it selects of
-/// each.
+/// The catalogs of an `ImageSetConfiguration`, with the selection from each.
 struct ReadSet {
     catalogs: Vec<select::Catalog>,
     selections: Vec<Selection>,
@@ -101,12 +100,12 @@ async fn read_set(path: &Path, options: &LoadOptions) -> anyhow::Result<ReadSet>
     })
 }
 
-/// What is selected of each catalog by itself; what that needs may be in any.
+/// The selection from each catalog alone. Dependencies may come from any.
 fn each(read: ReadSet, dependencies: bool) -> anyhow::Result<Vec<Selected>> {
     let mut catalogs = read.catalogs;
     let mut each = Vec::with_capacity(catalogs.len());
     for mut selection in read.selections {
-        // The catalog stands before the others.
+        // The catalog precedes the others.
         selection.from = vec![0];
         let request = Request {
             selections: vec![selection],
@@ -123,7 +122,7 @@ fn each(read: ReadSet, dependencies: bool) -> anyhow::Result<Vec<Selected>> {
     Ok(each)
 }
 
-/// The one catalog that an `ImageSetConfiguration` selects.
+/// The selection of an `ImageSetConfiguration` as a single catalog.
 async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected> {
     let ReadSet {
         catalogs,
@@ -138,14 +137,14 @@ async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected
     Ok(selected)
 }
 
-/// Prints what whoever wrote a selection should know.
+/// Prints the notes for the author of a selection.
 pub(in crate::cli) fn note_all(selected: &Selected) {
     for note in &selected.notes {
         output::note(&format!("almanac: {note}"));
     }
 }
 
-/// Prints which packages of a catalog cannot be selected from.
+/// Prints the packages of a catalog that have errors.
 pub(in crate::cli) fn note_errors(catalog: &select::Catalog) {
     let names: Vec<&str> = catalog.quarantined.iter().map(String::as_str).collect();
     if !names.is_empty() {

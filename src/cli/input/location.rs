@@ -14,20 +14,20 @@ const IGNORED: &str = ".indexignore";
 /// The name of standard input in messages.
 pub(super) const STDIN: &str = "<stdin>";
 
-/// Where a catalog is, as it is typed.
+/// The location of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Input {
-    /// What almanac could follow.
+    /// A source that almanac could follow.
     Source(Source),
     /// One file on standard input.
     Stdin,
-    /// A catalog that is served over HTTP.
+    /// A catalog that a server offers over HTTP.
     Server(CatalogUrl),
-    /// What an `ImageSetConfiguration` selects.
+    /// The selection of an `ImageSetConfiguration`.
     Curated(PathBuf),
 }
 
-/// Why a text says nowhere.
+/// A text that is not a location.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum InputError {
     #[error(transparent)]
@@ -44,8 +44,7 @@ pub(in crate::cli) enum InputError {
 }
 
 impl Input {
-    /// Reads what was typed, with a look at what is on disk: a path is easily
-    /// written without what makes it one.
+    /// Parses a location. A look at the disk finds paths without their prefix.
     pub(super) fn found(text: &str) -> Result<Self, InputError> {
         let input = match text.parse() {
             Err(InputError::Source(_)) if Path::new(text).exists() => {
@@ -54,7 +53,7 @@ impl Input {
             read => read?,
         };
         match input {
-            // Whoever ignores some of its files may mean them as a catalog.
+            // A layout with ignored files may be meant as a catalog folder.
             Self::Source(Source::File(path))
                 if path.join("oci-layout").is_file() && !path.join(IGNORED).exists() =>
             {
@@ -64,7 +63,7 @@ impl Input {
         }
     }
 
-    /// The file of a place as whoever typed the input would write it.
+    /// The file of a place, as a path that the user can open.
     pub(in crate::cli) fn path(&self, place: &Place) -> PathBuf {
         match self {
             Self::Source(Source::File(root)) if !root.is_dir() => root.clone(),
@@ -92,7 +91,7 @@ impl FromStr for Input {
         if text.starts_with("http:") || text.starts_with("https:") {
             return Ok(Self::Server(text.parse()?));
         }
-        // No image reference begins like that.
+        // No image reference starts like this.
         if text.starts_with(['/', '.']) {
             return Ok(Self::Source(Source::File(Path::new(text).to_owned())));
         }
@@ -100,7 +99,7 @@ impl FromStr for Input {
     }
 }
 
-/// In one line, whatever stands in it.
+/// On one line, with control characters escaped.
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {

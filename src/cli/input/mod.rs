@@ -23,23 +23,23 @@ use fbc::problem::{Problem, Severity};
 use fbc::read::Meta;
 use fbc::select::{Request, Selected};
 
-/// What is logged beside the output.
+/// The default log filter of commands with output.
 const LOG_FILTER: &str = "warn";
-/// The arguments of every command that looks at a catalog.
+/// The arguments of every command that reads a catalog.
 #[derive(Debug, clap::Args)]
 pub(super) struct InputArguments {
     /// An image reference, `oci:FOLDER`, `oci-archive:FILE` or
     /// `docker-archive:FILE` (with `:TAG` or `@DIGEST` where there are several
-    /// images), `file:PATH` (or a path that begins with `/` or `.`), the URL of
-    /// a catalog that an almanac serves (`http://HOST:PORT/catalogs/NAME`), `-`
-    /// for standard input, or `curated:FILE` for what an
-    /// `ImageSetConfiguration` selects
-    // Read later: what clap refuses it repeats, and a URL may hold a password.
+    /// images), `file:PATH` (or a path that starts with `/` or `.`), the URL of
+    /// a catalog that almanac serves (`http://HOST:PORT/catalogs/NAME`), `-` for
+    /// standard input, or `curated:FILE` for the selection of an
+    /// `ImageSetConfiguration`
+    // Parsed later: clap repeats invalid values, and a URL may have a password.
     #[arg(value_name = "SOURCE")]
     input: String,
 
-    /// The version of Kubernetes, for an image that is written with
-    /// `{kube_major_version}`, `{kube_minor_version}` or `{kube_patch_version}`
+    /// The version of Kubernetes, for an image with `{kube_major_version}`,
+    /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
     #[arg(long, value_name = "VERSION")]
     kube_version: Option<KubeVersion>,
 
@@ -47,10 +47,11 @@ pub(super) struct InputArguments {
     reading: ReadingArguments,
 }
 
-/// How catalogs are got at.
+/// The arguments of every command that loads catalogs.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReadingArguments {
-    /// Which image of a list is taken [default: linux/amd64]
+    /// The platform of the image, for a source with several
+    /// [default: linux/amd64]
     #[arg(long, value_name = "OS/ARCH")]
     platform: Option<Platform>,
 
@@ -61,14 +62,14 @@ pub(super) struct ReadingArguments {
     log: LogSettings,
 }
 
-/// A catalog whose files are there.
+/// A catalog with its files.
 pub(super) struct Catalog {
     pub(super) input: Input,
     pub(super) loaded: Loaded,
 }
 
 impl InputArguments {
-    /// Starts the log and gets the files of the catalog.
+    /// Starts the log and loads the files of the catalog.
     pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
         let (input, options) = self.open(environment)?;
         let loaded = block_on(input.load(&options))?
@@ -77,8 +78,8 @@ impl InputArguments {
         Ok(Catalog { input, loaded })
     }
 
-    /// Starts the log, and selects from the catalog, or from each one that its
-    /// file names.
+    /// Starts the log, and selects from the catalog, or from each catalog of an
+    /// `ImageSetConfiguration`.
     pub(super) fn select(
         self,
         environment: &Environment,
@@ -105,8 +106,7 @@ impl InputArguments {
     }
 }
 
-/// The image for the version of Kubernetes that is given here or in the
-/// environment.
+/// The image for the version of Kubernetes in the arguments or the environment.
 fn resolve(
     template: &ImageTemplate,
     version: Option<KubeVersion>,
@@ -120,7 +120,7 @@ fn resolve(
 }
 
 impl ReadingArguments {
-    /// Starts the log and says how to get at catalogs.
+    /// Starts the log, and returns the options for loading catalogs.
     pub(super) fn open(self, environment: &Environment) -> Result<LoadOptions, Failure> {
         let flags = Settings {
             platform: self.platform,
@@ -140,9 +140,9 @@ impl ReadingArguments {
 }
 
 impl Catalog {
-    /// Reads the catalog for a command that shows what is in it. A catalog that
-    /// cannot be served is a failure, whose problems are printed to standard
-    /// error; of one with lesser problems a line there says how many.
+    /// Reads the catalog for a command that prints its content. Fatal problems
+    /// are printed to standard error and are a failure. Packages with errors are
+    /// only named there.
     pub(super) fn read(
         &self,
         sink: impl FnMut(u32, &Meta, &[u8]) -> io::Result<()>,

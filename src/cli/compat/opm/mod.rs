@@ -81,7 +81,7 @@ enum Verb {
 
 /// The program under the name `opm`.
 #[derive(Debug, Parser)]
-#[command(name = "opm", version, about = "almanac in the place of opm", long_about = None)]
+#[command(name = "opm", version, about = "almanac as a replacement for opm", long_about = None)]
 struct Program {
     #[command(flatten)]
     arguments: Arguments,

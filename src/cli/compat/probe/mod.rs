@@ -129,9 +129,9 @@ Exit codes:
   3  the call failed or timed out
   4  the status is not SERVING";
 
-/// The program when it is called `grpc_health_probe`.
+/// The program under the name `grpc_health_probe`.
 #[derive(Debug, clap::Parser)]
-#[command(name = "grpc_health_probe", version, about = "almanac in the place of grpc_health_probe", long_about = None)]
+#[command(name = "grpc_health_probe", version, about = "almanac as a replacement for grpc_health_probe", long_about = None)]
 struct Program {
     #[command(flatten)]
     arguments: Arguments,

@@ -5,6 +5,7 @@ use std::{fmt, io};
 
 /// gRPC's default port.
 const DEFAULT_PORT: u16 = 443;
+
 /// The address of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {

@@ -323,7 +323,7 @@ fn ports_that_are_the_same_are_refused() {
         .argument(config.to_str().unwrap())
         .run();
     assert_eq!(finished.status.code(), Some(2), "{finished:?}");
-    let message = "grpc and grpc of the catalog open are both to listen at 127.0.0.1:4711";
+    let message = "grpc and grpc of the catalog open both listen at 127.0.0.1:4711";
     assert!(finished.stderr.contains(message), "{finished:?}");
 }
 

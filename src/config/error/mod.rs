@@ -1,14 +1,17 @@
-//! What can be wrong with what was written.
+//! Errors of a configuration, each with the setting that causes it.
+
+mod curated;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::config::curated::CuratedError;
+pub use curated::CuratedError;
+
 use crate::ingest::Source;
 use crate::name::CatalogName;
 
-/// A setting that cannot be used, and where it was written.
+/// A setting that cannot be used, and its location.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -16,42 +19,42 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is not TOML, or holds a key or a value that is not known.
+    /// The file is not TOML, or has an unknown key or an invalid value.
     #[error("{}:{place}{problem}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// Line and column, from 1.
-        place: Place,
-        /// The key and what is wrong with it.
+        place: FilePosition,
+        /// The key and the mistake.
         problem: String,
     },
-    /// A variable of the environment with a value that cannot be used.
-    #[error("the variable {name} of the environment: {problem}")]
+    /// An environment variable with an invalid value.
+    #[error("the environment variable {name}: {problem}")]
     Variable {
         /// Its name.
         name: &'static str,
-        /// What is wrong with its value.
+        /// The reason.
         problem: String,
     },
-    /// Nothing to serve.
+    /// No catalog to serve.
     #[error(
         "there is no catalog to serve: name at least one source, for example \
          `almanac serve quay.io/operatorhubio/catalog:latest` or `almanac serve file:deploy/catalog`, \
          or a file with `--config`"
     )]
     NoCatalog,
-    /// A curated catalog that cannot be made. Only files have any.
+    /// A curated catalog that cannot be made. Only files configure these.
     #[error("{}the catalog {catalog}: {problem}", at(path.as_deref()))]
     Curated {
-        /// The file, when it is known.
+        /// The file, if known.
         path: Option<PathBuf>,
-        /// The catalog, or what is known of it.
+        /// The name of the catalog, or a description without one.
         catalog: String,
-        /// What is wrong with it.
+        /// The mistake.
         problem: Box<CuratedError>,
     },
     /// A source that suggests no name.
@@ -62,10 +65,11 @@ pub enum ConfigError {
         /// The source.
         source_text: String,
     },
-    /// An image template that gives no image, and no plain image beside it.
+    /// An image template that gives no image, without a plain source to use
+    /// instead.
     #[error("no image can be made from the template {problem}")]
     Template {
-        /// The template, and why not.
+        /// The template and the reason.
         problem: String,
     },
     /// Two catalogs with one name.
@@ -76,30 +80,30 @@ pub enum ConfigError {
     SameName {
         /// The name.
         name: CatalogName,
-        /// The source of the one.
+        /// The source of the first.
         first: Box<Source>,
-        /// The source of the other.
+        /// The source of the second.
         second: Box<Source>,
     },
-    /// Two catalogs behind one authority.
+    /// Two catalogs with one authority.
     #[error("the authority {authority} is given twice: for {first} and for {second}")]
     SameAuthority {
         /// The authority.
         authority: String,
-        /// The one catalog.
+        /// The first catalog.
         first: CatalogName,
-        /// The other, or the same again.
+        /// The second catalog, or the first again.
         second: CatalogName,
     },
-    /// A default that is not there.
+    /// A default catalog that is not configured.
     #[error("default_catalog names {name}, but the catalogs are: {known}")]
     UnknownDefault {
         /// The name that was written.
         name: CatalogName,
-        /// The names there are, with commas.
+        /// The configured names, separated by commas.
         known: String,
     },
-    /// TLS that lacks a file.
+    /// TLS settings without a required key.
     #[error("[{table}] needs the key {key}")]
     Tls {
         /// The table of the port.
@@ -107,7 +111,8 @@ pub enum ConfigError {
         /// The key that is missing.
         key: &'static str,
     },
-    /// A catalog that asks for certificates at a port that does not.
+    /// A catalog that needs client certificates on a port that does not verify
+    /// any.
     #[error(
         "the catalog {catalog} asks for client certificates, but nothing could verify one: \
          write certificate, key and client_ca in [http_tls]"
@@ -116,7 +121,7 @@ pub enum ConfigError {
         /// The catalog.
         catalog: CatalogName,
     },
-    /// A folder that is to be mirrored as the image that it is not.
+    /// A full mirror of a source that is not an image.
     #[error(
         "the catalog {catalog} comes from no image: mirror = \"full\" needs an \
          image reference or oci:FOLDER; with mirror = \"slim\" an image is made of it"
@@ -125,7 +130,7 @@ pub enum ConfigError {
         /// The catalog.
         catalog: CatalogName,
     },
-    /// A data folder that would be read as part of a catalog.
+    /// A data folder inside the source of a catalog.
     #[error(
         "the data folder {} lies in {from}, the source of the catalog {catalog}: what is written \
          there would be read as part of it; give another one with --data-dir (in a file: data_dir)",
@@ -139,7 +144,7 @@ pub enum ConfigError {
         /// Its source.
         from: Box<Source>,
     },
-    /// A source among what almanac writes and removes.
+    /// A source inside the data folder, whose content almanac may remove.
     #[error(
         "{from}, the source of the catalog {catalog}, lies in the data folder {}: what is there is \
          almanac's own and may be removed; put the source elsewhere, or give another folder with \
@@ -154,12 +159,12 @@ pub enum ConfigError {
         /// Its source.
         from: Box<Source>,
     },
-    /// Two listeners at one address.
-    #[error("{first} and {second} are both to listen at {address}")]
+    /// Two listeners with one address.
+    #[error("{first} and {second} both listen at {address}")]
     SameAddress {
-        /// The one listener.
+        /// The first listener.
         first: String,
-        /// The other.
+        /// The second listener.
         second: String,
         /// The address.
         address: SocketAddr,
@@ -171,23 +176,23 @@ pub enum ConfigError {
     Filter {
         /// The filter.
         filter: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: String,
     },
 }
 
-/// A place in a file, when there is one.
+/// A line and column of a file, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(Option<(usize, usize)>);
+pub struct FilePosition(Option<(usize, usize)>);
 
-/// What goes before what is wrong in a file.
+/// The prefix of a message about a file.
 fn at(path: Option<&Path>) -> String {
     path.map(|path| format!("{}: ", path.display()))
         .unwrap_or_default()
 }
 
 impl ConfigError {
-    /// The same, with the file named in which alone it can stand.
+    /// Adds the file to an error that only a file can cause.
     pub(super) fn in_file(self, file: Option<&Path>) -> Self {
         match self {
             Self::Curated {
@@ -201,11 +206,11 @@ impl ConfigError {
         }
     }
 
-    /// What TOML's reader found in the file at `path`, with its `text`.
+    /// An error of the TOML parser in the file at `path` with this `text`.
     pub(super) fn file(path: &Path, text: &str, mut error: toml::de::Error) -> Self {
         let place = error.span().map(|span| position(text, span.start));
         let message = error.message().to_owned();
-        // Without the text, the error shows the table that it is in instead.
+        // Without the text, the error names its table instead.
         error.set_input(None);
         let whole = error.to_string();
         let table = whole.strip_prefix(&message).unwrap_or_default().trim();
@@ -219,13 +224,13 @@ impl ConfigError {
         }
         Self::File {
             path: path.to_owned(),
-            place: Place(place),
+            place: FilePosition(place),
             problem,
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some((line, column)) => write!(f, "{line}:{column}: "),

@@ -348,7 +348,7 @@ fn upper_layers_hide_what_lower_ones_have() {
     );
     table.refused(
         [base(), new().file("configs/.wh.", "")],
-        ["LAYER", "the whiteout names nothing"],
+        ["LAYER", "the whiteout has no valid name"],
     );
     table.check();
 }

@@ -1,13 +1,13 @@
 //! Unpacking of valid, unusual and hostile images.
 
+mod bounds;
 mod folders;
 mod formats;
 mod hostile;
-mod layers;
-mod limits;
 mod links;
 mod readers;
 mod sparse;
+mod stacking;
 
 use crate::layers::testing::{Tar, run, run_with, tar};
 use crate::layers::{Exceeded, Limits, UnpackError};

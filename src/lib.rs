@@ -8,8 +8,7 @@
 //! 2. [`store`] keeps revisions in SQLite and files.
 //! 3. [`snapshot`] opens a stored revision for serving.
 //! 4. [`ingest`] follows sources and commits revisions to the store.
-//! 5. [`serve`] answers clients from snapshots. It shares no other module with
-//!    [`ingest`].
+//! 5. [`serve`] answers clients from snapshots, and does not know [`ingest`].
 //! 6. [`config`], [`app`] and [`cli`] are the composition root: they resolve
 //!    settings, join the modules above, and run commands.
 //!

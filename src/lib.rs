@@ -22,6 +22,7 @@ pub mod answers;
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod error_chain;
 pub mod fetch;
 pub mod ingest;
 pub mod map;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::error_chain::error_chain;
 use crate::ingest::curate::CurateError;
 use crate::ingest::files::FilesError;
 use crate::store::StoreError;
@@ -203,19 +204,7 @@ impl PassError {
 /// The whole chain of causes in one line.
 impl fmt::Display for PassError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.stage, self.cause)?;
-        let mut cause = std::error::Error::source(&self.cause);
-        let mut shown = self.cause.to_string();
-        while let Some(error) = cause {
-            let text = error.to_string();
-            // Some errors already show what caused them.
-            if !shown.contains(&text) {
-                write!(f, ": {text}")?;
-            }
-            shown = text;
-            cause = error.source();
-        }
-        Ok(())
+        write!(f, "{}: {}", self.stage, error_chain(&self.cause))
     }
 }
 

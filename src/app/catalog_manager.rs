@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{CatalogConfig, Config};
-use crate::ingest::{self, Followed, Workshop};
+use crate::ingest::{self, Followed, PassContext};
 use crate::name::CatalogName;
 use crate::serve;
 use crate::serve::access::{Access, Rule, Tokens};
@@ -53,7 +53,7 @@ pub(super) struct Shared {
 /// The catalogs that are followed and served.
 pub(super) struct Fleet {
     shared: Shared,
-    workshop: Workshop,
+    context: PassContext,
     registries: images::Settings,
     members: BTreeMap<CatalogName, Member>,
 }
@@ -150,10 +150,10 @@ async fn bind(name: &CatalogName, address: SocketAddr) -> anyhow::Result<Listene
 
 impl Fleet {
     /// Without any catalogs yet.
-    pub(super) fn new(shared: Shared, workshop: Workshop, registries: images::Settings) -> Self {
+    pub(super) fn new(shared: Shared, context: PassContext, registries: images::Settings) -> Self {
         Self {
             shared,
-            workshop,
+            context,
             registries,
             members: BTreeMap::new(),
         }
@@ -189,12 +189,12 @@ impl Fleet {
         registries: Option<Registries>,
         limits: &unpack::Limits,
     ) {
-        let other_workshop = registries.is_some() || self.workshop.limits != *limits;
+        let other_context = registries.is_some() || self.context.limits != *limits;
         if let Some(registries) = registries {
-            self.workshop.registries = registries;
+            self.context.registries = registries;
             self.registries = config.registries.clone();
         }
-        self.workshop.limits = limits.clone();
+        self.context.limits = limits.clone();
 
         warn_of_shared_paths(config);
         warn_of_shadowed_names(config);
@@ -214,7 +214,7 @@ impl Fleet {
                 Some(member) => {
                     let same = self::followed(&member.config) == followed
                         && member.config.mirror == catalog.mirror
-                        && !other_workshop;
+                        && !other_context;
                     self.kept(member, catalog, &followed, same).await
                 }
                 None => self.added(catalog, &followed).await,
@@ -348,9 +348,9 @@ impl Fleet {
     async fn added(&self, config: &CatalogConfig, followed: &Followed) -> Plan {
         let roster = &self.shared.roster;
         let (catalog, publisher) = roster.cells(config.name.clone(), routing(config));
-        ingest::restore(&self.workshop, followed, &publisher).await;
+        ingest::restore(&self.context, followed, &publisher).await;
         let (image, maker) = ImageCell::new();
-        ingest::restore_image(&self.workshop, &publisher, followed, &maker).await;
+        ingest::restore_image(&self.context, &publisher, followed, &maker).await;
         Plan {
             config: config.clone(),
             catalog: Arc::new(catalog),
@@ -383,14 +383,14 @@ impl Fleet {
             publisher.update(|status| status.settled = true);
             return Vec::new();
         }
-        let catalogs = self.workshop.catalogs.clone();
+        let catalogs = self.context.catalogs.clone();
         let (maker, mirror) = (plan.maker.clone(), plan.config.mirror);
         let keep = {
-            let (workshop, followed) = (self.workshop.clone(), followed.clone());
-            |stop| ingest::keep_image(workshop, followed, mirror, catalogs, maker, stop)
+            let (context, followed) = (self.context.clone(), followed.clone());
+            |stop| ingest::keep_image(context, followed, mirror, catalogs, maker, stop)
         };
-        let workshop = self.workshop.clone();
-        let follow = |stop| ingest::follow(workshop, followed, publisher, stop);
+        let context = self.context.clone();
+        let follow = |stop| ingest::follow(context, followed, publisher, stop);
         vec![self.spawn_tracked(keep), self.spawn_tracked(follow)]
     }
 

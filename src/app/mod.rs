@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{Config, Written};
-use crate::ingest::{self, Workshop};
+use crate::ingest::{self, PassContext};
 use crate::serve;
 use crate::serve::access::Access;
 use crate::serve::admin::Configuration;
@@ -60,7 +60,7 @@ pub async fn run(
     let (roster, catalogs) = Roster::new();
     roster.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
-    let workshop = workshop(&config, &store, &catalogs)?;
+    let context = pass_context(&config, &store, &catalogs)?;
 
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
@@ -81,8 +81,8 @@ pub async fn run(
         followers: followers.clone(),
         stopping: stopping.clone(),
     };
-    let hurry = workshop.hurry.clone();
-    let mut fleet = Fleet::new(shared, workshop, config.registries.clone());
+    let hurry = context.retry_now.clone();
+    let mut fleet = Fleet::new(shared, context, config.registries.clone());
     fleet.start(&config, prepared).await;
 
     let servers = TaskTracker::new();
@@ -168,16 +168,20 @@ async fn open_store(config: &Config) -> anyhow::Result<Store> {
 }
 
 /// What passes have in common.
-fn workshop(config: &Config, store: &Store, catalogs: &Catalogs) -> anyhow::Result<Workshop> {
+fn pass_context(
+    config: &Config,
+    store: &Store,
+    catalogs: &Catalogs,
+) -> anyhow::Result<PassContext> {
     let registries = Registries::new(&config.registries);
     config.proxies.log();
-    Ok(Workshop {
+    Ok(PassContext {
         store: store.clone(),
         registries: registries.context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
-        turns: Arc::new(Semaphore::new(1)),
+        read_permits: Arc::new(Semaphore::new(1)),
         catalogs: catalogs.clone(),
-        hurry: watch::Sender::default(),
+        retry_now: watch::Sender::default(),
     })
 }
 

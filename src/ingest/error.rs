@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error_chain::error_chain;
-use crate::ingest::curate::CurateError;
-use crate::ingest::files::FilesError;
+use crate::ingest::curation::CurateError;
+use crate::ingest::files_error::FilesError;
 use crate::store::StoreError;
 use ::images::LayoutError;
 use ::images::layers::UnpackError;
@@ -64,14 +64,13 @@ pub struct PassError {
 /// Why a stage failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The registry, or what it sent.
+    /// The registry, or its response.
     #[error(transparent)]
     Oci(#[from] images::Error),
-    /// The layout folder, or what is in it.
+    /// The layout, or its content.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// A document of the layout folder that is no manifest, or not a supported
-    /// one.
+    /// A document of the layout that is no supported manifest.
     #[error("manifest {digest} refused")]
     LayoutDocument {
         /// The document.
@@ -79,7 +78,7 @@ pub enum Cause {
         /// Why.
         source: images::ManifestError,
     },
-    /// A blob of the layout folder that is not what it should be.
+    /// A blob of the layout that cannot be read, or is damaged.
     #[error("cannot read the blob {digest}: {source}")]
     LayoutBlob {
         /// The blob.
@@ -99,7 +98,7 @@ pub enum Cause {
         #[source]
         error: Box<FilesError>,
     },
-    /// What a curated catalog is made of.
+    /// The selection of a curated catalog.
     #[error(transparent)]
     Curate(Box<CurateError>),
     /// The store.
@@ -107,16 +106,58 @@ pub enum Cause {
     Store(#[from] StoreError),
     /// There is no place for temporary files.
     #[error("cannot make a temporary folder: {0}")]
-    Temporary(#[from] std::io::Error),
+    Temporary(std::io::Error),
+    /// An image of a catalog cannot be written.
+    #[error("cannot write the image of the catalog: {0}")]
+    WriteImage(std::io::Error),
+    /// An image of a catalog in the store cannot be read.
+    #[error("cannot read the image of the catalog: {0}")]
+    ReadImage(std::io::Error),
+    /// An image that is not mirrored.
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
     /// A catalog that cannot be served; the problems say why.
     #[error("{}", refusal(.0))]
     Refused(Vec<Problem>),
-    /// It took too long.
+    /// The pass took too long.
     #[error("the pass was given up after {}", humantime::format_duration(*.0))]
     Timeout(Duration),
     /// A defect of almanac.
     #[error("almanac failed on this catalog: {0}")]
     Panicked(String),
+}
+
+/// Why an image is not mirrored.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// The source is no image.
+    #[error(
+        "only an image can be mirrored, and the source of this catalog is none; \
+         set mirror = \"slim\""
+    )]
+    NoImage,
+    /// More manifests and blobs than the limit.
+    #[error("the image and its attachments have more than {limit} manifests and blobs")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// More bytes than the limit.
+    #[error("the image and its attachments are larger than {times} times limits.bytes")]
+    TooLarge {
+        /// The limit, as a multiple of the limit of one image.
+        times: u64,
+    },
+}
+
+impl MirrorError {
+    /// A short label for metrics.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::NoImage => "no_image",
+            Self::TooMany { .. } | Self::TooLarge { .. } => "limit",
+        }
+    }
 }
 
 impl From<CurateError> for Cause {
@@ -169,7 +210,8 @@ impl PassError {
             Cause::Image { error, .. } => error.reason(),
             Cause::Curate(error) => error.reason(),
             Cause::Store(_) => "store",
-            Cause::Temporary(_) => "io",
+            Cause::Temporary(_) | Cause::WriteImage(_) | Cause::ReadImage(_) => "io",
+            Cause::Mirror(error) => error.reason(),
             Cause::Refused(_) => "refused",
             Cause::Timeout(_) => "timeout",
             Cause::Panicked(_) => "panic",
@@ -185,7 +227,9 @@ impl PassError {
             )
         };
         match &self.cause {
-            Cause::Store(_) | Cause::Temporary(_) => true,
+            Cause::Store(_) | Cause::Temporary(_) | Cause::WriteImage(_) | Cause::ReadImage(_) => {
+                true
+            }
             Cause::Files(error) => spool(error),
             Cause::Image { error, .. } => spool(error),
             _ => false,
@@ -215,6 +259,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_limit_of_a_mirror_has_its_own_reason_and_text() {
+        let error = PassError::at::<Cause>(Stage::Pull)(MirrorError::TooMany { limit: 7 }.into());
+        assert_eq!((error.reason(), error.is_local()), ("limit", false));
+        let text = "pull: the image and its attachments have more than 7 manifests and blobs";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
     fn a_full_disk_is_no_fault_of_a_catalog() {
         let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
         let spool = FilesError::Spool {
@@ -224,7 +276,8 @@ mod tests {
         let at = |cause: Cause| PassError::at(Stage::Unpack)(cause);
         assert!(at(spool.into()).is_local());
         assert!(at(FilesError::Unpack(UnpackError::Spool(full())).into()).is_local());
-        assert!(at(full().into()).is_local());
+        assert!(at(Cause::Temporary(full())).is_local());
+        assert!(at(Cause::WriteImage(full())).is_local());
         assert!(!at(FilesError::NoLabel.into()).is_local());
         assert!(!at(Cause::Refused(Vec::new())).is_local());
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::ingest::curate::Curation;
+use crate::ingest::curation::Curation;
 use ::images::digest::DigestError;
 use ::images::reference::{Reference, ReferenceError};
 use ::images::{Choice, Format};

@@ -1,8 +1,8 @@
 //! The slim image of a catalog: one layer with its files.
 //!
 //! The same content gives the same bytes on every machine: there are no dates
-//! and no owners, modes and order are fixed, and one thread compresses with
-//! settings that depend on nothing.
+//! and no owners, modes and order are fixed, and one thread compresses with fixed
+//! settings.
 
 use std::io::{self, Write};
 
@@ -16,11 +16,11 @@ use ::images::CONFIGS_LABEL;
 use ::images::digest::{Digest, Hasher};
 use ::images::manifest::OCI_MANIFEST;
 
-/// The catalog folder in the image, as its label has it.
+/// The catalog folder in the image, which its label names.
 const FOLDER: &str = "configs";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-/// How hard the layer is compressed: the usual trade.
+/// The compression level of the layer, gzip's default.
 const LEVEL: u32 = 6;
 
 #[derive(Serialize)]
@@ -40,8 +40,8 @@ struct Descriptor<'a> {
     size: u64,
 }
 
-/// An image configuration. There is nothing in the image that runs, so its
-/// platform is no matter; a fixed one keeps the digest the same everywhere.
+/// An image configuration. Nothing in the image runs, so its platform is
+/// irrelevant; a fixed one keeps the digest the same everywhere.
 #[derive(Serialize)]
 struct Config<'a> {
     architecture: &'a str,
@@ -64,8 +64,8 @@ struct RootFs<'a> {
     diff_ids: [Digest; 1],
 }
 
-/// Makes the blobs of the image of a snapshot, and says what it is. Memory does
-/// not grow with the catalog.
+/// Makes the blobs of a snapshot's image, and returns its record. Memory does not
+/// grow with the catalog.
 pub(super) fn make(
     store: &Store,
     snapshot: &Snapshot,
@@ -128,10 +128,10 @@ pub(super) fn make(
     Ok((image, vec![manifest, config, layer]))
 }
 
-/// Writes the layer; the digest is that of its archive before compression.
+/// Writes the layer. The digest is of its archive before compression.
 fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), Cause> {
     let blob = store.new_blob()?;
-    // No date, and no name of a system.
+    // No date, and no operating system.
     let gzip = GzBuilder::new().mtime(0).operating_system(255).write(
         io::BufWriter::with_capacity(1 << 18, blob),
         Compression::new(LEVEL),
@@ -140,20 +140,22 @@ fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), C
         inner: gzip,
         hasher: Hasher::default(),
     });
-    folder(&mut archive, &format!("{FOLDER}/"))?;
+    folder(&mut archive, &format!("{FOLDER}/")).map_err(Cause::WriteImage)?;
     for (path, content) in snapshot.files() {
         if let Some((parent, _)) = path.split_once('/') {
-            folder(&mut archive, &format!("{FOLDER}/{parent}/"))?;
+            folder(&mut archive, &format!("{FOLDER}/{parent}/")).map_err(Cause::WriteImage)?;
         }
         let mut header = header(tar::EntryType::Regular, 0o644);
         header.set_size(content.len() as u64);
-        archive.append_data(&mut header, format!("{FOLDER}/{path}"), &content[..])?;
+        archive
+            .append_data(&mut header, format!("{FOLDER}/{path}"), &content[..])
+            .map_err(Cause::WriteImage)?;
     }
-    let Hashing { inner, hasher } = archive.into_inner()?;
+    let Hashing { inner, hasher } = archive.into_inner().map_err(Cause::WriteImage)?;
     let blob: NewBlob = inner
-        .finish()?
-        .into_inner()
-        .map_err(io::IntoInnerError::into_error)?;
+        .finish()
+        .and_then(|buffer| buffer.into_inner().map_err(io::IntoInnerError::into_error))
+        .map_err(Cause::WriteImage)?;
     let size = blob.size();
     Ok((blob.finish()?, size, hasher.finish()))
 }
@@ -176,13 +178,13 @@ fn header(kind: tar::EntryType, mode: u32) -> tar::Header {
 
 /// Writes a document as a blob, with its size.
 fn document(store: &Store, document: &impl Serialize) -> Result<(BlobPin, u64), Cause> {
-    let bytes = serde_json::to_vec(document).map_err(io::Error::from)?;
+    let bytes = serde_json::to_vec(document).map_err(|error| Cause::WriteImage(error.into()))?;
     let mut blob = store.new_blob()?;
-    blob.write_all(&bytes)?;
+    blob.write_all(&bytes).map_err(Cause::WriteImage)?;
     Ok((blob.finish()?, bytes.len() as u64))
 }
 
-/// Takes the digest of what passes through.
+/// Hashes the bytes that are written.
 struct Hashing<W> {
     inner: W,
     hasher: Hasher,
@@ -191,7 +193,7 @@ struct Hashing<W> {
 impl<W: Write> Write for Hashing<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
-        self.hasher.update(bytes.get(..written).unwrap_or_default());
+        self.hasher.update(&bytes[..written]);
         Ok(written)
     }
 

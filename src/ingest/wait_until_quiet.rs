@@ -26,7 +26,7 @@ pub(super) struct FolderState {
 }
 
 impl FolderState {
-    /// FolderStates at a folder or file.
+    /// The state of a folder or file now.
     pub(super) fn at(root: &Path, limits: &Limits) -> Result<Self, FilesError> {
         let root = real(root);
         let mut hasher = DefaultHasher::new();

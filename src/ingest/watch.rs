@@ -161,11 +161,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 /// A watcher that uses the system's events.
 fn system_watcher(
     sender: &mpsc::Sender<()>,
-    watched: &WatchedPaths,
+    paths: &WatchedPaths,
 ) -> notify::Result<RecommendedWatcher> {
     // A link may lead anywhere; those that matter are watched by themselves.
     let config = Config::default().with_follow_symlinks(false);
-    let (sender, relevant) = (sender.clone(), watched.clone());
+    let (sender, relevant) = (sender.clone(), paths.clone());
     let handler = move |event: notify::Result<Event>| {
         // An error may stand for a change.
         if event.map_or(true, |event| relevant.is_changed_by(&event)) {
@@ -174,7 +174,7 @@ fn system_watcher(
         }
     };
     let mut watcher = RecommendedWatcher::new(handler, config)?;
-    watched.add(&mut watcher)?;
+    paths.add(&mut watcher)?;
     Ok(watcher)
 }
 

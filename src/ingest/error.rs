@@ -11,8 +11,7 @@ use ::images::LayoutError;
 use ::images::layers::UnpackError;
 use fbc::problem::{Problem, Severity};
 
-/// The stages of a pass: one verb each for the function, the tracing span and
-/// the metric label.
+/// The stages of a pass. Functions, spans and metric labels use the same verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Image reference ─► digest.
@@ -116,7 +115,7 @@ pub enum Cause {
     /// An image that is not mirrored.
     #[error(transparent)]
     Mirror(#[from] MirrorError),
-    /// A catalog that cannot be served; the problems say why.
+    /// A catalog with problems that forbid serving it.
     #[error("{}", refusal(.0))]
     Refused(Vec<Problem>),
     /// The pass took too long.
@@ -166,7 +165,7 @@ impl From<CurateError> for Cause {
     }
 }
 
-/// The first fatal problem, or error, and how many more there are.
+/// The first of the worst problems, and the number of the others.
 fn refusal(problems: &[Problem]) -> String {
     let worst = problems.iter().map(|problem| problem.severity).max();
     let mut first = problems
@@ -188,7 +187,7 @@ impl PassError {
         }
     }
 
-    /// The same, with the image named to which an error of its files belongs.
+    /// The same, naming the image in an error of its files.
     pub(super) fn of_image(self, image: &impl fmt::Display) -> Self {
         let Self { stage, cause } = self;
         let cause = match cause {
@@ -218,7 +217,7 @@ impl PassError {
         }
     }
 
-    /// Whether this machine failed, as with a full disk, and not the catalog.
+    /// Whether the cause is this machine, such as a full disk, not the catalog.
     pub fn is_local(&self) -> bool {
         let spool = |error: &FilesError| {
             matches!(
@@ -236,7 +235,7 @@ impl PassError {
         }
     }
 
-    /// How long the registry asked to be left alone.
+    /// The time that the registry asked to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.cause {
             Cause::Oci(error) => error.retry_after(),

@@ -25,11 +25,11 @@ use ::images::{Descriptor, layers as unpack};
 use fbc::indexignore;
 use fbc::indexignore::IndexIgnore;
 
-/// How much of a file is read at once, in bytes.
+/// Bytes per read.
 const BUFFER: usize = 256 << 10;
-/// How often a folder is read until it stays the same meanwhile.
+/// The most attempts to read a folder while it does not change.
 const MAX_ATTEMPTS: usize = 3;
-/// How many files are read side by side at most.
+/// The most files that are read in parallel.
 const MAX_WORKERS: usize = 4;
 
 /// The files of a catalog in catalog order, without those to ignore.
@@ -62,11 +62,19 @@ pub(super) fn of_image(
     let tree = unpack::unpack(all, open, folder, limits, &mut spool)?;
     let content = map_spool(&spool, temporary)?;
     let files = tree.files().iter().map(|file| {
-        let start = file.offset as usize;
-        let bytes = content.slice(start..start + file.size as usize);
+        let bytes = part_of(&content, file.offset, file.size);
         (file.path.clone(), bytes)
     });
     without_ignored(files.collect(), folder)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the part was written to the spool, which is mapped, so it fits into memory"
+)]
+fn part_of(spool: &Bytes, offset: u64, size: u64) -> Bytes {
+    let start = offset as usize;
+    spool.slice(start..start + size as usize)
 }
 
 /// The digest of a folder on disk, or of the one file: of the paths and contents

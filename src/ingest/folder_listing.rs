@@ -17,8 +17,8 @@ pub(super) fn real(root: &Path) -> PathBuf {
     fs::canonicalize(root).unwrap_or_else(|_| root.to_owned())
 }
 
-/// The files of a folder in catalog order, or the one file: their paths below
-/// it, and where they lie.
+/// The files of a folder in catalog order, or the one file: their paths below it,
+/// and their locations.
 pub(super) fn list(root: &Path, limits: &Limits) -> Result<Vec<(String, PathBuf)>, FilesError> {
     let mut paths = Vec::new();
     let named = root;

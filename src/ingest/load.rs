@@ -217,7 +217,7 @@ impl Loaded {
         })
     }
 
-    /// The lines at some places as they stand in the files, by file and number.
+    /// The original lines at some places of the files, by file and number.
     pub fn lines<'a>(
         &self,
         places: impl IntoIterator<Item = &'a Place>,
@@ -250,8 +250,8 @@ impl Loaded {
     }
 }
 
-/// A catalog of one file that can be read only once, such as standard input:
-/// what is written here becomes the file.
+/// A catalog of one file that can be read only once, such as standard input. The
+/// bytes written here become the file.
 pub struct Spool {
     name: String,
     out: BufWriter<File>,
@@ -261,7 +261,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// A spool for a file of that name.
+    /// A spool for a file of this name.
     pub fn new(name: &str, limits: &Limits) -> Result<Self, PassError> {
         let file = tempfile::tempfile().map_err(spooling)?;
         Ok(Self {
@@ -273,12 +273,12 @@ impl Spool {
         })
     }
 
-    /// How many bytes it holds.
+    /// Its size in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The catalog. Its digest is that of the bytes.
+    /// The catalog. Its digest is of the bytes.
     pub fn finish(self) -> Result<Loaded, PassError> {
         let file = self.out.into_inner();
         let file = file.map_err(|error| spooling(error.into_error()))?;
@@ -293,7 +293,7 @@ impl Spool {
     }
 }
 
-/// Fails when the file becomes larger than the limits allow.
+/// Fails when the file exceeds the limits.
 impl Write for Spool {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.length.saturating_add(bytes.len() as u64) > self.limit {

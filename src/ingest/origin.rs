@@ -231,7 +231,7 @@ async fn copy_blob(
     .await
 }
 
-/// Hands on what a reader gives until it ends or the copy is stopped.
+/// Writes the bytes of a reader until it ends or the copy is stopped.
 fn copy(
     mut reader: impl Read,
     stop: &CancellationToken,
@@ -269,5 +269,42 @@ mod tests {
         });
         assert!(matches!(copying, Err(Cause::LayoutBlob { .. })));
         assert_eq!(copied, BUFFER);
+    }
+
+    #[tokio::test]
+    async fn copying_a_layer_leaves_the_async_thread_to_clients() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = folder.path().join("layout");
+        let blobs = layout.join("blobs/sha256");
+        std::fs::create_dir_all(&blobs).unwrap();
+        let version = r#"{"imageLayoutVersion":"1.0.0"}"#;
+        std::fs::write(layout.join("oci-layout"), version).unwrap();
+        let index = r#"{"schemaVersion":2,"manifests":[]}"#;
+        std::fs::write(layout.join("index.json"), index).unwrap();
+        let content = vec![7; 32 << 20];
+        let descriptor = Descriptor {
+            media_type: String::new(),
+            digest: Digest::of(&content),
+            size: content.len() as u64,
+        };
+        std::fs::write(blobs.join(descriptor.digest.hex()), &content).unwrap();
+        let store = Store::open(&folder.path().join("data")).await.unwrap();
+        let layout = Layout::open(::images::Format::Folder, &layout).unwrap();
+        let origin = Origin::Layout(Arc::new(layout));
+
+        // A test has one async thread, so that it runs other tasks only while
+        // the copy does not use it.
+        let mut copying = Box::pin(origin.blob(&store, &descriptor));
+        let mut tick = tokio::time::interval(std::time::Duration::from_millis(1));
+        let mut ticks = 0;
+        let path = loop {
+            tokio::select! {
+                biased;
+                path = &mut copying => break path.unwrap(),
+                _ = tick.tick() => ticks += 1,
+            }
+        };
+        assert!(ticks > 3, "{ticks} ticks while 32 MiB were copied");
+        assert_eq!(std::fs::read(path).unwrap(), content);
     }
 }

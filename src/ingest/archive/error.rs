@@ -14,59 +14,59 @@ pub enum ArchiveError {
     /// A file that cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was to be done.
+        /// The action.
         action: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: std::io::Error,
     },
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is nothing stored.
+    /// Nothing is stored.
     #[error("{} holds no catalog; name the folder of the almanac that follows some with --data-dir", path.display())]
     NoStore {
         /// The data folder.
         path: PathBuf,
     },
-    /// A catalog that is not there.
+    /// A catalog that is not stored.
     #[error("there is no catalog {name}; there are: {known}")]
     UnknownCatalog {
         /// The name that was asked for.
         name: CatalogName,
-        /// Those there are.
+        /// The known ones.
         known: String,
     },
-    /// There is nothing stored of the catalogs that are configured.
+    /// None of the configured catalogs is stored.
     #[error(
         "nothing is stored of the catalogs of the configuration, only of others: {known}; \
          name those that are meant with --catalog"
     )]
     NoneConfigured {
-        /// Those there are.
+        /// The known ones.
         known: String,
     },
-    /// An archive is to be written into a folder that is not there.
+    /// The folder of the archive does not exist.
     #[error("there is no folder {} to write the archive into; make it, or write elsewhere", path.display())]
     NoFolder {
         /// The folder.
         path: PathBuf,
     },
-    /// Something that no archive can be written to.
+    /// A path that no archive can be written to.
     #[error("no archive can be written to {}: it is {problem}", path.display())]
     Output {
-        /// What was named.
+        /// The path.
         path: PathBuf,
-        /// What it is.
+        /// What is there.
         problem: &'static str,
     },
-    /// A number that no revision of the store can have.
+    /// The number of no revision of the store.
     #[error("there is no revision {revision} in this store; there are: {known}")]
     UnknownRevision {
         /// The number that was given.
         revision: RevisionId,
-        /// The catalogs, each with the number that it is at.
+        /// The catalogs, each with its current number.
         known: String,
     },
     /// A catalog without an image.
@@ -79,7 +79,7 @@ pub enum ArchiveError {
         /// The catalog.
         catalog: CatalogName,
     },
-    /// A blob of the store that is gone or rotten.
+    /// A blob of the store that is missing or damaged.
     #[error("the blob {digest} of the catalog {catalog} is missing or damaged")]
     StoredBlob {
         /// The blob.
@@ -87,7 +87,7 @@ pub enum ArchiveError {
         /// The catalog.
         catalog: CatalogName,
     },
-    /// Not what `export` writes.
+    /// A file that `export` did not write.
     #[error("{} is no archive of almanac: {problem}", path.display())]
     NoArchive {
         /// The file.
@@ -109,14 +109,14 @@ pub enum ArchiveError {
         /// The version that wrote it.
         version: String,
     },
-    /// A blob of the archive that is not what its name says.
+    /// A blob of the archive that does not have the digest in its name.
     #[error("{}: the blob {digest} is damaged: its content has the digest {actual}; nothing was imported, copy the file again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// The blob.
         digest: Digest,
-        /// What its content has.
+        /// The digest of its content.
         actual: Digest,
     },
     /// A blob that neither the archive nor the store has.
@@ -145,12 +145,12 @@ pub enum ArchiveError {
         path: PathBuf,
         /// The catalog.
         catalog: CatalogName,
-        /// When the archive's revision was committed, as RFC 3339 has it.
+        /// The commit date in the archive, in RFC 3339.
         theirs: String,
-        /// When the one here was.
+        /// The commit date here.
         ours: String,
     },
-    /// A catalog that cannot be read, or is another than it was.
+    /// A catalog that cannot be read, or differs from the exported one.
     #[error("the catalog {catalog} of the archive is refused: {problem}")]
     Catalog {
         /// The catalog.
@@ -166,10 +166,10 @@ pub enum ArchiveError {
         /// Why.
         source: Box<PassError>,
     },
-    /// No name of a catalog.
+    /// An invalid name of a catalog.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// It was told to end.
+    /// The work was stopped.
     #[error("told to end: nothing was changed")]
     Stopped,
 }

@@ -34,7 +34,7 @@ const LONGEST: Duration = Duration::from_hours(6);
 /// The polls from one look for new signatures of a mirrored image to the next.
 const POLLS: u32 = 6;
 
-/// Keeps the image of a catalog up to date with its snapshot until it is
+/// Keeps the image of a catalog up to date with its current revision until it is
 /// stopped.
 pub async fn keep_image(
     context: PassContext,
@@ -49,7 +49,7 @@ pub async fn keep_image(
         let mut publications = catalogs.publications();
         let mut retry_now = context.retry_now.subscribe();
         let mut failures = 0;
-        // When signatures are looked for again.
+        // The time of the next look for signatures.
         let mut due = None;
         loop {
             publications.borrow_and_update();

@@ -6,6 +6,7 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge}
 
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
+use fbc::problem::{Problem, Severity};
 
 /// The kinds of objects that are counted.
 const KINDS: [&str; 6] = [
@@ -61,6 +62,10 @@ pub fn describe_metrics() {
         "Objects in the current revision, by catalog and kind"
     );
     describe_gauge!(
+        "almanac_catalog_problems",
+        "Problems of the current revision, by catalog and severity"
+    );
+    describe_gauge!(
         "almanac_catalog_modified_timestamp_seconds",
         "Last change of the content, by catalog"
     );
@@ -78,13 +83,27 @@ pub fn forget(catalog: &CatalogName) {
         gauge!("almanac_catalog_objects", "catalog" => catalog.to_string(), "kind" => kind)
             .set(0.0);
     }
+    count_problems(catalog, &[]);
     gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => catalog.to_string())
         .set(f64::NAN);
     gauge!("almanac_last_pass_timestamp_seconds", "catalog" => catalog.to_string()).set(f64::NAN);
 }
 
+/// Counts the problems of a served catalog, which has no fatal ones.
+fn count_problems(catalog: &CatalogName, problems: &[Problem]) {
+    for severity in [Severity::Error, Severity::Warning] {
+        let such = problems.iter().filter(|one| one.severity == severity);
+        gauge!(
+            "almanac_catalog_problems",
+            "catalog" => catalog.to_string(),
+            "severity" => severity.to_string()
+        )
+        .set(such.count() as f64);
+    }
+}
+
 /// Logs a revision that is served now, and sets its gauges.
-pub(super) fn announce(snapshot: &Snapshot, message: &str) {
+pub(super) fn announce(snapshot: &Snapshot, problems: &[Problem], message: &str) {
     let revision = snapshot.revision();
     let counts = &revision.counts;
     let name = revision.catalog.to_string();
@@ -100,6 +119,7 @@ pub(super) fn announce(snapshot: &Snapshot, message: &str) {
         gauge!("almanac_catalog_objects", "catalog" => name.clone(), "kind" => kind)
             .set(count as f64);
     }
+    count_problems(&revision.catalog, problems);
     gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => name)
         .set(unix(revision.modified));
     tracing::info!(

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::ingest::labels::CONFIGS_LABEL;
 use crate::store::LegacyError;
-use ::images::CONFIGS_LABEL;
 use ::images::layers::UnpackError;
 use fbc::indexignore::IndexIgnoreError;
 
@@ -72,7 +72,10 @@ pub enum FilesError {
         path: PathBuf,
     },
     /// There is no file at all.
-    #[error("there is no file in the catalog folder {0:?}")]
+    #[error(
+        "there is no file in the catalog folder {0:?}: an empty catalog would take every operator \
+         from its clients; check the path, or put the catalog's files there"
+    )]
     Empty(String),
 }
 

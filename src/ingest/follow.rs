@@ -38,11 +38,11 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
         let problems = context.store.problems(revision.id).await?;
         let pass = context.store.last_pass(&followed.name).await?;
         let snapshot = Snapshot::open(&context.store, revision)?;
+        announce(&snapshot, &problems, "serving the stored revision");
         publisher.update(|status| {
             status.problems = problems.into();
             status.pass = pass;
         });
-        announce(&snapshot, "serving the stored revision");
         publisher.publish(snapshot);
         Ok::<(), crate::store::StoreError>(())
     };
@@ -149,11 +149,12 @@ async fn pass(
     match &result {
         Ok(PassResult::Unchanged) => tracing::debug!(?digest, "nothing new"),
         Ok(PassResult::Published(revision)) => {
+            let problems = publisher.status().problems;
             if let Some(snapshot) = publisher.snapshot() {
-                announce(&snapshot, "serving a new revision");
+                announce(&snapshot, &problems, "serving a new revision");
             }
             tracing::debug!(revision = %revision.id, "published");
-            problem_log.log(digest, &publisher.status().problems);
+            problem_log.log(digest, &problems);
         }
         Err(error) => {
             counter!(

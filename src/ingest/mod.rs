@@ -23,6 +23,7 @@ mod folder_listing;
 mod follow;
 mod followed;
 mod images;
+mod labels;
 mod load;
 mod make_revision;
 mod ordered;

@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files_error::FilesError;
+use crate::ingest::labels::catalog_path;
 use crate::ingest::origin::Origin;
 use crate::ingest::stages::blocking;
 use crate::store::{BlobPin, Store};
@@ -95,8 +96,7 @@ pub(super) async fn pull(
     let config = ImageConfig::parse(&config)
         .map_err(|error| failed(origin.document_error(&image.config.digest, error)))?;
     // Layers of an image that is no catalog are not pulled.
-    let folder = config
-        .catalog_label()
+    let folder = catalog_path(&config)
         .ok_or(FilesError::NoLabel)
         .map_err(PassError::at(Stage::Unpack))?
         .to_owned();

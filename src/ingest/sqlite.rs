@@ -26,7 +26,7 @@ pub(super) fn migrated(
     if !matches!(files.contents.as_slice(), [content] if content.starts_with(MAGIC)) {
         return Ok(files);
     }
-    let migrating = migrate(&files, temporary, limits.catalog_bytes);
+    let migrating = migrate(&files, temporary, limits.folder_bytes);
     tokio::runtime::Handle::current().block_on(migrating)
 }
 

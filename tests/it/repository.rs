@@ -121,7 +121,11 @@ fn the_program_of_the_image_is_stripped_and_its_debug_information_is_kept() {
         size(&stripped)
     );
     let sections = |path: &Path| {
-        let output = Command::new("objdump").arg("-h").arg(path).output().unwrap();
+        let output = Command::new("objdump")
+            .arg("-h")
+            .arg(path)
+            .output()
+            .unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let left = sections(&stripped);

@@ -14,6 +14,7 @@ use crate::ingest::archive::scan::{
 };
 use crate::ingest::error::{PassError, Stage};
 use crate::ingest::followed::{OnInvalid, SourceIdentity};
+use crate::ingest::labels::catalog_path;
 use crate::ingest::make_revision::{Written, write_revision};
 use crate::ingest::stages::StageTracker;
 use crate::ingest::{files, sqlite};
@@ -308,8 +309,7 @@ fn read(
     };
     let config = ImageConfig::parse(&document(&image.config.digest)?)
         .map_err(|error| refused(error.to_string()))?;
-    let folder = config
-        .catalog_label()
+    let folder = catalog_path(&config)
         .ok_or_else(|| refused("its image does not say where the catalog lies".into()))?;
     let mut layers = Vec::with_capacity(image.layers.len());
     for layer in image.layers {

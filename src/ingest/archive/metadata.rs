@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::name::CatalogName;
 use crate::store::{Counts, Image, RevisionId};
+use ::images::Descriptor;
 use ::images::digest::Digest;
-use ::images::manifest::OCI_INDEX;
+use ::images::manifest::{Index, IndexEntry, REFERENCE_NAME};
 use fbc::problem::Problem;
 
 /// The format of archives. A number above this one is of a newer version.
@@ -83,23 +83,25 @@ pub(super) struct CarriedRevision {
 }
 
 /// The images of an archive, for other tools.
-pub(super) fn index(metadata: &Metadata) -> serde_json::Value {
-    let mut manifests = Vec::new();
+pub(super) fn index(metadata: &Metadata) -> Index {
+    let mut entries = Vec::new();
     for carried in &metadata.catalogs {
         for (tag, digest) in &carried.image.tags {
             let mut found = carried.image.manifests.iter();
             let Some(manifest) = found.find(|manifest| manifest.digest == *digest) else {
                 continue;
             };
-            manifests.push(json!({
-                "mediaType": manifest.media_type,
-                "digest": digest,
-                "size": manifest.size,
-                "annotations": {
-                    "org.opencontainers.image.ref.name": format!("{}:{tag}", carried.catalog),
+            let name = format!("{}:{tag}", carried.catalog);
+            entries.push(IndexEntry {
+                descriptor: Descriptor {
+                    media_type: manifest.media_type.clone(),
+                    digest: *digest,
+                    size: manifest.size,
                 },
-            }));
+                platform: None,
+                annotations: BTreeMap::from([(REFERENCE_NAME.to_owned(), name)]),
+            });
         }
     }
-    json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": manifests})
+    Index { entries }
 }

@@ -9,11 +9,10 @@ use tempfile::NamedTempFile;
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::export_options::{Export, Exported};
 use crate::ingest::archive::gather::Gathered;
-use crate::ingest::archive::metadata::{
-    BLOBS, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, Marker, index,
-};
+use crate::ingest::archive::metadata::{BLOBS, FORMAT, INDEX, LAYOUT, MARKER, Marker, index};
 use crate::ingest::archive::progress::Progress;
 use ::images::digest::{Digest, Hasher};
+use ::images::document;
 
 /// The folder of the file to write.
 pub(super) fn folder_of(file: &Path) -> &Path {
@@ -53,10 +52,13 @@ pub(super) fn write(
         metadata: digest,
     };
     let marker = serde_json::to_vec(&marker).map_err(|error| failed(error.into()))?;
-    let index = index(&metadata).to_string();
-    put(&mut archive, LAYOUT, LAYOUT_TEXT.as_bytes()).map_err(failed)?;
+    let index = document::image_index(&index(&metadata));
+    let index = index.map_err(|error| failed(io::Error::other(error)))?;
+    let layout = document::layout_marker();
+    let layout = layout.map_err(|error| failed(io::Error::other(error)))?;
+    put(&mut archive, LAYOUT, &layout).map_err(failed)?;
     put(&mut archive, MARKER, &marker).map_err(failed)?;
-    put(&mut archive, INDEX, index.as_bytes()).map_err(failed)?;
+    put(&mut archive, INDEX, &index).map_err(failed)?;
     let name = format!("{BLOBS}{}", digest.hex());
     put(&mut archive, &name, &document).map_err(failed)?;
     let total: u64 = open.values().map(|(_, part, _)| part.size).sum();

@@ -14,8 +14,9 @@ use crate::store::{
 };
 use ::images::digest::Digest;
 use ::images::manifest::{DOCKER_LIST, DOCKER_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
-use ::images::registry::referrers::{Attachment, cosign_tags};
-use ::images::{Choice, Descriptor, Error, LayoutError, ManifestError, Route};
+use ::images::{
+    Attachment, Choice, Descriptor, Error, LayoutError, ManifestError, Route, cosign_tags,
+};
 
 /// The most manifests and blobs of an image with its attachments.
 const MAX_PARTS: usize = 10_000;
@@ -233,7 +234,7 @@ impl Walk<'_> {
 /// Names one image of an index in a refusal.
 fn of_part(error: Error, digest: Digest) -> Error {
     match error {
-        Error::Refused { reference, source } => Error::Refused {
+        Error::Rejected { reference, source } => Error::Rejected {
             reference: reference.with_digest(digest),
             source,
         },

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::path::Path;
 
+use almanac::answers::grpc::encoder::Encoder;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fbc::document::Blobs;
 use fbc::graph;
@@ -97,12 +98,15 @@ fn read_and_build(files: &[Vec<u8>]) -> usize {
     let mut reader = Reader::default();
     let mut blobs = Blobs::default();
     let mut out = Output::default();
+    let mut encoder = Encoder::default();
     for (number, file) in (0..).zip(files) {
         for piece in pieces(file, 1 << 20) {
             out.clear();
-            reader.read(&piece, &file[piece.range.clone()], number, &mut out);
+            encoder.clear();
+            let bytes = &file[piece.range.clone()];
+            reader.read(&piece, bytes, number, &mut out, &mut encoder);
             assert!(out.problems.is_empty(), "{:?}", out.problems);
-            black_box((&out.lines, &out.messages));
+            black_box((&out.lines, &encoder.messages));
             let read = std::mem::take(&mut out.blobs);
             blobs.packages.extend(read.packages);
             blobs.channels.extend(read.channels);

@@ -1,33 +1,38 @@
 //! almanac follows operator catalogs by digest and serves them.
 //!
-//! The modules, in the order of the data:
+//! Two libraries do the groundwork: `fbc` gives catalog files their meaning, and
+//! `images` gets container images. This crate turns both into a server. Its
+//! modules, in the order in which a reader should meet them:
 //!
-//! - [`digest`], [`name`], [`near`], [`quoted`], [`proto`], [`map`]: small things that all
-//!   use.
-//! - [`oci`] speaks to registries and reads layouts, [`unpack`] turns layers
-//!   into files, [`fbc`] turns files into metas, a graph and problems,
-//!   [`fetch`] gets a catalog that is served over HTTP. None of them knows the
-//!   others.
-//! - [`store`] keeps revisions in SQLite and files, [`snapshot`] opens one for
-//!   serving.
-//! - [`ingest`] follows the sources and makes revisions, [`serve`] answers
-//!   clients. They meet in [`snapshot`].
-//! - [`config`] turns what was written into what the program needs, [`app`]
-//!   puts everything together, [`cli`] is what a user types.
+//! 1. [`answers`] makes client answers from a catalog, without I/O.
+//! 2. [`store`] keeps revisions in SQLite and files.
+//! 3. [`snapshot`] opens a stored revision for serving.
+//! 4. [`ingest`] follows sources and commits revisions to the store.
+//! 5. [`serve`] answers clients from snapshots. It shares no other module with
+//!    [`ingest`].
+//! 6. [`config`], [`app`] and [`cli`] are the composition root: they resolve
+//!    settings, join the modules above, and run commands.
 //!
-//! `tests/it/architecture.rs` holds these directions; docs/ARCHITECTURE.md
-//! tells why.
+//! Small modules serve several of these: [`name`] for catalog names, [`proto`]
+//! for gRPC messages, [`map`] for memory maps, [`fetch`] for catalogs behind a
+//! URL.
+//!
+//! `tests/it/architecture` checks these directions; docs/ARCHITECTURE.md explains
+//! them.
 
 pub mod answers;
+pub mod store;
+
+pub mod snapshot;
+
+pub mod ingest;
+pub mod serve;
+
 pub mod app;
 pub mod cli;
 pub mod config;
 pub mod error_chain;
 pub mod fetch;
-pub mod ingest;
 pub mod map;
 pub mod name;
 pub mod proto;
-pub mod serve;
-pub mod snapshot;
-pub mod store;

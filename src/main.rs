@@ -1,4 +1,4 @@
-//! The program: what was typed is read, done and answered with an exit code.
+//! The program: runs the command in its arguments, and returns an exit code.
 
 use std::process::ExitCode;
 

@@ -51,7 +51,7 @@ fn read(bytes: &[u8]) -> Output {
     let mut out = Output::default();
     let mut reader = Reader::default();
     for piece in pieces(bytes, usize::MAX) {
-        reader.read(&piece, &bytes[piece.range.clone()], 0, &mut out);
+        reader.read(&piece, &bytes[piece.range.clone()], 0, &mut out, &mut ());
     }
     out
 }

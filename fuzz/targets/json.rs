@@ -2,6 +2,7 @@
 //! is read again, and is the same however a file is cut.
 #![no_main]
 
+use almanac::answers::grpc::encoder::Encoder;
 use fbc::text::json::{Canonicaliser, TopMember};
 use fbc::problem::Severity;
 use fbc::read::{Output, Reader, pieces};
@@ -57,9 +58,9 @@ fn values(bytes: &[u8]) {
 
 /// Reads the input as a file, whole and in pieces.
 fn file(bytes: &[u8]) {
-    let whole = read(bytes, bytes.len() + 1);
+    let (whole, encoded) = read(bytes, bytes.len() + 1);
     for target in [1, 7, bytes.len() / 2 + 1] {
-        let parts = read(bytes, target);
+        let (parts, encoded_parts) = read(bytes, target);
         // Behind what cannot be read, pieces may find what the whole does not.
         if unreadable(&whole) {
             assert!(unreadable(&parts), "{target}");
@@ -71,19 +72,20 @@ fn file(bytes: &[u8]) {
             "{target}"
         );
         assert_eq!(parts.metas, whole.metas, "{target}");
-        assert_eq!(parts.messages, whole.messages, "{target}");
+        assert_eq!(encoded_parts.messages, encoded.messages, "{target}");
         assert_eq!(parts.documents, whole.documents, "{target}");
     }
 }
 
-fn read(bytes: &[u8], target: usize) -> Output {
-    let mut out = Output::default();
+fn read(bytes: &[u8], target: usize) -> (Output, Encoder) {
+    let (mut out, mut encoder) = (Output::default(), Encoder::default());
     let mut reader = Reader::default();
     let mut next = 0;
     for piece in pieces(bytes, target) {
         assert_eq!(piece.range.start, next);
         next = piece.range.end;
-        reader.read(&piece, &bytes[piece.range.clone()], 0, &mut out);
+        let bytes = &bytes[piece.range.clone()];
+        reader.read(&piece, bytes, 0, &mut out, &mut encoder);
     }
     assert_eq!(next, bytes.len());
     assert_eq!(
@@ -97,7 +99,9 @@ fn read(bytes: &[u8], target: usize) -> Output {
             .sum::<usize>(),
         out.lines.len()
     );
-    out
+    assert_eq!(out.blobs.packages.len(), encoder.ends.len());
+    assert_eq!(out.blobs.bundles.len(), encoder.bundles.len());
+    (out, encoder)
 }
 
 fn unreadable(out: &Output) -> bool {

@@ -1,11 +1,10 @@
-//! One catalog of a folder over gRPC alone, from a cache that is built once:
-//! how the image of a catalog serves itself.
+//! Serves the catalog of one folder over gRPC alone, from a cache that is built
+//! once. Catalog images serve themselves this way.
 //!
-//! The cache is a data folder. It is made by whoever builds an image and only
-//! read by whoever serves it, so that it may lie where nobody can write, and be
-//! another user's. It fits a catalog when it was made of files with the same
-//! paths and contents: dates and the place of the folder do not count, since
-//! both change on the way through an image.
+//! The cache is a data folder. The image build writes it; the server only reads
+//! it, so it may be read-only and owned by another user. A cache fits a catalog
+//! whose files have the same paths and contents. Dates and the location of the
+//! folder are ignored, because an image build changes both.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -26,61 +25,61 @@ use ::images::digest::Digest;
 use ::images::layers::Limits;
 use fbc::problem::{Problem, Severity};
 
-/// The name of the catalog: there is one, and every call means it.
+/// The name of the only catalog; every call addresses it.
 const NAME: &str = "catalog";
-/// How many problems are logged one by one.
-const LOGGED: usize = 50;
-/// How long open streams may take to finish at the end. A pod has 30 s.
+/// The most problems that are logged one by one.
+const MAX_LOGGED: usize = 50;
+/// How long open streams may take to finish on shutdown. A pod has 30 s.
 const DRAIN: Duration = Duration::from_secs(20);
-/// What caches of the peer have in their folder.
-const FOREIGN: [&str; 2] = ["pogreb.v1", "digest"];
+/// Entries that a cache of opm has in its folder.
+const OPM_ENTRIES: [&str; 2] = ["pogreb.v1", "digest"];
 
-/// What to serve, and how.
+/// The folder to serve, and its options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The catalog folder.
     pub folder: PathBuf,
-    /// Where the cache is kept; else it is temporary.
+    /// The folder of the cache; without one it is temporary.
     pub cache: Option<PathBuf>,
-    /// End once the cache is there.
+    /// End once the cache is built.
     pub cache_only: bool,
-    /// What becomes of a cache that does not fit.
+    /// The treatment of a cache that does not fit.
     pub integrity: Integrity,
     /// The port, on all addresses; 0 for any that is free.
     pub port: u16,
 }
 
-/// What becomes of a cache that is missing or does not fit the catalog.
+/// The treatment of a cache that is missing or does not fit the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integrity {
-    /// It is built anew.
+    /// It is rebuilt.
     Rebuild,
-    /// It is refused, unless it is the peer's: that is not broken, but nothing
-    /// that can be read here.
+    /// It is refused, except for a cache of opm, which is intact but unreadable
+    /// here.
     RefuseOwn,
     /// It is refused.
     Refuse,
 }
 
-/// What there is of a cache.
+/// The state of a cache.
 enum Cache {
-    /// It was made of just this catalog.
+    /// It was made of exactly this catalog.
     Fits(Box<Ready>),
-    /// There is none, or one that cannot be used, for this reason.
+    /// It is missing or unusable, for this reason.
     Unfit(String),
-    /// The peer has made it.
-    Foreign,
+    /// opm made it.
+    OfOpm,
 }
 
 /// A catalog that is ready to be served.
 struct Ready {
     snapshot: Snapshot,
     problems: Vec<Problem>,
-    /// Kept for its lock: nobody writes to the cache meanwhile.
+    /// Holds the lock of the cache, so that nobody writes to it.
     _store: Store,
 }
 
-/// Serves until `stop` comes, then lets open connections finish.
+/// Serves until `stop` completes, then lets open connections finish.
 ///
 /// # Errors
 /// When the catalog cannot be read, the cache is refused or the port is taken.
@@ -91,7 +90,7 @@ pub async fn serve_folder(options: Options, stop: impl Future<Output = ()>) -> a
         ready = prepare(&options) => ready?,
         () = stop.as_mut() => {
             if options.cache_only {
-                bail!("told to end before the cache was there");
+                bail!("stopped before the cache was built");
             }
             return Ok(());
         }
@@ -105,7 +104,7 @@ pub async fn serve_folder(options: Options, stop: impl Future<Output = ()>) -> a
         bundles = revision.counts.bundles,
         quarantined = revision.counts.quarantined,
         elapsed = ?started.elapsed(),
-        "the catalog is loaded"
+        "catalog loaded"
     );
     if options.cache_only {
         return Ok(());
@@ -119,14 +118,14 @@ async fn prepare(options: &Options) -> anyhow::Result<Ready> {
     let name: CatalogName = NAME.parse()?;
     let limits = Limits::default();
     let digest = ingest::digest_of_folder(&options.folder, &limits);
-    // Side by side, since a start waits for both.
+    // At the same time, because the start waits for both.
     let (digest, cache) = tokio::join!(digest, async {
         match &options.cache {
             Some(path) => open(path, &name).await,
             None => Ok(None),
         }
     });
-    let digest = digest.context("the catalog cannot be read")?;
+    let digest = digest.context("cannot read the catalog")?;
     if let Some(path) = &options.cache {
         match judge(path, cache, &digest) {
             Cache::Fits(ready) => {
@@ -138,33 +137,33 @@ async fn prepare(options: &Options) -> anyhow::Result<Ready> {
                  or let it be built at the start with --cache-enforce-integrity=false",
                 path.display()
             ),
-            Cache::Foreign if options.integrity == Integrity::Refuse => bail!(
-                "the cache {} is refused: it is one of opm, which almanac cannot read; \
+            Cache::OfOpm if options.integrity == Integrity::Refuse => bail!(
+                "the cache {} is refused: opm made it, and almanac cannot read it; \
                  build it with --cache-only, in an empty folder",
                 path.display()
             ),
             Cache::Unfit(reason) => {
                 tracing::info!(cache = %path.display(), reason, "building the cache");
             }
-            Cache::Foreign => tracing::warn!(
+            Cache::OfOpm => tracing::warn!(
                 cache = %path.display(),
-                "the cache is one of opm, which almanac cannot read: building another"
+                "opm made the cache, and almanac cannot read it: building another"
             ),
         }
         match build(path, &name, options).await {
             Err(error) if !options.cache_only && is_of_cache(&error) => {
-                tracing::warn!("the cache cannot be kept, a temporary one has to do: {error:#}");
+                tracing::warn!("cannot write the cache, using a temporary one: {error:#}");
             }
             built => return built,
         }
     }
     let temporary = TempDir::with_prefix("almanac-cache-").context("cannot make a cache")?;
-    // What is open stays readable when the folder goes, here and not only at
-    // the end, which may come by force.
+    // Open files stay readable once the folder is removed. Removing it here
+    // also cleans up after a forced end.
     build(temporary.path(), &name, options).await
 }
 
-/// Whether what was opened can be used for the catalog with this digest.
+/// Whether an opened cache fits the catalog with this digest.
 fn judge(path: &Path, opened: Result<Option<Ready>, StoreError>, digest: &Digest) -> Cache {
     match opened {
         Ok(Some(ready)) if ready.snapshot.revision().digest == *digest => {
@@ -174,13 +173,13 @@ fn judge(path: &Path, opened: Result<Option<Ready>, StoreError>, digest: &Digest
             "it was made of a catalog with the digest {}, and this one has {digest}",
             ready.snapshot.revision().digest
         )),
-        Ok(None) if FOREIGN.iter().any(|entry| path.join(entry).exists()) => Cache::Foreign,
-        Ok(None) => Cache::Unfit("there is none that this version can read".into()),
+        Ok(None) if OPM_ENTRIES.iter().any(|entry| path.join(entry).exists()) => Cache::OfOpm,
+        Ok(None) => Cache::Unfit("it is missing, or this version cannot read it".into()),
         Err(error) => Cache::Unfit(error.to_string()),
     }
 }
 
-/// Opens a cache to read it, if there is one.
+/// Opens a cache for reading, if it exists.
 async fn open(path: &Path, name: &CatalogName) -> Result<Option<Ready>, StoreError> {
     let Some(store) = Store::open_to_read(path).await? else {
         return Ok(None);
@@ -198,12 +197,12 @@ async fn open(path: &Path, name: &CatalogName) -> Result<Option<Ready>, StoreErr
     }))
 }
 
-/// Reads the catalog into a cache, and opens that.
+/// Builds a cache from the catalog, and opens it.
 async fn build(path: &Path, name: &CatalogName, options: &Options) -> anyhow::Result<Ready> {
     let new = !path.exists();
     let store = Store::open(path).await?;
-    // Who builds an image can still put right what is wrong; who starts a
-    // server is better off with the rest of the packages.
+    // An image build should fail, so that the author corrects the catalog. A
+    // server should rather serve the other packages.
     let on_invalid = if options.cache_only {
         OnInvalid::Reject
     } else {
@@ -223,10 +222,10 @@ async fn build(path: &Path, name: &CatalogName, options: &Options) -> anyhow::Re
     store.let_all_read(new)?;
     drop(store);
     let ready = open(path, name).await?;
-    ready.with_context(|| format!("the cache {} is gone", path.display()))
+    ready.with_context(|| format!("the cache {} disappeared", path.display()))
 }
 
-/// Whether it was the cache that failed, and not the catalog.
+/// Whether the cache failed, and not the catalog.
 fn is_of_cache(error: &anyhow::Error) -> bool {
     let of_pass = error.downcast_ref::<PassError>().is_some_and(|error| {
         matches!(
@@ -237,8 +236,8 @@ fn is_of_cache(error: &anyhow::Error) -> bool {
     of_pass || error.is::<StoreError>()
 }
 
-/// All that is wrong, errors first: whoever depends on a package that is left
-/// out finds nothing, and should find out why.
+/// Logs all problems, errors first: the users of a missing package need the
+/// reason.
 fn log_problems(problems: &[Problem]) {
     let (errors, warnings): (Vec<_>, Vec<_>) = problems
         .iter()
@@ -252,26 +251,29 @@ fn log_problems(problems: &[Problem]) {
             "packages with errors are left out of what is served"
         );
     }
-    for problem in errors.iter().take(LOGGED) {
+    for problem in errors.iter().take(MAX_LOGGED) {
         tracing::error!("{problem}");
     }
-    for problem in warnings.iter().take(LOGGED.saturating_sub(errors.len())) {
+    for problem in warnings
+        .iter()
+        .take(MAX_LOGGED.saturating_sub(errors.len()))
+    {
         tracing::warn!("{problem}");
     }
-    if problems.len() > LOGGED {
+    if problems.len() > MAX_LOGGED {
         tracing::warn!(
             "{} more problems; `almanac check` lists them",
-            problems.len() - LOGGED
+            problems.len() - MAX_LOGGED
         );
     }
 }
 
-/// All addresses, of IPv6 and IPv4; of IPv4 alone where that is all there is.
+/// Binds all addresses of IPv6 and IPv4, or of IPv4 alone without IPv6.
 async fn bind(port: u16) -> anyhow::Result<Listener> {
     let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     match serve::bind("grpc", everywhere).await {
         Err(error) if error.problem.kind() != std::io::ErrorKind::AddrInUse => {
-            tracing::debug!(%error, "no IPv6");
+            tracing::debug!(%error, "IPv6 is not available");
             Ok(serve::bind("grpc", SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await?)
         }
         bound => Ok(bound?),
@@ -284,7 +286,7 @@ async fn serve(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let (catalogs, mut publishers) = Catalogs::new([(NAME.parse()?, Routing::default())], None);
-    // Kept to the end, with what it published.
+    // It lives to the end, because it owns the published snapshot.
     let publisher = publishers.pop().context("there is one catalog")?;
     publisher.publish(snapshot);
     let (drain, draining) = watch::channel(false);
@@ -301,17 +303,17 @@ async fn serve(
     tracing::info!(port = address.port(), "serving registry");
 
     stop.await;
-    tracing::info!(longest = ?DRAIN, "stopping: open connections may finish");
+    tracing::info!(longest = ?DRAIN, "stopping; open connections may finish");
     drain.send_replace(true);
     stopping.cancel();
     connections.close();
     let finished = tokio::time::timeout(DRAIN, async {
-        // It ends with `stopping`, and a panic of it has been shown.
+        // It ends with `stopping`. The panic hook has reported a panic already.
         let _ = server.await;
         connections.wait().await;
     });
     if finished.await.is_err() {
-        tracing::warn!(left = connections.len(), "connections were cut");
+        tracing::warn!(left = connections.len(), "connections were cut off");
     }
     drop(publisher);
     tracing::info!("stopped");

@@ -1,33 +1,33 @@
-//! Memory that is free goes back to the system. What a pass or a burst of
-//! questions took lies with the allocator otherwise, as long as almanac runs.
+//! Returns free memory to the system. Otherwise the allocator keeps the memory
+//! of a pass or a burst of requests as long as almanac runs.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// How often it is given back. It takes a millisecond or a few.
-const EVERY: Duration = Duration::from_secs(20);
+/// The time between two returns. Each takes a few milliseconds.
+const INTERVAL: Duration = Duration::from_secs(20);
 
-/// Gives it back again and again until it is stopped.
+/// Returns free memory regularly until almanac stops.
 pub(super) async fn give_back(stop: CancellationToken) {
     let again = async {
         loop {
-            tokio::time::sleep(EVERY).await;
-            // It waits for those who take memory, so nobody else may wait for it.
+            tokio::time::sleep(INTERVAL).await;
+            // It waits for locks of the allocator, so it must not block the runtime.
             let _ = tokio::task::spawn_blocking(trim).await;
         }
     };
     stop.run_until_cancelled(again).await;
 }
 
-/// Other allocators do it by themselves.
+/// Other allocators do this on their own.
 #[cfg(target_env = "gnu")]
 #[expect(
     unsafe_code,
-    reason = "the allocator is the system's, and so is its call"
+    reason = "only a call of the C library trims its allocator"
 )]
 fn trim() {
-    // SAFETY: it takes a number and touches only what is free.
+    // SAFETY: it takes a number and changes only free memory.
     unsafe { libc::malloc_trim(0) };
 }
 

@@ -1,10 +1,15 @@
-//! The only place that knows everything: opens the store, binds the ports,
-//! serves, drains. In it `fleet` has the catalogs and what belongs to each,
-//! `reload` takes a changed configuration, `memory` gives back what is free, and
-//! `folder` does all of it for one folder that is not followed.
+//! The composition root: opens the store, binds the ports, serves and drains.
+//!
+//! - [`credentials`] and [`listeners`] open what a start needs.
+//! - [`catalog_manager`] follows and serves the catalogs.
+//! - [`reload`] applies a changed configuration.
+//! - [`memory`] returns free memory to the system.
+//! - [`folder`] serves a single folder that is not followed.
 
 mod catalog_manager;
+mod credentials;
 mod folder;
+mod listeners;
 mod memory;
 mod reload;
 
@@ -13,7 +18,6 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use rustls::ServerConfig;
 use tokio::signal::unix::Signal;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -26,23 +30,22 @@ use crate::ingest::{self, PassContext};
 use crate::serve;
 use crate::serve::access::Access;
 use crate::serve::admin::Configuration;
-use crate::serve::net::tls::Tls;
-use crate::serve::net::{credential, tls};
-use crate::serve::oci::{Gate, Users};
-use crate::serve::{Listener, grpc, http, oci};
+use crate::serve::{grpc, http, oci};
 use crate::snapshot::{Catalogs, Images, Roster};
 use crate::store::{Store, StoreError};
 use ::images::Registries;
-use catalog_manager::{Fleet, Prepared, Shared};
+use catalog_manager::{CatalogManager, Prepared, Shared};
+use credentials::Credentials;
+use listeners::Listeners;
 use reload::Reload;
 
-/// Runs almanac until `stop` comes, then lets open connections finish. What
-/// was `written` is read again when its file changes and at each `hangup`;
-/// `config` is what came of it now.
+/// Runs almanac until `stop` completes, then lets open connections finish.
+/// `config` is the first configuration that `written` gives. It is loaded again
+/// when its file changes and at each `hangup`.
 ///
 /// # Errors
-/// When it cannot start: a port that is taken, a data folder that cannot be
-/// used. What goes wrong with a catalog is reported and tried again.
+/// When almanac cannot start, for example because a port or the data folder is
+/// in use. A catalog that fails is reported and retried instead.
 pub async fn run(
     written: Written,
     config: Config,
@@ -53,7 +56,7 @@ pub async fn run(
     let metrics = metrics()?;
     let access = Access::default();
     let credentials = Credentials::open(&config, &access)?;
-    let ports = Ports::bind(&config, &credentials).await?;
+    let ports = Listeners::bind(&config, &credentials).await?;
     let prepared = Prepared::first(&config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
     let store = open_store(&config).await?;
@@ -81,9 +84,9 @@ pub async fn run(
         followers: followers.clone(),
         stopping: stopping.clone(),
     };
-    let hurry = context.retry_now.clone();
-    let mut fleet = Fleet::new(shared, context, config.registries.clone());
-    fleet.start(&config, prepared).await;
+    let retry_now = context.retry_now.clone();
+    let mut manager = CatalogManager::new(shared, context, config.registries.clone());
+    manager.start(&config, prepared).await;
 
     let servers = TaskTracker::new();
     servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
@@ -103,7 +106,7 @@ pub async fn run(
     }
     let file = written.file().map(|path| path.display().to_string());
     let (status, configuration) = watch::channel(Configuration::read(file));
-    // Probes and metrics are answered to the end.
+    // Probes and metrics are answered until the end of the shutdown.
     let admin = CancellationToken::new();
     servers.spawn(ports.admin.serve(
         serve::admin::router(catalogs.clone(), configuration, metrics),
@@ -117,36 +120,39 @@ pub async fn run(
         stopping.clone(),
     ));
     followers.spawn(memory::give_back(stopping.clone()));
-    let (count, loaded) = catalog_manager::count(&catalogs);
+    let all = catalogs.all();
+    let loaded = all.iter().filter(|catalog| catalog.snapshot().is_some());
+    let (count, loaded) = (all.len(), loaded.count());
     tracing::info!(catalogs = count, loaded, elapsed = ?started.elapsed(), "started");
     let (longest, drain_time) = watch::channel(config.drain);
     let reload = Reload {
         files: reload::files(&written, &config),
         written,
         first: config,
-        fleet,
+        manager,
         status,
         drain: longest,
-        hurry,
+        retry_now,
     };
     let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 
     stop.await;
     let longest = *drain_time.borrow();
-    tracing::info!(?longest, "stopping: open connections may finish");
+    tracing::info!(?longest, "stopping; open connections may finish");
     drain.send_replace(true);
     stopping.cancel();
     connections.close();
     followers.close();
     let finished = tokio::time::timeout(longest, async {
-        // Kept until then, as the writing ends are in it. A panic has been shown.
-        let fleet = reloading.await;
+        // The manager owns the publishers, so it lives until then. The panic
+        // hook has reported a panic already.
+        let manager = reloading.await;
         followers.wait().await;
         connections.wait().await;
-        drop(fleet);
+        drop(manager);
     });
     if finished.await.is_err() {
-        tracing::warn!(left = connections.len(), "connections were cut");
+        tracing::warn!(left = connections.len(), "connections were cut off");
     }
     admin.cancel();
     store.close().await;
@@ -167,7 +173,7 @@ async fn open_store(config: &Config) -> anyhow::Result<Store> {
     })
 }
 
-/// What passes have in common.
+/// The parts of the program that all passes share.
 fn pass_context(
     config: &Config,
     store: &Store,
@@ -185,9 +191,9 @@ fn pass_context(
     })
 }
 
-/// The recorder of metrics, with what each means.
+/// Installs the metrics recorder and describes every metric.
 fn metrics() -> anyhow::Result<PrometheusHandle> {
-    // From a look-up to a pass over a large catalog, in seconds.
+    // Seconds, from a query to a pass over a large catalog.
     let buckets = [
         0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 600.0,
     ];
@@ -199,69 +205,4 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
     ingest::describe_metrics();
     reload::describe_metrics();
     Ok(handle)
-}
-
-/// What proves who we are and who clients are, all read before anything is
-/// bound.
-struct Credentials {
-    grpc: Option<Tls>,
-    http: Option<Tls>,
-    certificates: Vec<credential::Followed<ServerConfig>>,
-    gate: Gate,
-    users: Option<credential::Followed<Users>>,
-}
-
-impl Credentials {
-    fn open(config: &Config, access: &Access) -> anyhow::Result<Self> {
-        let mut certificates = Vec::new();
-        let mut open = |service, settings: &Option<tls::Settings>, protocols| {
-            let Some(settings) = settings else {
-                return anyhow::Ok(None);
-            };
-            let (tls, files) = Tls::open(service, settings, protocols)
-                .with_context(|| format!("TLS of {service}"))?;
-            certificates.push(files);
-            Ok(Some(tls))
-        };
-        let grpc = open("grpc", &config.grpc_tls, &["h2"])?;
-        let http = open("http", &config.http_tls, &["h2", "http/1.1"])?;
-        let gate = Gate::open(&config.distribution, access.clone());
-        let (gate, users) = gate.context("who may pull images")?;
-        if users.is_some() && http.is_none() {
-            tracing::warn!("passwords are asked for without TLS: whoever listens can read them");
-        }
-        Ok(Self {
-            grpc,
-            http,
-            certificates,
-            gate,
-            users,
-        })
-    }
-}
-
-/// The ports of all catalogs, bound before anything is read: one that is taken
-/// is the most common mistake, and should show at once.
-struct Ports {
-    grpc: Listener,
-    http: Listener,
-    admin: Listener,
-}
-
-impl Ports {
-    async fn bind(config: &Config, credentials: &Credentials) -> anyhow::Result<Self> {
-        let grpc = serve::bind("grpc", config.grpc).await?;
-        let http = serve::bind("http", config.http).await?;
-        Ok(Self {
-            grpc: grpc.secured(credentials.grpc.clone()),
-            http: http.secured(credentials.http.clone()),
-            admin: serve::bind("admin", config.admin).await?,
-        })
-    }
-
-    fn log(&self) {
-        for listener in [&self.grpc, &self.http, &self.admin] {
-            catalog_manager::log(listener);
-        }
-    }
 }

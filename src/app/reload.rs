@@ -1,6 +1,6 @@
-//! Taking a changed configuration while almanac runs: when a file of it changes,
-//! and when somebody asks (SIGHUP). What cannot be used is refused, and what
-//! was taken before it stays.
+//! Reloads: a changed configuration becomes active while almanac runs, when one
+//! of its files changes and on SIGHUP. An invalid one is refused, and the active
+//! configuration stays.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,114 +12,117 @@ use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::catalog_manager::Fleet;
+use crate::app::catalog_manager::CatalogManager;
 use crate::config::{Config, Written};
 use crate::serve::admin::Configuration;
 use ::images::digest::Digest;
 
-/// The time between two looks at the files.
-const LOOK: Duration = Duration::from_secs(2);
-/// How long a file that has changed must stay the same before it is read.
-const SETTLE: Duration = Duration::from_millis(200);
-/// How often that is waited for: who writes for longer gets what is there.
-const SETTLINGS: usize = 10;
-/// How much of a file is looked at, in bytes; more is refused anyway.
+/// The time between two checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// How long a changed file must stay the same before it is read.
+const QUIET_TIME: Duration = Duration::from_millis(200);
+/// How often that wait is repeated. After that, the file is read as it is.
+const QUIET_ATTEMPTS: usize = 10;
+/// The largest file whose changes are noticed, in bytes. Larger ones are
+/// refused anyway.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Takes changed configurations until it is stopped.
+/// Makes changed configurations active until almanac stops.
 pub(super) struct Reload {
-    /// What configurations are made of.
+    /// The flags, the file and the environment.
     pub(super) written: Written,
-    /// The files among that.
+    /// The files that the active configuration was loaded from.
     pub(super) files: Vec<PathBuf>,
-    /// The one that almanac was started with.
+    /// The configuration that almanac was started with.
     pub(super) first: Config,
     /// The catalogs.
-    pub(super) fleet: Fleet,
-    /// What readers of the status see.
+    pub(super) manager: CatalogManager,
+    /// The state that the status API shows.
     pub(super) status: watch::Sender<Configuration>,
-    /// How long connections may take at the end.
+    /// How long connections may take to finish on shutdown.
     pub(super) drain: watch::Sender<Duration>,
-    /// Has failing catalogs tried again.
-    pub(super) hurry: watch::Sender<()>,
+    /// Makes failing catalogs retry at once.
+    pub(super) retry_now: watch::Sender<()>,
 }
 
 impl Reload {
-    /// Looks at the files, and listens for `hangup`. At the end it gives back
-    /// the catalogs.
-    pub(super) async fn follow(mut self, mut hangup: Signal, stop: CancellationToken) -> Fleet {
-        let mut seen = look(self.files.clone()).await;
+    /// Watches the files and listens for `hangup`. Returns the manager when
+    /// almanac stops.
+    pub(super) async fn follow(
+        mut self,
+        mut hangup: Signal,
+        stop: CancellationToken,
+    ) -> CatalogManager {
+        let mut seen = digests(self.files.clone()).await;
         let mut refused = false;
         loop {
-            let asked = tokio::select! {
+            let requested = tokio::select! {
                 Some(()) = hangup.recv() => true,
-                () = tokio::time::sleep(LOOK) => false,
-                () = stop.cancelled() => return self.fleet,
+                () = tokio::time::sleep(CHECK_INTERVAL) => false,
+                () = stop.cancelled() => return self.manager,
             };
             if self.written.file().is_none() {
-                if asked {
-                    tracing::warn!("there is no configuration file that could be read again");
-                    self.hurry.send_replace(());
+                if requested {
+                    tracing::warn!("there is no configuration file to reload");
+                    self.retry_now.send_replace(());
                 }
                 continue;
             }
-            let mut now = look(self.files.clone()).await;
-            let changed = asked || now != seen;
+            let mut now = digests(self.files.clone()).await;
+            let changed = requested || now != seen;
             if !changed {
-                // What it lacked may have come: a file, a port that is free.
+                // The missing file or the used port may be there now.
                 if refused {
-                    refused = !self.take(true).await;
+                    refused = !self.reload(true).await;
                 }
                 continue;
             }
-            // Who writes them may not be done.
-            for _ in 0..SETTLINGS {
-                tokio::time::sleep(SETTLE).await;
-                let again = look(self.files.clone()).await;
+            // The writer may not be done.
+            for _ in 0..QUIET_ATTEMPTS {
+                tokio::time::sleep(QUIET_TIME).await;
+                let again = digests(self.files.clone()).await;
                 if again == now {
                     break;
                 }
                 now = again;
             }
-            // To its end, even when almanac is stopped meanwhile.
+            // This runs to its end even if almanac is stopped meanwhile.
             let before = self.files.clone();
-            refused = !self.take(false).await;
-            if asked {
-                self.hurry.send_replace(());
+            refused = !self.reload(false).await;
+            if requested {
+                self.retry_now.send_replace(());
             }
-            // What is written while it is read shows at the next look.
+            // A change during the reload shows at the next check.
             let others = self.files != before;
             seen = if others {
-                look(self.files.clone()).await
+                digests(self.files.clone()).await
             } else {
                 now
             };
         }
     }
 
-    /// Takes what is written now, if it can be used, and says whether it could.
-    /// When the same is tried `again`, only what has changed is told.
-    async fn take(&mut self, again: bool) -> bool {
-        // Another data folder counts only from the next start on.
+    /// Loads the configuration and makes it active. Returns whether that worked.
+    /// When the same files are tried `again`, an error that stays the same is
+    /// not logged again.
+    async fn reload(&mut self, again: bool) -> bool {
+        // A new data folder takes effect after a restart.
         let loaded = self.written.load().and_then(|config| {
             config.check_data_dir(&self.first.data_dir)?;
             Ok(config)
         });
         let taken = match loaded {
-            Ok(config) => self.fleet.take(&config).await.map(|()| config),
+            Ok(config) => self.manager.reconfigure(&config).await.map(|()| config),
             Err(error) => Err(error.into()),
         };
         let outcome = match taken {
             Ok(config) => {
                 let keys = self.first.needs_restart(&config);
-                tracing::info!(
-                    catalogs = config.catalogs.len(),
-                    "the configuration was read again"
-                );
+                tracing::info!(catalogs = config.catalogs.len(), "configuration reloaded");
                 if !keys.is_empty() {
                     tracing::warn!(
                         keys = keys.join(", "),
-                        "what these keys say counts only from the next start on"
+                        "changes of these keys take effect after a restart"
                     );
                 }
                 if config.proxies != self.first.proxies {
@@ -140,7 +143,7 @@ impl Reload {
                 if again && self.status.borrow().error.as_ref() == Some(&error) {
                     return false;
                 }
-                tracing::error!(%error, "the new configuration is refused, the old one stays");
+                tracing::error!(%error, "the new configuration is refused; the active one stays");
                 self.status.send_modify(|status| {
                     status.refused = Some(SystemTime::now());
                     status.error = Some(error);
@@ -155,26 +158,26 @@ impl Reload {
     }
 }
 
-/// Says what the metrics of this module mean.
+/// Describes the metrics of this module.
 pub(super) fn describe_metrics() {
     metrics::describe_counter!(
         "almanac_config_reloads_total",
-        "Configurations that were read while running, by outcome"
+        "Configuration reloads by outcome"
     );
     metrics::describe_gauge!(
         "almanac_config_last_reload_successful",
-        "Whether the configuration that was read last could be taken"
+        "Whether the last configuration reload succeeded"
     );
 }
 
-/// The files that a configuration was made of.
+/// The files that a configuration is loaded from.
 pub(super) fn files(written: &Written, config: &Config) -> Vec<PathBuf> {
     let own = written.file().map(Path::to_owned);
     own.into_iter().chain(config.files.clone()).collect()
 }
 
-/// Digests of what files hold; nothing where one cannot be read.
-async fn look(paths: Vec<PathBuf>) -> Vec<Option<Digest>> {
+/// The digests of the files; `None` for one that cannot be read.
+async fn digests(paths: Vec<PathBuf>) -> Vec<Option<Digest>> {
     let read = |path: &Path| {
         let mut content = Vec::new();
         let file = File::open(path).ok()?;
@@ -182,6 +185,7 @@ async fn look(paths: Vec<PathBuf>) -> Vec<Option<Digest>> {
         Some(Digest::of(&content))
     };
     let looking = move || paths.iter().map(|path| read(path)).collect();
+    // Without digests after a panic, the next check sees a change and reloads.
     tokio::task::spawn_blocking(looking)
         .await
         .unwrap_or_default()

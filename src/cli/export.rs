@@ -1,4 +1,4 @@
-//! `almanac export`: catalogs into one file.
+//! `almanac export`: writes catalogs into an archive.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,21 +9,21 @@ use crate::config::{Environment, Settings};
 use crate::ingest::archive::{self, ArchiveError, Export, Since};
 use crate::name::CatalogName;
 
-/// Write catalogs into one file, to be imported where there is no network
+/// Write catalogs into an archive, to import them in a network without access
 ///
-/// The file is an OCI layout in a tar: the images of the catalogs, and their
-/// revisions with dates and numbers. It is written whole or not at all. An
-/// almanac may run on the data folder meanwhile.
+/// The archive is an OCI layout in a tar file, with the images of the catalogs
+/// and the dates and numbers of their revisions. It is written completely or not
+/// at all. almanac may serve from the data folder at the same time.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// A catalog to export; may be given again [default: those of the
-    /// configuration, all that is stored without one]
+    /// A catalog to export; repeatable [default: the configured catalogs, or
+    /// all stored ones without a configuration]
     #[arg(long, value_name = "NAME")]
     catalog: Vec<CatalogName>,
 
-    /// What the other side has: an archive that it imported, or the number of
-    /// a revision of this store. What is in there is left out
+    /// Leave out the content that the other side has: the file of an archive
+    /// that it imported, or the number of a revision in this data folder
     #[arg(long, value_name = "FILE|REVISION")]
     since: Option<Known>,
 
@@ -31,16 +31,15 @@ pub(super) struct Arguments {
     #[arg(long)]
     without_signatures: bool,
 
-    /// The file to write
+    /// The archive to write
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
-    /// Where revisions are kept [default: as `serve` has it]
+    /// The data folder [default: that of `serve`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// The configuration file that `serve` was given, to read the folder and
-    /// the catalogs from
+    /// The configuration file of `serve`, for the data folder and the catalogs
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -52,15 +51,15 @@ Examples:
   almanac export --catalog community --data-dir /var/lib/almanac -o community.tar
 
 Environment:
-  ALMANAC_DATA_DIR and ALMANAC_CONFIG stand for the options of that name.
+  ALMANAC_DATA_DIR and ALMANAC_CONFIG set the options of the same name.
 
 Exit codes:
-  0  the file is written
-  1  it could not be written
-  2  the arguments or the configuration cannot be used
-  3  what is stored, or the archive of --since, could not be read";
+  0  the archive is written
+  1  the archive cannot be written
+  2  invalid arguments or configuration
+  3  the data folder, or the archive of --since, cannot be read";
 
-/// What the other side has.
+/// The content that the other side has.
 #[derive(Clone, Debug)]
 struct Known(Since);
 
@@ -86,7 +85,7 @@ impl Arguments {
         let settings =
             Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
         let configured = settings.catalog_names().map_err(Failure::usage)?;
-        let asked = Export {
+        let export = Export {
             data: settings.data_folder(),
             catalogs: self.catalog,
             configured,
@@ -95,7 +94,7 @@ impl Arguments {
             output: self.output,
         };
         let progress = progress::progress();
-        let work = progress::until_told(&progress, archive::export(&asked, &progress));
+        let work = progress::until_told(&progress, archive::export(&export, &progress));
         let exported = block_on(work)?.map_err(failure)?;
         for (catalog, revision) in &exported.catalogs {
             output::note(&format!("exported {catalog} at revision {revision}"));
@@ -115,7 +114,7 @@ impl Arguments {
         }
         output::note(&format!(
             "{}: {} catalogs, {} blobs, {} left out, {} bytes",
-            asked.output.display(),
+            export.output.display(),
             exported.catalogs.len(),
             exported.blobs,
             exported.held,
@@ -125,7 +124,7 @@ impl Arguments {
     }
 }
 
-/// Errors by whose fault they are.
+/// The failure for an archive error, with the exit code for its cause.
 pub(super) fn failure(error: ArchiveError) -> Failure {
     match error {
         ArchiveError::UnknownCatalog { .. }

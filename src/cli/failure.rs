@@ -1,18 +1,17 @@
-//! How a command fails.
+//! Failures of commands, and their exit codes.
 
 use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// Something failed while running.
+/// A failure while running.
 const RUN: u8 = 1;
-/// What was typed or configured cannot be used; clap ends with the same.
+/// Invalid arguments or configuration; clap uses the same code.
 const USAGE: u8 = 2;
-/// What was to be looked at cannot be read.
+/// The catalog cannot be read.
 const UNREADABLE: u8 = 3;
 
-/// An error and the code that the program ends with. It is shown with its
-/// causes, in one line.
+/// An error and its exit code. It is displayed with its causes, on one line.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -25,12 +24,12 @@ impl Failure {
         Self::new(RUN, error)
     }
 
-    /// Something written that cannot be used.
+    /// Invalid arguments or configuration.
     pub(super) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self::new(USAGE, error)
     }
 
-    /// Something that cannot be read.
+    /// A catalog or archive that cannot be read.
     pub(super) fn unreadable(error: impl Into<anyhow::Error>) -> Self {
         Self::new(UNREADABLE, error)
     }
@@ -40,14 +39,14 @@ impl Failure {
         Self { code, error }
     }
 
-    /// The code to end with.
+    /// The exit code.
     pub fn code(&self) -> ExitCode {
         self.code.into()
     }
 
     /// Writes it to standard error.
     pub fn print(&self) {
-        // There is nobody left to tell that this failed.
+        // Without standard error, this cannot be reported.
         let _ = writeln!(io::stderr(), "almanac: {self}");
     }
 }
@@ -57,7 +56,7 @@ impl fmt::Display for Failure {
         let mut shown = String::new();
         for cause in self.error.chain() {
             let cause = cause.to_string();
-            // Some errors have their cause in their own text already.
+            // Some errors quote their cause.
             if shown.is_empty() {
                 shown = cause;
             } else if !shown.contains(&cause) {

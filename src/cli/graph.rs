@@ -1,4 +1,4 @@
-//! `almanac graph`: draws which version of a package leads to which.
+//! `almanac graph`: draws the upgrade graph of a package.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -15,16 +15,16 @@ use fbc::graph::shown;
 use fbc::problem::Severity;
 use fbc::text::suggest;
 
-/// How many errors of the package are told; `almanac check` tells all.
+/// The most errors that are printed; `almanac check` prints all.
 const MAX_ERRORS: usize = 20;
 
 /// Draw the upgrade graph of a package
 ///
-/// Arrows lead from what is installed to what it is upgraded to: solid ones
-/// where an entry replaces another, dotted ones where it skips it. Heads,
-/// deprecated bundles and names that are not in the channel are marked. A
-/// package with errors is drawn all the same: several heads, cycles and entries
-/// that no head leads to are marked, and standard error says what is wrong.
+/// Arrows lead from a version to its upgrades: solid where an entry replaces
+/// another, dotted where it skips it. Heads, deprecated bundles and names outside
+/// of the channel are marked. A package with errors is drawn too: additional
+/// heads, cycles and unreachable entries are marked, and standard error lists the
+/// errors.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     /// The package to draw
     package: String,
 
-    /// What is printed
+    /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
 
@@ -60,13 +60,13 @@ Examples:
 
 Environment:
   ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
 
 Exit codes:
-  0  it is drawn, be it with errors
-  1  it could not be printed, or there is no such package or channel
-  2  the arguments cannot be used
-  3  the catalog could not be read, or cannot be served";
+  0  drawn, possibly with errors
+  1  unknown package or channel, or the output failed
+  2  invalid arguments
+  3  the catalog cannot be read or served";
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {

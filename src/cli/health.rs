@@ -1,4 +1,4 @@
-//! `almanac health`: asks the almanac that runs here whether it is ready.
+//! `almanac health`: checks whether the local almanac is ready.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -11,23 +11,23 @@ use anyhow::{Context as _, bail};
 use crate::cli::Failure;
 use crate::config::{Address, Environment, Settings};
 
-/// How long the whole question may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// The timeout of the whole check.
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 10;
 
-/// Ask whether the almanac that runs here is ready
+/// Check whether the local almanac is ready
 ///
-/// It is ready once each catalog is served or has at least been tried. Meant
-/// for the health check of a container: it takes at most three seconds.
+/// almanac is ready after one attempt per catalog. This command is meant for the
+/// health check of a container, and takes three seconds at most.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where the admin port is [default: as `serve` has it]
+    /// The address of the admin port [default: that of `serve`]
     #[arg(long, value_name = "ADDR")]
     admin: Option<Address>,
 
-    /// The configuration file that `serve` was given, to read the address from
+    /// The configuration file of `serve`, for the address
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -38,12 +38,12 @@ Examples:
   almanac health --admin 127.0.0.1:9091
 
 Environment:
-  ALMANAC_ADMIN and ALMANAC_CONFIG stand for the options of that name.
+  ALMANAC_ADMIN and ALMANAC_CONFIG set the options of the same name.
 
 Exit codes:
   0  ready
-  1  not ready, or not there
-  2  the arguments or the configuration cannot be used";
+  1  not ready, or not running
+  2  invalid arguments or configuration";
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
@@ -61,7 +61,7 @@ impl Arguments {
     }
 }
 
-/// Where to ask something that listens at `address`.
+/// The local address of a listener at `address`.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -81,15 +81,15 @@ fn ask(address: SocketAddr) -> anyhow::Result<()> {
     match status {
         Some(status) if status.starts_with("200") => Ok(()),
         Some(status) => bail!("{}", format!("{status} {body}").trim().replace('\n', "; ")),
-        None => bail!("something else than almanac answers"),
+        None => bail!("the answer is not HTTP, so another program listens there"),
     }
 }
 
-/// The answer as it comes, as much of it as there is in time.
+/// The bytes of the answer that arrive in time.
 fn get(address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
-    let end = Instant::now() + PATIENCE;
-    let mut connection = TcpStream::connect_timeout(&address, PATIENCE)?;
-    connection.set_write_timeout(Some(PATIENCE))?;
+    let end = Instant::now() + TIMEOUT;
+    let mut connection = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    connection.set_write_timeout(Some(TIMEOUT))?;
     let question = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     connection.write_all(question.as_bytes())?;
     let mut answer = vec![0; MAX_ANSWER];

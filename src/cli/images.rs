@@ -1,4 +1,4 @@
-//! `almanac images`: the images that a catalog, or a part of it, needs.
+//! `almanac images`: lists the images of a catalog or a selection.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,23 +13,23 @@ use crate::config::Environment;
 use fbc::image_list::ImageList;
 use fbc::select::{ChannelSelection, PackageSelection, Request, Selection, VersionRange};
 
-/// List the images that a catalog, or a part of it, needs
+/// List the images of a catalog or of a selection from it
 ///
-/// These are the images of bundles and those that bundles name as related,
-/// each once. Without options they are those of all bundles. With --package it
-/// is what a mirror takes of packages: the heads of their channels, or the
-/// versions from --min to --max. The image of the catalog itself is not listed.
+/// The list has the images of bundles and their related images, each once.
+/// Without options, it covers all bundles. --package selects what a mirror copies
+/// of a package: the heads of its channels, or the versions from --min to --max.
+/// The image of the catalog itself is not listed.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
     #[command(flatten)]
     input: InputArguments,
 
-    /// Only this package; may be given again
+    /// Only this package; repeatable
     #[arg(long = "package", short, value_name = "PACKAGE")]
     packages: Vec<String>,
 
-    /// Only this channel of the package; may be given again
+    /// Only this channel of the package; repeatable
     #[arg(long = "channel", value_name = "CHANNEL", requires = "packages")]
     channels: Vec<String>,
 
@@ -41,33 +41,33 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "VERSION", requires = "packages")]
     max: Option<String>,
 
-    /// All versions of the packages, and not the heads of their channels
+    /// All versions of the packages, instead of the heads of their channels
     #[arg(long, conflicts_with = "heads")]
     full: bool,
 
-    /// The heads of the channels of all packages, and not all versions
+    /// The heads of all channels, instead of all versions
     #[arg(long)]
     heads: bool,
 
-    /// What the bundles need as well
+    /// Also the dependencies of the bundles
     #[arg(long)]
     dependencies: bool,
 
-    /// How the list is written
+    /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
 
-    /// The registry that a mapping leads to, such as mirror.example.com:5000
+    /// The target of a mapping, such as mirror.example.com:5000
     #[arg(long, value_name = "HOST[/PATH]")]
     to: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// An image a line
+    /// One image per line
     #[default]
     List,
-    /// One object, which tells why each image is needed
+    /// One object, with the reason for each image
     Json,
     /// SOURCE=DESTINATION lines for `oc image mirror --filename`
     Mapping,
@@ -86,13 +86,13 @@ Examples:
 
 Environment:
   ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
 
 Exit codes:
-  0  it is printed
-  1  it could not be printed, or nothing is to be selected like that
-  2  the arguments cannot be used
-  3  the catalog could not be read, or cannot be served";
+  0  printed
+  1  the selection is impossible, or the output failed
+  2  invalid arguments
+  3  the catalog cannot be read or served";
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
@@ -125,7 +125,7 @@ impl Arguments {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What is asked for.
+    /// The selection in the arguments.
     fn request(&self) -> Result<Request, Failure> {
         let narrow = !self.channels.is_empty() || self.min.is_some() || self.max.is_some();
         if narrow && self.packages.len() != 1 {

@@ -1,4 +1,4 @@
-//! `almanac import`: catalogs out of a file.
+//! `almanac import`: reads catalogs from an archive.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,12 +11,11 @@ use crate::cli::{Failure, block_on, output, progress};
 use crate::config::{Environment, Settings};
 use crate::ingest::archive::{self, ImportOutcome, Imported};
 
-/// Take the catalogs of an archive that `almanac export` wrote
+/// Import the catalogs of an archive that `almanac export` wrote
 ///
-/// All of the archive is verified before anything changes, and then all of its
-/// catalogs are taken or none. Each is served as it was where it came from:
-/// with the same digests, dates and, where it is free, the same number. No
-/// almanac may run on the data folder meanwhile.
+/// The whole archive is verified first; then all of its catalogs are imported, or
+/// none. Each keeps its digests and dates, and its revision number if that is
+/// free. almanac must not run on the data folder at the same time.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -24,16 +23,15 @@ pub(super) struct Arguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Take the archive also where a catalog is newer here already
+    /// Also replace catalogs that are newer here
     #[arg(long)]
     older: bool,
 
-    /// Where revisions are kept; made when it is missing [default: as `serve`
-    /// has it]
+    /// The data folder; created if missing [default: that of `serve`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// The configuration file that `serve` is given, to read the folder from
+    /// The configuration file of `serve`, for the data folder
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -45,13 +43,13 @@ Examples:
   almanac serve --offline --config almanac.toml
 
 Environment:
-  ALMANAC_DATA_DIR and ALMANAC_CONFIG stand for the options of that name.
+  ALMANAC_DATA_DIR and ALMANAC_CONFIG set the options of the same name.
 
 Exit codes:
-  0  the catalogs are there
-  1  they could not be stored; nothing was changed
-  2  the arguments or the configuration cannot be used
-  3  the archive could not be read or is refused; nothing was changed";
+  0  imported
+  1  the catalogs cannot be stored; nothing has changed
+  2  invalid arguments or configuration
+  3  the archive cannot be read or is refused; nothing has changed";
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {

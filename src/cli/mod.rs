@@ -1,7 +1,7 @@
-//! What a user types: one module a command.
+//! The command line: one module per command.
 //!
-//! A command reads what was written, calls the library and turns what comes of
-//! it into lines and an exit code. What it does is not decided here.
+//! A command parses its arguments, calls the library, and turns the result into
+//! output and an exit code. It makes no decisions of its own.
 
 mod check;
 mod compat;
@@ -17,18 +17,18 @@ mod manifests;
 mod output;
 mod progress;
 mod render;
+mod runtime;
 mod serve;
 mod telemetry;
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use tokio::runtime::Runtime;
 
 pub use compat::run;
 use compat::{opm, probe};
 pub use failure::Failure;
+pub(crate) use runtime::block_on;
 
 use crate::config::Environment;
 
@@ -36,7 +36,7 @@ use crate::config::Environment;
 /// and HTTP.
 #[derive(Debug, Parser)]
 #[command(name = "almanac", version)]
-#[command(after_help = "`almanac COMMAND --help` tells more about a command, with examples.")]
+#[command(after_help = "`almanac COMMAND --help` documents a command, with examples.")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -59,7 +59,7 @@ enum Command {
 }
 
 impl Arguments {
-    /// Does what was asked for.
+    /// Runs the command.
     pub fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         match self.command {
             Command::Serve(arguments) => arguments.run(environment),
@@ -76,17 +76,6 @@ impl Arguments {
             Command::GrpcHealthProbe(arguments) => Ok(arguments.run()),
         }
     }
-}
-
-/// Runs a command to its end. What still blocks a thread then is left alone:
-/// the end of the process ends it.
-fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = Runtime::new()
-        .context("cannot start threads")
-        .map_err(Failure::run)?;
-    let done = runtime.block_on(work);
-    runtime.shutdown_background();
-    Ok(done)
 }
 
 #[cfg(test)]

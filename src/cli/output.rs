@@ -1,5 +1,5 @@
-//! How commands write: to standard output whole or until nobody reads, and
-//! never what would move a terminal's cursor.
+//! Output of commands. Standard output may be closed early, and text from outside
+//! cannot control the terminal.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -9,15 +9,14 @@ use anyhow::Context as _;
 use crate::cli::Failure;
 use crate::config::Environment;
 
-/// Writes to standard output. That nobody reads any more, as after `head`, is
-/// no failure.
+/// Writes to standard output. A closed pipe, as by `head`, is not a failure.
 pub(super) fn print(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            // What is left in the buffer would be tried again at the end.
+            // Dropping the writer would write the rest of its buffer again.
             drop(out.into_parts());
             Ok(())
         }
@@ -27,17 +26,17 @@ pub(super) fn print(
 
 /// Writes a line to standard error.
 pub(super) fn note(text: &str) {
-    // There is nobody left to tell that this failed.
+    // Without standard error, this cannot be reported.
     let _ = writeln!(io::stderr(), "{}", Shown(text));
 }
 
-/// Whether standard output is to be coloured.
+/// Whether standard output gets colours.
 pub(super) fn coloured(environment: &Environment) -> bool {
     io::stdout().is_terminal() && environment.get("NO_COLOR").is_none()
 }
 
-/// A text from outside, in one line: what controls a terminal or turns the
-/// direction of writing is escaped.
+/// A text from outside on one line. Control characters and those that change the
+/// writing direction are escaped.
 pub(super) struct Shown<'a>(pub(super) &'a str);
 
 impl fmt::Display for Shown<'_> {
@@ -57,7 +56,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// How many of something.
+/// A number with its noun.
 pub(super) fn count(number: u64, noun: &str) -> String {
     match (number, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),

@@ -1,19 +1,19 @@
-//! A line that tells how far long work is, when somebody looks.
+//! A progress bar on standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::ingest::archive::Progress;
 
-/// How often the line is written anew.
-const STEP: Duration = Duration::from_millis(100);
-/// How wide the bar is, in characters.
+/// The time between two updates.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// The width of the bar, in characters.
 const WIDTH: usize = 30;
 
-/// Shows progress on standard error when that is a terminal.
+/// Shows progress on standard error if that is a terminal.
 pub(super) fn progress() -> Progress {
     let shown = io::stderr().is_terminal();
     let last: Mutex<Option<Instant>> = Mutex::new(None);
@@ -21,15 +21,15 @@ pub(super) fn progress() -> Progress {
         if !shown {
             return;
         }
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = last.lock();
         let end = done >= of;
-        if !end && last.is_some_and(|last| last.elapsed() < STEP) {
+        if !end && last.is_some_and(|last| last.elapsed() < INTERVAL) {
             return;
         }
         *last = Some(Instant::now());
         let line = line(what, done, of);
         let end = if end { "\n" } else { "" };
-        // There is nobody left to tell that this failed.
+        // Without standard error, this cannot be reported.
         let _ = write!(io::stderr(), "\r{line}{end}");
     })
 }
@@ -37,13 +37,13 @@ pub(super) fn progress() -> Progress {
 fn line(what: &str, done: u64, of: u64) -> String {
     let done = done.min(of);
     let part = done.checked_mul(100).and_then(|done| done.checked_div(of));
-    let percent = part.unwrap_or(100) as usize;
-    let full = percent * WIDTH / 100;
+    let percent = part.unwrap_or(100);
+    let full = usize::try_from(percent).map_or(WIDTH, |percent| percent * WIDTH / 100);
     let bar = format!("{}{}", "#".repeat(full), "-".repeat(WIDTH - full));
     format!("{what:10} [{bar}] {percent:3} %")
 }
 
-/// Runs work, and has it end when the program is told to.
+/// Runs work, and asks it to stop on SIGINT or SIGTERM.
 pub(super) async fn until_told<T>(progress: &Progress, work: impl Future<Output = T>) -> T {
     let told = async {
         let (Ok(mut interrupt), Ok(mut terminate)) = (

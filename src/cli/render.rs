@@ -1,4 +1,4 @@
-//! `almanac render`: prints a catalog in one form, whatever it comes in.
+//! `almanac render`: prints a catalog in a uniform format.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,33 +14,33 @@ use crate::config::Environment;
 use fbc::read::Meta;
 use fbc::text::{suggest, yaml};
 
-/// Print a catalog in one form
+/// Print a catalog in a uniform format
 ///
-/// Each blob comes out once, in catalog order (files by name, blobs as they
-/// stand in them), with sorted keys: the lines that `serve` answers with.
-/// Packages with errors are printed too. Nothing is printed when the catalog
-/// cannot be served at all.
+/// Each blob is printed once with sorted keys, exactly as `serve` returns it. The
+/// order is that of the catalog: files by name, blobs by position. Packages with
+/// errors are printed too. Nothing is printed for a catalog that cannot be served
+/// at all.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
     #[command(flatten)]
     input: InputArguments,
 
-    /// What is printed
+    /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
 
-    /// Only the blobs of this package; may be given again
+    /// Only the blobs of this package; repeatable
     #[arg(long = "package", short, value_name = "PACKAGE")]
     packages: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Output {
-    /// A line of JSON for each blob
+    /// One line of JSON per blob
     #[default]
     Jsonl,
-    /// A YAML document for each blob
+    /// One YAML document per blob
     Yaml,
 }
 
@@ -52,15 +52,15 @@ Examples:
 
 Environment:
   ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
 
 Exit codes:
-  0  it is printed
-  1  it could not be printed, or there is no such package
-  2  the arguments cannot be used
-  3  the catalog could not be read, or cannot be served";
+  0  printed
+  1  unknown package, or the output failed
+  2  invalid arguments
+  3  the catalog cannot be read or served";
 
-/// Which blobs are wanted, and which names there are.
+/// The wanted packages, and those that were found.
 struct Selection {
     wanted: Vec<String>,
     found: BTreeSet<String>,
@@ -73,8 +73,8 @@ impl Arguments {
             wanted: self.packages,
             found: BTreeSet::new(),
         };
-        // Nothing is printed before the last blob was read: the catalog may
-        // turn out to be one that cannot be served.
+        // Nothing is printed before the last blob is read, because only then it
+        // is certain that the catalog can be served.
         let mut spool = tempfile::tempfile()
             .map(BufWriter::new)
             .context("cannot write a temporary file")
@@ -118,7 +118,7 @@ impl Selection {
         self.wanted.iter().any(|wanted| wanted == package)
     }
 
-    /// Fails when a wanted package is not there.
+    /// Fails if a wanted package is missing.
     fn check(&self) -> Result<(), Failure> {
         for wanted in &self.wanted {
             if !self.found.contains(wanted) {

@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::Failure;
 use crate::config::{Environment, LogConfig, LogFormat};
 
-/// Sends what is logged from now on to standard error.
+/// Starts the log on standard error.
 pub(super) fn start(log: &LogConfig, environment: &Environment) -> Result<(), Failure> {
     let filter = EnvFilter::builder()
         .parse(&log.filter)
@@ -28,7 +28,7 @@ pub(super) fn start(log: &LogConfig, environment: &Environment) -> Result<(), Fa
         .context("cannot start the log")
         .map_err(Failure::run)?;
     for name in environment.unknown() {
-        tracing::warn!(name, "a variable of the environment is not known");
+        tracing::warn!(name, "unknown environment variable");
     }
     Ok(())
 }

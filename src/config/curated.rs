@@ -1,15 +1,13 @@
-//! Curated catalogs as they are written: `from`, `image_set`, `full`,
-//! `dependencies` and `[[catalog.packages]]`.
+//! Curated catalogs: resolves `from`, `image_set`, `full`, `dependencies` and
+//! `[[catalog.packages]]` to sources and selections.
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::Deserialize;
-
-use crate::config::CatalogConfig;
-use crate::config::error::ConfigError;
-use crate::config::settings::{CatalogSettings, Settings};
+use crate::config::error::{ConfigError, CuratedError};
+use crate::config::resolved::CatalogConfig;
+use crate::config::settings::{CatalogSettings, PackageSettings, Settings};
 use crate::config::template::KubeVersion;
 use crate::ingest::{Curation, Source, SourceError};
 use crate::name::CatalogName;
@@ -19,106 +17,11 @@ use fbc::select::{
 };
 use fbc::text::suggest;
 
-/// The largest `ImageSetConfiguration` that is read, in bytes.
+/// The size limit of an `ImageSetConfiguration`, in bytes.
 const MAX_IMAGE_SET: u64 = 1 << 20;
 
-/// What is selected of a package.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    expecting = "a table, as in packages = [{ name = \"etcd\" }]"
-)]
-pub struct PackageSettings {
-    /// Its name.
-    pub name: String,
-    /// The default channel that it gets; empty to keep its own.
-    pub default_channel: String,
-    /// The channels; with none, all.
-    pub channels: Vec<ChannelSettings>,
-    /// The lowest version.
-    pub min_version: String,
-    /// The highest version.
-    pub max_version: String,
-}
-
-/// What is selected of a channel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    expecting = "a table, as in channels = [{ name = \"stable\" }]"
-)]
-pub struct ChannelSettings {
-    /// Its name.
-    pub name: String,
-    /// The lowest version.
-    pub min_version: String,
-    /// The highest version.
-    pub max_version: String,
-}
-
-/// What can be wrong with a curated catalog.
-#[derive(Debug, thiserror::Error)]
-pub enum CuratedError {
-    /// Neither a source nor anything to select from.
-    #[error("it has no source; write source, or from with the names of catalogs to select from")]
-    NoSource,
-    /// A source beside what is only for curated catalogs.
-    #[error("it has a source, and {0} is for catalogs without one, which have from instead")]
-    SourceToo(&'static str),
-    /// It has no name.
-    #[error("it is made from other catalogs, so no name can be made for it; write name")]
-    NoName,
-    /// A catalog that is not there.
-    #[error("there is no catalog {name} to select from{proposal}")]
-    Unknown {
-        /// Its name.
-        name: CatalogName,
-        /// Names that may have been meant.
-        proposal: String,
-    },
-    /// It is made of itself.
-    #[error("it is made of itself, by way of {0}; take that out of from")]
-    Circle(CatalogName),
-    /// Two ways of saying what to select.
-    #[error("image_set says what is selected, so {0} cannot; leave out one of them")]
-    ImageSetToo(&'static str),
-    /// A file that cannot be read.
-    #[error("{} cannot be read: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// A file that is no `ImageSetConfiguration`.
-    #[error("{} cannot be used: {problem}", path.display())]
-    ImageSet {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: ImageSetError,
-    },
-    /// A catalog of the file that nothing follows.
-    #[error(
-        "{} selects from {catalog}, which no catalog has as its source; \
-         add a [[catalog]] with source = {catalog:?}",
-        path.display()
-    )]
-    NotFollowed {
-        /// The file.
-        path: PathBuf,
-        /// The catalog, as it stands there.
-        catalog: String,
-    },
-    /// A selection that contradicts itself.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-}
-
-/// The source of a catalog; one that is curated gets it by [`resolve`].
-/// Beside it is why it is the plain image, where there is a template too.
+/// The source of a catalog; [`resolve`] completes a curated one. The second
+/// value is the reason why an image template was not used.
 pub(super) fn source(
     written: &CatalogSettings,
     version: Option<&KubeVersion>,
@@ -150,8 +53,8 @@ pub(super) fn source(
     })
 }
 
-/// Gives curated catalogs what they are made of, once the names and sources of
-/// all are known.
+/// Completes the sources of curated catalogs, once the names and sources of all
+/// catalogs are known.
 pub(super) fn resolve(
     settings: &Settings,
     catalogs: &mut [CatalogConfig],
@@ -236,8 +139,8 @@ fn package(written: &PackageSettings) -> Result<PackageSelection, RequestError> 
     })
 }
 
-/// The selections of a file. `from` narrows them to what it names; where it is
-/// empty it gets all their catalogs.
+/// The selections of a file. A `from` with names narrows them to these
+/// catalogs; an empty one receives all catalogs of the file.
 fn of_image_set(
     path: &Path,
     from: &mut Vec<CatalogName>,
@@ -252,7 +155,7 @@ fn of_image_set(
         let found = matching.find(|catalog| Some(&catalog.source) == source.as_ref());
         let name = match found {
             Some(catalog) => &catalog.name,
-            // A catalog that is not asked for does not have to be there.
+            // A catalog outside of `from` need not be configured.
             None if narrow => continue,
             None => {
                 return Err(CuratedError::NotFollowed {
@@ -261,8 +164,8 @@ fn of_image_set(
                 });
             }
         };
-        let place = match from.iter().position(|other| other == name) {
-            Some(place) => place,
+        let index = match from.iter().position(|other| other == name) {
+            Some(index) => index,
             None if narrow => continue,
             None => {
                 from.push(name.clone());
@@ -270,7 +173,7 @@ fn of_image_set(
             }
         };
         let mut selection = operators.selection;
-        selection.from = vec![place];
+        selection.from = vec![index];
         selections.push(selection);
     }
     if selections.is_empty() {
@@ -309,7 +212,7 @@ pub fn image_set_source(catalog: &str) -> Result<Source, SourceError> {
     }
 }
 
-/// The catalog by way of which another is made of itself, if it is.
+/// The catalog through which another one is made of itself, if any.
 fn circle(catalog: &CatalogConfig, catalogs: &[CatalogConfig]) -> Option<CatalogName> {
     let mut left: Vec<&CatalogName> = from(catalog).iter().collect();
     let mut seen = Vec::new();

@@ -1,5 +1,15 @@
-//! The environment: the settings that stand in it, and where it says that
-//! the files of other tools are.
+//! The environment: almanac's own variables, and those that locate the files of
+//! other tools.
+//!
+//! A table maps variables to settings; clap's `env` attribute does not fit:
+//!
+//! - Flags, environment and file are separate layers of one type, so that
+//!   commands can also use the environment without the flags, and a reload can
+//!   resolve the layers again.
+//! - An empty variable means that the setting is absent. clap would parse it.
+//! - Lists have separators that flags do not have: spaces or colons.
+//! - Errors name the variable. clap would name a flag that nobody wrote.
+//! - The environment is a value, so that tests do not change the process.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,16 +22,16 @@ use crate::config::error::ConfigError;
 use crate::config::settings::Settings;
 use ::images::MirrorFiles;
 
-/// What the names of all our variables begin with.
+/// The prefix of all variables of almanac.
 const PREFIX: &str = "ALMANAC_";
-/// Names the file; the only variable that is no setting.
+/// The variable for the file, which is not a setting.
 const CONFIG: &str = "ALMANAC_CONFIG";
 
-/// Puts the value of a variable where it belongs, or says what is wrong.
+/// Stores the value of a variable in the settings, or returns the reason why it
+/// is invalid.
 type Setter = fn(&mut Settings, &OsStr) -> Result<(), String>;
 
-/// Every setting that can stand in the environment: `ALMANAC_` and the name of
-/// the flag.
+/// The variables of settings: `ALMANAC_` and the name of the flag.
 const VARIABLES: &[(&str, Setter)] = &[
     ("ALMANAC_CATALOGS", |s, v| {
         s.catalogs = words(v)?;
@@ -78,13 +88,13 @@ const VARIABLES: &[(&str, Setter)] = &[
     ("ALMANAC_LOG_FORMAT", |s, v| put(&mut s.log.format, v)),
 ];
 
-/// Variables and their values. An empty value counts as none, as composing
-/// tools write it.
+/// Variables and their values. An empty value means that the variable is not
+/// set, because tools such as Compose cannot omit a variable.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// Those that the program was started with.
+    /// The variables of this process.
     pub fn of_process() -> Self {
         env::vars_os().collect()
     }
@@ -95,12 +105,12 @@ impl Environment {
         (!value.is_empty()).then_some(value)
     }
 
-    /// The file that is named here.
+    /// The configuration file that the environment names.
     pub fn config_file(&self) -> Option<&Path> {
         self.get(CONFIG).map(Path::new)
     }
 
-    /// The settings that stand here.
+    /// The settings in the environment.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
         for &(name, set) in VARIABLES {
@@ -112,7 +122,7 @@ impl Environment {
         Ok(settings)
     }
 
-    /// The variables that look like ours and are not: most likely misspelt.
+    /// Unknown variables with almanac's prefix, which are probably misspelt.
     pub fn unknown(&self) -> Vec<String> {
         let names = self.0.keys().map(|name| name.to_string_lossy());
         names
@@ -121,9 +131,8 @@ impl Environment {
             .collect()
     }
 
-    /// The files with credentials that other tools would use: the one that
-    /// `REGISTRY_AUTH_FILE` names, else those of podman's and docker's that
-    /// are there.
+    /// The credential files of other tools: the one that `REGISTRY_AUTH_FILE`
+    /// names, else the usual ones of podman and docker.
     pub(super) fn auth_files(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         if let Some(path) = self.get("REGISTRY_AUTH_FILE") {
             return (vec![path.into()], Vec::new());
@@ -138,8 +147,8 @@ impl Environment {
         (Vec::new(), usual.into_iter().flatten().collect())
     }
 
-    /// Where other tools look for `registries.conf`: what
-    /// `CONTAINERS_REGISTRIES_CONF` names, else the user's or the system's, and
+    /// The `registries.conf` of other tools: the one that
+    /// `CONTAINERS_REGISTRIES_CONF` names, else the user's or the system's, with
     /// the folders of both.
     pub(super) fn registries_conf(&self) -> MirrorFiles {
         if let Some(path) = self.get("CONTAINERS_REGISTRIES_CONF") {
@@ -149,7 +158,7 @@ impl Environment {
             };
         }
         let mut folders = self.containers("registries.conf.d");
-        // Of folders the user's outweighs the system's, and comes last.
+        // The user's folder takes precedence over the system's, so it comes last.
         folders.reverse();
         MirrorFiles {
             usual: self.containers("registries.conf"),
@@ -158,14 +167,14 @@ impl Environment {
         }
     }
 
-    /// Where other tools look for the certificates of a registry.
+    /// The folders of other tools for the certificates of registries.
     pub(super) fn certificate_folders(&self) -> Vec<PathBuf> {
         let mut folders = self.containers("certs.d");
         folders.push("/etc/docker/certs.d".into());
         folders
     }
 
-    /// Where other tools look for `policy.json`.
+    /// The locations of `policy.json`.
     pub(super) fn policies(&self) -> Vec<PathBuf> {
         self.containers("policy.json")
     }
@@ -198,8 +207,8 @@ fn is_known(name: &str) -> bool {
     name == CONFIG || VARIABLES.iter().any(|(known, _)| *known == name)
 }
 
-/// Whether Kubernetes may have set it, which tells every pod about services;
-/// one that is named `almanac` gives `ALMANAC_PORT` and the like.
+/// Whether Kubernetes may have set the variable: every pod gets variables such as
+/// `ALMANAC_PORT` for a Service named `almanac`.
 fn is_service(name: &str) -> bool {
     name.ends_with("_PORT")
         || ["_PORT_", "_SERVICE_HOST", "_SERVICE_PORT"]
@@ -207,13 +216,13 @@ fn is_service(name: &str) -> bool {
             .any(|part| name.contains(part))
 }
 
-fn put<T: FromStr<Err: Display>>(place: &mut Option<T>, value: &OsStr) -> Result<(), String> {
-    *place = Some(parse(text(value)?)?);
+fn put<T: FromStr<Err: Display>>(setting: &mut Option<T>, value: &OsStr) -> Result<(), String> {
+    *setting = Some(parse(text(value)?)?);
     Ok(())
 }
 
-fn put_flag(place: &mut bool, value: &OsStr) -> Result<(), String> {
-    *place = match text(value)? {
+fn put_flag(setting: &mut bool, value: &OsStr) -> Result<(), String> {
+    *setting = match text(value)? {
         "true" | "1" => true,
         "false" | "0" | "" => false,
         other => return Err(format!("{other:?} is neither true nor false")),
@@ -225,7 +234,7 @@ fn words<T: FromStr<Err: Display>>(value: &OsStr) -> Result<Vec<T>, String> {
     text(value)?.split_whitespace().map(parse).collect()
 }
 
-/// Paths with a ':' between them, as in `PATH`.
+/// Paths separated by ':', as in `PATH`.
 fn paths(value: &OsStr) -> Vec<PathBuf> {
     env::split_paths(value).collect()
 }
@@ -234,7 +243,7 @@ fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| {
         let problem = error.to_string();
         let shown = format!("{text:?}");
-        // Most messages begin with what was written.
+        // Most messages start with the text itself.
         if problem.starts_with(&shown) {
             problem
         } else {

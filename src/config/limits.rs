@@ -28,3 +28,23 @@ impl LimitSettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_written_in_part_and_without_unknown_keys() {
+        let settings: LimitSettings = serde_json::from_str(r#"{"entries": 7}"#).unwrap();
+        assert_eq!(
+            settings.resolve(),
+            Limits {
+                entries: 7,
+                ..Limits::default()
+            }
+        );
+        let settings: LimitSettings = serde_json::from_str(r#"{"catalog_bytes": 9}"#).unwrap();
+        assert_eq!(settings.resolve().folder_bytes, 9);
+        assert!(serde_json::from_str::<LimitSettings>(r#"{"entry": 7}"#).is_err());
+    }
+}

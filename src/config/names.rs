@@ -1,15 +1,15 @@
-//! The name of a catalog for which none was written.
+//! The default name of a catalog.
 
 use std::path::Path;
 
 use crate::ingest::{LayoutSource, Source};
 use crate::name::CatalogName;
 
-/// Endings of catalog files, which say nothing about the catalog.
+/// Extensions of catalog files, which are no part of the name.
 const ENDINGS: [&str; 5] = [".yaml", ".yml", ".json", ".tar", ".db"];
 
-/// A name made from the last part of where the catalog comes from, or nothing
-/// when that has no letter or digit.
+/// A name from the last part of the source, or `None` if that has no letter or
+/// digit.
 pub fn suggest(source: &Source) -> Option<CatalogName> {
     match source {
         Source::Image(reference) => valid(reference.repository().rsplit('/').next()?),
@@ -26,7 +26,8 @@ fn last_part(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-/// The text as a name: in lower case, with '-' for what a name does not take.
+/// The text as a name: in lower case, with '-' for characters that a name cannot
+/// have.
 fn valid(text: &str) -> Option<CatalogName> {
     let allowed = |sign: char| sign.is_ascii_alphanumeric() || sign == '.';
     let text = text

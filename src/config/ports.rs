@@ -1,5 +1,4 @@
-//! What is written about the ports, apart from where they are: TLS, and how much
-//! clients may take of them.
+//! The settings of ports besides their addresses: TLS and limits.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -11,40 +10,40 @@ use crate::config::value::{ClientCertificates, Timeout, TlsVersion};
 use crate::serve::Limits;
 use crate::serve::net::tls;
 
-/// What clients may take of the ports.
+/// Limits of calls and connections.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConnectionSettings {
-    /// The most gRPC calls that are answered at once.
+    /// The most concurrent gRPC calls.
     pub calls: Option<NonZeroUsize>,
-    /// The most of them on one connection.
+    /// The most concurrent gRPC calls of one connection.
     pub calls_per_connection: Option<NonZeroUsize>,
     /// The longest time of an HTTP connection without a request.
     pub idle_timeout: Option<Timeout>,
-    /// The longest time in which a client takes nothing of an answer.
+    /// The longest time in which a client reads nothing of an answer.
     pub stall_timeout: Option<Timeout>,
     /// The longest time for a TLS handshake.
     pub handshake_timeout: Option<Timeout>,
 }
 
-/// TLS of a port; without a certificate there is none.
+/// TLS of a port; enabled by a certificate.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsSettings {
-    /// The certificate and those above it, in PEM.
+    /// The certificate chain, in PEM.
     pub certificate: Option<PathBuf>,
     /// Its key, in PEM.
     pub key: Option<PathBuf>,
-    /// The authorities that clients' certificates are verified with, in PEM.
+    /// The authorities of client certificates, in PEM.
     pub client_ca: Option<PathBuf>,
-    /// Whether clients have to show one.
+    /// Whether clients must present a certificate.
     pub client_certificates: Option<ClientCertificates>,
-    /// The lowest version.
+    /// The lowest version of TLS.
     pub min_version: Option<TlsVersion>,
 }
 
 impl ConnectionSettings {
-    /// What the ports need, with the most connections of each.
+    /// The limits of the ports, with the connection limit of each.
     pub(super) fn resolve(self, connections: Option<NonZeroUsize>) -> Limits {
         let default = Limits::default();
         let number = |set: Option<NonZeroUsize>, default| set.map_or(default, Into::into);
@@ -79,21 +78,21 @@ impl ConnectionSettings {
 }
 
 impl TlsSettings {
-    /// The files that are named.
+    /// The files of the settings.
     pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let files = [&mut self.certificate, &mut self.key, &mut self.client_ca];
         files.into_iter().flatten()
     }
 
-    /// What the port needs; nothing when nothing is written. `table` is the
-    /// one that it is written in.
+    /// The TLS settings of the port, or `None` without any. `table` is the table
+    /// in the file, for errors.
     pub(super) fn resolve(
         &self,
         table: &'static str,
     ) -> Result<Option<tls::Settings>, ConfigError> {
         let missing = |key| ConfigError::Tls { table, key };
         let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else {
-            // In this order, so that the first that is missing is named.
+            // The order names the first missing key.
             let others = self.client_ca.is_some()
                 || self.client_certificates.is_some()
                 || self.min_version.is_some();

@@ -1,6 +1,5 @@
-//! The proxies that registries are asked through, as the environment names
-//! them. Using them is left to the client, which reads the same variables; here
-//! is held that they can be used, and told what they are.
+//! The proxies for registries, from the environment. The registry client reads
+//! the same variables itself; this module checks them and logs them.
 
 use std::ffi::OsStr;
 use std::net::IpAddr;
@@ -11,24 +10,24 @@ use http::uri::Authority;
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 
-/// How much of an entry is shown, in characters.
+/// How much of an entry the log shows, in characters.
 const MAX_SHOWN: usize = 100;
 
-/// Proxies and the hosts that are asked without one, without secrets.
+/// The proxies, and the hosts that are reached without one. Has no secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// The variables, and the `HOST[:PORT]` that each names.
     named: Vec<(&'static str, String)>,
-    /// The variable of the hosts that are asked directly, and its entries.
+    /// The variable with the hosts that are reached directly, and its entries.
     direct: Option<(&'static str, Vec<String>)>,
 }
 
 impl Environment {
-    /// The proxies that registries are asked through. One that cannot be used
-    /// would be passed by without a word.
+    /// The proxies for registries. The client would silently ignore an invalid
+    /// one.
     ///
     /// # Errors
-    /// With the name of the variable, and nothing of what stands in it.
+    /// With the name of the variable, without its value.
     pub fn proxies(&self) -> Result<Proxies, ConfigError> {
         let first = |names: [&'static str; 2]| {
             let mut names = names.into_iter();
@@ -40,14 +39,14 @@ impl Environment {
         let all = first(["ALL_PROXY", "all_proxy"]).filter(|_| !both);
         let mut named = Vec::new();
         for (name, value) in [https, http, all].into_iter().flatten() {
-            let place = place(value).map_err(|problem| {
+            let proxy = host_and_port(value).map_err(|problem| {
                 let problem = format!(
-                    "{problem}; write http://HOST:PORT or https://HOST:PORT (what stands there \
-                     is not shown, as there may be a password in it)"
+                    "{problem}; write http://HOST:PORT or https://HOST:PORT (the value is not \
+                     shown, because it may have a password)"
                 );
                 ConfigError::Variable { name, problem }
             })?;
-            named.push((name, place));
+            named.push((name, proxy));
         }
         let direct = first(["NO_PROXY", "no_proxy"]).map(|(name, value)| {
             let value = value.to_string_lossy();
@@ -60,11 +59,11 @@ impl Environment {
 }
 
 impl Proxies {
-    /// Tells which there are, and warns of hosts that are not understood: they
-    /// are asked through a proxy. Says nothing when there is none.
+    /// Logs the proxies. Warns of invalid entries for direct hosts, because these
+    /// hosts are then reached through a proxy. Without proxies, logs nothing.
     pub fn log(&self) {
         for (variable, proxy) in &self.named {
-            tracing::info!(variable, proxy, "registries are asked through a proxy");
+            tracing::info!(variable, proxy, "registries are reached through a proxy");
         }
         let Some((variable, entries)) = self.direct.as_ref().filter(|_| !self.named.is_empty())
         else {
@@ -76,27 +75,31 @@ impl Proxies {
         if !good.is_empty() {
             let good: Vec<String> = good.into_iter().map(|entry| shown(entry)).collect();
             let hosts = good.join(", ");
-            tracing::info!(variable, hosts, "registries at these are asked directly");
+            tracing::info!(
+                variable,
+                hosts,
+                "registries at these hosts are reached directly"
+            );
         }
         for entry in bad {
             tracing::warn!(
                 variable,
                 entry = shown(entry),
-                "the entry stands for no host: {}",
+                "the entry matches no host: {}",
                 problem_of(entry).unwrap_or_default()
             );
         }
     }
 }
 
-/// The `HOST[:PORT]` of a proxy, or why a value names none that can be used.
-fn place(value: &OsStr) -> Result<String, &'static str> {
-    const WRITE: &str = "it is no URL of a proxy: write http://[USER:PASSWORD@]HOST[:PORT], \
+/// The `HOST[:PORT]` of a proxy, or the reason why the value is invalid.
+fn host_and_port(value: &OsStr) -> Result<String, &'static str> {
+    const WRITE: &str = "it is not the URL of a proxy: write http://[USER:PASSWORD@]HOST[:PORT], \
         and %2F, %3F, %23 and %40 for /, ?, # and @ in a password";
     let text = value.to_str().ok_or(WRITE)?;
     let uri = text.parse::<Uri>().map_err(|_| WRITE)?;
-    // Where one of these stands in a password, what is before it would be taken
-    // for the host.
+    // If a password has one of these characters, the part before it would be
+    // taken for the host.
     let ends = matches!(uri.path(), "" | "/") && uri.query().is_none() && !text.contains('#');
     let port = uri.authority().map(|authority| {
         let place = authority.as_str().rsplit('@').next().unwrap_or_default();
@@ -119,8 +122,8 @@ fn place(value: &OsStr) -> Result<String, &'static str> {
     }
 }
 
-/// Why an entry of `NO_PROXY` stands for no host. It may be a name, which
-/// stands for those below it as well, an address, a network, or `*`.
+/// The reason why an entry of `NO_PROXY` matches no host. A valid entry is a
+/// name, which also matches its subdomains, an address, a network, or `*`.
 fn problem_of(entry: &str) -> Option<&'static str> {
     if entry == "*" || entry.parse::<IpAddr>().is_ok() {
         return None;
@@ -151,7 +154,7 @@ fn problem_of(entry: &str) -> Option<&'static str> {
     (!entry.chars().all(good)).then_some("write a host, .DOMAIN, an address, ADDRESS/BITS or *")
 }
 
-/// An entry without a password that somebody may have left in it.
+/// An entry without the password that it may have.
 fn shown(entry: &str) -> String {
     let entry = entry.rsplit('@').next().unwrap_or_default();
     entry.chars().take(MAX_SHOWN).collect()
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_show_a_part_of_a_password_is_refused_without_it() {
+    fn a_proxy_that_would_show_a_part_of_its_password_is_refused_without_it() {
         for proxy in [
             "http://me:s3cret/part@127.0.0.1:3128",
             "http://me:s3cret?part@127.0.0.1:3128",
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_no_host_is_told_with_what_to_write() {
+    fn an_entry_that_matches_no_host_is_reported_with_a_correction() {
         for good in [
             "*",
             "example.com",

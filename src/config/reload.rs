@@ -1,11 +1,15 @@
-//! Reading the configuration again, and what of it can count without a restart.
+//! The inputs of a configuration, kept for reloads, and the keys that need a
+//! restart.
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{Config, ConfigError, Environment, Settings};
+use crate::config::environment::Environment;
+use crate::config::error::ConfigError;
+use crate::config::resolved::Config;
+use crate::config::settings::Settings;
 
-/// Everything that a configuration is made of. Flags and the environment stay
-/// what they were at the start; the file may change.
+/// The inputs of a configuration. Flags and the environment never change; the
+/// file may.
 #[derive(Clone)]
 pub struct Written {
     flags: Settings,
@@ -14,7 +18,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// Flags, the file they name, and the environment, which may name one too.
+    /// The flags, the file that they name, and the environment, which may name
+    /// one too.
     pub fn new(flags: Settings, file: Option<PathBuf>, environment: &Environment) -> Self {
         Self {
             flags,
@@ -28,16 +33,16 @@ impl Written {
         self.file.as_deref()
     }
 
-    /// What comes of all of it now.
+    /// Loads the configuration from the current content of the file.
     pub fn load(&self) -> Result<Config, ConfigError> {
         Config::load(self.flags.clone(), self.file(), &self.environment)
     }
 }
 
 impl Config {
-    /// The keys whose new values count only from the next start on.
+    /// The keys whose new values take effect after a restart.
     pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
-        // Taken apart, so that a new setting cannot be forgotten.
+        // The pattern names every field, so that a new one cannot be forgotten.
         let Self {
             data_dir,
             grpc,
@@ -51,13 +56,13 @@ impl Config {
             offline,
             origins,
             log,
-            // These are taken at once.
+            // These take effect at once.
             drain: _,
             catalogs: _,
             files: _,
             default_catalog: _,
             registries: _,
-            // The environment stays what it was.
+            // The environment never changes.
             proxies: _,
             unpack: _,
         } = self;

@@ -1,5 +1,5 @@
-//! Image references with parts of the version of Kubernetes in them, as the
-//! annotation `olm.catalogImageTemplate` of a `CatalogSource` has them.
+//! Image references with parts of the Kubernetes version, in the syntax of the
+//! annotation `olm.catalogImageTemplate` of a `CatalogSource`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,13 +13,13 @@ use ::images::Reference;
 const MAJOR: &str = "{kube_major_version}";
 const MINOR: &str = "{kube_minor_version}";
 const PATCH: &str = "{kube_patch_version}";
-/// What all of them begin with.
+/// The prefix of all variables.
 const VARIABLE: &str = "{kube_";
 /// The longest template, in bytes.
 const MAX_TEMPLATE: usize = 1024;
 
-/// The version of the Kubernetes that catalogs are for: `1.33.2`, also with a
-/// `v` before it, without the last number, or with more behind it.
+/// The Kubernetes version of the cluster: `1.33.2`, also with a leading `v`,
+/// without the last number, or with a suffix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeVersion {
     major: u32,
@@ -27,11 +27,11 @@ pub struct KubeVersion {
     patch: Option<u32>,
 }
 
-/// An image reference in which parts of that version may stand.
+/// An image reference with variables for parts of that version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageTemplate(String);
 
-/// A source as it is written: one that is known, or a template of an image.
+/// A source in the settings: a plain one, or an image template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrittenSource {
     /// A source.
@@ -44,8 +44,8 @@ impl ImageTemplate {
     /// The image for a version.
     ///
     /// # Errors
-    /// With the reason why there is none: the version does not say what is
-    /// asked for, or what comes of it is no reference.
+    /// If the version lacks a part that the template needs, or the result is not
+    /// an image reference.
     pub fn resolve(&self, version: Option<&KubeVersion>) -> Result<Source, String> {
         let mut text = self.0.clone();
         for (variable, number) in [
@@ -71,11 +71,11 @@ impl ImageTemplate {
 }
 
 impl WrittenSource {
-    /// The source for a version of Kubernetes. Where `template` is given and
-    /// cannot be resolved, it is the plain one, with the reason beside it.
+    /// The source for a version of Kubernetes. If `template` cannot be resolved,
+    /// this is the plain source, with the reason as second value.
     ///
     /// # Errors
-    /// With the reason, where there is no plain one.
+    /// With the reason, if there is no plain source.
     pub(super) fn resolve(
         &self,
         template: Option<&ImageTemplate>,
@@ -89,7 +89,7 @@ impl WrittenSource {
             }
         }
         match (self, reason) {
-            // There is no plain one.
+            // There is no plain source.
             (Self::Plain(Source::Curated(_)), Some(reason)) => Err(reason),
             (Self::Plain(source), reason) => Ok((source.clone(), reason)),
             (Self::Template(own), reason) => {

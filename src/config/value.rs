@@ -1,5 +1,5 @@
-//! The kinds of values that settings take, each read from text in one way
-//! wherever it was written: as a flag, in the environment or in the file.
+//! The types of setting values. Each is parsed from text in the same way in a
+//! flag, in the environment and in the file.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,73 +12,73 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use crate::ingest::OnInvalid;
 use crate::serve::net::tls;
 
-/// The longest time that can be set, so that adding it to a date never fails.
+/// The longest duration, so that adding it to a date never fails.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
-/// The shortest time between two looks at a source.
+/// The shortest time between two checks of a source.
 const SHORTEST_POLL: Duration = Duration::from_millis(100);
-/// The longest host name, as DNS has it.
+/// The longest host name in DNS.
 const MAX_HOST: usize = 253;
-/// How much of a refused text an error repeats, in characters.
+/// How much of an invalid text an error repeats, in characters.
 const MAX_SHOWN: usize = 200;
 
-/// An address to listen at: `IP:PORT`.
+/// The address of a listener: `IP:PORT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
 
-/// A time that may be nothing: `20s`, `1m 30s`, `0s`.
+/// A duration that may be zero: `20s`, `1m 30s`, `0s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub Duration);
 
-/// A time that is longer than nothing.
+/// A duration that is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeout(pub Duration);
 
-/// The time between two looks at a source, or `never`.
+/// The time between two checks of a source, or `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll(pub Option<Duration>);
 
-/// A registry, as an image reference begins: `HOST` or `HOST:PORT`, in lower
-/// case.
+/// A registry, as at the start of an image reference: `HOST` or `HOST:PORT`, in
+/// lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host(pub String);
 
-/// The host that clients ask for: without a port, in lower case.
+/// The host under which clients reach a catalog: without a port, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority(pub String);
 
-/// A page's origin, as browsers send it: `scheme://host[:port]`, or `*` for
+/// The origin of a page, as browsers send it: `scheme://host[:port]`, or `*` for
 /// any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(pub String);
 
-/// The lowest version of TLS that is spoken.
+/// The lowest supported version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlsVersion(pub tls::Version);
 
-/// Whether clients have to show a certificate.
+/// Whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// A handshake without one fails.
     Required,
-    /// It goes well without one.
+    /// A handshake without one succeeds.
     Optional,
 }
 
-/// What becomes of a revision with packages that are not valid.
+/// The treatment of a revision with invalid packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal(pub OnInvalid);
+pub struct OnInvalidSetting(pub OnInvalid);
 
-/// How a line of the log is written.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// For humans.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// A text that is no value of its kind; the message says what one looks like.
+/// A text that is not a value of its type; the message shows a valid one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {kind}: {problem}")]
 pub struct ValueError {
@@ -131,7 +131,7 @@ impl FromStr for Timeout {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let Time(time) = text.parse()?;
         if time.is_zero() {
-            let problem = "it has to be longer than nothing";
+            let problem = "it must be longer than zero";
             return Err(ValueError::new(text, "timeout", problem));
         }
         Ok(Self(time))
@@ -147,8 +147,8 @@ impl FromStr for Poll {
         }
         let Time(time) = text.parse()?;
         if time < SHORTEST_POLL {
-            let problem = "it has to be at least 100ms; write \"never\" to look only once";
-            return Err(ValueError::new(text, "time between two looks", problem));
+            let problem = "it must be at least 100ms; write \"never\" to check only once";
+            return Err(ValueError::new(text, "time between two checks", problem));
         }
         Ok(Self(Some(time)))
     }
@@ -234,7 +234,7 @@ impl FromStr for ClientCertificates {
     }
 }
 
-impl FromStr for Refusal {
+impl FromStr for OnInvalidSetting {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -268,7 +268,8 @@ impl FromStr for LogFormat {
     }
 }
 
-/// The host, with the brackets of an IPv6 address, and what follows its colon.
+/// The host, including the brackets of an IPv6 address, and the text after its
+/// colon.
 fn split_port(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -288,8 +289,7 @@ fn is_host(text: &str) -> bool {
     text.len() <= MAX_HOST && text.split('.').all(label)
 }
 
-/// Reads from a file what is written as text, so that the file takes what the
-/// flag takes and says the same when it does not.
+/// Parses a string of the file like the text of a flag, with the same errors.
 struct Text<T> {
     expected: &'static str,
     value: PhantomData<T>,
@@ -330,7 +330,7 @@ written_as_text! {
     Origin: "an origin such as \"https://console.example.com\"",
     TlsVersion: "\"1.2\" or \"1.3\"",
     ClientCertificates: "\"required\" or \"optional\"",
-    Refusal: "\"quarantine\" or \"reject\"",
+    OnInvalidSetting: "\"quarantine\" or \"reject\"",
     LogFormat: "\"text\" or \"json\"",
 }
 

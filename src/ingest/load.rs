@@ -146,7 +146,7 @@ impl Loaded {
         mut sink: impl FnMut(u32, &Meta, &[u8]) -> Result<(), E>,
     ) -> Result<Reading, E> {
         let mut number = 0;
-        let catalog = read::read(&self.files, false, |done| {
+        let (catalog, counts) = read::read(&self.files, false, |done| {
             let mut lines = &done.output.lines[..];
             for meta in &done.output.metas {
                 let (line, rest) = lines.split_at(meta.length as usize);
@@ -160,7 +160,7 @@ impl Loaded {
             blobs: catalog.blobs,
             graph: catalog.graph,
             problems: catalog.problems,
-            counts: catalog.counts,
+            counts,
         })
     }
 

@@ -2,17 +2,17 @@
 
 use std::time::Instant;
 
+use crate::answers::catalog::EncodedCatalog;
+use crate::answers::search::SearchRow;
+use crate::ingest::build;
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::followed::{Followed, OnInvalid};
-use crate::ingest::read::{Base, Catalog};
+use crate::ingest::read::{self, Base};
 use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
-use crate::ingest::{build, queries, read};
 use crate::name::CatalogName;
-use crate::store::{
-    Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store, StoreError,
-};
+use crate::store::{Counts, Finished, NewRevision, Revision, Store, StoreError};
 use ::images::digest::Digest;
 use fbc::problem::{Problem, Severity};
 
@@ -91,14 +91,14 @@ pub(super) fn write_revision(
 ) -> Result<Written, PassError> {
     let started = Instant::now();
     let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
-    let mut catalog = read::read(&files, true, |done| {
+    let (mut catalog, counts) = read::read(&files, true, |done| {
         let lines = writer.append_metas(
             &done.output.lines,
             &done.segments,
             &done.output.metas,
             &done.stored,
         )?;
-        let messages = writer.append_messages(&done.output.messages)?;
+        let messages = writer.append_messages(&done.encoder.messages)?;
         Ok::<_, StoreError>(Base { lines, messages })
     })
     .map_err(PassError::at(Stage::Read))?;
@@ -108,10 +108,10 @@ pub(super) fn write_revision(
     let started = Instant::now();
     refuse(&catalog, on_invalid)?;
     let (index, search) =
-        build_answers(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
+        build::build(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
     let finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
     observe(Stage::Build, started);
-    let (counts, problems) = (catalog.counts, std::mem::take(&mut catalog.problems));
+    let problems = std::mem::take(&mut catalog.problems);
     // Unmapping the files takes a while, and nobody waits for that.
     std::thread::spawn(move || drop((catalog, files)));
     Ok(Written {
@@ -122,36 +122,8 @@ pub(super) fn write_revision(
     })
 }
 
-/// Writes the answers of both APIs, each on its own thread.
-fn build_answers(
-    name: &CatalogName,
-    catalog: &Catalog,
-    writer: &mut RevisionWriter,
-) -> Result<(Index, Vec<SearchRow>), StoreError> {
-    let (lines, messages) = (writer.lines()?, writer.messages()?);
-    let source = queries::Source {
-        name,
-        catalog,
-        lines: &lines,
-        messages: &messages,
-    };
-    let answers = writer.queries();
-    std::thread::scope(|scope| {
-        let queries = scope.spawn(|| queries::build(&source, answers));
-        let index = build::build(catalog, &lines, writer);
-        let queries = queries
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let index = Index {
-            queries: queries.index,
-            ..index?
-        };
-        Ok((index, queries.search))
-    })
-}
-
 /// Fails when a catalog with these problems is not to be served.
-fn refuse(catalog: &Catalog, on_invalid: OnInvalid) -> Result<(), PassError> {
+fn refuse(catalog: &EncodedCatalog, on_invalid: OnInvalid) -> Result<(), PassError> {
     let worst = match on_invalid {
         OnInvalid::Quarantine => Severity::Fatal,
         OnInvalid::Reject => Severity::Error,

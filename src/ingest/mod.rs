@@ -31,7 +31,6 @@ mod origin;
 mod pass;
 mod problem_log;
 mod pull;
-mod queries;
 mod read;
 mod retry;
 mod source;

@@ -1,54 +1,46 @@
-//! Files ─► metas and blobs ─► graph: the stages `read` and the first half of
-//! `build`, shared by passes and by the loader of commands.
+//! Files ─► metas and blobs ─► graph: the stage `read`, shared by passes and by
+//! the loader of commands.
 
 use std::collections::HashMap;
 use std::thread;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
+use crate::answers::catalog::EncodedCatalog;
+use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds};
+use crate::answers::grpc::encoder::Encoder;
 use crate::answers::{graphql, sizes};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::ordered::ordered;
 use crate::store::{Counts, Segmenter, Stored};
 use ::images::digest::Digest;
 use fbc::document::{Blobs, Defect, Located};
-use fbc::fields::{Fields, MAX_SCHEMAS, SchemaFields};
+use fbc::fields::{Fields, MAX_SCHEMAS};
 use fbc::graph;
-use fbc::graph::Graph;
-use fbc::message::Ends;
 use fbc::problem::{Code, Place, Problem, Severity, Subject};
 use fbc::read::{Output, Piece, Reader, pieces};
 
-/// About how much of a file one worker reads at a time, in bytes.
+/// The approximate number of bytes of a file that one worker reads at a time.
 const PIECE: usize = 1 << 20;
-/// How far workers may run ahead of the writer, in pieces.
+/// The number of pieces by which workers may be ahead of the writer.
 const WINDOW: usize = 6;
-/// How many problems of documents are kept.
+/// The number of problems of documents that are kept.
 const MAX_PROBLEMS: usize = 10_000;
-/// How many defects of blobs are kept in full, and how many blobs of no package:
-/// more than are ever listed.
+/// The number of defects of blobs that are kept in full, and of blobs without a
+/// package: more than are ever listed.
 const MAX_DEFECTS: usize = 2 * graph::MAX_PROBLEMS;
 
-/// A catalog that was read.
-pub(super) struct Catalog {
-    pub(super) blobs: Blobs,
-    /// For each `olm.package` blob.
-    pub(super) ends: Vec<Ends>,
-    pub(super) fields: Vec<SchemaFields>,
-    pub(super) graph: Graph,
-    pub(super) problems: Vec<Problem>,
-    pub(super) counts: Counts,
-}
-
-/// What comes of one piece, beside the blobs.
+/// A piece that was read and encoded.
 pub(super) struct Done {
     file: u32,
     pub(super) output: Output,
+    pub(super) encoder: Encoder,
     pub(super) segments: Vec<u8>,
     pub(super) stored: Vec<Stored>,
 }
 
-/// Where a piece's bytes came to lie in the revision's files.
+/// Where a piece's bytes lie in the revision's files.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Base {
     pub(super) lines: u64,
@@ -56,13 +48,13 @@ pub(super) struct Base {
 }
 
 /// Reads the files and builds the graph. Each piece's bytes go to `sink`, in
-/// catalog order, which returns where they came to lie.
-/// Without `compress` no segments are made.
+/// catalog order, which returns where they lie. Without `compress` no segments
+/// are made.
 pub(super) fn read<E>(
     files: &CatalogFiles,
     compress: bool,
     mut sink: impl FnMut(&Done) -> Result<Base, E>,
-) -> Result<Catalog, E> {
+) -> Result<(EncodedCatalog, Counts), E> {
     let mut collected = Collected::new(&files.paths);
     let recycled = Recycled::default();
     ordered(
@@ -75,7 +67,7 @@ pub(super) fn read<E>(
         |(reader, segmenter), (file, piece, bytes)| {
             let mut done = recycled.take();
             done.file = file;
-            reader.read(&piece, &bytes, file, &mut done.output);
+            reader.read(&piece, &bytes, file, &mut done.output, &mut done.encoder);
             store(&mut done, compress.then_some(segmenter));
             done
         },
@@ -96,14 +88,14 @@ fn pieces_of(files: &CatalogFiles) -> impl Iterator<Item = (u32, Piece, Bytes)> 
     })
 }
 
-/// Computes what is stored beside each line.
+/// Computes the values that are stored beside each line.
 fn store(done: &mut Done, mut segmenter: Option<&mut Segmenter>) {
     let mut start = 0;
     for meta in &done.output.metas {
         let line = &done.output.lines[start..start + meta.length as usize];
         start += meta.length as usize;
         let segment = match &mut segmenter {
-            Some(segmenter) => segmenter.append(line, &mut done.segments) as u32,
+            Some(segmenter) => saturated(segmenter.append(line, &mut done.segments)),
             None => 0,
         };
         done.stored.push(Stored {
@@ -114,16 +106,17 @@ fn store(done: &mut Done, mut segmenter: Option<&mut Segmenter>) {
     }
 }
 
-/// Buffers that were written out: used again, since the first touch of fresh
-/// memory is dear.
+/// Buffers that were written out. They are used again, since the first touch of
+/// fresh memory is slow.
 #[derive(Default)]
-struct Recycled(std::sync::Mutex<Vec<Done>>);
+struct Recycled(Mutex<Vec<Done>>);
 
 impl Recycled {
     fn take(&self) -> Done {
-        self.lock().pop().unwrap_or_else(|| Done {
+        self.0.lock().pop().unwrap_or_else(|| Done {
             file: 0,
             output: Output::default(),
+            encoder: Encoder::default(),
             segments: Vec::new(),
             stored: Vec::new(),
         })
@@ -131,15 +124,10 @@ impl Recycled {
 
     fn put(&self, mut done: Done) {
         done.output.clear();
+        done.encoder.clear();
         done.segments.clear();
         done.stored.clear();
-        self.lock().push(done);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Done>> {
-        self.0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock().push(done);
     }
 }
 
@@ -147,15 +135,16 @@ impl Recycled {
 struct Collected<'a> {
     paths: &'a [String],
     blobs: Blobs,
-    ends: Vec<Ends>,
+    messages: Vec<BundleMessage>,
+    ends: Vec<CsvEnds>,
     fields: Fields,
-    /// Where each schema was seen first.
+    /// The first document of each schema.
     schemas: HashMap<String, Place>,
     problems: Vec<Problem>,
     omitted: usize,
     /// The worst of those that were omitted.
     worst_omitted: Severity,
-    /// How many defects, and how many blobs of no package, there were.
+    /// The numbers of defects, and of blobs without a package, so far.
     defects: usize,
     nameless: usize,
     metas: u32,
@@ -170,6 +159,7 @@ impl<'a> Collected<'a> {
         Self {
             paths,
             blobs: Blobs::default(),
+            messages: Vec::new(),
             ends: Vec::new(),
             fields: Fields::default(),
             schemas: HashMap::new(),
@@ -194,18 +184,22 @@ impl<'a> Collected<'a> {
             documents: self.documents,
             line_ends: self.line_ends,
         };
-        let output = &mut done.output;
+        let (output, encoder) = (&mut done.output, &mut done.encoder);
         let mut from = std::mem::take(&mut output.blobs);
-        self.bound(&mut from, &mut output.ends);
+        self.bound(&mut from, encoder);
         let into = &mut self.blobs;
         into.incomplete |= from.incomplete;
         append(&mut into.packages, from.packages, before);
         append(&mut into.channels, from.channels, before);
         append(&mut into.deprecations, from.deprecations, before);
-        let first = into.bundles.len();
         append(&mut into.bundles, from.bundles, before);
-        for bundle in &mut into.bundles[first..] {
-            bundle.blob.message.shift(base.messages, base.lines);
+        for mut message in encoder.bundles.drain(..) {
+            message.shift(base.messages, base.lines);
+            self.messages.push(message);
+        }
+        for mut ends in encoder.ends.drain(..) {
+            ends.shift(base.messages);
+            self.ends.push(ends);
         }
         for (schema, (document, line)) in output.fields.first() {
             let known = self.schemas.len() >= MAX_SCHEMAS || self.schemas.contains_key(schema);
@@ -221,10 +215,6 @@ impl<'a> Collected<'a> {
             }));
         }
         self.fields.append(std::mem::take(&mut output.fields));
-        for mut ends in output.ends.drain(..) {
-            ends.shift(base.messages);
-            self.ends.push(ends);
-        }
         for (spot, mut problem) in output.problems.drain(..) {
             if self.problems.len() >= MAX_PROBLEMS {
                 self.omitted += 1;
@@ -239,26 +229,25 @@ impl<'a> Collected<'a> {
             });
             self.problems.push(problem);
         }
-        self.metas += output.metas.len() as u32;
+        self.metas = self.metas.saturating_add(saturated(output.metas.len()));
         self.documents += output.documents;
         self.line_ends += output.line_ends;
     }
 
-    /// Lets go of what can never be listed: a catalog may have a defect in
-    /// every few bytes.
-    fn bound(&mut self, blobs: &mut Blobs, ends: &mut Vec<Ends>) {
+    /// Drops blobs and defects that can never be listed: a catalog may have a
+    /// defect in every few bytes.
+    fn bound(&mut self, blobs: &mut Blobs, encoder: &mut Encoder) {
         let mut takes = |package: &str| {
             self.nameless += usize::from(package.is_empty());
             !package.is_empty() || self.nameless <= MAX_DEFECTS
         };
-        let mut all_ends = std::mem::take(ends).into_iter();
-        blobs.packages.retain(|package| {
-            let takes = takes(&package.blob.name);
-            ends.extend(all_ends.next().filter(|_| takes));
-            takes
+        retain(&mut blobs.packages, &mut encoder.ends, |one| {
+            takes(&one.blob.name)
         });
         blobs.channels.retain(|one| takes(&one.blob.package));
-        blobs.bundles.retain(|one| takes(&one.blob.package));
+        retain(&mut blobs.bundles, &mut encoder.bundles, |one| {
+            takes(&one.blob.package)
+        });
         blobs.deprecations.retain(|one| takes(&one.blob.package));
 
         let packages = blobs.packages.iter_mut().map(|one| &mut one.blob.defects);
@@ -270,7 +259,7 @@ impl<'a> Collected<'a> {
         for defects in all.filter(|defects| !defects.is_empty()) {
             self.defects += defects.len();
             if self.defects > MAX_DEFECTS {
-                // One stays, by which the package is left out.
+                // One remains, so that the package is quarantined.
                 *defects = vec![Defect {
                     code: defects[0].code,
                     message: "has defects; correct those that are listed first".into(),
@@ -280,7 +269,7 @@ impl<'a> Collected<'a> {
         }
     }
 
-    fn finish(self) -> Catalog {
+    fn finish(self) -> (EncodedCatalog, Counts) {
         let (graph, found) = graph::build(&self.blobs, self.paths);
         let mut problems = self.problems;
         if self.omitted > 0 {
@@ -317,19 +306,26 @@ impl<'a> Collected<'a> {
             bundles.extend(channel.entries.iter().map(|entry| entry.bundle));
         }
         counts.bundles = bundles.len() as u64;
-        problems.extend(sizes::problems(&self.blobs, &graph, &self.ends, self.paths));
-        Catalog {
+        problems.extend(sizes::problems(
+            &self.blobs,
+            &graph,
+            &self.messages,
+            &self.ends,
+            self.paths,
+        ));
+        let catalog = EncodedCatalog {
             blobs: self.blobs,
+            messages: self.messages,
             ends: self.ends,
             fields: self.fields.finish(),
             graph,
             problems,
-            counts,
-        }
+        };
+        (catalog, counts)
     }
 }
 
-/// What came before a piece: metas in the catalog, the others in its file.
+/// The counts before a piece: metas in the catalog, the others in its file.
 #[derive(Clone, Copy)]
 struct Before {
     metas: u32,
@@ -344,4 +340,33 @@ fn append<T>(into: &mut Vec<Located<T>>, from: Vec<Located<T>>, before: Before) 
         located.line += before.line_ends;
         located
     }));
+}
+
+/// Keeps the blobs that `keep` selects, and their messages.
+fn retain<B, M>(blobs: &mut Vec<B>, messages: &mut Vec<M>, keep: impl FnMut(&B) -> bool) {
+    let kept: Vec<bool> = blobs.iter().map(keep).collect();
+    if kept.iter().all(|kept| *kept) {
+        return;
+    }
+    let mut of_blobs = kept.iter().copied();
+    blobs.retain(|_| of_blobs.next() == Some(true));
+    let mut of_messages = kept.iter().copied();
+    messages.retain(|_| of_messages.next() == Some(true));
+}
+
+/// A count as a `u32`. Nothing in a catalog comes near to its limit.
+fn saturated(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_dropped_with_its_blob() {
+        let (mut blobs, mut messages) = (vec![1, 2, 3, 4], vec!["a", "b", "c", "d"]);
+        retain(&mut blobs, &mut messages, |blob| blob % 2 == 0);
+        assert_eq!((blobs, messages), (vec![2, 4], vec!["b", "d"]));
+    }
 }

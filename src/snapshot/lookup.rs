@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::answers::index::Index;
 use crate::snapshot::metas::Runs;
-use crate::store::Index;
 
 /// How many copied bytes of answers a snapshot keeps for whoever asks the same.
 const MAX_KEPT: usize = 1 << 20;

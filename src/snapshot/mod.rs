@@ -30,8 +30,9 @@ pub use queries::Provided;
 pub use registry::{Message, NotFound};
 pub use stream::Stream;
 
-use crate::store::{Decoded, Encoding, Files, Index, Revision, Searcher, Store, StoreError};
-use fbc::message::Span;
+use crate::answers::index::Index;
+use crate::answers::span::Span;
+use crate::store::{Decoded, Encoding, Files, Revision, Searcher, Store, StoreError};
 use lookup::{MetaLookup, RegistryLookup};
 
 /// A revision, open.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::answers::index::PackageAnswers;
 use crate::answers::rest::records::ChannelRecord;
+use crate::answers::span::Span;
 use crate::snapshot::{Snapshot, slice};
-use crate::store::{PackageAnswers, StoreError};
+use crate::store::StoreError;
 use fbc::document::Gvk;
-use fbc::message::Span;
 
 /// A bundle that provides an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

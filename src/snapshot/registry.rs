@@ -7,14 +7,16 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use crate::answers::grpc::bundle_message::{CsvPart, Manifests};
+use crate::answers::grpc::csv::FIXED;
 use crate::answers::grpc::framing::framed;
+use crate::answers::grpc::message::{CSV_JSON, OBJECT, put_field_header};
+use crate::answers::index::{BundleIndex, ChannelIndex, EntryIndex, PackageIndex};
+use crate::answers::span::Region;
 use crate::snapshot::lookup::EntryAt;
 use crate::snapshot::stream::{Pieces, Stream};
 use crate::snapshot::{Snapshot, bytes, slice};
-use crate::store::{BundleIndex, ChannelIndex, EntryIndex, PackageIndex, Region};
-use fbc::csv::FIXED;
 use fbc::document::Gvk;
-use fbc::message::{CSV_JSON, Manifests, OBJECT, Part, put_field_header};
 use fbc::text::go_quote::Quoted;
 
 /// One encoded message, in parts.
@@ -314,13 +316,13 @@ impl Snapshot {
     }
 
     /// A part of a made `ClusterServiceVersion`.
-    fn part(&self, part: Part) -> Bytes {
+    fn part(&self, part: CsvPart) -> Bytes {
         match part {
-            Part::Fixed(number) => FIXED
+            CsvPart::Fixed(number) => FIXED
                 .get(usize::from(number))
                 .map_or_else(Bytes::new, |text| Bytes::from_static(text.as_bytes())),
-            Part::Metas(span) => slice(&self.metas, span),
-            Part::Messages(span) => self.message(span),
+            CsvPart::Metas(span) => slice(&self.metas, span),
+            CsvPart::Messages(span) => self.message(span),
         }
     }
 
@@ -336,12 +338,7 @@ impl Snapshot {
         match &bundle.message.manifests {
             Manifests::None => {}
             Manifests::Made { parts, described } => {
-                let ends = package.ends;
-                let end = if *described {
-                    ends.plain
-                } else {
-                    ends.described
-                };
+                let end = package.ends.of(*described);
                 let text: Vec<Bytes> = parts
                     .iter()
                     .map(|part| self.part(*part))
@@ -379,7 +376,7 @@ impl Message {
 
     fn push_field_header(&mut self, number: u32, length: usize) {
         let mut header = Vec::with_capacity(8);
-        put_field_header(&mut header, number, length);
+        put_field_header(&mut header, number, length as u64);
         self.push(header.into());
     }
 }

@@ -47,14 +47,10 @@ pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, NewBlob, Referrer};
 pub use import::Import;
-pub use index::{
-    BundleIndex, ChannelIndex, CustomSchemas, EntryIndex, Index, MetaIndex, PackageAnswers,
-    PackageIndex, Provider, QuarantinedApi, QueryIndex, Region,
-};
 pub use legacy::{LegacyError, read_legacy};
 pub use passes::{Outcome, Pass};
 pub use revisions::{Counts, Files, LAST_SECOND, NewRevision, Revision, RevisionId};
-pub use search::{MAX_WORDS, SearchRow, Searcher};
+pub use search::{MAX_WORDS, Searcher};
 pub use segment::{END as SEGMENTS_END, Segmenter};
 pub use writer::{Finished, Lines, QueryWriter, RevisionWriter, Stored};
 

@@ -10,9 +10,12 @@ use bytes::Bytes;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, Transaction};
 
+use crate::answers::index::{FORMAT, Index};
+use crate::answers::search::SearchRow;
 use crate::map;
 use crate::name::CatalogName;
-use crate::store::{Finished, Index, SearchRow, Store, StoreError, index, search, sync_folder};
+use crate::store::index::read_index;
+use crate::store::{Finished, Store, StoreError, search, sync_folder};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -213,7 +216,7 @@ impl Store {
         .bind(finished.content.to_string())
         .bind(modified)
         .bind(committed)
-        .bind(index::FORMAT)
+        .bind(FORMAT)
         .bind(signed(counts.metas))
         .bind(signed(counts.packages))
         .bind(signed(counts.channels))
@@ -291,7 +294,7 @@ impl Store {
              WHERE catalogs.name = ? AND revisions.format = ?",
         )
         .bind(catalog.as_str())
-        .bind(index::FORMAT)
+        .bind(FORMAT)
         .fetch_optional(&self.pool)
         .await
         .map_err(StoreError::sql("look up the current revision"))?;
@@ -306,7 +309,7 @@ impl Store {
             map::map(&path).map_err(StoreError::io("open", &path))
         };
         let files = Files {
-            index: Index::read(&folder.join(INDEX))?,
+            index: read_index(&folder.join(INDEX))?,
             metas: map(METAS)?,
             segments: map(SEGMENTS)?,
             messages: map(MESSAGES)?,

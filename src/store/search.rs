@@ -10,26 +10,8 @@ use std::fmt::Write as _;
 
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, Transaction};
 
+use crate::answers::search::SearchRow;
 use crate::store::{RevisionId, StoreError};
-
-/// What a package is found by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SearchRow {
-    /// Its number in the index's `queries`.
-    pub package: u32,
-    /// Its name.
-    pub name: String,
-    /// What people call it.
-    pub display_name: String,
-    /// Its keywords.
-    pub keywords: String,
-    /// The kinds it provides.
-    pub kinds: String,
-    /// Who provides it.
-    pub provider: String,
-    /// Its description.
-    pub description: String,
-}
 
 /// Searches in one revision. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -187,7 +169,8 @@ pub(super) async fn insert(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Counts, Index, NewRevision, Revision, Store};
+    use crate::answers::index::Index;
+    use crate::store::{Counts, NewRevision, Revision, Store};
     use ::images::digest::Digest;
 
     /// A revision of the catalog `a` whose packages have these names and

@@ -10,9 +10,10 @@ use std::thread;
 use bytes::Bytes;
 use tempfile::TempDir;
 
+use crate::answers::index::{Index, MetaIndex};
 use crate::map;
 use crate::store::index::Texts;
-use crate::store::{Index, MetaIndex, Store, StoreError, sync_folder};
+use crate::store::{Store, StoreError, sync_folder};
 use ::images::digest::{Digest, Hasher};
 use fbc::read::Meta;
 

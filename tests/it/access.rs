@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use almanac::proto;
+use base64::Engine as _;
 use tempfile::TempDir;
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -322,7 +323,7 @@ fn ports_that_are_the_same_are_refused() {
         .argument(config.to_str().unwrap())
         .run();
     assert_eq!(finished.status.code(), Some(2), "{finished:?}");
-    let message = "grpc and grpc of the catalog open are both to listen at 127.0.0.1:4711";
+    let message = "grpc and grpc of the catalog open both listen at 127.0.0.1:4711";
     assert!(finished.stderr.contains(message), "{finished:?}");
 }
 
@@ -375,5 +376,99 @@ async fn requests_are_logged_when_that_is_asked_for() {
         let log = almanac.program.log();
         assert_eq!(log.contains("almanac::access"), wanted, "{log}");
         assert!(!log.contains("secret"), "{log}");
+    }
+}
+
+/// Every API that restricts catalogs decides alike: `access` makes the decision,
+/// and the APIs only word it.
+#[test]
+fn all_apis_agree_who_may_read_a_catalog() {
+    let site = Site::new();
+    let authority = Authority::new();
+    site.write("ca.crt", &authority.pem());
+    authority.sign().write(site.folder.path());
+    site.write("tokens", "good-secret");
+    let tls = format!(
+        "[http_tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\nclient_certificates = \"optional\"",
+        site.path("tls.crt"),
+        site.path("tls.key"),
+        site.path("ca.crt")
+    );
+    let tokens = format!("token_files = [{:?}]", site.path("tokens"));
+    let own = authority.sign();
+    let (certified, plain) = (
+        authority.client(Some(&own), &[]),
+        authority.client(None, &[]),
+    );
+    let (good, bad) = ("Bearer good-secret", "Bearer bad-secret");
+    let basic = |password: &str| {
+        let pair = base64::engine::general_purpose::STANDARD.encode(format!("any:{password}"));
+        format!("Basic {pair}")
+    };
+    for (rule, wanted) in [
+        // Nothing, a wrong token, the right token, a certificate, and both.
+        (String::new(), [true, true, true, true, true]),
+        (tokens.clone(), [false, false, true, false, true]),
+        (
+            "client_certificate = true".to_owned(),
+            [false, false, false, true, true],
+        ),
+        (
+            format!("client_certificate = true\n{tokens}"),
+            [false, false, true, true, true],
+        ),
+    ] {
+        let mut almanac = site.start("", &rule, &tls);
+        let http = almanac.program.address("http");
+        let tags = "/v2/closed/tags/list";
+        let begin = Instant::now();
+        // The image is built after the catalog is served.
+        while certified
+            .ask(http, tags, &[("Authorization", good)])
+            .unwrap()
+            .status
+            == 503
+        {
+            assert!(begin.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let presented = [
+            (&plain, None),
+            (&plain, Some(bad)),
+            (&plain, Some(good)),
+            (&certified, None),
+            (&certified, Some(good)),
+        ];
+        for ((client, authorization), wanted) in presented.into_iter().zip(wanted) {
+            let ask = |path: &str, authorization: Option<&str>| {
+                let header = authorization.map(|value| ("Authorization", value));
+                let headers: Vec<_> = header.into_iter().collect();
+                client.ask(http, path, &headers).unwrap()
+            };
+            for path in [
+                "/catalogs/closed/api/v1/all",
+                "/catalogs/closed/api/v1/metas?schema=olm.package",
+                "/catalogs/closed/api/v1/packages",
+                tags,
+            ] {
+                let status = ask(path, authorization).status;
+                let read = status == 200;
+                assert_eq!(read, wanted, "{rule:?} {path} {authorization:?}: {status}");
+                assert!(read || [401, 403].contains(&status), "{path}: {status}");
+            }
+            // Clients of registries send a token as the password.
+            let password = authorization.and_then(|value| value.strip_prefix("Bearer "));
+            if let Some(password) = password {
+                let read = ask(tags, Some(&basic(password))).status == 200;
+                assert_eq!(read, wanted, "{rule:?} {password}");
+            }
+            let listed = ask("/v2/_catalog", authorization);
+            let listed = listed.status == 200 && listed.text().contains("\"closed\"");
+            assert_eq!(listed, wanted, "{rule:?} {authorization:?}");
+        }
+        // Probes and metrics have no rules.
+        let admin = almanac.program.address("admin");
+        assert_eq!(http::get(admin, "/status").unwrap().status, 200);
+        almanac.stop();
     }
 }

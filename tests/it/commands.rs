@@ -3,10 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::catalog::{Catalog, Format, bundle, entry};
+use crate::support::http;
 use crate::support::image::Image;
 use crate::support::port::NOBODY;
 use crate::support::program::{Finished, Program, Start};
@@ -564,4 +567,35 @@ fn the_sample_catalog_has_no_problems() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/catalog");
     let text = printed(run(["check", sample.to_str().unwrap()]), 0);
     assert!(text.starts_with("no problems: 3 packages"), "{text}");
+}
+
+#[test]
+fn a_display_name_from_a_yaml_manifest_is_the_same_everywhere() {
+    let manifest = "kind: ClusterServiceVersion\nspec:\n  displayName: Lantern Operator\n";
+    let mut data = BASE64_STANDARD.encode(manifest);
+    data.insert(20, '\n');
+    let catalog = Catalog::new().package("lantern", |package| {
+        package
+            .channel("stable", [entry("lantern.v1.0.0")])
+            .bundle(bundle("lantern.v1.0.0").property("olm.bundle.object", json!({"data": data})))
+    });
+    let written = Written::new(&catalog, Format::Yaml);
+    let source = written.source();
+    let listed = json(run(["list", "packages", &source, "--output", "json"]), 0);
+    assert_eq!(listed[0]["displayName"], "Lantern Operator");
+
+    let mut server = Program::start([
+        "serve",
+        "--data-dir={data}",
+        "--grpc=127.0.0.1:0",
+        "--http=127.0.0.1:0",
+        "--admin=127.0.0.1:0",
+        "--poll=never",
+        &format!("a={source}"),
+    ]);
+    server.wait_until_ready();
+    let address = server.address("http");
+    let reply = http::get(address, "/catalogs/a/api/v1/packages").unwrap();
+    let packages: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(packages["items"][0]["displayName"], "Lantern Operator");
 }

@@ -273,7 +273,7 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
         ),
         (
             "[registries]\nidle_timeout = \"0s\"",
-            "it has to be longer than nothing",
+            "it must be longer than zero",
         ),
         (
             "[registries]\ninsecure = [\"http://a\"]",
@@ -333,7 +333,7 @@ fn catalogs_that_contradict_each_other_are_refused() {
         ),
         (
             "http = \"0.0.0.0:50051\"\n[[catalog]]\nsource = \"file:/a\"",
-            "grpc and http are both to listen at 0.0.0.0:50051",
+            "grpc and http both listen at 0.0.0.0:50051",
         ),
     ] {
         let found = of_file(text).unwrap_err();
@@ -524,7 +524,7 @@ fn the_program_does_not_start_with_what_it_does_not_understand() {
         (of_file, "almanac.toml:1:1: unknown key `grcp`"),
         (
             of_variable,
-            "the variable ALMANAC_DRAIN of the environment: \"long\"",
+            "the environment variable ALMANAC_DRAIN: \"long\"",
         ),
         (Start::new(["serve"]), "there is no catalog to serve"),
         (Start::new(["serve", "catalog"]), "\"catalog\" is no source"),

@@ -321,7 +321,7 @@ fn a_cache_fits_wherever_it_and_the_catalog_are_moved() {
 #[test]
 fn a_cache_that_does_not_fit_is_refused() {
     let place = Place::of(&Catalog::small());
-    let missing = "there is none that this version can read";
+    let missing = "it is missing, or this version cannot read it";
     place.refused(place.cached(), missing);
     assert!(!place.cache().exists());
     fs::create_dir(place.cache()).unwrap();
@@ -382,7 +382,7 @@ fn a_cache_of_an_older_version_does_not_fit() {
     let place = Place::of(&Catalog::small());
     place.build_cache();
     make_older(&place.cache());
-    let unreadable = "there is none that this version can read";
+    let unreadable = "it is missing, or this version cannot read it";
     place.refused(place.cached(), unreadable);
     let rebuild = place.cached().argument("--cache-enforce-integrity=false");
     let mut program = rebuild.start();
@@ -403,7 +403,7 @@ fn a_cache_of_opm_is_no_reason_not_to_serve() {
     fs::create_dir_all(&theirs).unwrap();
     fs::write(theirs.join("digest"), "0123456789abcdef").unwrap();
     let enforced = place.cached().argument("--cache-enforce-integrity=true");
-    place.refused(enforced, "it is one of opm");
+    place.refused(enforced, "opm made it");
 
     let mut program = place.cached().start();
     assert_eq!(packages(&mut program), ["etcd"]);

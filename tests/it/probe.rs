@@ -141,7 +141,7 @@ fn nobody_there_is_a_failure_to_connect() {
 fn who_accepts_and_says_nothing_is_not_connected_to() {
     let listener = listener();
     let (_, argument) = address_of(&listener);
-    found(&[&argument, "-connect-timeout=2s"], 2, "it does not answer");
+    found(&[&argument, "-connect-timeout=2s"], 2, "no answer");
 }
 
 #[test]
@@ -217,8 +217,8 @@ fn a_call_that_fails_is_told_from_a_connection_that_does() {
 fn arguments_that_cannot_be_used_are_named() {
     for (arguments, said) in [
         (&[][..], "error: -addr not specified"),
-        (&["-addr="], "is no HOST:PORT"),
-        (&["-addr=unix:///a"], "is no HOST:PORT"),
+        (&["-addr="], "is not HOST:PORT"),
+        (&["-addr=unix:///a"], "is not HOST:PORT"),
         (&["-addr=:1", "-nope"], "--nope"),
         (&["-addr=:1", "more"], "more"),
         (&["-addr=:1", "-rpc-timeout=1"], "500ms"),

@@ -12,6 +12,7 @@ use fbc::read::{Output, Reader, pieces};
 use fbc::text::yaml;
 use std::convert::Infallible;
 
+use almanac::answers::grpc::encoder::Encoder;
 use almanac::ingest::{LoadOptions, Source, load};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -112,7 +113,7 @@ proptest! {
 /// A catalog of several files, read.
 struct Read {
     blobs: Blobs,
-    messages: Vec<u8>,
+    encoder: Encoder,
     graph: Graph,
     problems: Vec<Problem>,
 }
@@ -165,8 +166,8 @@ impl Read {
         });
         entries
             .map(|(package, entry)| {
-                let common = self.blobs.bundles[entry.bundle].blob.message.common;
-                let message = &self.messages[common.start as usize..common.end() as usize];
+                let common = self.encoder.bundles[entry.bundle].common;
+                let message = common.of(&self.encoder.messages).unwrap();
                 ((&*package.name, &*entry.name), message)
             })
             .collect()
@@ -175,12 +176,12 @@ impl Read {
 
 /// Reads a catalog of files, and its canonical lines.
 fn read_files(files: &[(String, String)]) -> (Read, String) {
-    let mut out = Output::default();
+    let (mut out, mut encoder) = (Output::default(), Encoder::default());
     let mut reader = Reader::default();
     for (number, (_, text)) in (0_u32..).zip(files) {
         for piece in pieces(text.as_bytes(), 100) {
             let bytes = &text.as_bytes()[piece.range.clone()];
-            reader.read(&piece, bytes, number, &mut out);
+            reader.read(&piece, bytes, number, &mut out, &mut encoder);
         }
     }
     let lines = String::from_utf8(std::mem::take(&mut out.lines)).unwrap();
@@ -189,7 +190,7 @@ fn read_files(files: &[(String, String)]) -> (Read, String) {
     problems.extend(out.problems.into_iter().map(|(_, problem)| problem));
     let read = Read {
         blobs: out.blobs,
-        messages: out.messages,
+        encoder,
         graph,
         problems,
     };
@@ -230,7 +231,7 @@ fn read(bytes: &[u8]) -> Output {
     let mut out = Output::default();
     let mut reader = Reader::default();
     for piece in pieces(bytes, usize::MAX / 2) {
-        reader.read(&piece, &bytes[piece.range.clone()], 0, &mut out);
+        reader.read(&piece, &bytes[piece.range.clone()], 0, &mut out, &mut ());
     }
     out
 }

@@ -345,7 +345,7 @@ fn a_file_that_cannot_be_used_changes_nothing() {
     almanac.until_metrics("almanac_config_reloads_total{outcome=\"refused\"}");
     almanac.until_metrics("almanac_config_last_reload_successful 0\n");
     almanac.program.wait_for_log("the refusal", |log| {
-        log.contains("the new configuration is refused, the old one stays")
+        log.contains("the new configuration is refused; the active one stays")
     });
     almanac.reconfigure(&good);
     almanac.until_configuration("a good one", |status| status["error"].is_null());

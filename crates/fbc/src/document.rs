@@ -1,13 +1,20 @@
-//! The blobs that OLM defines, with what the graph and the answers need of
-//! them. What a blob says wrongly by itself is kept beside it as a
-//! [`Defect`]; what is wrong between blobs is the graph's business.
+//! The blobs that OLM defines, as far as the graph needs them. A mistake within
+//! one blob is kept beside it as a [`Defect`]; the graph finds mistakes between
+//! blobs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::message::BundleMessage;
 use crate::problem::{Code, Place};
 use crate::text::json::typed::fields;
+
+/// The schemas that OLM defines.
+pub const OLM_SCHEMAS: [&str; 4] = [
+    "olm.package",
+    "olm.channel",
+    "olm.bundle",
+    "olm.deprecations",
+];
 
 /// All blobs of a catalog, by kind, in catalog order.
 #[derive(Debug, Default)]
@@ -20,8 +27,8 @@ pub struct Blobs {
     pub bundles: Vec<Located<BundleBlob>>,
     /// `olm.deprecations` blobs.
     pub deprecations: Vec<Located<DeprecationsBlob>>,
-    /// Whether a document could not be read, which may have been any of them:
-    /// nothing can be said to be missing.
+    /// Whether a document could not be read. It may have been any blob, so no
+    /// blob can be reported as missing.
     pub incomplete: bool,
 }
 
@@ -57,8 +64,7 @@ impl<T> Located<T> {
 pub struct Defect {
     /// What kind of defect.
     pub code: Code,
-    /// What is wrong, as the rest of a sentence that begins with the blob: it
-    /// starts with a verb.
+    /// The rest of a sentence whose subject is the blob: it starts with a verb.
     pub message: Cow<'static, str>,
 }
 
@@ -89,7 +95,7 @@ pub struct ChannelBlob {
 /// An entry of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryBlob {
-    /// The bundle it stands for.
+    /// The name of its bundle.
     pub name: String,
     /// The entry it replaces, or empty.
     pub replaces: String,
@@ -110,7 +116,7 @@ fields!(EntryBlob {
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "five facts about a blob that do not depend on each other"
+    reason = "independent facts about a blob"
 )]
 pub struct BundleBlob {
     /// Its name; empty when it has none.
@@ -127,16 +133,29 @@ pub struct BundleBlob {
     pub has_objects: bool,
     /// Whether it has `olm.csv.metadata`.
     pub has_csv_metadata: bool,
-    /// Whether its `csvJson`, at the head of a channel, crashes packageserver.
+    /// What its `ClusterServiceVersion` comes from.
+    pub csv: CsvSource,
+    /// Whether its `ClusterServiceVersion`, at the head of a channel, crashes
+    /// OLM's packageserver.
     pub crashes_packageserver: bool,
     /// Whether OLM v0 never installs it (`olm.deprecated`).
     pub prohibited: bool,
     /// The APIs it provides, from `olm.gvk`.
     pub provides: Arc<[Gvk]>,
-    /// Where its encoded message lies.
-    pub message: BundleMessage,
     /// Malformed fields, bad properties, bad images, a bad version.
     pub defects: Vec<Defect>,
+}
+
+/// What the `ClusterServiceVersion` of a bundle comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CsvSource {
+    /// The bundle has none.
+    #[default]
+    None,
+    /// Its only `olm.csv.metadata` property.
+    Metadata,
+    /// One of its objects (`olm.bundle.object`).
+    Object,
 }
 
 /// A group, version and kind.
@@ -161,12 +180,14 @@ pub struct Gvk {
     pub kind: String,
 }
 
+fields!(Gvk { group = "group", version = "version", kind = "kind" });
+
 /// An `olm.deprecations` blob.
 #[derive(Debug, Default)]
 pub struct DeprecationsBlob {
     /// Its package; empty when it has none.
     pub package: String,
-    /// What it deprecates.
+    /// Its deprecations.
     pub entries: Vec<DeprecationBlob>,
     /// Malformed fields.
     pub defects: Vec<Defect>,
@@ -179,6 +200,6 @@ pub struct DeprecationBlob {
     pub schema: String,
     /// The channel or bundle; empty for the package.
     pub name: String,
-    /// What to tell users.
+    /// The message for users.
     pub message: String,
 }

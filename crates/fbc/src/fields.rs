@@ -1,39 +1,39 @@
-//! What fields the blobs of each schema have, and of which kinds: what a
-//! GraphQL schema of the catalog is made from.
+//! The fields of the blobs of each schema, and their kinds: the source for a
+//! typed schema of the whole catalog.
 //!
-//! It is found while blobs are read, piece by piece, and put together in
-//! catalog order. The first blob that has a key decides on its kind; later ones
-//! only add fields, to the blob or to the objects in one of its lists. That is
-//! the peers' rule, with the order of keys fixed, which is random there.
+//! Fields are collected piece by piece while blobs are read, and joined in
+//! catalog order. The first blob with a key decides the key's kind. Later blobs
+//! only add fields, to the blob or to the objects in one of its lists. catalogd
+//! has the same rule, but there the order of keys is random; here it is fixed.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::object::Object;
-use crate::text::json::cursor::Walk;
+use crate::text::json::cursor::Cursor;
 
-/// How many schemas are told apart.
+/// The number of schemas that are distinguished.
 pub const MAX_SCHEMAS: usize = 1_000;
-/// How many fields a blob, or an object in a list of one, may have.
+/// The number of fields of a blob, or of an object in one of its lists.
 const MAX_FIELDS: usize = 200;
-/// How many fields a catalog may have.
+/// The number of fields of a catalog.
 const MAX_ALL_FIELDS: usize = 20_000;
-/// How long a key may be, in bytes.
+/// The length of a key in bytes.
 const MAX_KEY: usize = 200;
-/// How many elements of each list are looked at.
+/// The number of elements of each list that are inspected.
 const SAMPLE: usize = 10;
 
-/// Large lists in bundles, and the keys that each of their objects should have.
+/// Large lists in bundles, and the usual keys of their objects.
 pub(crate) const PLAIN_LISTS: [(&str, [&str; 2]); 2] = [
     ("properties", ["type", "value"]),
     ("relatedImages", ["image", "name"]),
 ];
 
-/// What a value is taken for.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scalar {
-    /// Text; also null, and objects and lists as JSON.
+    /// A string; also null, and the JSON text of objects and lists.
     String,
     /// True or false.
     Boolean,
@@ -43,21 +43,21 @@ pub enum Scalar {
     Float,
 }
 
-/// A value, or a list of such.
+/// A value, or a list of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaf {
-    /// What it is taken for.
+    /// Its type, or that of the list's elements.
     pub scalar: Scalar,
-    /// Whether it is a list of them.
+    /// Whether it is a list.
     pub list: bool,
 }
 
-/// What a field holds.
+/// The kind of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A value, or a list of such.
+    /// A value, or a list of values.
     Leaf(Leaf),
-    /// A list of objects, with their fields: keys and what stands there.
+    /// A list of objects, with their fields.
     Objects(Vec<Field<Leaf>>),
 }
 
@@ -66,7 +66,7 @@ pub enum Kind {
 pub struct Field<K> {
     /// Its key, escaped as in canonical JSON.
     pub key: Box<str>,
-    /// What it holds.
+    /// Its kind.
     pub kind: K,
 }
 
@@ -84,21 +84,21 @@ pub struct SchemaFields {
 pub struct Fields {
     schemas: Vec<SchemaFields>,
     numbers: HashMap<Box<str>, usize>,
-    /// Where each schema was seen first: number of the document and line in the
-    /// piece, from 1.
+    /// The first document of each schema: its number and line in the piece, from
+    /// 1.
     first: Vec<(u32, u32)>,
     /// The schema of the last blob.
     last: usize,
-    /// How many fields there are in all.
+    /// The number of fields of all schemas.
     count: usize,
-    /// Schemas (or `None` for whole schemas) of which something was left out.
+    /// Schemas that lack some fields; `None` when whole schemas are missing.
     omitted: Vec<Option<Box<str>>>,
 }
 
 impl Fields {
-    /// Takes the fields of a blob. `at` is the number of its document and its
-    /// line. `plain` is which lists somebody found to be as [`PLAIN_LISTS`] has
-    /// them: they need not be gone through again.
+    /// Adds the fields of a blob. `at` is the number of its document and its
+    /// line. `plain` says which lists are known to match [`PLAIN_LISTS`]; they
+    /// are not inspected again.
     pub(crate) fn add(
         &mut self,
         schema: &str,
@@ -113,7 +113,7 @@ impl Fields {
         let (fields, count) = (&mut self.schemas[number].fields, &mut self.count);
         let mut whole = true;
         let mut next = 0;
-        for (key, walk) in object.walks() {
+        for (key, cursor) in object.cursors() {
             match find(fields, key, next) {
                 Some(at) => {
                     next = at + 1;
@@ -122,11 +122,11 @@ impl Fields {
                     if plain.any(|((list, keys), _)| key == list.as_bytes() && kind.has(keys)) {
                         continue;
                     }
-                    whole &= kind.add(walk, count);
+                    whole &= kind.add(cursor, count);
                 }
                 None if has_room(fields, key, *count) => {
-                    let mut kind = Kind::Leaf(Leaf::of(walk.clone().skip()));
-                    whole &= kind.add(walk, count);
+                    let mut kind = Kind::Leaf(Leaf::of(cursor.clone().skip()));
+                    whole &= kind.add(cursor, count);
                     next = fields.len() + 1;
                     push(fields, key, kind, count);
                 }
@@ -138,7 +138,7 @@ impl Fields {
         }
     }
 
-    /// Takes what was found in the part of the catalog that follows.
+    /// Adds the fields of the part of the catalog that follows.
     pub fn append(&mut self, later: Self) {
         for (SchemaFields { schema, fields }, at) in later.schemas.into_iter().zip(later.first) {
             let Some(number) = self.number(&schema, at) else {
@@ -181,15 +181,15 @@ impl Fields {
         &self.schemas
     }
 
-    /// The schemas, each with where it was seen first: the number of the document
-    /// and the line in the piece, from 1.
+    /// The schemas, each with the number and the line of its first document in
+    /// the piece, from 1.
     pub fn first(&self) -> impl Iterator<Item = (&str, (u32, u32))> {
         let schemas = self.schemas.iter().map(|schema| &*schema.schema);
         schemas.zip(self.first.iter().copied())
     }
 
-    /// Schemas of which some fields are left out for their number or length;
-    /// `None` when whole schemas are.
+    /// Schemas that lack some fields for their number or length; `None` when
+    /// whole schemas are missing.
     pub fn omitted(&self) -> &[Option<Box<str>>] {
         &self.omitted
     }
@@ -232,8 +232,8 @@ impl Fields {
     }
 }
 
-/// The field of a key, most likely the one at `next`: keys are sorted, so those
-/// of one blob mostly follow each other as those of the others did.
+/// The field of a key, most likely the one at `next`: the sorted keys of most
+/// blobs follow each other in the same order.
 fn find<K>(fields: &[Field<K>], key: &[u8], next: usize) -> Option<usize> {
     let is = |field: &Field<K>| field.key.as_bytes() == key;
     if fields.get(next).is_some_and(is) {
@@ -263,31 +263,31 @@ impl Kind {
         keys.iter().all(known)
     }
 
-    /// Takes the fields of objects from another value, at whose start `walk`
-    /// is; returns whether all found room.
-    fn add(&mut self, mut walk: Walk<'_>, count: &mut usize) -> bool {
-        if walk.peek() != Some(b'[') {
+    /// Adds the fields of objects in another value, which begins at `cursor`.
+    /// Returns whether there was room for all.
+    fn add(&mut self, mut cursor: Cursor<'_>, count: &mut usize) -> bool {
+        if cursor.peek() != Some(b'[') {
             return true;
         }
-        walk.step();
+        cursor.step();
         let (mut whole, mut objects) = (true, false);
         for _ in 0..SAMPLE {
-            if !walk.next_element() {
+            if !cursor.next_element() {
                 break;
             }
-            if walk.peek() != Some(b'{') {
-                // The first element that is something decides what the list is.
-                if walk.skip() == b"null" || objects {
+            if cursor.peek() != Some(b'{') {
+                // The first element that is not null decides.
+                if cursor.skip() == b"null" || objects {
                     continue;
                 }
                 break;
             }
             objects = true;
-            walk.step();
+            cursor.step();
             let mut next = 0;
-            while let Some(key) = walk.next_key() {
+            while let Some(key) = cursor.next_key() {
                 let key = &key[1..key.len() - 1];
-                let value = walk.skip();
+                let value = cursor.skip();
                 if let Self::Leaf(_) = self {
                     *self = Self::Objects(Vec::new());
                 }
@@ -305,8 +305,8 @@ impl Kind {
         whole
     }
 
-    /// Takes the fields of objects from another kind; returns whether all found
-    /// room.
+    /// Adds the fields of objects of another kind. Returns whether there was
+    /// room for all.
     fn append(&mut self, later: Self, count: &mut usize) -> bool {
         let Self::Objects(later) = later else {
             return true;
@@ -333,7 +333,7 @@ impl Kind {
 }
 
 impl Leaf {
-    /// What a value is. A list is what its first elements have in common.
+    /// The type of a value. That of a list is common to its first elements.
     fn of(value: &[u8]) -> Self {
         if value.first() != Some(&b'[') {
             let scalar = Scalar::of(value);
@@ -342,14 +342,14 @@ impl Leaf {
                 list: false,
             };
         }
-        let mut walk = Walk::new(value);
-        walk.step();
+        let mut cursor = Cursor::new(value);
+        cursor.step();
         let mut common = None;
         for _ in 0..SAMPLE {
-            if !walk.next_element() {
+            if !cursor.next_element() {
                 break;
             }
-            let element = walk.skip();
+            let element = cursor.skip();
             if element == b"null" {
                 continue;
             }
@@ -373,11 +373,11 @@ impl Scalar {
         match value.first() {
             Some(b't' | b'f') => Self::Boolean,
             Some(b'-' | b'0'..=b'9') => {
-                // The peers call larger ones Int as well, and then answer null.
-                let text = str::from_utf8(value).unwrap_or_default();
-                match text.parse::<i32>() {
-                    Ok(_) => Self::Int,
-                    Err(_) => Self::Float,
+                // catalogd calls larger ones Int as well, and then answers null.
+                let number = str::from_utf8(value).ok();
+                match number.and_then(|text| text.parse::<i32>().ok()) {
+                    Some(_) => Self::Int,
+                    None => Self::Float,
                 }
             }
             _ => Self::String,

@@ -1,49 +1,47 @@
-//! The images that a selection needs: its bundles and what those name as
-//! related. One image stands once, whoever needs it; each knows why.
+//! The images that a selection needs: its bundles and their related images.
 //!
-//! `forms` writes lists for the tools that copy images, and `places` says where
-//! they copy them to. The image of the
-//! catalog itself is nobody's bundle and not in a list.
+//! Each image is listed once, with all its uses. The image of the catalog itself is
+//! not in the list.
 
 use std::collections::BTreeMap;
 
 use crate::pullspec;
 use crate::pullspec::PullSpec;
 use crate::select::{Reason, Selected};
-use crate::text::json::typed::{Text, fields};
+use crate::text::json::typed::{Text, fields, from_json};
 
 /// The images of a selection.
 #[derive(Debug, Default)]
 pub struct ImageList {
     /// The images, sorted by name.
     pub images: Vec<Image>,
-    /// What is no image, and why, with the bundle that names it.
+    /// Texts that are not images: the bundle, the text and the reason.
     pub refused: Vec<String>,
 }
 
-/// An image, and who needs it.
+/// An image and its uses.
 #[derive(Debug)]
 pub struct Image {
     /// Its registry.
     pub registry: String,
     /// Its repository there.
     pub repository: String,
-    /// What stands behind that.
+    /// The tag or the digest.
     pub version: ImageVersion,
-    /// Who needs it, sorted.
+    /// Its uses, sorted.
     pub uses: Vec<Use>,
 }
 
-/// What tells one image of a repository from another.
+/// The version of an image in its repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImageVersion {
-    /// A digest, which says which image it is for good.
+    /// A digest, which always names the same image.
     Digest(String),
-    /// A tag, which may move; `latest` where nothing is written.
+    /// A tag, which may move. `latest` if the pull spec has none.
     Tag(String),
 }
 
-/// A bundle that needs an image.
+/// A use of an image by a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
     /// The bundle's package.
@@ -52,10 +50,9 @@ pub struct Use {
     pub bundle: String,
     /// The bundle's version, or empty.
     pub version: String,
-    /// What the image is to it: none for the bundle itself, else the name that
-    /// the bundle has for it.
+    /// The name of a related image. `None` for the image of the bundle itself.
     pub related: Option<String>,
-    /// The channels that the bundle was taken for, and why.
+    /// The channels that the bundle was selected for, and why.
     pub channels: Vec<(String, Reason)>,
 }
 
@@ -76,8 +73,7 @@ struct Related<'a> {
 fields!(Related<'a> { name = "name", image = "image" });
 
 impl ImageList {
-    /// The images of what was selected, each once also where several
-    /// selections have it.
+    /// The images of all these selections.
     pub fn of<'s>(selections: impl IntoIterator<Item = &'s Selected>) -> Self {
         let mut refused = Vec::new();
         let mut images: BTreeMap<(String, String, ImageVersion), Vec<Use>> = BTreeMap::new();
@@ -89,7 +85,8 @@ impl ImageList {
             bundles.map(|bundle| (package.name.as_str(), bundle))
         });
         for (package, bundle) in bundles {
-            let line: BundleLine<'_> = serde_json::from_slice(&bundle.line).unwrap_or_default();
+            // Packages with malformed bundles are not selected.
+            let line: BundleLine<'_> = from_json(&bundle.line).unwrap_or_default();
             let own = (None, &line.image.0);
             let related = (line.related.iter())
                 .map(|related| (Some(related.name.0.to_string()), &related.image.0));
@@ -193,7 +190,8 @@ mod tests {
             {{"image":"docker.io/library/busybox:latest","name":""}},{{"image":"quay.io/a/b:v1","name":"b"}},
             {{"image":"quay.io/A","name":"bad"}},{{"image":"","name":"none"}},
             {{"image":"quay.io/a/bundle:v1@sha256:{digest}","name":"self"}}]}}"#
-        );
+        )
+        .replace("\n            ", "");
         let two = r#"{"image":"quay.io/a/bundle:v2","relatedImages":[{"image":"quay.io/a/b:v1","name":"b"}]}"#;
         let selected = |bundles| Selected {
             packages: vec![SelectedPackage {

@@ -1,4 +1,4 @@
-//! `.indexignore` files: which files of a catalog folder are no catalog files.
+//! `.indexignore` files: the files of a catalog folder that are not catalog files.
 //!
 //! The rules are those of `.gitignore`, as `opm` applies them: of all patterns
 //! that match a file *or a folder above it*, the last one decides, patterns of
@@ -6,7 +6,7 @@
 //! git, `!*.yaml` after `**/*` takes YAML files back in at every depth; the
 //! documented sample in a catalog's root relies on it.
 //!
-//! Finding and reading the files is left to others.
+//! The caller finds and reads the files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct IndexIgnore {
     folders: BTreeMap<String, Gitignore>,
 }
 
-/// Why `.indexignore` files are refused.
+/// Why `.indexignore` files are rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexIgnoreError {
     /// A file is too large.

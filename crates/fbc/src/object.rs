@@ -1,26 +1,24 @@
-//! A canonical JSON object whose members are known by their places.
-
-use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::value::MapDeserializer;
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+//! A document: a canonical JSON object and the positions of its top-level
+//! members, which the reader recorded.
 
 use crate::document::Defect;
-use crate::graph::shown;
 use crate::problem::Code;
-use crate::text::json::cursor::Walk;
-use crate::text::json::typed::{Text, advised};
+use crate::text::display::shown;
+use crate::text::json::cursor::{Cursor, key_text};
+use crate::text::json::typed::{Decode, Expected, Fields, WrongType};
 use crate::text::json::{Canonicaliser, unescape};
 
-/// How long a list of objects may be. What a catalog needs is far below; an
-/// item of three bytes becomes one of a hundred in memory.
+/// The longest list of objects. Catalogs need far less, and an item of three
+/// bytes takes a hundred in memory.
 pub(crate) const MAX_LIST: usize = 20_000;
 
-/// A blob: its canonical text and where its top-level members lie in it.
+/// The number of defects that a list may report.
+const MAX_DEFECTS: usize = 1_000;
+
+/// From this size in bytes on, a list returns the memory that it does not use.
+const LARGE: usize = 1 << 12;
+
+/// A blob: its canonical text and the positions of its top-level members.
 #[derive(Clone, Copy)]
 pub(crate) struct Object<'a> {
     text: &'a [u8],
@@ -43,41 +41,47 @@ impl<'a> Object<'a> {
         members.map(move |member| (&text[member.key.clone()], &text[member.value.clone()]))
     }
 
-    /// Keys, and walks over their values.
-    pub(crate) fn walks(&self) -> impl Iterator<Item = (&'a [u8], Walk<'a>)> + use<'a> {
+    /// Keys, and cursors over their values.
+    pub(crate) fn cursors(&self) -> impl Iterator<Item = (&'a [u8], Cursor<'a>)> + use<'a> {
         let Self {
             text,
             canonicaliser,
         } = *self;
         canonicaliser.top_members().iter().map(move |member| {
             let ends = canonicaliser.string_ends(member);
-            let walk = Walk::with_ends(&text[member.value.clone()], ends);
-            (&text[member.key.clone()], walk)
+            let cursor = Cursor::with_ends(&text[member.value.clone()], ends);
+            (&text[member.key.clone()], cursor)
         })
     }
 
-    /// The value of a key, whatever its case, as the peers find it.
+    /// The value of a key in any case, as opm and catalogd find it.
     pub(crate) fn get(&self, wanted: &str) -> Option<&'a [u8]> {
         let found = self.members().find(|(key, _)| is(key, wanted));
         found.map(|(_, value)| value)
     }
 
-    /// A walk over the value of a key, whatever its case.
-    pub(crate) fn walk(&self, wanted: &str) -> Option<Walk<'a>> {
-        let found = self.walks().find(|(key, _)| is(key, wanted));
-        found.map(|(_, walk)| walk)
+    /// A cursor over the value of a key in any case.
+    pub(crate) fn cursor(&self, wanted: &str) -> Option<Cursor<'a>> {
+        let found = self.cursors().find(|(key, _)| is(key, wanted));
+        found.map(|(_, cursor)| cursor)
     }
 
-    /// The value of a key read into a type; a value of another type is a
-    /// defect and counts as absent.
-    pub(crate) fn field<T>(&self, key: &str, defects: &mut Vec<Defect>) -> T
-    where
-        T: Deserialize<'a> + Default,
-    {
-        let Some(value) = self.get(key) else {
+    /// A cursor over the value of a key in any case, and the position of the value in
+    /// the text.
+    pub(crate) fn cursor_at(&self, wanted: &str) -> Option<(usize, Cursor<'a>)> {
+        let members = self.canonicaliser.top_members().iter();
+        let mut cursors = self.cursors().zip(members.map(|member| member.value.start));
+        cursors.find_map(|((key, cursor), start)| is(key, wanted).then_some((start, cursor)))
+    }
+
+    /// The value of a key. A value of another type is a defect and counts as
+    /// absent.
+    pub(crate) fn field<T: Decode<'a>>(&self, key: &str, defects: &mut Vec<Defect>) -> T {
+        let Some(mut cursor) = self.cursor(key) else {
             return T::default();
         };
-        match serde_json::from_slice::<Option<T>>(value) {
+        match Option::decode(&mut cursor) {
+            // `null` counts as absent.
             Ok(value) => value.unwrap_or_default(),
             Err(error) => {
                 defects.push(malformed(key, &error));
@@ -86,34 +90,56 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The value of a key read as a list of objects. Of items that say nothing
-    /// the first stands for all: three bytes of text are not worth more memory.
-    /// What comes behind the first [`MAX_LIST`] is a defect and left out; of an
-    /// item with a field of another type only that field is.
+    /// The value of a key as a list of objects.
+    ///
+    /// An item with a field of another type loses that field, which is a defect.
+    /// Items behind the first [`MAX_LIST`] are left out, which is a defect. The
+    /// first empty item stands for all: three bytes of text are not worth more
+    /// memory.
     pub(crate) fn list<T>(&self, key: &str, defects: &mut Vec<Defect>) -> Vec<T>
     where
-        T: Deserialize<'a> + Default + PartialEq,
+        T: Fields<'a> + PartialEq,
     {
-        let read = self.get(key).map(serde_json::from_slice::<Option<List<T>>>);
-        let list = match read {
-            None => List::default(),
-            Some(Ok(list)) => list.unwrap_or_default(),
-            Some(Err(_)) => {
-                let items: Option<List<Item<'a>>> = self.field(key, defects);
-                items.unwrap_or_default().into_objects(key, defects)
-            }
+        let Some(mut cursor) = self.cursor(key) else {
+            return Vec::new();
         };
-        if list.goes_on {
-            defects.push(Defect {
-                code: Code::BlobMalformed,
-                message: format!(
-                    "has more than {MAX_LIST} items in {key:?}, which is too many; remove some"
-                )
-                .into(),
-            });
+        if !cursor.enter_array() {
+            if cursor.peek() != Some(b'n') {
+                defects.push(malformed(key, &WrongType::at(&cursor, Expected::List)));
+            }
+            return Vec::new();
         }
-        let mut items = list.items;
-        // A list that grew is up to twice as long as what is in it.
+        let most = defects.len() + MAX_DEFECTS;
+        let mut items = Vec::new();
+        let mut has_empty = false;
+        let mut number = 0;
+        while cursor.next_element() {
+            if number == MAX_LIST {
+                defects.push(too_long(key));
+                break;
+            }
+            let start = cursor;
+            let item = T::decode(&mut cursor).or_else(|_| {
+                cursor = start;
+                let path = format!("{key}[{number}]");
+                let mut note = |defect| {
+                    if defects.len() < most {
+                        defects.push(defect);
+                    }
+                };
+                decode_members(&mut cursor, &path, &mut note)
+            });
+            number += 1;
+            let Ok(item) = item else {
+                continue;
+            };
+            let is_empty = item == T::default();
+            if !is_empty || !has_empty {
+                has_empty |= is_empty;
+                items.push(item);
+            }
+        }
+        // A list that grew is up to twice as long as its items.
         if size_of_val(&items[..]) > LARGE {
             items.shrink_to_fit();
         }
@@ -121,108 +147,49 @@ impl<'a> Object<'a> {
     }
 }
 
-fn malformed(key: &str, error: &serde_json::Error) -> Defect {
+/// An item that is not an object.
+struct NotObject;
+
+/// Reads the members of an item one by one. Each of another type is a defect and
+/// counts as absent.
+fn decode_members<'a, T: Fields<'a>>(
+    cursor: &mut Cursor<'a>,
+    path: &str,
+    note: &mut impl FnMut(Defect),
+) -> Result<T, NotObject> {
+    let mut item = T::default();
+    if !cursor.enter_object() {
+        note(malformed(path, &WrongType::at(cursor, Expected::Object)));
+        cursor.skip();
+        return Err(NotObject);
+    }
+    while let Some(key) = cursor.next_key() {
+        let value = *cursor;
+        if let Err(error) = item.decode_member(key, cursor) {
+            let member = format!("{path}.{}", shown(&key_text(key)));
+            note(malformed(&member, &error));
+            *cursor = value;
+            cursor.skip();
+        }
+    }
+    Ok(item)
+}
+
+fn malformed(key: &str, error: &WrongType) -> Defect {
     Defect {
         code: Code::BlobMalformed,
-        message: format!("has a malformed {key:?}: {}", advised(error)).into(),
+        message: format!("has a malformed {key:?}: {error}").into(),
     }
 }
 
-/// How many defects of a list are noted.
-const MAX_DEFECTS: usize = 1_000;
-
-/// An item of a list in which not all are as they should be.
-#[derive(Default)]
-struct Item<'a>(Option<&'a RawValue>);
-
-/// None is the same as another: each is to be looked at.
-impl PartialEq for Item<'_> {
-    fn eq(&self, _: &Self) -> bool {
-        false
+fn too_long(key: &str) -> Defect {
+    Defect {
+        code: Code::BlobMalformed,
+        message: format!(
+            "has more than {MAX_LIST} items in {key:?}, which is too many; remove some"
+        )
+        .into(),
     }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Option::deserialize(deserializer).map(Self)
-    }
-}
-
-impl<'a> List<Item<'a>> {
-    /// Reads each item by itself, and notes the defects of each.
-    fn into_objects<T>(self, key: &str, defects: &mut Vec<Defect>) -> List<T>
-    where
-        T: Deserialize<'a> + Default + PartialEq,
-    {
-        let mut list = List {
-            items: Vec::new(),
-            goes_on: self.goes_on,
-            says_nothing: false,
-        };
-        let most = defects.len() + MAX_DEFECTS;
-        for (number, item) in self.items.into_iter().enumerate() {
-            let text = item.0.map_or("null", RawValue::get);
-            let mut found = Vec::new();
-            let item = serde_json::from_str::<Option<T>>(text).or_else(|_| {
-                let members = members(text)?;
-                let (item, wrong) = by_members(&members);
-                found = wrong;
-                Ok(item)
-            });
-            match item {
-                Ok(item) => list.push(item.unwrap_or_default()),
-                Err(error) => found.push((String::new(), error)),
-            }
-            let path = format!("{key}[{number}]");
-            for (member, error) in found {
-                if defects.len() < most {
-                    defects.push(malformed(&format!("{path}{member}"), &error));
-                }
-            }
-        }
-        list
-    }
-}
-
-type Members<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
-
-/// The members of an object, by their keys.
-fn members(text: &str) -> Result<Members<'_>, serde_json::Error> {
-    struct MembersVisitor;
-    impl<'de> Visitor<'de> for MembersVisitor {
-        type Value = Members<'de>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-            let mut members = Members::new();
-            while let Some((Text(key), value)) = map.next_entry()? {
-                members.push((key, value));
-            }
-            Ok(members)
-        }
-    }
-    serde_json::Deserializer::from_str(text).deserialize_any(MembersVisitor)
-}
-
-/// An object without those members that are not as they should be, and what is
-/// wrong with each of these.
-fn by_members<'a, T>(members: &Members<'a>) -> (Option<T>, Vec<(String, serde_json::Error)>)
-where
-    T: Deserialize<'a>,
-{
-    let object = |members: &[(Cow<'a, str>, &'a RawValue)]| {
-        T::deserialize(MapDeserializer::new(members.iter().cloned()))
-    };
-    let mut wrong = Vec::new();
-    let mut right = Members::new();
-    for member in members {
-        match object(std::slice::from_ref(member)) {
-            Ok(_) => right.push(member.clone()),
-            Err(error) => wrong.push((format!(".{}", shown(&member.0)), error)),
-        }
-    }
-    (object(&right).ok(), wrong)
 }
 
 fn is(key: &[u8], wanted: &str) -> bool {
@@ -230,61 +197,114 @@ fn is(key: &[u8], wanted: &str) -> bool {
         || (key.contains(&b'\\') && unescape(key).eq_ignore_ascii_case(wanted))
 }
 
-/// From here on, in bytes, a list's memory is given back.
-const LARGE: usize = 1 << 12;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::json::typed::{Text, fields};
 
-/// The first items of a list.
-struct List<T> {
-    items: Vec<T>,
-    /// Whether there are more.
-    goes_on: bool,
-    /// Whether an item says nothing.
-    says_nothing: bool,
-}
-
-impl<T: Default + PartialEq> List<T> {
-    /// Adds an item, unless it is another that says nothing.
-    fn push(&mut self, item: T) {
-        let nothing = item == T::default();
-        if !nothing || !self.says_nothing {
-            self.says_nothing |= nothing;
-            self.items.push(item);
-        }
+    #[derive(Debug, Default, PartialEq)]
+    struct Item<'a> {
+        name: Text<'a>,
+        skips: Vec<String>,
     }
-}
 
-impl<T> Default for List<T> {
-    fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            goes_on: false,
-            says_nothing: false,
-        }
+    fields!(Item<'a> { name = "name", skips = "skips" });
+
+    #[test]
+    fn an_item_loses_only_the_fields_of_another_type() {
+        let mut text = Vec::new();
+        let mut canonicaliser = Canonicaliser::default();
+        let json = br#"{"Entries": [
+            {"name": "a", "skips": ["b", 1], "other": {"deep": [1]}},
+            {"name": 1, "NAME": "c", "skips": null},
+            "d", null, {}, {"name": "e"}
+        ]}"#;
+        canonicaliser.read(json, 0, &mut text).unwrap();
+        let object = Object::new(&text, &canonicaliser);
+        let mut defects = Vec::new();
+        let items: Vec<Item<'_>> = object.list("entries", &mut defects);
+        let names: Vec<&str> = items.iter().map(|item| &*item.name.0).collect();
+        // The first of the empty items stands for both.
+        assert_eq!(names, ["a", "c", "", "e"]);
+        assert!(items.iter().all(|item| item.skips.is_empty()));
+        let messages: Vec<&str> = defects.iter().map(|defect| &*defect.message).collect();
+        assert_eq!(
+            messages,
+            [
+                "has a malformed \"entries[0].skips\": invalid type: integer `1`, expected a \
+                 string; write it in quotes",
+                "has a malformed \"entries[1].name\": invalid type: integer `1`, expected a \
+                 string; write it in quotes",
+                "has a malformed \"entries[2]\": invalid type: string \"d\", expected an object; \
+                 write an object",
+            ]
+        );
     }
-}
 
-impl<'de, T: Deserialize<'de> + Default + PartialEq> Deserialize<'de> for List<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ListVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de> + Default + PartialEq> Visitor<'de> for ListVisitor<T> {
-            type Value = List<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
+    /// Every key and value, at every level.
+    fn everything<'a>(cursor: &mut Cursor<'a>, found: &mut Vec<&'a [u8]>) {
+        let start = *cursor;
+        found.push(cursor.skip());
+        let end = cursor.position();
+        *cursor = start;
+        if cursor.enter_object() {
+            while let Some(key) = cursor.next_key() {
+                found.push(key);
+                everything(cursor, found);
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
-                let mut list = List::default();
-                for _ in 0..MAX_LIST {
-                    match seq.next_element()? {
-                        Some(item) => list.push(item),
-                        None => return Ok(list),
-                    }
-                }
-                while seq.next_element::<IgnoredAny>()?.is_some() {
-                    list.goes_on = true;
-                }
-                Ok(list)
+        } else if cursor.enter_array() {
+            while cursor.next_element() {
+                everything(cursor, found);
             }
+        } else {
+            cursor.skip();
         }
-        deserializer.deserialize_seq(ListVisitor(PhantomData))
+        assert_eq!(cursor.position(), end);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn recorded_ends_of_strings_are_where_they_are_found(
+            strings in proptest::collection::vec("[a-c\"\\\\\u{2028}é /]{0,40}", 1..8),
+            pretty: bool,
+            slashes: bool,
+            order: u8,
+        ) {
+            let items: Vec<_> = strings.iter().map(|text| {
+                let value = serde_json::json!({"k": text, "l": [text, {}, {"m": 1.5}, "x"], "é\u{2029}": {"n": text}});
+                serde_json::json!({"type": "t", "value": value})
+            }).collect();
+            let document = serde_json::json!({"name": "a\"", "properties": items, "z": [strings]});
+            let mut text = if pretty {
+                serde_json::to_string_pretty(&document)
+            } else {
+                serde_json::to_string(&document)
+            }.unwrap();
+            if slashes {
+                text = text.replace('/', "\\/");
+            }
+            // In some, keys come in another order, or twice.
+            match order % 4 {
+                0 => text = text.replace("\"type\":", "\"yype\":"),
+                1 => text = text.replace("\"l\":", "\"k\":"),
+                2 => text = text.replace("\"k\":", "\"\\u007a\":"),
+                _ => {}
+            }
+            let mut out = b"before".to_vec();
+            let mut canonicaliser = Canonicaliser::default();
+            canonicaliser.read(text.as_bytes(), 0, &mut out).unwrap();
+            let object = Object::new(&out, &canonicaliser);
+            for ((_, mut cursor), (_, value)) in object.cursors().zip(object.members()) {
+                let (mut recorded, mut searched) = (Vec::new(), Vec::new());
+                everything(&mut cursor, &mut recorded);
+                everything(&mut Cursor::new(value), &mut searched);
+                proptest::prop_assert_eq!(recorded, searched);
+            }
+            // Each string of the list, and no other string behind it.
+            let mut cursor = object.cursor("z").unwrap();
+            proptest::prop_assert_eq!(cursor.known_ends(), strings.len());
+            cursor.skip();
+            proptest::prop_assert_eq!(cursor.known_ends(), 0);
+        }
     }
 }

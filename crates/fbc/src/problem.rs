@@ -1,44 +1,43 @@
-//! What is wrong with a catalog, as data: a stable code, what it is about,
-//! where it stands, and a sentence that says what to do.
+//! Problems of a catalog as data: a stable code, a subject, a position, and a
+//! sentence for the author that says what to do.
 //!
-//! Reading and building never stop at the first finding; who asked decides
-//! what a finding means for the catalog.
+//! Reading and building never stop at the first problem.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One finding.
+/// A problem of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// What kind of finding.
+    /// The kind of problem.
     pub code: Code,
-    /// What it means for the catalog.
+    /// Its effect on the catalog.
     pub severity: Severity,
-    /// What it is about.
+    /// The object it is about.
     #[serde(flatten)]
     pub subject: Subject,
-    /// Where it was found, when it is about one document.
+    /// Its position, if it is about one document.
     #[serde(flatten)]
     pub place: Option<Place>,
     /// A sentence for the catalog's author.
     pub message: String,
 }
 
-/// What a finding means for the catalog.
+/// The effect of a problem on the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Works, but bites later.
+    /// The catalog works, but a user may run into the problem later.
     Warning,
-    /// `opm` refuses the catalog. Of a package with an error nothing is in the
-    /// gRPC answers; an error that belongs to no package changes no answer.
+    /// `opm` rejects the catalog. A package with an error is left out of the graph. An
+    /// error that belongs to no package affects none.
     Error,
     /// The catalog cannot be served at all.
     Fatal,
 }
 
-/// The object that a finding is about: as much of it as is known.
+/// The object of a problem, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The package, or empty.
@@ -72,22 +71,22 @@ pub struct Place {
 
 macro_rules! codes {
     ($($(#[doc = $title:literal])+ $name:ident = $text:literal,)*) => {
-        /// The kinds of findings. Their text is stable: scripts may rely on it.
+        /// The kinds of problems. Their text is stable: scripts may rely on it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Code {
             $($(#[doc = $title])+ #[serde(rename = $text)] $name,)*
         }
 
         impl Code {
-            /// Every code there is.
+            /// All codes.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The code as it is shown, such as `channel-multiple-heads`.
+            /// The code as text, such as `channel-multiple-heads`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// What the code stands for, as a short sentence: its documentation.
+            /// The documentation of the code: a short sentence.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$name => concat!($($title),+),)* }.trim_start()
             }

@@ -1,7 +1,5 @@
-//! Whether a text can be pulled as an image: the grammar of the container
-//! tools' references, with their shortcuts (`busybox` is
-//! `docker.io/library/busybox`). Nothing is resolved and nothing kept; the
-//! references that almanac pulls itself are another module's.
+//! Pull specs: the grammar of image references in the container tools, with their
+//! short names (`busybox` is `docker.io/library/busybox`). Nothing is resolved.
 
 use std::borrow::Cow;
 
@@ -19,7 +17,7 @@ const DEFAULT_DOMAIN: &str = "docker.io";
 const LEGACY_DEFAULT_DOMAIN: &str = "index.docker.io";
 const SHORT_PREFIX: &str = "library/";
 
-/// Why a text is no pull spec, as a sentence about it, and what to do.
+/// Why a text is not a pull spec, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PullSpecError {
     /// An empty text.
@@ -81,8 +79,8 @@ pub enum PullSpecError {
     },
 }
 
-/// What to do about a registry that is none: mostly it is a transport or the
-/// scheme of a URL.
+/// The remedy for an invalid registry: mostly it is a transport or the scheme of a
+/// URL.
 fn registry_advice(spec: &str) -> String {
     match spec.split_once("://") {
         Some((scheme, _)) => format!("leave out \"{scheme}://\""),
@@ -93,7 +91,7 @@ fn registry_advice(spec: &str) -> String {
 /// Checks a pull spec: `[registry/]repository[:tag][@digest]`.
 ///
 /// ```
-/// use almanac::fbc::pullspec::check;
+/// use fbc::pullspec::check;
 ///
 /// assert!(check("quay.io/x/y:v1").is_ok());
 /// assert!(check("busybox").is_ok());

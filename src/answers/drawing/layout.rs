@@ -1,38 +1,38 @@
-//! Where the boxes of a channel stand: the head and what it leads back to in
-//! one lane, from the top down, and what is only skipped in a second one
+//! The places of a channel's boxes. The head and the entries on its chain form
+//! one lane, from the top down. Entries that are only skipped form a second lane
 //! beside it.
 
 use std::collections::VecDeque;
 
-use crate::answers::drawing::{Column, Kind};
+use crate::answers::drawing::model::{Column, EdgeKind};
 
 /// Where a box stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct Cell {
     /// 0 is the lane of the head, 1 the other.
     pub(crate) lane: usize,
     /// From the top.
     pub(crate) row: usize,
 }
 
-/// A spot for each node. No two nodes get the same.
-pub(crate) fn spots(column: &Column<'_>) -> Vec<Spot> {
+/// A cell for each node. No two nodes get the same.
+pub(crate) fn cells(column: &Column<'_>) -> Vec<Cell> {
     let count = column.nodes.len();
     let mut replaced = vec![None; count];
     let mut leads_back = vec![Vec::new(); count];
     for edge in &column.edges {
-        if edge.kind == Kind::Replaces {
+        if edge.kind == EdgeKind::Replaces {
             replaced[edge.to] = Some(edge.from);
         }
         leads_back[edge.to].push(edge.from);
     }
-    let mut spots = vec![None; count];
+    let mut cells = vec![None; count];
     let mut queue = VecDeque::new();
     let mut next = [0, 0];
     for &head in &column.heads {
         let mut at = Some(head);
-        while let Some(node) = at.filter(|node| spots[*node].is_none()) {
-            spots[node] = Some(Spot {
+        while let Some(node) = at.filter(|node| cells[*node].is_none()) {
+            cells[node] = Some(Cell {
                 lane: 0,
                 row: next[0],
             });
@@ -43,41 +43,42 @@ pub(crate) fn spots(column: &Column<'_>) -> Vec<Spot> {
     }
     // Nodes come out of the queue from the top down within their lane.
     while let Some(node) = queue.pop_front() {
-        let above = spots[node].map_or(0, |spot: Spot| spot.row);
+        let above = cells[node].map_or(0, |cell: Cell| cell.row);
         for &older in &leads_back[node] {
-            if spots[older].is_none() {
+            if cells[older].is_none() {
                 let row = next[1].max(above + 1);
-                spots[older] = Some(Spot { lane: 1, row });
+                cells[older] = Some(Cell { lane: 1, row });
                 next[1] = row + 1;
                 queue.push_back(older);
             }
         }
     }
     // What cannot be reached from a head comes last.
-    let place = |spot: Option<Spot>| {
-        spot.unwrap_or_else(|| {
+    let place = |cell: Option<Cell>| {
+        cell.unwrap_or_else(|| {
             let row = next[1];
             next[1] += 1;
-            Spot { lane: 1, row }
+            Cell { lane: 1, row }
         })
     };
-    spots.into_iter().map(place).collect()
+    cells.into_iter().map(place).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::drawing::{Drawing, sample};
+    use crate::answers::drawing::Drawing;
+    use crate::answers::drawing::samples::sample;
 
     #[test]
     fn the_chain_of_the_head_has_a_lane_of_its_own() {
         let blobs = sample();
         let drawing = Drawing::new(&blobs, "etcd", Some("stable")).unwrap();
-        let spots: Vec<_> = spots(&drawing.channels[0])
+        let cells: Vec<_> = cells(&drawing.channels[0])
             .into_iter()
-            .map(|spot| (spot.lane, spot.row))
+            .map(|cell| (cell.lane, cell.row))
             .collect();
-        assert_eq!(spots, [(0, 2), (0, 1), (1, 1), (0, 0), (0, 3)]);
+        assert_eq!(cells, [(0, 2), (0, 1), (1, 1), (0, 0), (0, 3)]);
     }
 
     #[test]
@@ -85,12 +86,12 @@ mod tests {
         let mut blobs = sample();
         blobs.channels[1].blob.entries[0].replaces = "etcd.v2".into();
         let drawing = Drawing::new(&blobs, "etcd", Some("stable")).unwrap();
-        let mut spots: Vec<_> = spots(&drawing.channels[0])
+        let mut cells: Vec<_> = cells(&drawing.channels[0])
             .into_iter()
-            .map(|spot| (spot.lane, spot.row))
+            .map(|cell| (cell.lane, cell.row))
             .collect();
-        spots.sort_unstable();
-        spots.dedup();
-        assert_eq!(spots.len(), 4);
+        cells.sort_unstable();
+        cells.dedup();
+        assert_eq!(cells.len(), 4);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::answers::drawing::{Drawing, Kind};
+use crate::answers::drawing::model::{Drawing, EdgeKind};
 
 /// How the kinds of boxes look.
 const CLASSES: &str = "  classDef head stroke-width:3px
@@ -52,8 +52,8 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
         }
         for edge in &channel.edges {
             let arrow = match edge.kind {
-                Kind::Replaces => "-->",
-                Kind::Skips => "-.->",
+                EdgeKind::Replaces => "-->",
+                EdgeKind::Skips => "-.->",
             };
             let _ = writeln!(
                 out,
@@ -97,7 +97,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::drawing::{broken_sample, sample};
+    use crate::answers::drawing::samples::{broken_sample, sample};
 
     #[test]
     fn a_package_is_a_flow_chart() {

@@ -1,16 +1,16 @@
 //! A drawing as an SVG document: a column for each channel, heads on top.
 //!
-//! All lengths are pixels. Text is set in a monospaced face, so that the width
-//! of a box can be told from the number of its characters.
+//! All lengths are pixels. The font is monospaced, so the width of a box follows
+//! from the number of its characters.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::answers::drawing::layout::{Spot, spots};
-use crate::answers::drawing::{Column, Drawing, Edge, Kind};
+use crate::answers::drawing::layout::{Cell, cells};
+use crate::answers::drawing::model::{Column, Drawing, DrawnEdge, EdgeKind};
 
-/// Distance of everything from the rim.
-const RIM: usize = 24;
+/// The margin.
+const MARGIN: usize = 24;
 /// Where the titles of the channels stand.
 const TITLES: usize = 72;
 /// Where the first boxes begin.
@@ -67,19 +67,19 @@ text { fill: #f0f6fc }
 /// A channel with the places of its boxes.
 struct Placed<'a> {
     column: &'a Column<'a>,
-    spots: Vec<Spot>,
+    cells: Vec<Cell>,
     /// Where the lanes begin, and how wide their boxes are.
     lanes: [(usize, usize); 2],
 }
 
 pub(crate) fn write(drawing: &Drawing<'_>) -> String {
     let mut placed = Vec::with_capacity(drawing.channels.len());
-    let mut right = RIM;
+    let mut right = MARGIN;
     let mut rows = 0;
     for column in &drawing.channels {
         let channel = Placed::new(column, right);
-        right = channel.right() + RIM;
-        let lowest = channel.spots.iter().map(|spot| spot.row + 1).max();
+        right = channel.right() + MARGIN;
+        let lowest = channel.cells.iter().map(|cell| cell.row + 1).max();
         rows = rows.max(lowest.unwrap_or_default());
         placed.push(channel);
     }
@@ -90,8 +90,8 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
         ""
     };
     let title = drawing.package.chars().chain(mark.chars()).count() * TITLE_SIGN / 10;
-    let width = right.max(RIM * 2 + title.max(460));
-    let height = TOP + rows * ROW + RIM;
+    let width = right.max(MARGIN * 2 + title.max(460));
+    let height = TOP + rows * ROW + MARGIN;
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write!(
@@ -102,7 +102,7 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
          <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
          markerHeight=\"7\" orient=\"auto\"><path class=\"tip\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n\
          <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"{RIM}\" y=\"36\">{name}{mark}</text>\n",
+         <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{name}{mark}</text>\n",
         name = escaped(drawing.package),
     );
     for channel in &placed {
@@ -110,7 +110,7 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
     }
     let _ = write!(
         out,
-        "<text class=\"key\" x=\"{RIM}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to what is \
+        "<text class=\"key\" x=\"{MARGIN}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to what is \
          installed next</text>\n\
          </svg>\n",
         height - 12
@@ -120,11 +120,11 @@ pub(crate) fn write(drawing: &Drawing<'_>) -> String {
 
 impl<'a> Placed<'a> {
     fn new(column: &'a Column<'a>, left: usize) -> Self {
-        let spots = spots(column);
+        let cells = cells(column);
         let width = |lane| {
-            let nodes = column.nodes.iter().enumerate().zip(&spots);
+            let nodes = column.nodes.iter().enumerate().zip(&cells);
             let widths = nodes
-                .filter(|(_, spot)| spot.lane == lane)
+                .filter(|(_, cell)| cell.lane == lane)
                 .map(|((_, node), _)| {
                     let remark = node.remarks().join(", ");
                     (signs(node.name) * SIGN).max(signs(&remark) * SMALL_SIGN) / 10 + 24
@@ -138,7 +138,7 @@ impl<'a> Placed<'a> {
         };
         Self {
             column,
-            spots,
+            cells,
             lanes: [first, second],
         }
     }
@@ -161,14 +161,14 @@ impl<'a> Placed<'a> {
         for edge in &self.column.edges {
             self.write_edge(*edge, out);
         }
-        for at in 0..self.spots.len() {
+        for at in 0..self.cells.len() {
             self.write_node(at, out);
         }
     }
 
     fn write_node(&self, at: usize, out: &mut String) {
         let node = &self.column.nodes[at];
-        let (left, width) = self.lanes[self.spots[at].lane];
+        let (left, width) = self.lanes[self.cells[at].lane];
         let top = self.top(at);
         let mut class = String::from("node");
         for (is_so, name) in [
@@ -203,8 +203,8 @@ impl<'a> Placed<'a> {
         out.push_str("</g>\n");
     }
 
-    fn write_edge(&self, edge: Edge, out: &mut String) {
-        let (from, to) = (self.spots[edge.from], self.spots[edge.to]);
+    fn write_edge(&self, edge: DrawnEdge, out: &mut String) {
+        let (from, to) = (self.cells[edge.from], self.cells[edge.to]);
         let ((from_left, from_width), (to_left, to_width)) =
             (self.lanes[from.lane], self.lanes[to.lane]);
         let (from_top, to_top) = (self.top(edge.from), self.top(edge.to));
@@ -233,8 +233,8 @@ impl<'a> Placed<'a> {
             )
         };
         let class = match edge.kind {
-            Kind::Replaces => "edge",
-            Kind::Skips => "edge skips",
+            EdgeKind::Replaces => "edge",
+            EdgeKind::Skips => "edge skips",
         };
         let _ = writeln!(
             out,
@@ -243,7 +243,7 @@ impl<'a> Placed<'a> {
     }
 
     fn top(&self, at: usize) -> usize {
-        TOP + self.spots[at].row * ROW
+        TOP + self.cells[at].row * ROW
     }
 }
 
@@ -280,7 +280,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::drawing::{broken_sample, sample};
+    use crate::answers::drawing::samples::{broken_sample, sample};
 
     #[test]
     fn a_package_is_a_document() {

@@ -1,15 +1,15 @@
 //! The part that a channel entry adds to its bundle's message.
 
+use crate::answers::grpc::message::{put_edges, put_membership};
 use fbc::graph::{Channel, Entry, Package};
-use fbc::message::{put_edges, put_membership};
 
-/// Appends what an entry adds to its bundle's message in `ListBundles`.
+/// Appends the part of an entry for `ListBundles`.
 pub fn put_entry(out: &mut Vec<u8>, package: &Package, channel: &Channel, entry: &Entry) {
     put_entry_membership(out, package, channel, entry);
     put_edges(out, &entry.replaces, &entry.skips);
 }
 
-/// Appends what an entry adds to its bundle's message in every answer.
+/// Appends the part of an entry for every other answer.
 pub fn put_entry_membership(
     out: &mut Vec<u8>,
     package: &Package,

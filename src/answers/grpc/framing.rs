@@ -1,18 +1,24 @@
-//! gRPC's framing of messages: one byte that says whether it is compressed,
-//! which none is, four bytes of length, and the message.
+//! gRPC's framing: a byte that is zero for an uncompressed message, four bytes
+//! with its length, and the message.
 
 use std::ops::Range;
+
+use crate::answers::chunks::ChunkWriter;
 
 /// Bytes before each message.
 pub const PREFIX: usize = 5;
 
-/// What stands before a message of so many bytes.
+/// The prefix of a message of `length` bytes.
 pub fn prefix(length: u32) -> [u8; PREFIX] {
     let [a, b, c, d] = length.to_be_bytes();
     [0, a, b, c, d]
 }
 
 /// Appends a message with its prefix.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a message is made of one document's texts, which are at most 1 GiB long"
+)]
 pub fn put_framed(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0; PREFIX]);
@@ -21,8 +27,20 @@ pub fn put_framed(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     out[start..start + PREFIX].copy_from_slice(&prefix(length as u32));
 }
 
-/// Where each message lies among others, its prefix included. It ends where one
-/// is not whole.
+/// Appends a message with its prefix to a file.
+pub(crate) fn put_frame<E>(
+    out: &mut ChunkWriter<'_, E>,
+    put: impl FnOnce(&mut Vec<u8>),
+) -> Result<(), E> {
+    out.span(|out| {
+        put_framed(out, put);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The ranges of framed messages, prefixes included. It ends at the first one
+/// that is not complete.
 pub fn framed(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut start = 0;
     std::iter::from_fn(move || {

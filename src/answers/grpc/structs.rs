@@ -1,14 +1,14 @@
 //! Canonical JSON objects as messages `google.protobuf.Struct`, written without
 //! a tree.
 //!
-//! A message stands behind its length, which is known at its end. So an object
-//! is walked twice: once to measure what is in it, then to write it.
+//! A message follows its length, which is known only at its end. An object is
+//! therefore read twice: once to measure it, and once to write it.
 
 use std::borrow::Cow;
 use std::slice;
 
-use fbc::message::{put_field_header, varint_length};
-use fbc::text::json::cursor::Walk;
+use crate::answers::grpc::message::{put_field_header, varint_length};
+use fbc::text::json::cursor::Cursor;
 use fbc::text::json::unescape;
 
 // The field of `Struct` and `ListValue`: an item.
@@ -16,8 +16,8 @@ const ITEM: u32 = 1;
 // Fields of an item of a `Struct`.
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
-// Fields of `Value`, of which it has one: those of one size with their wire
-// types, which are varint and 64 bits.
+// Fields of `Value`, which has exactly one: those of fixed size include their wire
+// types, varint and 64 bits.
 const NULL: u8 = 1 << 3;
 const NUMBER: u8 = 2 << 3 | 1;
 const STRING: u32 = 3;
@@ -25,25 +25,25 @@ const BOOL: u8 = 4 << 3;
 const STRUCT: u32 = 5;
 const LIST: u32 = 6;
 
-/// An object that was measured.
+/// A measured object.
 pub struct Struct<'a> {
     json: &'a [u8],
     length: u32,
     /// The lengths of the objects and lists in it that are not empty, in the
-    /// order in which they begin.
+    /// order of their beginnings.
     lengths: Vec<u32>,
 }
 
 impl<'a> Struct<'a> {
-    /// Measures a canonical object. There is none of what is no object, or is
-    /// longer than a message can be.
+    /// Measures a canonical object. Returns nothing for other values, and for
+    /// objects that are too long for a message.
     pub fn of(json: &'a [u8]) -> Option<Self> {
-        let mut walk = Walk::new(json);
-        if walk.peek() != Some(b'{') {
+        let mut cursor = Cursor::new(json);
+        if cursor.peek() != Some(b'{') {
             return None;
         }
         let mut lengths = Vec::new();
-        let length = measure(&mut walk, STRUCT, &mut lengths);
+        let length = measure(&mut cursor, STRUCT, &mut lengths);
         Some(Self {
             json,
             length: u32::try_from(length).ok()?,
@@ -59,7 +59,7 @@ impl<'a> Struct<'a> {
     /// Writes the message, in small parts.
     pub fn write<E>(&self, sink: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let mut writer = Writer {
-            walk: Walk::new(self.json),
+            cursor: Cursor::new(self.json),
             lengths: self.lengths.iter(),
             scratch: Vec::new(),
             sink,
@@ -68,7 +68,7 @@ impl<'a> Struct<'a> {
     }
 }
 
-/// A value as the field that a `Value` has of it.
+/// A value as the field of a `Value`.
 enum Field<'a> {
     Null,
     Bool(bool),
@@ -79,15 +79,14 @@ enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The value at this place. Of what holds others it tells the length by
-    /// `items`, and goes no further.
-    fn next(walk: &mut Walk<'a>, items: impl FnOnce(&mut Walk<'a>, u32) -> u64) -> Self {
-        let field = match walk.peek() {
+    /// The value at this place. For objects and lists, `items` returns the length.
+    fn next(cursor: &mut Cursor<'a>, items: impl FnOnce(&mut Cursor<'a>, u32) -> u64) -> Self {
+        let field = match cursor.peek() {
             Some(b'{') => STRUCT,
             Some(b'[') => LIST,
-            _ => return Self::scalar(walk.skip()),
+            _ => return Self::scalar(cursor.skip()),
         };
-        Self::Items(field, items(walk, field))
+        Self::Items(field, items(cursor, field))
     }
 
     fn scalar(json: &'a [u8]) -> Self {
@@ -97,6 +96,7 @@ impl<'a> Field<'a> {
             Some(b'f') => Self::Bool(false),
             Some(b'-' | b'0'..=b'9') => {
                 let number = str::from_utf8(json).ok().and_then(|n| n.parse().ok());
+                // A canonical number always parses.
                 Self::Number(number.unwrap_or_default())
             }
             _ => Self::Null,
@@ -121,14 +121,13 @@ fn text(json: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The length of a field of so many bytes. All numbers of fields are below 16:
-/// one byte.
+/// The length of a field with a value of `length` bytes. All field numbers are
+/// below 16, so the key takes one byte.
 fn field_length(length: u64) -> u64 {
     1 + varint_length(length) as u64 + length
 }
 
-/// The length of an item of a `Struct`. An empty key is left out, as proto3 has
-/// it.
+/// The length of an item of a `Struct`. proto3 omits an empty key.
 fn item_length(key: &str, value: &Field<'_>) -> u64 {
     let key = match key.len() as u64 {
         0 => 0,
@@ -137,46 +136,46 @@ fn item_length(key: &str, value: &Field<'_>) -> u64 {
     key + field_length(value.length())
 }
 
-/// Whether nothing is in the struct or list that begins at this place.
-fn is_empty(mut walk: Walk<'_>) -> bool {
-    walk.step();
-    matches!(walk.peek(), Some(b'}' | b']') | None)
+/// Whether the struct or list at this place is empty.
+fn is_empty(mut cursor: Cursor<'_>) -> bool {
+    cursor.step();
+    matches!(cursor.peek(), Some(b'}' | b']') | None)
 }
 
-/// The length of the items of the struct or list at this place, and goes on
-/// behind it. Those in it that are not empty are appended to `lengths`.
-fn measure(walk: &mut Walk<'_>, field: u32, lengths: &mut Vec<u32>) -> u64 {
-    let mut inner = |walk: &mut Walk<'_>, field| {
-        if is_empty(*walk) {
-            walk.skip();
+/// Passes the struct or list at this place and returns the length of its items.
+/// The lengths of nested ones that are not empty are appended to `lengths`.
+fn measure(cursor: &mut Cursor<'_>, field: u32, lengths: &mut Vec<u32>) -> u64 {
+    let mut inner = |cursor: &mut Cursor<'_>, field| {
+        if is_empty(*cursor) {
+            cursor.skip();
             return 0;
         }
         let place = lengths.len();
         lengths.push(0);
-        let length = measure(walk, field, lengths);
-        // What is longer than this is so as a whole, and not written.
-        lengths[place] = length as u32;
+        let length = measure(cursor, field, lengths);
+        // If this is too long, so is the whole object, and it is not written.
+        lengths[place] = u32::try_from(length).unwrap_or(u32::MAX);
         length
     };
-    walk.step();
+    cursor.step();
     let mut length = 0;
     if field == LIST {
-        while walk.next_element() {
-            length += field_length(Field::next(walk, &mut inner).length());
+        while cursor.next_element() {
+            length += field_length(Field::next(cursor, &mut inner).length());
         }
     } else {
-        while let Some(key) = walk.next_key() {
-            let value = Field::next(walk, &mut inner);
+        while let Some(key) = cursor.next_key() {
+            let value = Field::next(cursor, &mut inner);
             length += field_length(item_length(&text(key), &value));
         }
     }
     length
 }
 
-/// The second walk.
+/// The second cursor.
 struct Writer<'a, S> {
-    walk: Walk<'a>,
-    /// Of what comes.
+    cursor: Cursor<'a>,
+    /// The lengths of the objects and lists that follow.
     lengths: slice::Iter<'a, u32>,
     scratch: Vec<u8>,
     sink: S,
@@ -185,16 +184,16 @@ struct Writer<'a, S> {
 impl<'a, E, S: FnMut(&[u8]) -> Result<(), E>> Writer<'a, S> {
     /// Writes the items of the struct or list at this place.
     fn items(&mut self, field: u32) -> Result<(), E> {
-        self.walk.step();
+        self.cursor.step();
         if field == LIST {
-            while self.walk.next_element() {
+            while self.cursor.next_element() {
                 let value = self.next();
                 self.header(ITEM, value.length())?;
                 self.value(&value)?;
             }
             return Ok(());
         }
-        while let Some(key) = self.walk.next_key() {
+        while let Some(key) = self.cursor.next_key() {
             let (key, value) = (text(key), self.next());
             self.header(ITEM, item_length(&key, &value))?;
             if !key.is_empty() {
@@ -209,10 +208,11 @@ impl<'a, E, S: FnMut(&[u8]) -> Result<(), E>> Writer<'a, S> {
 
     fn next(&mut self) -> Field<'a> {
         let lengths = &mut self.lengths;
-        Field::next(&mut self.walk, |walk, _| {
-            if is_empty(*walk) {
+        Field::next(&mut self.cursor, |cursor, _| {
+            if is_empty(*cursor) {
                 return 0;
             }
+            // The first reading measured each of them.
             lengths.next().copied().unwrap_or_default().into()
         })
     }
@@ -238,7 +238,7 @@ impl<'a, E, S: FnMut(&[u8]) -> Result<(), E>> Writer<'a, S> {
 
     fn header(&mut self, field: u32, length: u64) -> Result<(), E> {
         self.scratch.clear();
-        put_field_header(&mut self.scratch, field, length as usize);
+        put_field_header(&mut self.scratch, field, length);
         (self.sink)(&self.scratch)
     }
 }
@@ -253,7 +253,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use fbc::message::put_field;
+    use crate::answers::grpc::message::put_field;
     use fbc::text::json::{Canonicaliser, MAX_DEPTH};
 
     /// The message of what a document becomes in the store.

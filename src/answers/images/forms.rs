@@ -1,4 +1,4 @@
-//! Lists of images, as those who copy them read them.
+//! Lists of images in the forms that copying tools read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 
-use crate::answers::images::{Places, Taken};
+use crate::answers::images::error::FormError;
+use crate::answers::images::mirror_paths::{MirrorPaths, TakenPaths};
 use fbc::image_list::{Image, ImageList, ImageVersion, Use};
 use fbc::select::Reason;
 use fbc::text::yaml;
@@ -14,41 +15,17 @@ use fbc::text::yaml;
 /// A form of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// A pull spec a line.
+    /// One pull spec per line.
     #[default]
     List,
-    /// One JSON object, which tells why each image is needed.
+    /// A JSON object with the reasons why each image is needed.
     Json,
     /// `SOURCE=DESTINATION` lines, for `oc image mirror --filename`.
     Mapping,
     /// YAML for `skopeo sync --src yaml`.
     Skopeo,
-    /// An `ImageSetConfiguration` with each as an additional image.
+    /// An `ImageSetConfiguration` that lists all as additional images.
     ImageSet,
-}
-
-/// Why a list cannot be written, or not in that form.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FormError {
-    /// No such form.
-    #[error("{0:?} is no form of a list; there are list, json, mapping, skopeo and image-set")]
-    Unknown(String),
-    /// A mapping to nowhere.
-    #[error("a mapping needs to know where to; name the registry, such as mirror.example.com:5000")]
-    NoDestination,
-    /// Something that is no registry.
-    #[error("{0:?} is no registry to map to; write it like mirror.example.com:5000/path")]
-    Destination(String),
-    /// Two images that would be one behind the mapping.
-    #[error("{first} and {second} would both be {place} in a mirror; copy one of them elsewhere")]
-    SamePlace {
-        /// One of them.
-        first: String,
-        /// The other.
-        second: String,
-        /// Where both would lie.
-        place: String,
-    },
 }
 
 impl FromStr for Form {
@@ -76,8 +53,8 @@ impl Form {
         }
     }
 
-    /// Writes a list. `to` is the registry, with or without a path, that a
-    /// mapping leads to.
+    /// Writes a list. `to` is the destination of a mapping: a registry, with or
+    /// without a path.
     pub fn write(self, list: &ImageList, to: Option<&str>) -> Result<Vec<u8>, FormError> {
         let images = list.images.iter();
         Ok(match self {
@@ -91,13 +68,12 @@ impl Form {
             }
             Self::Mapping => {
                 let to = destination(to.ok_or(FormError::NoDestination)?)?;
-                let (places, mut taken) = (Places::of(list), Taken::default());
+                let (paths, mut taken) = (MirrorPaths::of(list), TakenPaths::default());
                 let mut text = String::new();
                 for image in images {
-                    let path = places.path(image);
+                    let path = paths.path(image);
                     taken.take(&path, image)?;
-                    // A manifest that no tag names is tidied away by many
-                    // registries.
+                    // Many registries delete manifests without a tag.
                     let tag = match &image.version {
                         ImageVersion::Tag(tag) => tag,
                         ImageVersion::Digest(digest) => digest
@@ -105,6 +81,7 @@ impl Form {
                             .map_or(digest.as_str(), |(_, hex)| hex),
                     };
                     let source = image.pull_spec();
+                    // Writing to a String cannot fail.
                     let _ = writeln!(text, "{source}={to}/{path}:{tag}");
                 }
                 text.into_bytes()
@@ -133,7 +110,7 @@ impl Form {
 fn destination(text: &str) -> Result<&str, FormError> {
     let to = text.trim_end_matches('/');
     let (host, _) = to.split_once('/').unwrap_or((to, ""));
-    // Else the first part would be read as part of a repository of docker.io.
+    // Otherwise the first part would belong to a repository of docker.io.
     let is_host = host == "localhost" || host.contains(['.', ':']);
     if is_host && fbc::pullspec::check(&format!("{to}/a")).is_ok() {
         return Ok(to);

@@ -1,7 +1,11 @@
 //! Lists of the images that a selection needs, in the forms that tools read.
 
+mod error;
 mod forms;
-mod places;
+mod mirror_paths;
+#[cfg(test)]
+mod tests;
 
-pub use forms::{Form, FormError};
-pub use places::{Places, Taken};
+pub use error::FormError;
+pub use forms::Form;
+pub use mirror_paths::{MirrorPaths, TakenPaths};

@@ -1,9 +1,9 @@
-//! What queries over HTTP answer about packages and channels: written as JSON
-//! once, when a catalog is read, and sent as it lies. Channels are read again
-//! where a query needs to know their entries.
+//! The records of packages and channels in answers to queries over HTTP. They are
+//! written as JSON once, when a catalog is read, and sent unchanged. Queries
+//! about entries read the record of a channel again.
 //!
-//! The schemas in the served description of the API say the same; a test
-//! holds them together. Empty texts and lists are left out.
+//! A test compares the records with the served description of the API. Empty
+//! texts and lists are omitted.
 
 use std::borrow::Cow;
 
@@ -13,19 +13,19 @@ use fbc::document::Gvk;
 use fbc::presentation::Presentation;
 use fbc::problem::Problem;
 
-/// A package as it stands in lists.
+/// A package in lists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageSummary<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What people call it.
+    /// Its display name.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub display_name: &'a str,
-    /// What it is, in a sentence or two.
+    /// Its description in one or two sentences.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub summary: &'a str,
-    /// The channel that is taken when nobody names one.
+    /// The default channel.
     pub default_channel: &'a str,
     /// The head of that channel.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,67 +35,66 @@ pub struct PackageSummary<'a> {
     pub version: &'a str,
     /// Its channels, sorted by name.
     pub channels: Vec<ChannelSummary<'a>>,
-    /// Why it is deprecated, when it is.
+    /// The reason of its deprecation, if it is deprecated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<&'a str>,
-    /// Whether it is left out of the registry API for its errors.
+    /// Whether the registry API omits it for its errors.
     pub quarantined: bool,
-    /// Where its picture is.
+    /// A link to its icon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<IconLink<'a>>,
 }
 
-/// A channel as its package tells of it.
+/// A channel in the record of its package.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelSummary<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The entry that nothing replaces or skips; none when there is no single
-    /// one.
+    /// The entry that nothing replaces or skips, if there is exactly one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<&'a str>,
     /// The version of the head.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub version: &'a str,
-    /// How many entries it has.
+    /// The number of its entries.
     pub entries: usize,
-    /// Why it is deprecated, when it is.
+    /// The reason of its deprecation, if it is deprecated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<&'a str>,
-    /// The versions of its entries in their order; only in the whole package.
+    /// The versions of its entries, in order; only in the full record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<&'a str>,
 }
 
-/// Where a package's picture is, and of what type.
+/// A link to a package's icon.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IconLink<'a> {
     /// A path on the same host.
     pub href: &'a str,
-    /// As the package has it.
+    /// The media type, as the package states it.
     pub media_type: &'a str,
 }
 
-/// A whole package.
+/// The full record of a package.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageDetails<'a> {
-    /// What lists have of it, with versions.
+    /// Its record in lists, with versions.
     #[serde(flatten)]
     pub summary: PackageSummary<'a>,
-    /// What the head of its default channel says to people.
+    /// The presentation of the head of its default channel.
     #[serde(flatten)]
     pub presentation: &'a Presentation,
     /// The APIs that this head provides.
     #[serde(skip_serializing_if = "<[Gvk]>::is_empty")]
     pub provided_apis: &'a [Gvk],
-    /// What was found wrong with it.
+    /// Its problems.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<&'a Problem>,
 }
 
-/// A whole channel.
+/// The full record of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelRecord<'a> {
     /// Its package.
@@ -106,20 +105,19 @@ pub struct ChannelRecord<'a> {
     pub name: Cow<'a, str>,
     /// Whether it is its package's default channel.
     pub default: bool,
-    /// The entry that nothing replaces or skips; none when there is no single
-    /// one.
+    /// The entry that nothing replaces or skips, if there is exactly one.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Cow<'a, str>>,
     /// The version of the head.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub version: Cow<'a, str>,
-    /// Why it is deprecated, when it is.
+    /// The reason of its deprecation, if it is deprecated.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<Cow<'a, str>>,
-    /// Whether its package is left out of the registry API for its errors.
+    /// Whether the registry API omits its package for its errors.
     pub quarantined: bool,
-    /// Its entries: first the head and what follows along `replaces`, then the
-    /// others, the highest version first.
+    /// Its entries: first the head and its chain of `replaces`, then the others,
+    /// the highest version first.
     #[serde(borrow)]
     pub entries: Vec<EntryRecord<'a>>,
 }
@@ -147,7 +145,7 @@ pub struct EntryRecord<'a> {
     /// The range of versions it skips.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub skip_range: Cow<'a, str>,
-    /// Why its bundle is deprecated, when it is.
+    /// The reason of its deprecation, if its bundle is deprecated.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<Cow<'a, str>>,
     /// Whether OLM v0 never installs it.
@@ -160,7 +158,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// A text as a segment of a URL's path or a value of its query.
+/// A text as a segment of a URL path or a value of a query.
 pub fn percent_encoded(text: &str) -> String {
     use std::fmt::Write as _;
     let mut encoded = String::with_capacity(text.len());

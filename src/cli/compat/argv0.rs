@@ -1,7 +1,7 @@
-//! The names that the program answers to: its own, and those of the programs
-//! whose place it takes in images of catalogs.
+//! Selects a command by the name of the program: its own, or one of the programs
+//! that it replaces in catalog images.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,22 +11,20 @@ use crate::cli::compat::{opm, probe};
 use crate::cli::{Arguments, Failure};
 use crate::config::Environment;
 
-/// Does what was typed and gives the code to end with. The words are those of
-/// the process, its name first; what cannot be read ends the program at once,
-/// with a message on standard error.
-pub fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
-    let words: Vec<OsString> = words.into_iter().collect();
-    let done = match name(words.first()) {
-        Some("opm") => opm::run(&words, environment),
-        Some("grpc_health_probe" | probe::NAME) => return probe::run(words),
-        // Its flags are written as no other command's are.
-        _ if words.get(1).is_some_and(|word| word == probe::NAME) => {
-            return probe::run(words.into_iter().skip(1));
+/// Runs the command in the arguments of the process, and returns its exit code.
+/// The first argument is the name of the program. Invalid arguments end the
+/// process at once, with a message on standard error.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let done = match program_name(arguments.first()) {
+        Some("opm") => opm::run(&arguments, environment),
+        Some("grpc_health_probe" | probe::NAME) => return probe::run(arguments),
+        // This command alone has flags in the syntax of Go.
+        _ if arguments.get(1).is_some_and(|verb| verb == probe::NAME) => {
+            return probe::run(arguments.into_iter().skip(1));
         }
-        _ if words.get(1).is_some_and(|word| word == "opm") => {
-            opm::run_command(&words, environment)
-        }
-        _ => Arguments::parse_from(words).run(environment),
+        _ if arguments.get(1).is_some_and(|verb| verb == "opm") => run_opm(&arguments, environment),
+        _ => Arguments::parse_from(arguments).run(environment),
     };
     done.unwrap_or_else(|failure: Failure| {
         failure.print();
@@ -34,9 +32,22 @@ pub fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment)
     })
 }
 
-/// What the program was called, without the folder: links to it are how it
-/// gets other names.
-fn name(word: Option<&OsString>) -> Option<&str> {
-    let path: &OsStr = word?;
-    Path::new(path).file_name()?.to_str()
+/// Runs `almanac opm`. Kubernetes also gets the message about invalid arguments
+/// of `serve`.
+fn run_opm(arguments: &[OsString], environment: &Environment) -> Result<ExitCode, Failure> {
+    match Arguments::try_parse_from(arguments) {
+        Ok(parsed) => parsed.run(environment),
+        Err(error) => {
+            if error.use_stderr() && arguments.get(2).is_some_and(|verb| verb == "serve") {
+                opm::report_invalid_arguments(arguments, &error.to_string());
+            }
+            error.exit()
+        }
+    }
+}
+
+/// The name by which the program was started, without its folder. Links give it
+/// other names.
+fn program_name(argument: Option<&OsString>) -> Option<&str> {
+    Path::new(argument?).file_name()?.to_str()
 }

@@ -1,7 +1,7 @@
-//! Flags that are true or false, as programs in Go read them.
+//! Boolean flags in the syntax of Go programs.
 
-/// Whether a flag is set, in any of the ways it may be written.
-pub(crate) fn truth(text: &str) -> Result<bool, String> {
+/// Parses a boolean in any form that Go accepts.
+pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -14,12 +14,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_truth_is_read_as_go_reads_it() {
+    fn a_boolean_has_the_forms_of_go() {
         for (text, wanted) in [("1", Ok(true)), ("F", Ok(false)), ("True", Ok(true))] {
-            assert_eq!(truth(text), wanted);
+            assert_eq!(parse_bool(text), wanted);
         }
         for text in ["", "yes", "tRUE", "2"] {
-            assert!(truth(text).is_err(), "{text}");
+            assert!(parse_bool(text).is_err(), "{text}");
         }
     }
 }

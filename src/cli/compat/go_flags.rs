@@ -1,4 +1,4 @@
-//! Flags and values as programs in Go take them.
+//! Flags and values in the syntax of Go programs.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
-/// Units of a duration, in nanoseconds. Longer names first where one begins
-/// like another.
+/// Units of a duration, in nanoseconds. A longer name precedes its own prefix.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -22,25 +21,25 @@ const UNITS: [(&str, u64); 8] = [
 /// The longest duration.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// A duration as Go prints it.
-pub(crate) struct Shown(pub(crate) Duration);
+/// Prints a duration as Go does.
+pub(crate) struct GoDuration(pub(crate) Duration);
 
-/// A header as `NAME: VALUE`.
+/// A header: `NAME: VALUE`.
 #[derive(Clone, Debug)]
 pub(crate) struct Header(pub(crate) HeaderName, pub(crate) HeaderValue);
 
-/// Gives each flag two dashes; those of Go may have one.
-pub(crate) fn with_two_dashes(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let add = |word: OsString| match word.to_str() {
-        Some("-" | "-h") => word,
+/// Gives each flag two dashes, since flags of Go programs may have one.
+pub(crate) fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let add = |argument: OsString| match argument.to_str() {
+        Some("-" | "-h") => argument,
         Some(text) if text.starts_with('-') && !text.starts_with("--") => format!("-{text}").into(),
-        _ => word,
+        _ => argument,
     };
-    words.into_iter().map(add).collect()
+    arguments.into_iter().map(add).collect()
 }
 
-/// Reads a duration such as `1s`, `1.5s` or `1m30s`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+/// Parses a duration such as `1s`, `1.5s` or `1m30s`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let refused = || "write a time such as 500ms, 1s or 1m30s".to_owned();
     let mut rest = text;
     let mut total = 0.0;
@@ -69,7 +68,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = humantime::format_duration(self.0).to_string();
         f.write_str(&text.replace(' ', ""))
@@ -124,15 +123,15 @@ mod tests {
             ("24h", 24 * 3_600_000),
         ] {
             let wanted = Duration::from_millis(milliseconds);
-            assert_eq!(duration(text), Ok(wanted), "{text}");
+            assert_eq!(parse_duration(text), Ok(wanted), "{text}");
         }
         for text in [
             "", "1", "s", "1 s", "-1s", "1d", "1..5s", ".s", "25h", "1e9s", "inf", "0s0",
         ] {
-            assert!(duration(text).is_err(), "{text}");
+            assert!(parse_duration(text).is_err(), "{text}");
         }
         assert_eq!(
-            Shown(Duration::from_millis(90_250)).to_string(),
+            GoDuration(Duration::from_millis(90_250)).to_string(),
             "1m30s250ms"
         );
     }

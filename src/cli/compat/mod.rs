@@ -1,5 +1,5 @@
-//! Stand-ins for programs that almanac replaces: `opm serve` and
-//! `grpc_health_probe`, under their names and with their arguments.
+//! Replacements for `opm serve` and `grpc_health_probe`, under their names and
+//! with their arguments.
 
 mod argv0;
 mod go_bool;

@@ -23,22 +23,22 @@ use table::Table;
 
 /// List the packages, channels or bundles of a catalog
 ///
-/// What is listed are the packages without errors; those with errors are named
-/// on standard error.
+/// The list has the packages without errors. The others are named on standard
+/// error.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// What is listed
+    /// The objects to list
     #[arg(value_enum)]
     what: What,
 
     #[command(flatten)]
     input: InputArguments,
 
-    /// Only what belongs to this package
+    /// Only objects of this package
     package: Option<String>,
 
-    /// How it is printed
+    /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
 }
@@ -47,18 +47,18 @@ pub(super) struct Arguments {
 enum What {
     /// Packages with their default channel
     Packages,
-    /// Channels with their head
+    /// Channels with their heads
     Channels,
-    /// The bundles of channels, each where it stands
+    /// Bundles, each with its channel
     Bundles,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Output {
-    /// Columns for people
+    /// Columns for humans
     #[default]
     Table,
-    /// An array of objects, each with a name
+    /// An array of objects
     Json,
 }
 
@@ -70,13 +70,13 @@ Examples:
 
 Environment:
   ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
 
 Exit codes:
-  0  it is listed
-  1  it could not be printed, or there is no such package
-  2  the arguments cannot be used
-  3  the catalog could not be read, or cannot be served";
+  0  listed
+  1  unknown package, or the output failed
+  2  invalid arguments
+  3  the catalog cannot be read or served";
 
 /// One line of a list.
 trait Row: Serialize {
@@ -168,7 +168,7 @@ impl Output {
     }
 }
 
-/// The package of that name, or a failure that says why it is not there.
+/// The package of that name, or a failure with the reason why it is missing.
 fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
     let found = graph
         .packages

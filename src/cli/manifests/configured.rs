@@ -1,5 +1,5 @@
-//! The catalogs of a configuration: where they come from, or, without a
-//! network, what is stored of them.
+//! The catalogs of a configuration, from their sources or, in offline mode, from
+//! the store.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::store::Store;
 use fbc::select;
 use fbc::select::{Catalog, Request, Selected};
 
-/// What a configuration says of catalogs.
+/// The catalogs of a configuration.
 pub(super) struct Configured {
     catalogs: Vec<CatalogConfig>,
-    /// The data folder, when no source is to be looked at.
+    /// The data folder, in offline mode.
     stored: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ impl Configured {
         &self.catalogs
     }
 
-    /// All that a catalog holds.
+    /// The whole content of a catalog.
     pub(super) async fn select(
         &self,
         name: &CatalogName,
@@ -53,8 +53,8 @@ impl Configured {
         found.ok_or_else(|| anyhow!("there is no catalog {name}"))
     }
 
-    /// What a curated catalog selects, also from others such as itself: no
-    /// configuration has one that is made of itself.
+    /// The selection of a curated catalog. Its origins may be curated too; the
+    /// configuration has no circles.
     async fn curate(
         &self,
         catalog: &CatalogConfig,
@@ -79,7 +79,7 @@ impl Configured {
         Ok(selected)
     }
 
-    /// What there is of a catalog that is not curated.
+    /// The content of a catalog that is not curated.
     async fn material(
         &self,
         catalog: &CatalogConfig,

@@ -1,5 +1,4 @@
-//! `almanac manifests`: what a cluster has to be told so that it uses the
-//! catalogs, and a mirror.
+//! `almanac manifests`: writes the Kubernetes manifests for catalogs and a mirror.
 
 mod configured;
 mod shapes;
@@ -26,21 +25,21 @@ use fbc::select::Request;
 use fbc::text::yaml;
 use shapes::{Mirrors, Way};
 
-/// Write the manifests that make a cluster use the catalogs
+/// Write the manifests with which a cluster uses the catalogs
 ///
-/// A CatalogSource and a ClusterCatalog for each catalog, and with --mirror
-/// what sends the cluster to a mirror for the images of operators. Names are
-/// those of the catalogs, and stay when a catalog moves to another version.
-/// Catalogs are only read for --mirror.
+/// These are a CatalogSource and a ClusterCatalog per catalog, and with --mirror
+/// the mirror rules for the images of operators. Their names are those of the
+/// catalogs, and do not change with the version. Catalogs are read only for
+/// --mirror.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The catalogs; SOURCE is what the other commands take. Without any,
-    /// those of the configuration
+    /// The catalogs; SOURCE is as for the other commands [default: the
+    /// configured catalogs]
     #[arg(value_name = "[NAME=]SOURCE")]
     catalogs: Vec<String>,
 
-    /// The configuration file whose catalogs are meant
+    /// The configuration file with the catalogs
     #[arg(long, value_name = "FILE", conflicts_with = "catalogs")]
     config: Option<PathBuf>,
 
@@ -48,24 +47,24 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
     namespace: String,
 
-    /// Where the cluster pulls the images of catalogs: almanac's HTTP port as
-    /// it is reached from there, or a registry that they were copied to
+    /// The host from which the cluster pulls catalog images: almanac's HTTP
+    /// port, or a registry with copies of the images
     #[arg(long, value_name = "HOST[/PATH]")]
     catalog_host: Option<String>,
 
-    /// How a CatalogSource gets at its catalog
+    /// How a CatalogSource reaches its catalog
     #[arg(long, value_enum, default_value_t, value_name = "WAY")]
     by: By,
 
-    /// Where the images of operators were mirrored to
+    /// The mirror of the images of operators
     #[arg(long, value_name = "HOST[/PATH]")]
     mirror: Option<String>,
 
-    /// The name of what sends the cluster to the mirror
+    /// The name of the manifests for the mirror
     #[arg(long, value_name = "NAME", default_value = "almanac")]
     mirror_name: String,
 
-    /// Only manifests of this kind; may be given again [default: all but icsp]
+    /// Only manifests of this kind; repeatable [default: all but icsp]
     #[arg(long = "kind", value_enum, value_name = "KIND")]
     kinds: Vec<Kind>,
 
@@ -75,10 +74,10 @@ pub(super) struct Arguments {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// By the Service in front of almanac, named as the catalog
+    /// Through a Service of almanac with the name of the catalog
     #[default]
     Address,
-    /// By a pod that is run for its image; needs --catalog-host
+    /// Through a pod that runs its image; needs --catalog-host
     Image,
 }
 
@@ -92,7 +91,7 @@ enum Kind {
     Idms,
     /// Mirrors of images by tag; needs --mirror
     Itms,
-    /// What came before idms, for OpenShift up to 4.12; needs --mirror
+    /// The predecessor of idms, for OpenShift up to 4.12; needs --mirror
     Icsp,
 }
 
@@ -104,21 +103,21 @@ Examples:
   almanac manifests ours=file:deploy/catalog --mirror mirror.example.com --kind icsp
 
 Environment:
-  ALMANAC_CONFIG stands for --config; ALMANAC_PLATFORM, ALMANAC_INSECURE,
+  ALMANAC_CONFIG sets --config; ALMANAC_PLATFORM, ALMANAC_INSECURE,
   ALMANAC_AUTH_FILE, ALMANAC_CA_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT for the
   options of that name.
 
 Exit codes:
-  0  they are printed
-  1  they could not be printed, or a selection cannot be made
-  2  the arguments or the configuration cannot be used
-  3  a catalog could not be read, or cannot be served";
+  0  printed
+  1  a selection is impossible, or the output failed
+  2  invalid arguments or configuration
+  3  a catalog cannot be read or served";
 
-/// A catalog, and where its images are found out.
+/// A catalog, and the origin of its images.
 struct Named {
     name: CatalogName,
     origin: Origin,
-    /// Whether almanac serves its image as its registry has it.
+    /// Whether almanac serves the unchanged image of its registry.
     as_it_is: bool,
 }
 
@@ -198,7 +197,7 @@ impl Arguments {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Whether what was typed fits together.
+    /// Checks that the arguments do not contradict each other.
     fn check(&self) -> Result<(), Failure> {
         let needs = |flag: &str, why: &str| {
             Err(Failure::usage(anyhow!(
@@ -239,7 +238,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// The catalogs, those of the configuration when none is typed.
+    /// The catalogs in the arguments, or those of the configuration.
     fn named(&self, environment: &Environment) -> Result<Vec<Named>, Failure> {
         if self.catalogs.is_empty() {
             let file = self.config.as_deref();
@@ -273,7 +272,7 @@ impl Arguments {
     }
 }
 
-/// Whether no two catalogs would be one `CatalogSource`.
+/// Checks that no two catalogs have the same `CatalogSource`.
 fn check_labels(named: &[Named]) -> Result<(), Failure> {
     let mut labels = BTreeMap::new();
     for Named { name, .. } in named {
@@ -288,9 +287,9 @@ fn check_labels(named: &[Named]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads `[NAME=]SOURCE`.
+/// Parses `[NAME=]SOURCE`.
 fn read(text: &str) -> Result<Named, Failure> {
-    // A '=' behind a '/' or ':' belongs to a path.
+    // A '=' after a '/' or ':' belongs to a path.
     let named = text
         .split_once('=')
         .filter(|(name, _)| !name.contains(['/', ':']));

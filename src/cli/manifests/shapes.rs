@@ -1,24 +1,23 @@
-//! The manifests, as objects. They have no dates and no versions: what changes
-//! in them is what changed in the catalogs.
+//! The manifests, as objects. They have no dates and versions, so that they change
+//! only with the catalogs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::answers::images::{FormError, Places, Taken};
+use crate::answers::images::{FormError, MirrorPaths, TakenPaths};
 use crate::name::CatalogName;
 use fbc::image_list::{Image, ImageList, ImageVersion};
 
-/// The port that the gRPC API of a catalog has in a cluster; the console knows
-/// no other.
+/// The port of a catalog's gRPC API in a cluster; the console expects it.
 const PORT: u16 = 50051;
 
-/// How a `CatalogSource` gets at its catalog.
+/// How a `CatalogSource` reaches its catalog.
 #[derive(Clone, Copy)]
 pub(super) enum Way<'a> {
-    /// It asks almanac, by the Service of the same name.
+    /// Through the Service of almanac with the same name.
     Address,
-    /// It runs the image.
+    /// Through a pod that runs the image.
     Image {
         /// The host and path that the image is below.
         host: &'a str,
@@ -85,36 +84,37 @@ pub(super) fn cluster_catalog(name: &CatalogName, host: &str) -> Value {
     })
 }
 
-/// Where images are to be looked for that came from elsewhere.
+/// The mirrors of images.
 #[derive(Debug, Default)]
 pub(super) struct Mirrors {
-    /// Sources of images by digest, and where their mirror is.
+    /// The sources of images by digest, with their mirrors.
     digests: BTreeMap<String, BTreeSet<String>>,
-    /// The same of images by tag.
+    /// The sources of images by tag, with their mirrors.
     tags: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Mirrors {
-    /// The mirrors of lists below a host and path, where images keep the path
-    /// that they have. So whole namespaces can be named; a repository without
-    /// one is named itself, and one that lies apart from the others too.
+    /// The mirrors of image lists below a host and path. Images keep their path
+    /// there, so one source can cover a whole namespace. A repository without a
+    /// namespace, or apart from the others, is a source of its own.
     ///
-    /// A cluster puts all kinds of mirrors together and goes by the longest
-    /// source alone. So each image counts for the longest one that covers it,
-    /// whichever image of whichever list and kind that was named for; a source
-    /// whose images lie in several places has several mirrors.
+    /// A cluster merges all kinds of mirrors and applies the longest matching
+    /// source alone. So each image belongs to the longest source that covers it,
+    /// from any list and kind. A source with images in several places has several
+    /// mirrors.
     ///
     /// # Errors
-    /// When an image lies where another one does, or is looked for there.
+    /// If two images have the same place in the mirror, or one is searched in the
+    /// place of another.
     pub(super) fn of<'a>(
         lists: impl IntoIterator<Item = &'a ImageList>,
         to: &str,
     ) -> Result<Self, FormError> {
         let to = to.trim_end_matches('/');
-        let (mut sources, mut taken) = (BTreeSet::new(), Taken::default());
+        let (mut sources, mut taken) = (BTreeSet::new(), TakenPaths::default());
         let mut images = Vec::new();
         for list in lists {
-            let places = Places::of(list);
+            let places = MirrorPaths::of(list);
             for image in &list.images {
                 let (name, path) = (image.name(), places.path(image));
                 taken.take(&path, image)?;
@@ -148,7 +148,7 @@ impl Mirrors {
         Ok(mirrors)
     }
 
-    /// The mirrors for images that are named as this one is.
+    /// The mirrors for images of this kind of reference.
     fn of_kind(&mut self, image: &Image) -> &mut BTreeMap<String, BTreeSet<String>> {
         match image.version {
             ImageVersion::Tag(_) => &mut self.tags,
@@ -156,7 +156,7 @@ impl Mirrors {
         }
     }
 
-    /// An `ImageDigestMirrorSet`; none when there is nothing in it.
+    /// An `ImageDigestMirrorSet`; `None` if it would be empty.
     pub(super) fn idms(&self, name: &str) -> Option<Value> {
         set(
             "config.openshift.io/v1",
@@ -167,7 +167,7 @@ impl Mirrors {
         )
     }
 
-    /// An `ImageTagMirrorSet`; none when there is nothing in it.
+    /// An `ImageTagMirrorSet`; `None` if it would be empty.
     pub(super) fn itms(&self, name: &str) -> Option<Value> {
         set(
             "config.openshift.io/v1",
@@ -178,7 +178,7 @@ impl Mirrors {
         )
     }
 
-    /// An `ImageContentSourcePolicy`, which came before those two and knows
+    /// An `ImageContentSourcePolicy`, the predecessor of the other two, for
     /// digests only.
     pub(super) fn icsp(&self, name: &str) -> Option<Value> {
         set(
@@ -191,7 +191,7 @@ impl Mirrors {
     }
 }
 
-/// The longest source that covers a name: what a cluster goes by.
+/// The longest source that covers a name; clusters apply this one.
 fn longest<'n>(sources: &BTreeSet<String>, name: &'n str) -> &'n str {
     let mut source = name;
     while !sources.contains(source) {
@@ -277,8 +277,8 @@ mod tests {
         assert!(none.idms("almanac").is_none());
     }
 
-    /// Where a cluster looks for an image: it goes by the longest source of all
-    /// kinds, and then by the mirrors that are of the right kind.
+    /// Where a cluster searches an image: in the mirrors of the right kind of the
+    /// longest source of all kinds.
     fn looked_for(mirrors: &Mirrors, name: &str, by_tag: bool) -> Vec<String> {
         let fits =
             |scope: &&String| name == scope.as_str() || name.starts_with(&format!("{scope}/"));

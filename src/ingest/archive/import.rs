@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::answers::search::SearchRow;
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::metadata::{BLOBS, CarriedRevision, Metadata};
 use crate::ingest::archive::progress::Progress;
@@ -21,7 +22,7 @@ use crate::ingest::{files, sqlite};
 use crate::name::CatalogName;
 use crate::store::{
     BlobPin, CacheLimits, Counts, Finished, Image, ImageKind, Import, LAST_SECOND, NewRevision,
-    RevisionId, SearchRow, Store,
+    RevisionId, Store,
 };
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;

@@ -32,7 +32,7 @@ use crate::serve::net::metrics::count_ended;
 use crate::serve::net::stream::Protocol;
 use crate::snapshot::Catalogs;
 
-/// The minimum of SETTINGS_MAX_CONCURRENT_STREAMS: packageserver requests all
+/// The minimum of `SETTINGS_MAX_CONCURRENT_STREAMS`: packageserver requests all
 /// packages at once.
 const MIN_STREAMS: usize = 1000;
 /// The flow-control windows for requests, in bytes. Requests are small.

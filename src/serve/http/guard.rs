@@ -12,19 +12,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::serve::access::{Access, Authorization, Credentials, Denied, Rules, count_denied};
 use crate::serve::http::catalog_route::CatalogRoute;
 use crate::serve::http::rejection::HttpRejection;
+use crate::serve::http::restricted_catalogs::RestrictedCatalogs;
 use crate::serve::net::listen::Peer;
-
-/// The catalogs that a request may not learn of. Handlers find it among the
-/// extensions of the request.
-#[derive(Clone, Default)]
-pub(super) struct RestrictedCatalogs(Arc<Rules>);
-
-impl RestrictedCatalogs {
-    /// Whether a catalog requires credentials.
-    pub(super) fn contain(&self, catalog: &str) -> bool {
-        self.0.restrict(catalog)
-    }
-}
 
 /// Passes requests for a catalog on to its route if they may read it.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
@@ -39,7 +28,7 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
             }
             parts
                 .extensions
-                .insert(RestrictedCatalogs(Arc::clone(&rules)));
+                .insert(RestrictedCatalogs::new(Arc::clone(&rules)));
             let headers = parts.headers.clone();
             let response = next.run(Request::from_parts(parts, body)).await;
             // A reload may have added the catalog and its rule meanwhile.

@@ -27,6 +27,7 @@ mod query;
 mod range;
 mod rejection;
 mod respond;
+mod restricted_catalogs;
 mod service;
 
 pub use cors::Origins;

@@ -7,7 +7,7 @@ use async_graphql::Value;
 use bytes::Bytes;
 
 use fbc::fields::Scalar;
-use fbc::text::json::members::{Member, elements, next_member};
+use fbc::text::json::cursor::{Cursor, Member};
 use fbc::text::json::unescape;
 
 /// An object of which fields are asked: a blob, or an object in a list of one.
@@ -45,7 +45,12 @@ impl Object {
         if let Some(member) = read.members.iter().find(is) {
             return Some(member.value.clone());
         }
-        while let Some(member) = next_member(&self.json, &mut read.at) {
+        let mut cursor = Cursor::resume(&self.json, read.at);
+        if read.at == 0 && !cursor.enter_object() {
+            return None;
+        }
+        while let Some(member) = cursor.next_member() {
+            read.at = cursor.position();
             let found = is(&&member).then(|| member.value.clone());
             read.members.push(member);
             if found.is_some() {
@@ -61,12 +66,16 @@ impl Object {
 pub(super) fn list(json: &Bytes, most: usize) -> Result<Option<Vec<Bytes>>, TooMany> {
     match json.first() {
         Some(b'[') => {
-            let found: Vec<Bytes> = elements(json)
-                .take(most + 1)
-                .map(|element| json.slice(element))
-                .collect();
-            if found.len() > most {
-                return Err(TooMany);
+            let mut cursor = Cursor::new(json);
+            let mut found = Vec::new();
+            cursor.enter_array();
+            while cursor.next_element() {
+                if found.len() == most {
+                    return Err(TooMany);
+                }
+                let start = cursor.position();
+                cursor.skip();
+                found.push(json.slice(start..cursor.position()));
             }
             Ok(Some(found))
         }

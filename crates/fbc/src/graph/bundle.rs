@@ -2,59 +2,21 @@
 //! and whether their versions tell them apart. What their properties say was
 //! checked when they were read.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{Blobs, BundleBlob, Located};
-use crate::graph::report::{About, Report, list, quoted};
-use crate::graph::{Group, is_malformed};
+use crate::graph::bundle_channels::BundleChannels;
+use crate::graph::group::{Group, is_malformed};
+use crate::graph::report::{About, Report};
 use crate::problem::Code;
+use crate::text::display::{list, quoted};
 use crate::text::semver::check_release;
-
-/// Where the bundles of a package are.
-pub(crate) struct Places<'a> {
-    /// Of each bundle the first channel, by name, that has an entry for it.
-    channels: HashMap<&'a str, &'a str>,
-    /// Whether these are all: no entry and no document was lost.
-    complete: bool,
-}
-
-impl<'a> Places<'a> {
-    pub(crate) fn of(blobs: &'a Blobs, group: &Group<'_>) -> Self {
-        let mut channels = HashMap::new();
-        let mut complete = !blobs.incomplete;
-        for index in &group.channels {
-            let blob = &blobs.channels[*index].blob;
-            complete &= !is_malformed(&blob.defects);
-            for entry in &blob.entries {
-                let place = channels.entry(entry.name.as_str()).or_insert(&*blob.name);
-                *place = (*place).min(&blob.name);
-                complete &= !entry.name.is_empty();
-            }
-        }
-        Self { channels, complete }
-    }
-
-    /// What a sentence about a bundle begins with: where it is, and its name.
-    /// What is wrong with a bundle is told once, not for each of its channels.
-    pub(crate) fn about<'b>(&self, bundle: &'b str) -> About<'b>
-    where
-        'a: 'b,
-    {
-        let channel = self.channels.get(bundle).copied();
-        About::Bundle(channel.unwrap_or_default(), bundle)
-    }
-
-    /// Whether it is certain that no channel has the bundle.
-    fn lack(&self, bundle: &str) -> bool {
-        self.complete && !self.channels.contains_key(bundle)
-    }
-}
 
 /// Checks the bundles of a package.
 pub(crate) fn check(
     blobs: &Blobs,
     group: &Group<'_>,
-    places: &Places<'_>,
+    places: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     // In the order of the text, so that the report does not hang on chance.

@@ -9,16 +9,18 @@ use std::collections::{HashMap, HashSet};
 
 use crate::document::EntryBlob;
 
-/// The entries of a channel as nodes, by their numbers. Of entries with one
-/// name the first counts, and none without a name.
+/// The entries of a channel as nodes, by their numbers. Of entries with one name
+/// the first is the node. Entries without a name are no nodes.
 pub struct Chains<'a> {
     entries: &'a [EntryBlob],
     index: HashMap<&'a str, usize>,
     /// The names that some entry skips, whether the channel has them or not.
     skipped: HashSet<&'a str>,
+    /// The names that some entry replaces, whether the channel has them or not.
+    replaced: HashSet<&'a str>,
 }
 
-/// What is found in a channel: numbers of entries, sorted by name.
+/// The findings in a channel: numbers of entries, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// The entries that nothing replaces or skips.
@@ -34,11 +36,23 @@ pub struct Survey {
 impl<'a> Chains<'a> {
     /// The chains of a channel with these entries.
     pub fn of(entries: &'a [EntryBlob]) -> Self {
+        Self::among(entries, |_| true)
+    }
+
+    /// The chains of a channel with those of these entries whose numbers count.
+    pub fn among(entries: &'a [EntryBlob], counts: impl Fn(usize) -> bool) -> Self {
         let mut index = HashMap::with_capacity(entries.len());
         let mut skipped = HashSet::new();
+        let mut replaced = HashSet::with_capacity(entries.len());
         for (number, entry) in entries.iter().enumerate() {
+            if !counts(number) {
+                continue;
+            }
             if !entry.name.is_empty() {
                 index.entry(entry.name.as_str()).or_insert(number);
+            }
+            if !entry.replaces.is_empty() {
+                replaced.insert(entry.replaces.as_str());
             }
             skipped.extend(entry.skips.iter().map(String::as_str));
         }
@@ -46,7 +60,29 @@ impl<'a> Chains<'a> {
             entries,
             index,
             skipped,
+            replaced,
         }
+    }
+
+    /// The entries that nothing replaces or skips, sorted by name.
+    pub fn heads(&self) -> Vec<usize> {
+        let (heads, _) = self.heads_and_others();
+        heads
+    }
+
+    /// The head of the channel: the only entry that nothing replaces or skips.
+    pub fn head(&self) -> Option<usize> {
+        match *self.heads().as_slice() {
+            [head] => Some(head),
+            _ => None,
+        }
+    }
+
+    fn heads_and_others(&self) -> (Vec<usize>, Vec<usize>) {
+        self.sorted().into_iter().partition(|number| {
+            let name = self.entries[*number].name.as_str();
+            !self.replaced.contains(name) && !self.skipped.contains(name)
+        })
     }
 
     /// Whether some entry skips this one.
@@ -76,14 +112,7 @@ impl<'a> Chains<'a> {
 
     /// Finds heads, stranded entries and cycles.
     pub fn survey(&self) -> Survey {
-        let replaced = self.entries.iter().map(|entry| entry.replaces.as_str());
-        let replaced: HashSet<&str> = replaced.filter(|name| !name.is_empty()).collect();
-        let is_head = |number: &usize| {
-            let name = self.entries[*number].name.as_str();
-            !replaced.contains(name) && !self.skipped.contains(name)
-        };
-        let (heads, others): (Vec<usize>, Vec<usize>) =
-            self.sorted().into_iter().partition(is_head);
+        let (heads, others) = self.heads_and_others();
         let mut survey = Survey::default();
         let mut walked = vec![None; self.entries.len()];
         for head in &heads {
@@ -195,6 +224,32 @@ mod tests {
     fn one_chain_is_in_order() {
         assert_found(&["c b", "b a", "a"], "c", "", &[]);
         assert_found(&["c a b", "b a", "a -"], "c", "", &[]);
+    }
+
+    #[test]
+    fn the_head_is_the_only_entry_that_nothing_replaces_or_skips() {
+        let head = |texts: &[&str]| Chains::of(&entries(texts)).head();
+        assert_eq!(head(&["a", "b a"]), Some(1));
+        assert_eq!(head(&["a", "b"]), None);
+        assert_eq!(head(&["a b", "b a"]), None);
+        assert_eq!(head(&["a - a"]), None);
+        // Of entries with one name the first counts.
+        assert_eq!(head(&["a", "b a", "b"]), Some(1));
+        assert_eq!(head(&["b a", "b a", "a", "a"]), Some(0));
+        // Entries without a name do not count, but what they replace does.
+        assert_eq!(head(&["-", "b a", "a", "-"]), Some(1));
+        assert_eq!(head(&["- b", "b a", "a"]), None);
+        assert_eq!(head(&[]), None);
+    }
+
+    #[test]
+    fn heads_are_found_among_some_entries() {
+        let entries = entries(&["c b", "b a", "a", "d a"]);
+        let heads =
+            |counts: &[usize]| Chains::among(&entries, |number| counts.contains(&number)).heads();
+        assert_eq!(heads(&[0, 1, 2, 3]), [0, 3]);
+        assert_eq!(heads(&[1, 2]), [1]);
+        assert_eq!(heads(&[2, 0]), [2, 0]);
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 
 use crate::document::{ChannelBlob, Located};
 use crate::graph::chains::{Chains, Survey};
-use crate::graph::is_malformed;
-use crate::graph::package::Names;
-use crate::graph::report::{About, Report, chain, list, quoted};
+use crate::graph::group::is_malformed;
+use crate::graph::names::Names;
+use crate::graph::report::{About, Report};
 use crate::problem::Code;
+use crate::text::display::{chain, list, quoted};
 use crate::text::semver::Range;
 
 /// Checks a channel and returns its head, as an index in the blob's entries,

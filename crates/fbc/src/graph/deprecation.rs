@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::document::{Blobs, DeprecationBlob};
-use crate::graph::package::Names;
-use crate::graph::report::{About, Report, quoted};
-use crate::graph::{Group, is_malformed};
+use crate::graph::group::{Group, is_malformed};
+use crate::graph::names::Names;
+use crate::graph::report::{About, Report};
 use crate::problem::Code;
+use crate::text::display::quoted;
 
 /// What is deprecated, with the reasons.
 #[derive(Default)]

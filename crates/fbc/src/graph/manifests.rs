@@ -6,12 +6,12 @@
 //! and shows its `ClusterServiceVersion`, which is made of that property or is
 //! among the bundle's objects.
 
-use crate::document::{Blobs, BundleBlob, Located, PackageBlob};
-use crate::graph::Group;
-use crate::graph::bundle::Places;
-use crate::graph::report::{About, Report, list, more, quoted};
-use crate::message::Manifests;
+use crate::document::{Blobs, BundleBlob, CsvSource, Located, PackageBlob};
+use crate::graph::bundle_channels::BundleChannels;
+use crate::graph::group::Group;
+use crate::graph::report::{About, Report};
 use crate::problem::Code;
+use crate::text::display::{list, more, quoted};
 
 /// Checks the manifests of a package's bundles. `heads` are its channels, by
 /// name, each with the bundle of its head.
@@ -20,7 +20,7 @@ pub(crate) fn check(
     group: &Group<'_>,
     package: &Located<PackageBlob>,
     heads: &[(&str, usize)],
-    places: &Places<'_>,
+    places: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     warn_of_invisible(blobs, group, package, heads, report);
@@ -87,7 +87,7 @@ fn warn_of_crash(
     blobs: &Blobs,
     group: &Group<'_>,
     heads: &[(&str, usize)],
-    places: &Places<'_>,
+    places: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     let blob = |index: usize| &blobs.bundles[index].blob;
@@ -123,11 +123,7 @@ fn warn_of_crash(
 }
 
 fn has_csv(blob: &BundleBlob) -> bool {
-    match &blob.message.manifests {
-        Manifests::None => false,
-        Manifests::Made { .. } => true,
-        Manifests::Objects { csv, .. } => csv.is_some(),
-    }
+    blob.csv != CsvSource::None
 }
 
 fn is_damaged(blob: &BundleBlob) -> bool {

@@ -3,33 +3,25 @@
 
 use std::collections::HashMap;
 
-use crate::document::Blobs;
-use crate::graph::bundle::Places;
-use crate::graph::report::{About, Report, quoted};
-use crate::graph::{
-    Channel, Entry, Group, Package, bundle, channel, deprecation, is_malformed, manifests,
-};
+use crate::document::{Blobs, EntryBlob};
+use crate::graph::bundle_channels::BundleChannels;
+use crate::graph::group::{Group, is_malformed};
+use crate::graph::model::{Channel, Entry, Package};
+use crate::graph::names::Names;
+use crate::graph::report::{About, Report};
+use crate::graph::{bundle, channel, deprecation, manifests};
 use crate::problem::Code;
+use crate::text::display::quoted;
 
 /// The longest DNS label, in bytes.
 const MAX_LABEL: usize = 63;
-
-/// What of a package's bundles and channels the checks look up.
-pub(crate) struct Names<'a> {
-    /// The bundles by name: their index in the catalog's.
-    pub(crate) bundles: HashMap<&'a str, usize>,
-    /// The channels by name: their index in the catalog's.
-    pub(crate) channels: HashMap<&'a str, usize>,
-    /// Whether these are all: every document of the catalog could be read.
-    pub(crate) complete: bool,
-}
 
 /// Checks the package of a group that has an `olm.package` blob. What it
 /// returns is whole only when the report has no error.
 pub(crate) fn check(
     blobs: &Blobs,
     group: &Group<'_>,
-    places: &Places<'_>,
+    places: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) -> Option<Package> {
     let (first, others) = group.packages.split_first()?;
@@ -46,7 +38,7 @@ pub(crate) fn check(
         let text = "has no channel; add one";
         report.error(Code::PackageWithoutChannels, About::Package, located, text);
     }
-    let names = names(blobs, group, places, report);
+    let names = Names::of(blobs, group, places, report);
     let default_channel = located.blob.default_channel.as_str();
     if default_channel.is_empty() {
         // A malformed blob may have lost it.
@@ -108,40 +100,8 @@ pub(crate) fn check(
     })
 }
 
-/// Gathers the names of a package's bundles and channels, and reports those
-/// that stand twice.
-fn names<'a>(
-    blobs: &'a Blobs,
-    group: &Group<'_>,
-    places: &Places<'_>,
-    report: &mut Report<'_>,
-) -> Names<'a> {
-    let mut names = Names {
-        bundles: HashMap::with_capacity(group.bundles.len()),
-        channels: HashMap::with_capacity(group.channels.len()),
-        complete: !blobs.incomplete,
-    };
-    for index in &group.channels {
-        let located = &blobs.channels[*index];
-        let name = located.blob.name.as_str();
-        if !name.is_empty() && *names.channels.entry(name).or_insert(*index) != *index {
-            let text = "stands more than once; rename one of them or make them one";
-            report.error(Code::ChannelDuplicate, About::Channel(name), located, text);
-        }
-    }
-    for index in &group.bundles {
-        let located = &blobs.bundles[*index];
-        let name = located.blob.name.as_str();
-        if !name.is_empty() && *names.bundles.entry(name).or_insert(*index) != *index {
-            let text = "stands more than once; keep one of them";
-            report.error(Code::BundleDuplicate, places.about(name), located, text);
-        }
-    }
-    names
-}
-
 /// The entries of a channel, sorted; nothing when a bundle is missing.
-fn entries(entries: &[crate::document::EntryBlob], names: &Names<'_>) -> Option<Vec<Entry>> {
+fn entries(entries: &[EntryBlob], names: &Names<'_>) -> Option<Vec<Entry>> {
     let mut entries = entries
         .iter()
         .map(|entry| {

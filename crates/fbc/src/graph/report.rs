@@ -1,22 +1,17 @@
-//! Collects problems: begins their sentences, fills their subjects, and keeps
-//! their number and length bounded whatever the catalog says.
+//! Collects problems: begins their sentences, sets their subjects, and bounds their
+//! number and length.
 
 use crate::document::{Defect, Located};
 use crate::problem::{Code, Place, Problem, Severity, Subject};
+use crate::text::display::{clip, quoted, shown};
 
-/// How many problems of one package are listed.
+/// The number of problems of one package that are listed.
 pub const MAX_PROBLEMS_PER_PACKAGE: usize = 1_000;
 
-/// How many problems are listed in all.
+/// The number of problems that are listed in all.
 pub const MAX_PROBLEMS: usize = 10_000;
 
-/// How many names a sentence lists.
-const MAX_NAMES: usize = 20;
-
-/// How many bytes of a name are shown.
-const MAX_NAME: usize = 253;
-
-/// How many bytes of a sentence are shown.
+/// The longest sentence, in bytes.
 const MAX_MESSAGE: usize = 2_048;
 
 /// The object that a sentence begins with.
@@ -254,58 +249,10 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A name, cut when it is too long for a subject.
-pub fn shown(name: &str) -> String {
-    clip(name, MAX_NAME)
-}
-
-/// A name in quotes, short enough for a sentence.
-pub fn quoted(name: &str) -> String {
-    format!("{:?}", shown(name))
-}
-
-/// Names in quotes with commas between, the first of them when they are many.
-pub(crate) fn list(names: &[&str]) -> String {
-    joined(names, ", ")
-}
-
-/// Names in quotes with arrows between, the first of them when they are many.
-pub(crate) fn chain(names: &[&str]) -> String {
-    joined(names, " -> ")
-}
-
-/// How many more of something there are.
-pub fn more(count: usize, noun: &str) -> String {
-    format!("{count} more {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-fn joined(names: &[&str], between: &str) -> String {
-    let list = names
-        .iter()
-        .take(MAX_NAMES)
-        .map(|name| quoted(name))
-        .collect::<Vec<_>>()
-        .join(between);
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 => list,
-        more => format!("{list} and {more} more"),
-    }
-}
-
 fn named(kind: &str, name: &str) -> String {
     match (kind, name) {
         ("entry", "") => String::from("an entry"),
         (_, "") => format!("a {kind}"),
         _ => format!("{kind} {}", quoted(name)),
     }
-}
-
-/// The text, cut behind whole characters when it is longer than `limit`.
-fn clip(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let mut clipped = text[..text.floor_char_boundary(limit)].to_owned();
-    clipped.push('…');
-    clipped
 }

@@ -1,22 +1,31 @@
-//! What packages, channels and deprecations say.
+//! Packages, channels and deprecations: their fields, checked.
 
 use std::borrow::Cow;
 
-use crate::csv;
-use crate::csv::Icon;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::document::{
     ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, PackageBlob,
 };
-use crate::message::{Ends, Span};
 use crate::object::Object;
 use crate::problem::Code;
 use crate::text::json::typed::{Text, fields};
+use crate::visit::{IconParts, PackageParts, Visitor};
+
+#[derive(Default)]
+struct Icon<'a> {
+    base64data: Text<'a>,
+    mediatype: Text<'a>,
+}
+
+fields!(Icon<'a> { base64data = "base64data", mediatype = "mediatype" });
 
 pub(crate) fn read_package(
     object: &Object<'_>,
     name: &str,
-    messages: &mut Vec<u8>,
-) -> (PackageBlob, Ends) {
+    visitor: &mut impl Visitor,
+) -> PackageBlob {
     let mut defects = Vec::new();
     let default_channel: Text<'_> = object.field("defaultChannel", &mut defects);
     let description: Text<'_> = object.field("description", &mut defects);
@@ -31,38 +40,37 @@ pub(crate) fn read_package(
                 .into(),
         });
     }
-    let start = messages.len();
-    csv::put_end(messages, icon.as_ref(), None);
-    let plain = Span::since(messages, start);
-    let start = messages.len();
-    csv::put_end(messages, icon.as_ref(), Some(&description.0));
-    let described = Span::since(messages, start);
-    let blob = PackageBlob {
+    visitor.package(&PackageParts {
+        name,
+        description: &description.0,
+        icon: icon.as_ref().map(|icon| IconParts {
+            data: &icon.base64data.0,
+            media_type: &icon.mediatype.0,
+        }),
+    });
+    PackageBlob {
         name: name.to_owned(),
         default_channel: default_channel.0.into_owned(),
         defects,
-    };
-    (blob, Ends { plain, described })
+    }
 }
 
-/// Whether a text is base64, as the peers decode it: line ends do not count.
+/// Whether a text is base64 to Go's decoder, which ignores line ends.
 pub fn is_base64(text: &str) -> bool {
-    use base64::Engine as _;
     let lines = memchr::memchr2(b'\r', b'\n', text.as_bytes()).is_some();
     let text = if lines {
         Cow::Owned(text.replace(['\r', '\n'], ""))
     } else {
         Cow::Borrowed(text)
     };
-    // What is decoded is not kept: only so much at once, all but the last
-    // without padding.
+    // Decoding in small chunks needs no memory. Only the last has padding.
     let mut decoded = [0; 3 * 1024];
     let end = text.len().saturating_sub(4);
     memchr::memchr(b'=', &text.as_bytes()[..end]).is_none()
-        && text.as_bytes().chunks(4 * 1024).all(|chunk| {
-            let engine = base64::engine::general_purpose::STANDARD;
-            engine.decode_slice(chunk, &mut decoded).is_ok()
-        })
+        && text
+            .as_bytes()
+            .chunks(4 * 1024)
+            .all(|chunk| STANDARD.decode_slice(chunk, &mut decoded).is_ok())
 }
 
 pub(crate) fn read_channel(object: &Object<'_>, name: &str, package: &str) -> ChannelBlob {

@@ -1,67 +1,56 @@
-//! What was read of a piece.
+//! The content of a piece.
 
 use crate::document::Blobs;
 use crate::fields::Fields;
-use crate::message::Ends;
 use crate::problem::{Code, Problem, Subject};
-use crate::read::Head;
+use crate::read::head::Head;
 
-/// How many findings about documents of one piece are listed.
+/// The number of problems of one piece that are listed.
 pub(crate) const MAX_PROBLEMS: usize = 1_000;
 
-/// What a piece holds.
+/// The content of a piece.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Canonical lines, each with its line end.
     pub lines: Vec<u8>,
-    /// Parts of registry messages; the spans in `blobs` count from here.
-    pub messages: Vec<u8>,
     /// One for each line.
     pub metas: Vec<Meta>,
-    /// What the blobs say. Their `meta`, `document` and `line` count from this
-    /// piece.
+    /// The blobs. Their `meta`, `document` and `line` are relative to this piece.
     pub blobs: Blobs,
-    /// What fields the blobs have.
+    /// The fields of the blobs.
     pub fields: Fields,
-    /// Ends of made `ClusterServiceVersion`s, one for each package in `blobs`.
-    pub ends: Vec<Ends>,
-    /// What is wrong with documents, and where. At most a thousand, and then
-    /// one that stands for the rest.
+    /// Problems of documents, each with its spot. There are at most a thousand,
+    /// and then one for the rest.
     pub problems: Vec<(Spot, Problem)>,
-    /// How many documents there were.
+    /// The number of documents.
     pub documents: u32,
-    /// How many line ends there were.
+    /// The number of line ends.
     pub line_ends: u32,
 }
 
-/// Where in a piece something was found.
+/// A place in a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     /// The number of the document, from 0.
     pub document: u32,
     /// The line, from 1.
     pub line: u32,
-    /// The column in characters, from 1, where it is known.
+    /// The column in characters, from 1, if known.
     pub column: Option<u32>,
 }
 
 impl Output {
-    /// Forgets what was read and keeps the memory of the byte buffers.
+    /// Forgets the content and keeps the memory of the lines.
     pub fn clear(&mut self) {
-        let (mut lines, mut messages) = (
-            std::mem::take(&mut self.lines),
-            std::mem::take(&mut self.messages),
-        );
+        let mut lines = std::mem::take(&mut self.lines);
         lines.clear();
-        messages.clear();
         *self = Self {
             lines,
-            messages,
             ..Self::default()
         };
     }
 
-    /// Notes what is wrong with the document that comes next.
+    /// Notes a problem of the next document.
     pub(crate) fn problem(&mut self, line: u32, column: Option<u32>, problem: Problem) {
         let spot = Spot {
             document: self.documents,
@@ -89,14 +78,14 @@ impl Output {
             };
             self.problems.push((spot, problem));
         } else if let Some((_, rest)) = self.problems.last_mut() {
-            // What is not listed still counts as what it is.
+            // An unlisted problem keeps its severity.
             rest.severity = rest.severity.max(severity);
         }
     }
 }
 
-/// A blob as it is stored: what it can be asked for by, and its line's length.
-/// Kept small: a blob may say nothing but its schema.
+/// The identity of a blob, and the length of its line. Kept small: a catalog
+/// may have a blob in every few bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Schema, package and name, one behind the other.
@@ -108,7 +97,11 @@ pub struct Meta {
 }
 
 impl Meta {
-    pub(crate) fn new(head: &Head<'_>, length: u32) -> Self {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a document is at most 1 GiB long, and its line not much more than twice that"
+    )]
+    pub(crate) fn new(head: &Head<'_>, length: usize) -> Self {
         let Head {
             schema,
             package,
@@ -118,7 +111,7 @@ impl Meta {
             texts: [&**schema, &**package, &**name].concat().into(),
             schema_length: schema.len() as u32,
             package_length: package.len() as u32,
-            length,
+            length: length as u32,
         }
     }
 
@@ -136,4 +129,9 @@ impl Meta {
     pub fn name(&self) -> &str {
         &self.texts[(self.schema_length + self.package_length) as usize..]
     }
+}
+
+/// A count as a `u32`. Nothing in a catalog comes near to its limit.
+pub(crate) fn saturated(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -1,12 +1,11 @@
-//! Files ─► pieces of about a megabyte, so that one large file is shared out
-//! between workers and never lies in memory twice.
+//! Files ─► pieces of about a megabyte, so that workers share one large file and
+//! it never lies in memory twice.
 //!
 //! A piece begins where a document begins. In a stream of JSON objects such a
-//! place is easy to see without reading: `}`, a line end and `{` stand together
-//! only between two top-level objects, since inside of one a comma comes
-//! between values, and a string holds no bare line end. That is so once two
-//! objects have been read; up to there the file may still turn out to be YAML,
-//! and is not cut.
+//! place is found without parsing: `}`, a line end and `{` follow each other only
+//! between two top-level objects. Inside of an object a comma separates values,
+//! and a string holds no bare line end. The first two objects are not cut: up to
+//! there the file may still turn out to be YAML.
 
 use std::ops::Range;
 
@@ -18,11 +17,11 @@ use crate::text::yaml;
 pub struct Piece {
     /// Its bytes in the file.
     pub range: Range<usize>,
-    /// How its documents are written.
+    /// The notation of its documents.
     pub format: Format,
 }
 
-/// How documents are written.
+/// The notation of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A stream of JSON objects.
@@ -34,9 +33,9 @@ pub enum Format {
     Yaml,
 }
 
-/// Cuts a file into pieces of at least `target` bytes (the last may be
-/// shorter). Looks no further into the file than the next piece goes, but for
-/// its first two objects.
+/// Cuts a file into pieces of at least `target` bytes; the last may be shorter.
+/// Apart from its first two objects, the file is read only up to the end of the
+/// next piece.
 pub fn pieces(content: &[u8], target: usize) -> Pieces<'_> {
     let cut = if content.trim_ascii_start().starts_with(b"{") {
         Cut::Undecided
@@ -97,7 +96,7 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// Where an object begins at `from` or behind.
+/// The first place at or after `from` where an object begins.
 fn json_cut(content: &[u8], from: usize) -> Option<usize> {
     let found = memchr::memmem::find(content.get(from..)?, b"}\n{")?;
     Some(from + found + 2)

@@ -1,26 +1,23 @@
-//! Why documents are not read, and where that shows.
+//! Documents that cannot be read: the reason, and its place.
 
 use crate::problem::{Code, Problem, Severity, Subject};
-use crate::read::Output;
+use crate::read::advice::CORRECT;
+use crate::read::output::{Output, saturated};
 use crate::text::json::JsonError;
 use crate::text::yaml;
 
-/// What to do about a document that is none of a catalog.
-pub(crate) const CORRECT: &str =
-    "correct it, or list a file that is no part of the catalog in .indexignore";
-
 pub(crate) fn lines(bytes: &[u8]) -> u32 {
-    memchr::memchr_iter(b'\n', bytes).count() as u32
+    saturated(memchr::memchr_iter(b'\n', bytes).count())
 }
 
-/// The bytes at the start of `text` that the peers pass over before they go on
-/// with it as YAML: blanks, up to a line's end.
+/// The length of the blanks at the start of `text`, up to a line's end. opm
+/// skips them before it reads the rest as YAML.
 pub(crate) fn blanks(text: &[u8]) -> usize {
     let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
     line - text[..line].trim_ascii_start().len()
 }
 
-/// Why a document is not read, and where that shows in its piece.
+/// The reason why a document cannot be read, and its place in the piece.
 pub(crate) struct Refusal {
     line: u32,
     column: Option<u32>,
@@ -30,7 +27,7 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// `line_ends` are those before `start`, where the value begins.
     pub(crate) fn of_json(error: &JsonError, text: &[u8], start: usize, line_ends: u32) -> Self {
-        // What is missing at the end is missing behind the last text.
+        // An error at the end is shown after the last text.
         let end = text.trim_ascii_end().len().max(start);
         let (at, message) = if text[start..].starts_with(b"---") {
             let message = "a file that begins with two JSON objects is JSON to its end, where \
@@ -48,7 +45,7 @@ impl Refusal {
             + 1;
         Self {
             line: line_ends + 1 + lines(&text[start..at]),
-            column: Some(column as u32),
+            column: Some(saturated(column)),
             message,
         }
     }
@@ -56,8 +53,8 @@ impl Refusal {
     /// `first` is the document's first line.
     pub(crate) fn of_yaml(error: &yaml::YamlError, first: u32) -> Self {
         Self {
-            line: first + error.line.map_or(0, |line| line as u32 - 1),
-            column: error.column.map(|column| column as u32),
+            line: first + error.line.map_or(0, |line| saturated(line) - 1),
+            column: error.column.map(saturated),
             message: format!("this is not YAML: {}; {CORRECT}", error.message),
         }
     }
@@ -90,9 +87,9 @@ fn refuse_at(out: &mut Output, line: u32, column: Option<u32>, code: Code, messa
     out.documents += 1;
 }
 
-/// opm takes such a document for an object without a schema and refuses the
-/// catalog, wherever it stands in its file; catalogd passes over it. So do
-/// readers of what is served: nothing is lost.
+/// opm reads such a document as an object without a schema and refuses the
+/// catalog, wherever the document stands in its file. catalogd ignores it, and so
+/// do readers of served content: nothing is lost.
 pub(super) fn empty() -> Problem {
     Problem {
         code: Code::DocumentEmpty,
@@ -105,8 +102,8 @@ pub(super) fn empty() -> Problem {
     }
 }
 
-/// The peers read the first YAML document between two separators and pass over
-/// the others without a word.
+/// opm reads the first YAML document between two separators and silently ignores
+/// the others.
 pub(crate) fn ignored() -> Problem {
     Problem {
         code: Code::DocumentIgnored,

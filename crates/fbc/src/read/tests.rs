@@ -4,12 +4,13 @@ use crate::document::{Defect, DeprecationBlob, EntryBlob};
 use crate::object::MAX_LIST;
 use crate::read::output::MAX_PROBLEMS;
 use crate::read::*;
+use crate::visit::{BundleParts, ManifestParts, PackageParts};
 
 fn read(content: &[u8], target: usize) -> Output {
     let mut out = Output::default();
     let mut reader = Reader::default();
     for piece in pieces(content, target) {
-        reader.read(&piece, &content[piece.range.clone()], 0, &mut out);
+        reader.read(&piece, &content[piece.range.clone()], 0, &mut out, &mut ());
     }
     out
 }
@@ -488,4 +489,56 @@ fn what_clients_make_of_manifests_is_known() {
         assert_eq!(blob.crashes_packageserver, crashes, "{kind} {spec}");
         assert!(blob.has_objects && !blob.has_csv_metadata);
     }
+}
+
+#[test]
+fn a_visitor_sees_each_package_and_bundle_once_and_in_order() {
+    #[derive(Default)]
+    struct Seen(Vec<String>);
+    impl Visitor for Seen {
+        fn package(&mut self, package: &PackageParts<'_>) {
+            let icon = package.icon.unwrap_or_default();
+            self.0.push(format!(
+                "{} {} {} {}",
+                package.name, package.description, icon.data, icon.media_type
+            ));
+        }
+
+        fn bundle(&mut self, bundle: &BundleParts<'_>) {
+            let manifests = match &bundle.manifests {
+                ManifestParts::None => "none".to_owned(),
+                ManifestParts::Metadata { metadata, .. } => {
+                    format!("metadata {}", metadata.get("keywords").is_some())
+                }
+                ManifestParts::Objects { objects, csv } => format!("{} {csv:?}", objects.len()),
+            };
+            let kinds: Vec<&str> = bundle.properties.iter().map(|one| &*one.kind).collect();
+            self.0.push(format!(
+                "{} {} {} {kinds:?} {:?} {manifests}",
+                bundle.name, bundle.version, bundle.image, bundle.dependencies
+            ));
+        }
+    }
+    let text = r#"{"schema":"olm.bundle","name":"a.v1","image":7,"properties":[{"type":"olm.bundle.object","value":{"data":"e30="}},{"type":"olm.bundle.object","value":{"data":"!"}}]}
+{"schema":"olm.package","name":"a","description":"d","icon":{"base64data":"AA==","mediatype":"m"}}
+{"schema":"olm.channel","name":"c"}
+{"schema":"olm.bundle","name":"a.v2","image":"i","properties":[{"type":"olm.csv.metadata","value":{"keywords":[]}},{"type":"olm.package","value":{"version":"2.0.0"}},{"type":"olm.package.required","value":{"packageName":"b","versionRange":">1"}}]}
+{"schema":"olm.package"}
+"#;
+    let (mut out, mut seen) = (Output::default(), Seen::default());
+    for piece in pieces(text.as_bytes(), 1) {
+        let bytes = &text.as_bytes()[piece.range.clone()];
+        Reader::default().read(&piece, bytes, 0, &mut out, &mut seen);
+    }
+    assert_eq!(
+        seen.0,
+        [
+            r#"a.v1   ["olm.bundle.object", "olm.bundle.object"] [] 1 None"#,
+            "a d AA== m",
+            "a.v2 2.0.0 i [\"olm.csv.metadata\", \"olm.package\", \"olm.package.required\"] \
+             [Package { name: \"b\", range: \">1\" }] metadata true",
+            "   ",
+        ]
+    );
+    assert_eq!((out.blobs.packages.len(), out.blobs.bundles.len()), (2, 2));
 }

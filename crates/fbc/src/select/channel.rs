@@ -1,22 +1,23 @@
-//! One channel: what of it is kept, so that it stays a chain of updates with
-//! one head.
+//! One channel: the entries to keep so that it stays a chain of updates with one
+//! head.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::document::EntryBlob;
-use crate::select::Reason;
-use crate::select::material::Line;
-use crate::text::json::typed::fields;
+use crate::graph::Chains;
+use crate::select::input::Line;
+use crate::select::selected::Reason;
+use crate::text::json::typed::{fields, from_json};
 
 /// A channel of a package without errors.
 pub(crate) struct Channel<'a> {
     pub(crate) name: &'a str,
     pub(crate) entries: Vec<EntryBlob>,
     numbers: HashMap<String, usize>,
-    /// The head, what it replaces, and so on.
+    /// The chain of `replaces` from the head.
     chain: Vec<usize>,
-    /// For each entry its place on the chain, or that of the last one there
-    /// that skips it.
+    /// For each entry its distance from the head, or the distance of the last entry
+    /// of the chain that skips it.
     places: Vec<Option<usize>>,
 }
 
@@ -31,9 +32,9 @@ struct ChannelLine {
 fields!(ChannelLine { entries = "entries" });
 
 impl<'a> Channel<'a> {
-    /// Nothing when the line cannot be read, or has no entries.
+    /// `None` if the line is malformed or has no entries.
     pub(crate) fn read(line: &'a Line) -> Option<Self> {
-        let ChannelLine { entries } = serde_json::from_slice(&line.json).ok()?;
+        let ChannelLine { entries } = from_json(&line.json).ok()?;
         let mut numbers = HashMap::with_capacity(entries.len());
         for (number, entry) in entries.iter().enumerate() {
             numbers.entry(entry.name.clone()).or_insert(number);
@@ -170,16 +171,9 @@ impl<'a> Channel<'a> {
         ))
     }
 
-    /// The entries that no other of those that count replaces or skips.
+    /// The entries among those that count which nothing among them replaces or
+    /// skips.
     fn heads(&self, counts: impl Fn(usize) -> bool) -> Vec<usize> {
-        let counting = || (0..self.entries.len()).filter(|number| counts(*number));
-        let mut followed = HashSet::new();
-        for entry in counting().map(|number| &self.entries[number]) {
-            followed.insert(entry.replaces.as_str());
-            followed.extend(entry.skips.iter().map(String::as_str));
-        }
-        counting()
-            .filter(|number| !followed.contains(self.entries[*number].name.as_str()))
-            .collect()
+        Chains::among(&self.entries, counts).heads()
     }
 }

@@ -1,14 +1,16 @@
-//! What was taken of a package.
+//! The selected part of a package.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::select::channel::Kept;
-use crate::select::material::Package;
+use crate::select::error::SelectError;
+use crate::select::index::Package;
 use crate::select::request::{PackageSelection, VersionRange};
-use crate::select::{Reason, SelectError, some};
+use crate::select::selected::Reason;
+use crate::text::display::{MAX_NAMES, first_of};
 
-/// A package and what is kept of its channels.
+/// A package and the selected entries of its channels.
 pub(crate) struct Choice<'a> {
     pub(crate) package: Rc<Package<'a>>,
     /// By the channels' numbers; none is empty.
@@ -17,7 +19,7 @@ pub(crate) struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// Takes what is wanted of a package.
+    /// The part of a package that a request selects.
     pub(crate) fn of(
         package: Rc<Package<'a>>,
         wanted: &PackageSelection,
@@ -50,7 +52,7 @@ impl<'a> Choice<'a> {
         Ok(choice)
     }
 
-    /// Nothing of a package yet.
+    /// No part of a package.
     pub(crate) fn empty(package: Rc<Package<'a>>) -> Self {
         Self {
             default_channel: package.default_channel.clone(),
@@ -155,7 +157,7 @@ impl<'a> Choice<'a> {
                  {range}, since the way to others leads over them: {}{}",
                 channel.name,
                 self.package.name,
-                some(&versions),
+                first_of(versions.iter(), MAX_NAMES, ", "),
                 head.unwrap_or_default()
             )
         })

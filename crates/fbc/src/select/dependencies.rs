@@ -1,167 +1,23 @@
-//! What selected bundles need: other packages (`olm.package.required`), APIs
-//! (`olm.gvk.required`), and both put together (`olm.constraint`).
+//! Adds the bundles that selected bundles require.
 //!
-//! What is selected already counts first. Else one bundle is added: of the
-//! first catalog that has one, of its channels that are selected already, then
-//! of the default channel, then of the others, and there the highest version.
+//! A requirement that a selected bundle meets needs no addition. Otherwise one
+//! bundle is added, from the first catalog that has one. Channels that are selected
+//! come first, then the default channel, then the others; in a channel the highest
+//! version comes first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use crate::document::Gvk;
-use crate::select::Reason;
 use crate::select::choice::Choice;
-use crate::select::material::{Package, Shelf};
-use crate::text::semver::{Range, Version};
+use crate::select::index::{CatalogIndex, Package};
+use crate::select::requirement::Requirement;
+use crate::select::selected::Reason;
+use crate::text::semver::Version;
 
-/// How deep constraints may stand in one another.
-const MAX_DEPTH: usize = 16;
-/// How many needs that nothing meets are told one by one.
+/// The number of unmet requirements that are reported one by one.
 const MAX_NOTES: usize = 100;
-
-/// What a bundle needs.
-#[derive(Clone, Debug)]
-pub(crate) enum Requirement {
-    /// A version of a package.
-    Package {
-        /// Its name.
-        name: String,
-        /// The range, as it was written.
-        text: String,
-        /// The range; none when it cannot be read.
-        range: Option<Range>,
-    },
-    /// Somebody who provides an API.
-    Api(Gvk),
-    /// All of them.
-    All(Vec<Requirement>),
-    /// One of them.
-    Any(Vec<Requirement>),
-    /// Something that cannot be added, such as a rule in CEL.
-    Other(&'static str),
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PackageRequired {
-    package_name: String,
-    version_range: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Constraint<'a> {
-    #[serde(borrow)]
-    package: Option<&'a RawValue>,
-    #[serde(borrow)]
-    gvk: Option<&'a RawValue>,
-    #[serde(borrow)]
-    all: Option<Compound<'a>>,
-    #[serde(borrow)]
-    any: Option<Compound<'a>>,
-    #[serde(borrow)]
-    cel: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Compound<'a> {
-    #[serde(borrow)]
-    constraints: Vec<&'a RawValue>,
-}
-
-impl Requirement {
-    /// Reads a property; nothing when it asks for nothing that can be added.
-    pub(crate) fn read(kind: &str, value: &str) -> Option<Self> {
-        match kind {
-            "olm.package.required" => Self::package(value),
-            "olm.gvk.required" => serde_json::from_str(value).ok().map(Self::Api),
-            "olm.constraint" => Self::constraint(value, 0),
-            _ => None,
-        }
-    }
-
-    fn package(value: &str) -> Option<Self> {
-        let required: PackageRequired = serde_json::from_str(value).ok()?;
-        Some(Self::Package {
-            range: Range::parse(&required.version_range).ok(),
-            name: required.package_name,
-            text: required.version_range,
-        })
-    }
-
-    fn constraint(value: &str, depth: usize) -> Option<Self> {
-        if depth > MAX_DEPTH {
-            return Some(Self::Other("a constraint that nests too deep"));
-        }
-        let constraint: Constraint<'_> = serde_json::from_str(value).ok()?;
-        let below = |compound: Compound<'_>| {
-            let constraints = compound.constraints.iter();
-            constraints
-                .filter_map(|constraint| Self::constraint(constraint.get(), depth + 1))
-                .collect()
-        };
-        if let Some(package) = constraint.package {
-            return Self::package(package.get());
-        }
-        if let Some(api) = constraint.gvk {
-            return serde_json::from_str(api.get()).ok().map(Self::Api);
-        }
-        if let Some(all) = constraint.all {
-            return Some(Self::All(below(all)));
-        }
-        if let Some(any) = constraint.any {
-            return Some(Self::Any(below(any)));
-        }
-        // Nothing has to be added for what must not be there.
-        constraint.cel.map(|_| Self::Other("a rule in CEL"))
-    }
-
-    /// That it is not met, as the end of a sentence about whose it is.
-    fn unmet(&self) -> String {
-        if let Self::Other(what) = self {
-            return format!("has {what}, which is not looked into");
-        }
-        let beside = self.other();
-        let beside = beside.map(|what| format!("; {what} is not looked into"));
-        let (shown, beside) = (self.shown(), beside.unwrap_or_default());
-        format!("needs {shown}, which these catalogs do not have{beside}")
-    }
-
-    /// What in it cannot be added.
-    fn other(&self) -> Option<&'static str> {
-        match self {
-            Self::Package { .. } | Self::Api(_) => None,
-            Self::All(of) | Self::Any(of) => of.iter().find_map(Self::other),
-            Self::Other(what) => Some(what),
-        }
-    }
-
-    fn shown(&self) -> String {
-        match self {
-            Self::Package { name, text, .. } => format!("the package {name} {text}"),
-            Self::Api(Gvk {
-                group,
-                version,
-                kind,
-            }) => format!("the API {group}/{version} {kind}"),
-            Self::All(of) | Self::Any(of) => {
-                let between = if matches!(self, Self::All(_)) {
-                    " and "
-                } else {
-                    " or "
-                };
-                let shown: Vec<String> = of.iter().map(Self::shown).collect();
-                shown.join(between)
-            }
-            Self::Other(what) => (*what).to_owned(),
-        }
-    }
-}
 
 /// How good a bundle is that fits: whether its channel is chosen and the bundle
 /// not above what is, whether its channel is chosen, whether that is the
@@ -177,12 +33,12 @@ type Rank<'v> = (
 
 /// Adds what the chosen bundles need, and what that needs.
 pub(crate) fn close<'a>(
-    shelves: &[Shelf<'a>],
+    indexes: &[CatalogIndex<'a>],
     chosen: &mut BTreeMap<&'a str, Choice<'a>>,
     notes: &mut Vec<String>,
 ) {
     let mut closing = Closing {
-        shelves,
+        indexes,
         chosen,
         provided: BTreeSet::new(),
         providers: None,
@@ -221,7 +77,7 @@ pub(crate) fn close<'a>(
 }
 
 struct Closing<'c, 'a> {
-    shelves: &'c [Shelf<'a>],
+    indexes: &'c [CatalogIndex<'a>],
     chosen: &'c mut BTreeMap<&'a str, Choice<'a>>,
     /// The APIs that chosen bundles provide.
     provided: BTreeSet<Gvk>,
@@ -318,10 +174,10 @@ impl<'a> Closing<'_, 'a> {
     /// Packages that provide an API: by catalog, those that are chosen before
     /// others, then by name.
     fn providers_of(&mut self, api: &Gvk) -> Vec<(usize, &'a str)> {
-        let shelves = self.shelves;
-        let providers = self.providers.get_or_insert_with(|| all_providers(shelves));
+        let indexes = self.indexes;
+        let providers = self.providers.get_or_insert_with(|| all_providers(indexes));
         let mut found = providers.get(api).cloned().unwrap_or_default();
-        found.sort_by_key(|(shelf, name)| (*shelf, !self.chosen.contains_key(name), *name));
+        found.sort_by_key(|(index, name)| (*index, !self.chosen.contains_key(name), *name));
         found
     }
 
@@ -333,7 +189,7 @@ impl<'a> Closing<'_, 'a> {
                 let fits = |_: &Package<'_>, _: &str, version: Option<&Version>| {
                     version.is_some_and(|version| range.contains(version))
                 };
-                (0..self.shelves.len()).find_map(|shelf| self.best(shelf, name, &fits))
+                (0..self.indexes.len()).find_map(|index| self.best(index, name, &fits))
             }
             Requirement::Api(api) => {
                 let fits = |package: &Package<'_>, bundle: &str, _: Option<&Version>| {
@@ -342,7 +198,7 @@ impl<'a> Closing<'_, 'a> {
                 };
                 let providers = self.providers_of(api);
                 (providers.into_iter())
-                    .find_map(|(shelf, package)| self.best(shelf, package, &fits))
+                    .find_map(|(index, package)| self.best(index, package, &fits))
             }
             Requirement::All(_) | Requirement::Any(_) | Requirement::Other(_) => None,
         }
@@ -355,7 +211,7 @@ impl<'a> Closing<'_, 'a> {
         name: &str,
         fits: &dyn Fn(&Package<'_>, &str, Option<&Version>) -> bool,
     ) -> Option<Found<'a>> {
-        let package = self.shelves.get(place)?.package(name)?;
+        let package = self.indexes.get(place)?.package(name)?;
         let chosen = self.chosen.get(package.name);
         // One package comes from one catalog.
         if chosen.is_some_and(|choice| choice.package.catalog != package.catalog) {
@@ -416,10 +272,10 @@ impl<'a> Closing<'_, 'a> {
     }
 }
 
-fn all_providers<'a>(shelves: &[Shelf<'a>]) -> BTreeMap<Gvk, Vec<(usize, &'a str)>> {
+fn all_providers<'a>(indexes: &[CatalogIndex<'a>]) -> BTreeMap<Gvk, Vec<(usize, &'a str)>> {
     let mut providers: BTreeMap<Gvk, Vec<(usize, &'a str)>> = BTreeMap::new();
-    for (place, shelf) in shelves.iter().enumerate() {
-        for package in shelf.names().filter_map(|name| shelf.package(name)) {
+    for (place, index) in indexes.iter().enumerate() {
+        for package in index.names().filter_map(|name| index.package(name)) {
             for bundle in package.bundles.values() {
                 for api in &bundle.facts().provides {
                     let list = providers.entry(api.clone()).or_default();

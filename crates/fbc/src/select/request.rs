@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! A request: the packages, channels and versions to select.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,17 +10,17 @@ use crate::text::semver::{Constraint, Version};
 pub struct Request {
     /// The selections, each from catalogs of its own.
     pub selections: Vec<Selection>,
-    /// Whether what the selected bundles need is added.
+    /// Whether the dependencies of selected bundles are added.
     pub dependencies: bool,
-    /// Whether a package may lose its default channel, and then gets the last
-    /// of its others: for lists, which nobody installs from.
+    /// Whether a package may lose its default channel. Its last other channel then
+    /// becomes the default. For lists that nobody installs from.
     pub any_default: bool,
 }
 
 /// A selection from one or more catalogs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// The catalogs by their place, the one that counts first first.
+    /// The indices of the catalogs, in order of precedence.
     pub from: Vec<usize>,
     /// Whether all entries of channels are taken instead of their heads.
     pub full: bool,
@@ -28,7 +28,7 @@ pub struct Selection {
     pub packages: Vec<PackageSelection>,
 }
 
-/// What is taken of a package.
+/// The part of a package to select.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageSelection {
     /// Its name.
@@ -41,7 +41,7 @@ pub struct PackageSelection {
     pub range: VersionRange,
 }
 
-/// What is taken of a channel.
+/// The part of a channel to select.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelSelection {
     /// Its name.
@@ -50,16 +50,15 @@ pub struct ChannelSelection {
     pub range: VersionRange,
 }
 
-/// A range of versions, both ends included. A pre-release is only in it where
-/// the ends say so: with `1.0.0-0` at the lower end and a pre-release at the
-/// upper, as oc-mirror has it.
+/// A range of versions, both ends included. As in oc-mirror, it contains
+/// pre-releases only if both ends are pre-releases, such as `1.0.0-0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionRange {
     min: String,
     max: String,
 }
 
-/// Why something cannot be asked for.
+/// Why a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// An end that is no version.
@@ -221,7 +220,7 @@ impl VersionRange {
         })
     }
 
-    /// Whether neither end is given: then heads are meant, not all versions.
+    /// Whether both ends are open. The range then means the head.
     pub fn is_open(&self) -> bool {
         self.min.is_empty() && self.max.is_empty()
     }

@@ -5,12 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::select::choice::Choice;
-use crate::select::material::{Line, Shelf};
-use crate::select::{Request, SelectError, Selected, SelectedBundle, SelectedPackage};
+use crate::select::error::SelectError;
+use crate::select::index::CatalogIndex;
+use crate::select::input::Line;
+use crate::select::request::Request;
+use crate::select::selected::{Selected, SelectedBundle, SelectedPackage};
+use crate::text::json::typed::{fields, from_json};
 
 /// An object whose values are text still.
 type Object<'a> = BTreeMap<String, &'a RawValue>;
@@ -18,7 +21,7 @@ type Object<'a> = BTreeMap<String, &'a RawValue>;
 /// Writes what was chosen. A single catalog that is wanted in full comes out
 /// as it is, packages with errors included.
 pub(crate) fn write(
-    shelves: &[Shelf<'_>],
+    indexes: &[CatalogIndex<'_>],
     request: &Request,
     chosen: BTreeMap<&str, Choice<'_>>,
     notes: Vec<String>,
@@ -31,8 +34,8 @@ pub(crate) fn write(
         .flat_map(|selection| selection.from.iter().copied())
         .collect();
     let mut seen = BTreeSet::new();
-    for shelf in used.iter().filter_map(|number| shelves.get(*number)) {
-        for line in &shelf.others {
+    for index in used.iter().filter_map(|number| indexes.get(*number)) {
+        for line in &index.others {
             if seen.insert(&line.json) {
                 selected.others.push(line.json.clone());
             }
@@ -110,18 +113,20 @@ fn channel_line(choice: &Choice<'_>, line: &Line) -> Result<Option<Bytes>, Selec
     .map(Some)
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct Deprecation {
     reference: DeprecationReference,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+fields!(Deprecation { reference = "reference" });
+
+#[derive(Default)]
 struct DeprecationReference {
     schema: String,
     name: String,
 }
+
+fields!(DeprecationReference { schema = "schema", name = "name" });
 
 fn deprecations_line(
     choice: &Choice<'_>,
@@ -131,7 +136,8 @@ fn deprecations_line(
     let package = &choice.package;
     let mut left = 0;
     let written = filtered(choice, line, |entry: &RawValue| {
-        let Deprecation { reference } = serde_json::from_str(entry.get()).unwrap_or_default();
+        // Packages with malformed deprecations are not selected.
+        let Deprecation { reference } = from_json(entry.get().as_bytes()).unwrap_or_default();
         let name = reference.name.as_str();
         let stays = match reference.schema.as_str() {
             "olm.bundle" => bundles.contains_key(name),

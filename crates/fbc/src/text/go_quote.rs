@@ -1,9 +1,8 @@
-//! Texts in quotes as Go's `%q` writes them: clients know the peers' messages to
-//! the letter.
+//! Texts in quotes, exactly as Go's `%q` writes them: clients compare messages.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
-/// A text in quotes; what cannot be seen is escaped.
+/// A text in quotes. Characters that are not printable are escaped.
 ///
 /// <https://pkg.go.dev/strconv#Quote>
 pub struct Quoted<'a>(pub &'a str);

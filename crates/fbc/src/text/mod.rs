@@ -1,6 +1,7 @@
 //! The text formats that catalogs are written in, with the rules of the tools
 //! that read them.
 
+pub mod display;
 pub mod go_quote;
 pub mod json;
 pub mod semver;

@@ -1,18 +1,19 @@
-//! Names that somebody may have meant: for messages about one that is not
-//! there.
+//! Proposals of similar names, for messages about a name that does not exist.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// How many names are proposed.
+use crate::text::display::quoted;
+
+/// The number of names that are proposed.
 const MOST: usize = 3;
-/// How many names are listed when none is near.
+/// The number of names that are listed if none is similar.
 const LISTED: usize = 5;
-/// Longer names are not compared, in characters.
+/// The longest name that is compared, in characters.
 const LONGEST: usize = 100;
 
-/// A question to end a message with, such as `; did you mean "etcd"?`, or
-/// nothing when no name is near.
+/// A question at the end of a message, such as `; did you mean "etcd"?`. Empty if
+/// no name is similar.
 pub fn proposal<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let near = near(wanted, names);
     let Some((last, others)) = near.split_last() else {
@@ -30,8 +31,8 @@ pub fn proposal<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> S
     text
 }
 
-/// The same, and when no name is near, those there are: `; there are "etcd" and
-/// 12 others`.
+/// The same. If no name is similar, the existing names: `; there are "etcd" and 12
+/// others`.
 pub fn proposal_or_all<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let names: BTreeSet<&str> = names.into_iter().collect();
     let proposal = proposal(wanted, names.iter().copied());
@@ -41,19 +42,12 @@ pub fn proposal_or_all<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str
     proposal
 }
 
-/// The names there are, as the end of a message; nothing when there are none.
+/// The existing names, as the end of a message. Empty if there are none.
 pub fn listed(names: &BTreeSet<&str>) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let shown = names.iter().take(LISTED).map(|name| {
-        let mut shown: String = name.chars().take(LONGEST).collect();
-        if shown.len() < name.len() {
-            shown.push('…');
-        }
-        format!("{shown:?}")
-    });
-    let shown: Vec<String> = shown.collect();
+    let shown: Vec<String> = names.iter().take(LISTED).map(|name| quoted(name)).collect();
     let shown = shown.join(", ");
     match names.len().saturating_sub(LISTED) {
         0 => format!("; there are {shown}"),
@@ -61,24 +55,23 @@ pub fn listed(names: &BTreeSet<&str>) -> String {
     }
 }
 
-/// The nearest names, the nearest first: at most three.
+/// At most three similar names, the most similar first.
 pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let wanted: Vec<char> = wanted.to_lowercase().chars().take(LONGEST + 1).collect();
-    if wanted.is_empty() || wanted.len() > LONGEST {
+    let wanted = wanted.to_lowercase();
+    let length = wanted.chars().take(LONGEST + 1).count();
+    if length == 0 || length > LONGEST {
         return Vec::new();
     }
-    let text: String = wanted.iter().collect();
-    // A few signs may be wrong, fewer in short names.
-    let most = (wanted.len() / 4 + 1).min(3);
+    // Short names may have fewer typing errors.
+    let most = (length / 4 + 1).min(3);
     let mut near: Vec<(usize, &str)> = names
         .into_iter()
         .filter_map(|name| {
             let lower = name.to_lowercase();
-            let contained = wanted.len() > 2 && lower.contains(&text);
-            let signs: Vec<char> = lower.chars().take(LONGEST + 1).collect();
-            let alike = signs.len().abs_diff(wanted.len()) <= most && signs.len() <= LONGEST;
-            let distance = if alike {
-                distance(&wanted, &signs)
+            let contained = length > 2 && lower.contains(&wanted);
+            let other = lower.chars().take(LONGEST + 1).count();
+            let distance = if other <= LONGEST && other.abs_diff(length) <= most {
+                strsim::levenshtein(&wanted, &lower)
             } else {
                 usize::MAX
             };
@@ -92,20 +85,6 @@ pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&
     near.sort_unstable();
     near.truncate(MOST);
     near.into_iter().map(|(_, name)| name).collect()
-}
-
-/// How many signs have to be put in, left out or changed.
-fn distance(one: &[char], other: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, sign) in one.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (to, counterpart) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(sign != counterpart);
-            diagonal = row[to + 1];
-            row[to + 1] = changed.min(row[to] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]
@@ -125,16 +104,5 @@ mod tests {
         assert_eq!(proposal("Kafka"), "; did you mean \"kafka\"?");
         assert_eq!(proposal("zookeeper"), "");
         assert_eq!(proposal(""), "");
-    }
-
-    #[test]
-    fn distances_are_counted() {
-        let distance = |one: &str, other: &str| {
-            let signs = |text: &str| text.chars().collect::<Vec<_>>();
-            distance(&signs(one), &signs(other))
-        };
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("same", "same"), 0);
     }
 }

@@ -1,14 +1,13 @@
-//! What may come after an installed bundle, by the rules of both versions of
-//! Operator Lifecycle Manager.
+//! The updates of an installed bundle, by the rules of both versions of Operator
+//! Lifecycle Manager.
 //!
-//! OLM v1 (operator-controller) takes any entry of the channels it may use
-//! that replaces the installed bundle, skips it, or whose `skipRange` holds
-//! the installed version; the installed version itself stays possible. Of
-//! these it takes those in the wanted range, and the highest version first,
-//! but deprecated bundles behind all others. OLM v0 stays in one channel and
-//! goes step by step: each time to the entry nearest to the head that replaces
-//! or skips what is installed, by name or by range, and never to one with the
-//! property `olm.deprecated`.
+//! OLM v1 (operator-controller) considers all entries of the channels it may use
+//! that replace the installed bundle, skip it, or have a `skipRange` with the
+//! installed version. The installed version itself remains possible. Among those
+//! in the wanted range it prefers the highest version; deprecated bundles come
+//! last. OLM v0 stays in one channel and goes step by step. Each step leads to
+//! the entry nearest to the head that replaces or skips the installed bundle, by
+//! name or by range. It never takes an entry with the property `olm.deprecated`.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -18,10 +17,10 @@ use serde::Serialize;
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
 use fbc::text::semver::{Constraint, Identifier, Range, Version};
 
-/// How many steps of a path are told.
+/// The number of steps of a path that are listed.
 const MAX_STEPS: usize = 1_000;
 
-/// What is installed.
+/// An installed bundle.
 #[derive(Clone, Debug, Default)]
 pub struct Installed<'a> {
     /// The bundle's name; empty when only the version is known.
@@ -30,7 +29,7 @@ pub struct Installed<'a> {
     pub version: Option<Version>,
 }
 
-/// How an entry comes after what is installed.
+/// The relation of an entry to the installed bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Edge {
@@ -52,16 +51,16 @@ pub struct Candidate<'a> {
     /// Its version, as it was written.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub version: &'a str,
-    /// The channels that lead to it, of those that were asked for.
+    /// The requested channels that lead to it.
     pub channels: Vec<&'a str>,
-    /// How it follows; empty for a first installation.
+    /// Its relations to the installed bundle; empty for a first installation.
     pub edges: Vec<Edge>,
-    /// Why it is deprecated, when it is.
+    /// The reason of its deprecation, if it is deprecated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<&'a str>,
 }
 
-/// The way that OLM v0 goes in one channel.
+/// The path of OLM v0 in one channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Path<'a> {
@@ -70,9 +69,9 @@ pub struct Path<'a> {
     /// Its head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<&'a str>,
-    /// What is installed one after the other.
+    /// The bundles that are installed one after the other.
     pub steps: Vec<Step<'a>>,
-    /// Whether it ends at the head, so that nothing is missed.
+    /// Whether it ends at the head.
     pub reaches_head: bool,
 }
 
@@ -84,16 +83,16 @@ pub struct Step<'a> {
     /// Its version, as it was written.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub version: &'a str,
-    /// How it follows the one before; none for a first installation.
+    /// Its relation to the one before; none for a first installation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edge: Option<Edge>,
-    /// Why it is deprecated, when it is.
+    /// The reason of its deprecation, if it is deprecated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<&'a str>,
 }
 
-/// What OLM v1 may install from the given channels, the best first. Without
-/// an installed bundle that is any of them.
+/// The bundles that OLM v1 may install from the given channels, the best first.
+/// Without an installed bundle, all of them.
 pub fn candidates<'a>(
     channels: &'a [ChannelRecord<'a>],
     installed: Option<&Installed<'_>>,
@@ -243,7 +242,7 @@ fn named<'a>(chain: &[&'a EntryRecord<'a>]) -> HashMap<&'a str, (usize, Edge)> {
     named
 }
 
-/// How an entry follows what is installed.
+/// The relations of an entry to the installed bundle.
 fn edges(
     entry: &EntryRecord<'_>,
     version: Option<&Version>,

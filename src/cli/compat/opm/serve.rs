@@ -11,24 +11,24 @@ use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use crate::app::{FolderOptions, Integrity, serve_folder};
-use crate::cli::compat::go_bool::truth;
-use crate::cli::serve::until_told;
-use crate::cli::{Failure, block_on, telemetry};
+use crate::cli::compat::go_bool::parse_bool;
+use crate::cli::runtime::{block_on, until_stopped};
+use crate::cli::{Failure, telemetry};
 use crate::config::Environment;
 
-/// Where Kubernetes wants to be told why a container ended.
+/// The file from which Kubernetes reads why a container ended.
 const TERMINATION_LOG: &str = "/dev/termination-log";
-/// How much of that is read, in bytes.
+/// How much of it Kubernetes reads, in bytes.
 const TERMINATION_MESSAGE: usize = 4096;
 
 /// Serve a catalog folder over gRPC
 ///
-/// The folder is read at the start; changes after that are not served. With
-/// --cache-dir a cache is used that was built before, which takes milliseconds
-/// where reading takes seconds. Nothing but the gRPC port is opened.
+/// The folder is read at the start; later changes are ignored. --cache-dir names
+/// a prebuilt cache, which opens in milliseconds where reading takes seconds.
+/// Only the gRPC port is opened.
 ///
-/// Packages with errors are left out and logged. Only --cache-only, with which
-/// the image of a catalog is built, fails for them.
+/// Packages with errors are logged and not served. With --cache-only, which
+/// builds a catalog image, they are a failure.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Arguments {
@@ -40,35 +40,34 @@ pub(crate) struct Arguments {
     #[arg(long, short, default_value_t = 50051, value_name = "PORT")]
     port: u16,
 
-    /// Where the cache is kept [default: it is temporary]
+    /// The folder of the cache [default: a temporary one]
     #[arg(long, value_name = "FOLDER", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     cache_dir: Option<PathBuf>,
 
-    /// Build the cache unless it fits, and end without serving
-    #[arg(long, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    /// Build the cache unless it fits, then exit without serving
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     cache_only: bool,
 
-    /// Refuse a cache that is missing or does not fit the catalog instead of
-    /// building it [default: true with --cache-dir and without --cache-only,
-    /// except for a cache that opm has made, which is built anew]
-    #[arg(long, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    /// Refuse a cache that is missing or does not fit the catalog, instead of
+    /// building it [default: true with --cache-dir and without --cache-only;
+    /// a cache of opm is always rebuilt]
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     cache_enforce_integrity: Option<bool>,
 
-    /// Where to write why the program failed; it is no failure when that
-    /// cannot be written
+    /// The file for the message of a failure; ignored if it cannot be written
     #[arg(long, short, default_value = TERMINATION_LOG, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     termination_log: PathBuf,
 
     /// Log more
-    #[arg(long, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     debug: bool,
 
-    /// Means nothing here
+    /// Ignored
     #[arg(long, value_name = "ADDR")]
     pprof_addr: Option<String>,
 
-    /// Means nothing here
-    #[arg(long, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    /// Ignored
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     pprof_capture_profiles: bool,
 }
 
@@ -80,19 +79,19 @@ Examples:
   almanac opm serve deploy/catalog --port 50052
 
 Environment:
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT are as for `almanac serve`.
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT work as for `almanac serve`.
 
 Exit codes:
-  0  told to end and all is finished, or the cache is there
-  1  anything else";
+  0  stopped by a signal, or the cache is built
+  1  any failure";
 
 impl Arguments {
     pub(crate) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        let told = self.start(environment);
-        if let Err(failure) = &told {
-            tell(&self.termination_log, &format!("almanac: {failure}\n"));
+        let done = self.start(environment);
+        if let Err(failure) = &done {
+            write_termination_log(&self.termination_log, &format!("almanac: {failure}\n"));
         }
-        told.map(|()| ExitCode::SUCCESS)
+        done.map(|()| ExitCode::SUCCESS)
     }
 
     fn start(&self, environment: &Environment) -> Result<(), Failure> {
@@ -104,7 +103,7 @@ impl Arguments {
         };
         let log = settings.log.resolve(filter).map_err(Failure::run)?;
         telemetry::start(&log, environment)?;
-        // An empty name is none, as scripts write it.
+        // Scripts write an empty value for none.
         let cache = self.cache_dir.clone();
         let cache = cache.filter(|folder| !folder.as_os_str().is_empty());
         let integrity = match self.cache_enforce_integrity {
@@ -118,7 +117,7 @@ impl Arguments {
             Some(false) | None => Integrity::Rebuild,
         };
         if self.pprof_addr.is_some() || self.pprof_capture_profiles {
-            tracing::warn!("there are no profiles: flags that begin with --pprof mean nothing");
+            tracing::warn!("profiling is not supported: flags that start with --pprof are ignored");
         }
         let options = FolderOptions {
             folder: self.folder.clone(),
@@ -127,31 +126,31 @@ impl Arguments {
             integrity,
             port: self.port,
         };
-        block_on(until_told(|stop| serve_folder(options, stop)))?.map_err(Failure::run)
+        block_on(until_stopped(|stop| serve_folder(options, stop)))?.map_err(Failure::run)
     }
 }
 
-/// Leaves a message about arguments that cannot be read where they say all the
-/// same that it should be left.
-pub(crate) fn tell_of_arguments(words: &[OsString], message: &str) {
-    let path = termination_log(words).unwrap_or(OsStr::new(TERMINATION_LOG));
-    tell(Path::new(path), message);
+/// Writes a message about invalid arguments to the termination log that they
+/// name, or to the default one.
+pub(crate) fn report_invalid_arguments(arguments: &[OsString], message: &str) {
+    let path = termination_log(arguments).unwrap_or(OsStr::new(TERMINATION_LOG));
+    write_termination_log(Path::new(path), message);
 }
 
-/// The value of `--termination-log` among these words: the next of them, or
-/// what follows in the same.
-fn termination_log(words: &[OsString]) -> Option<&OsStr> {
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let word = word.as_bytes();
-        let behind = word
+/// The value of `--termination-log`: the next argument, or the rest of the same
+/// one.
+fn termination_log(arguments: &[OsString]) -> Option<&OsStr> {
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let argument = argument.as_bytes();
+        let rest = argument
             .strip_prefix(b"--termination-log")
             .filter(|rest| rest.is_empty() || rest.starts_with(b"="))
-            .or_else(|| word.strip_prefix(b"-t"));
-        if let Some(behind) = behind {
-            let value = behind.strip_prefix(b"=").unwrap_or(behind);
+            .or_else(|| argument.strip_prefix(b"-t"));
+        if let Some(rest) = rest {
+            let value = rest.strip_prefix(b"=").unwrap_or(rest);
             return match value {
-                b"" => words.next().map(OsString::as_os_str),
+                b"" => arguments.next().map(OsString::as_os_str),
                 value => Some(OsStr::from_bytes(value)),
             };
         }
@@ -159,9 +158,9 @@ fn termination_log(words: &[OsString]) -> Option<&OsStr> {
     None
 }
 
-/// Leaves a message where Kubernetes looks for one. Its own file is there when
-/// it wants one; only another is made.
-fn tell(path: &Path, message: &str) {
+/// Writes a message for Kubernetes, which creates its own file; only another one
+/// is created here.
+fn write_termination_log(path: &Path, message: &str) {
     if path.as_os_str().is_empty() {
         return;
     }
@@ -173,7 +172,7 @@ fn tell(path: &Path, message: &str) {
         .open(path)
         .and_then(|mut file| file.write_all(&message.as_bytes()[..end]));
     if let Err(error) = written {
-        tracing::debug!(path = %path.display(), %error, "no termination log");
+        tracing::debug!(path = %path.display(), %error, "cannot write the termination log");
     }
 }
 
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_termination_log_is_found_among_words_that_cannot_be_read() {
+    fn the_termination_log_is_found_among_invalid_arguments() {
         for (words, wanted) in [
             (&["opm", "serve", "--nope", "-t", "a"][..], Some("a")),
             (&["opm", "serve", "-t=a", "--nope"], Some("a")),

@@ -1,4 +1,4 @@
-//! The verbs of opm besides `serve`, as far as there is an equivalent.
+//! The other verbs of opm that have an equivalent.
 
 use std::convert::Infallible;
 use std::env;
@@ -10,15 +10,26 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, anyhow};
 use clap::Parser as _;
 
-use crate::cli::compat::opm::UPSTREAM;
 use crate::cli::output::{self, Shown};
-use crate::cli::{self, Failure, block_on};
+use crate::cli::{Failure, block_on, list, render};
 use crate::config::Environment;
 use crate::ingest::{self, LoadOptions, Source};
 use fbc::problem::Severity;
 
-/// Becomes the real opm, when that lies beside this program.
-pub(crate) fn hand_on(words: &[OsString]) {
+/// The file name of the real opm, beside this program.
+const UPSTREAM: &str = "opm-upstream";
+
+/// The commands of almanac that verbs of opm are translated to.
+#[derive(Debug, clap::Parser)]
+#[command(name = "almanac")]
+enum Equivalent {
+    Render(Box<render::Arguments>),
+    List(Box<list::Arguments>),
+}
+
+/// Replaces this process by the real opm, if that is installed beside this
+/// program.
+pub(crate) fn pass_to_opm(arguments: &[OsString]) {
     let Ok(program) = env::current_exe() else {
         return;
     };
@@ -26,20 +37,20 @@ pub(crate) fn hand_on(words: &[OsString]) {
     if upstream.is_file() {
         let error = Command::new(&upstream)
             .arg0("opm")
-            .args(words.iter().skip(1))
+            .args(arguments.iter().skip(1))
             .exec();
         output::note(&format!(
-            "almanac: {} cannot be run: {error}",
+            "almanac: cannot run {}: {error}",
             upstream.display()
         ));
     }
 }
 
-/// `opm validate`: silence, or what is wrong and a failure.
+/// `opm validate`: prints the problems, and fails for errors.
 pub(crate) fn validate(folder: PathBuf) -> Result<ExitCode, Failure> {
     let source = Source::File(folder);
     let loaded = block_on(ingest::load(&source, &LoadOptions::default()))?
-        .with_context(|| format!("{source} cannot be read"))
+        .with_context(|| format!("cannot read {source}"))
         .map_err(Failure::run)?;
     let Ok(reading) = loaded.read(|_, _, _| Ok::<_, Infallible>(()));
     let mut bad = false;
@@ -65,12 +76,12 @@ pub(crate) fn render(
         "yaml" => "yaml",
         other => {
             return Err(Failure::run(anyhow!(
-                "no output is called {other:?}; write json or yaml"
+                "unknown output {other:?}; write json or yaml"
             )));
         }
     };
     let [source] = sources else {
-        return Err(Failure::run(anyhow!("write one source at a time")));
+        return Err(Failure::run(anyhow!("write exactly one source")));
     };
     let words = ["render", &input(source), "--output", format];
     as_almanac(words.map(str::to_owned), environment)
@@ -88,18 +99,18 @@ pub(crate) fn alpha(words: Vec<String>, environment: &Environment) -> Result<Exi
     Err(unknown(&words.map(OsString::from).collect::<Vec<_>>()))
 }
 
-/// What to say of a verb that there is nothing for.
+/// The error for a verb without an equivalent.
 pub(crate) fn unknown(words: &[OsString]) -> Failure {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let words = words.join(" ");
     Failure::run(anyhow!(
-        "this is almanac in the place of opm: it has serve, validate, render, alpha list and \
-         version, and no `opm {}`; to have that as well, put the real opm beside it as {UPSTREAM}",
+        "almanac replaces opm here, and supports serve, validate, render, alpha list and \
+         version, but not `opm {}`; for that, install the real opm beside it as {UPSTREAM}",
         Shown(&words)
     ))
 }
 
-/// A source as almanac's own commands take it: opm takes any path.
+/// A source in the syntax of almanac's commands: opm accepts any path.
 fn input(source: &str) -> String {
     if source.starts_with(['/', '.']) || !Path::new(source).exists() {
         source.to_owned()
@@ -108,13 +119,15 @@ fn input(source: &str) -> String {
     }
 }
 
-/// Does what a command of almanac does. Whatever is wrong, the code is 1.
+/// Runs a command of almanac. The exit code of every failure is 1.
 fn as_almanac(
     words: impl IntoIterator<Item = String>,
     environment: &Environment,
 ) -> Result<ExitCode, Failure> {
     let words = ["almanac".to_owned()].into_iter().chain(words);
-    let arguments = cli::Arguments::try_parse_from(words).map_err(Failure::run)?;
-    let done = arguments.run(environment);
+    let done = match Equivalent::try_parse_from(words).map_err(Failure::run)? {
+        Equivalent::Render(arguments) => arguments.run(environment),
+        Equivalent::List(arguments) => arguments.run(environment),
+    };
     done.map_err(|failure| Failure::run(anyhow!("{failure}")))
 }

@@ -1,10 +1,9 @@
-//! Connecting as a gRPC client does that waits until the server is there.
+//! Connects like a gRPC client that waits until the server is ready.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use std::{fmt, io};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use hyper::body::Incoming;
@@ -19,36 +18,28 @@ use tonic::body::Body;
 use tonic_health::pb::health_client::HealthClient;
 use tower::Service;
 
+use crate::cli::compat::probe::target::Target;
 use crate::cli::compat::probe::tls::Tls;
 
-/// How long to wait after an attempt that failed.
+/// The pause after a failed attempt.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The port where none is written, as gRPC has it.
-const DEFAULT_PORT: u16 = 443;
 /// The head of an HTTP/2 frame, in bytes (RFC 9113, section 4.1), and the type
 /// of the frame that a server begins with.
 const FRAME_HEAD: usize = 9;
 const SETTINGS: u8 = 4;
 
-/// Where the server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
-    host: String,
-    port: u16,
-}
-
-/// A connection on which the server has answered as one of HTTP/2.
+/// A connection to a server that speaks HTTP/2.
 pub(crate) struct Connection(http2::SendRequest<Body>);
 
-/// Connects, again and again until `patience` ends; else says why the last
-/// attempt failed.
+/// Retries to connect until `patience` ends. The error is that of the last
+/// attempt.
 pub(crate) async fn connect(
     target: &Target,
     tls: Option<&Tls>,
     patience: Duration,
 ) -> Result<Connection, String> {
     let end = Instant::now() + patience;
-    let mut cause = "it does not answer".to_owned();
+    let mut cause = "no answer".to_owned();
     loop {
         match timeout_at(end, attempt(target, tls)).await {
             Ok(Ok(connection)) => return Ok(connection),
@@ -66,7 +57,7 @@ async fn attempt(target: &Target, tls: Option<&Tls>) -> io::Result<Connection> {
     for address in target.addresses().await? {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // A question of a few bytes should not wait for more.
+                // The small request should not wait to be combined with others.
                 stream.set_nodelay(true)?;
                 return match tls {
                     Some(tls) => handshake(tls.connect(stream).await?).await,
@@ -79,13 +70,13 @@ async fn attempt(target: &Target, tls: Option<&Tls>) -> io::Result<Connection> {
     Err(failed)
 }
 
-/// Begins HTTP/2, and waits for the server to begin it as well.
+/// Starts HTTP/2, and waits until the server has started it too.
 async fn handshake<S>(stream: S) -> io::Result<Connection>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (seen, answered) = oneshot::channel();
-    let stream = Beginning {
+    let stream = FirstFrame {
         stream,
         head: Vec::with_capacity(FRAME_HEAD),
         seen: Some(seen),
@@ -96,68 +87,8 @@ where
     tokio::spawn(connection);
     match answered.await {
         Ok(true) => Ok(Connection(sender)),
-        Ok(false) => Err(io::Error::other("what answers speaks no HTTP/2")),
+        Ok(false) => Err(io::Error::other("the server does not speak HTTP/2")),
         Err(_) => Err(io::Error::other("the connection was closed")),
-    }
-}
-
-impl Target {
-    /// Reads `HOST:PORT`, also as gRPC writes it (`dns:///HOST:PORT`).
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let refused = || format!("{text:?} is no HOST:PORT");
-        let short = ["dns:///", "passthrough:///"];
-        let bare = short.iter().find_map(|start| text.strip_prefix(start));
-        let bare = bare.unwrap_or(text);
-        let (host, port) = match bare.rsplit_once(':') {
-            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-                (host, port.parse().map_err(|_| refused())?)
-            }
-            _ => (bare, DEFAULT_PORT),
-        };
-        let host = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'))
-            .unwrap_or(host);
-        if bare.is_empty() || host.contains(['/', '@', ' ', '[', ']']) {
-            return Err(refused());
-        }
-        Ok(Self {
-            host: if host.is_empty() { "localhost" } else { host }.to_owned(),
-            port,
-        })
-    }
-
-    /// The host alone.
-    pub(crate) fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// What the call says that it wants to reach.
-    pub(crate) fn authority(&self) -> String {
-        self.to_string()
-    }
-
-    /// The addresses, in the order in which they are tried. Loopback ones need
-    /// no file or server to tell them.
-    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        if self.host == "localhost" {
-            return Ok(vec![
-                (Ipv4Addr::LOCALHOST, self.port).into(),
-                (Ipv6Addr::LOCALHOST, self.port).into(),
-            ]);
-        }
-        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await?;
-        Ok(found.collect())
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
     }
 }
 
@@ -169,7 +100,7 @@ pub(crate) struct Requests {
 }
 
 impl Connection {
-    /// A client of the health service that calls the server by `authority`.
+    /// A client of the health service that sends this `authority`.
     pub(crate) fn health(
         self,
         authority: &str,
@@ -210,15 +141,14 @@ impl Service<Request<Body>> for Requests {
     }
 }
 
-/// A stream that tells whether the first thing that came over it is the
-/// beginning of HTTP/2.
-struct Beginning<S> {
+/// A stream that reports whether its first frame starts HTTP/2.
+struct FirstFrame<S> {
     stream: S,
     head: Vec<u8>,
     seen: Option<oneshot::Sender<bool>>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Beginning<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FirstFrame<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -233,7 +163,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Beginning<S> {
             if self.head.len() == FRAME_HEAD
                 && let Some(seen) = self.seen.take()
             {
-                // Nobody listens any more when the time is over.
+                // After a timeout, there is no receiver.
                 let _ = seen.send(self.head[3] == SETTINGS);
             }
         }
@@ -241,7 +171,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Beginning<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Beginning<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FirstFrame<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -256,38 +186,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Beginning<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_read_as_grpc_reads_it() {
-        for (text, shown) in [
-            (":50051", "localhost:50051"),
-            ("localhost:1", "localhost:1"),
-            ("10.0.0.1:1", "10.0.0.1:1"),
-            ("[::1]:1", "[::1]:1"),
-            ("[::1]", "[::1]:443"),
-            ("::1", "[::1]:443"),
-            ("a.example", "a.example:443"),
-            ("dns:///a.example:1", "a.example:1"),
-            ("passthrough:///a:1", "a:1"),
-        ] {
-            assert_eq!(Target::parse(text).unwrap().to_string(), shown);
-        }
-        for text in [
-            "",
-            "a:",
-            "a:b",
-            "a:70000",
-            "unix:///a",
-            "http://a:1",
-            "a b:1",
-        ] {
-            assert!(Target::parse(text).is_err(), "{text}");
-        }
     }
 }

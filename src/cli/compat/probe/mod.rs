@@ -1,12 +1,9 @@
 //! `almanac grpc-health-probe`, and the program under the name
-//! `grpc_health_probe`: asks a gRPC server whether it is healthy, with the
-//! flags, the exit codes and the words of the probe that catalogs are looked
-//! after with.
-//!
-//! `words` reads flags as Go writes them, `connect` connects, `tls` says whom
-//! to trust.
+//! `grpc_health_probe`: checks the health of a gRPC server, with the flags,
+//! exit codes and messages of the probe that OLM uses for catalogs.
 
 mod connect;
+mod target;
 mod tls;
 
 use std::ffi::OsString;
@@ -22,37 +19,38 @@ use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 
-use crate::cli::compat::go_bool::truth;
-use crate::cli::compat::go_flags::{self, Header, Shown, duration};
-use connect::{Connection, Target};
+use crate::cli::compat::go_bool::parse_bool;
+use crate::cli::compat::go_flags::{self, GoDuration, Header, parse_duration};
+use connect::Connection;
+use target::Target;
 use tls::Tls;
 
 /// The command's name.
 pub(crate) const NAME: &str = "grpc-health-probe";
 
-/// The arguments cannot be used.
+/// Invalid arguments.
 const ARGUMENTS: u8 = 1;
-/// Nobody answers as a gRPC server does.
+/// No connection to a gRPC server.
 const CONNECTION: u8 = 2;
 /// The call failed.
 const CALL: u8 = 3;
-/// The answer is another than SERVING.
+/// An answer other than SERVING.
 const UNHEALTHY: u8 = 4;
 
-/// Ask a gRPC server whether it is healthy
+/// Check the health of a gRPC server
 ///
-/// Takes the place of the `grpc_health_probe` that catalogs are looked after
-/// with, also when the program runs under that name. Flags may have one dash or
-/// two. What it finds is written to standard error.
+/// Replaces `grpc_health_probe`, which OLM uses for catalogs, also when the
+/// program runs under that name. Flags may have one dash or two. The result is
+/// written to standard error.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES, args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Arguments {
-    /// Where the server is
+    /// The address of the server
     #[arg(long, value_name = "HOST:PORT")]
     addr: Option<String>,
 
-    /// The service to ask about
+    /// The service to check
     #[arg(
         long,
         default_value = "",
@@ -61,35 +59,35 @@ pub(crate) struct Arguments {
     )]
     service: String,
 
-    /// How the probe names itself
+    /// The user agent of the probe
     #[arg(long, default_value = "grpc_health_probe", value_name = "TEXT")]
     user_agent: HeaderValue,
 
-    /// How long connecting may take; it is tried again until then
-    #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
+    /// The timeout of connecting, which is retried until then
+    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "TIME")]
     connect_timeout: Duration,
 
-    /// How long the answer may take
-    #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
+    /// The timeout of the call
+    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "TIME")]
     rpc_timeout: Duration,
 
-    /// A header to send; may be given again
+    /// A header to send; repeatable
     #[arg(long = "rpc-header", value_name = "NAME: VALUE")]
     headers: Vec<Header>,
 
-    /// Speak TLS
-    #[arg(long, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    /// Use TLS
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     tls: bool,
 
-    /// Take any certificate
-    #[arg(long, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    /// Accept any certificate
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     tls_no_verify: bool,
 
-    /// Whom to trust instead of the system's authorities (PEM)
+    /// The authorities to trust instead of the system's (PEM)
     #[arg(long, value_name = "FILE")]
     tls_ca_cert: Option<PathBuf>,
 
-    /// The certificate to show (PEM)
+    /// The client certificate (PEM)
     #[arg(long, value_name = "FILE")]
     tls_client_cert: Option<PathBuf>,
 
@@ -97,24 +95,24 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     tls_client_key: Option<PathBuf>,
 
-    /// The name that the server's certificate has to have
+    /// The expected name in the server's certificate
     #[arg(long, value_name = "NAME")]
     tls_server_name: Option<String>,
 
-    /// Tell more
-    #[arg(long = "v", value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    /// Print more
+    #[arg(long = "v", value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     verbose: bool,
 
-    /// Means nothing here: the question is a few bytes
-    #[arg(long, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    /// Ignored: the request has only a few bytes
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     gzip: bool,
 
     /// Not supported
-    #[arg(long, hide = true, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    #[arg(long, hide = true, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     spiffe: bool,
 
     /// Not supported
-    #[arg(long, hide = true, value_name = "BOOL", value_parser = truth, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
+    #[arg(long, hide = true, value_name = "BOOL", value_parser = parse_bool, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false")]
     alts: bool,
 }
 
@@ -125,32 +123,32 @@ Examples:
   almanac grpc-health-probe -addr=catalogs.example.com:443 -tls
 
 Exit codes:
-  0  it is SERVING
-  1  the arguments cannot be used
-  2  it cannot be connected to in time
-  3  the call failed, or did not end in time
-  4  the answer is another than SERVING";
+  0  the server is SERVING
+  1  invalid arguments
+  2  no connection in time
+  3  the call failed or timed out
+  4  the status is not SERVING";
 
-/// The program when it is called `grpc_health_probe`.
+/// The program under the name `grpc_health_probe`.
 #[derive(Debug, clap::Parser)]
-#[command(name = "grpc_health_probe", version, about = "almanac in the place of grpc_health_probe", long_about = None)]
+#[command(name = "grpc_health_probe", version, about = "almanac as a replacement for grpc_health_probe", long_about = None)]
 struct Program {
     #[command(flatten)]
     arguments: Arguments,
 }
 
-/// What was found: the sentence about it and the code to end with.
-struct Found {
+/// The message and the exit code of a check.
+struct Outcome {
     code: u8,
     text: String,
 }
 
-/// Does what the words say. The first one is the program's name.
-pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match Program::try_parse_from(go_flags::with_two_dashes(words)) {
+/// Runs the probe. The first argument is the name of the program.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Program::try_parse_from(go_flags::with_two_dashes(arguments)) {
         Ok(program) => program.arguments.run(),
         Err(error) => {
-            // There is nobody left to tell that this failed.
+            // Without standard error, this cannot be reported.
             let _ = error.print();
             if error.use_stderr() {
                 ExitCode::from(ARGUMENTS)
@@ -163,25 +161,26 @@ pub(crate) fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 impl Arguments {
     pub(crate) fn run(self) -> ExitCode {
-        let found = match self.check() {
-            // One thread is enough for one question.
+        let outcome = match self.check() {
+            // One thread is enough for one request.
             Ok((target, tls)) => match Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime.block_on(self.ask(&target, tls)),
-                Err(error) => Found {
+                Err(error) => Outcome {
                     code: CALL,
                     text: format!("error: cannot start: {error}"),
                 },
             },
-            Err(problem) => Found {
+            Err(problem) => Outcome {
                 code: ARGUMENTS,
                 text: format!("error: {problem}"),
             },
         };
-        say(&found.text);
-        ExitCode::from(found.code)
+        say(&outcome.text);
+        ExitCode::from(outcome.code)
     }
 
-    /// What the arguments come to, or why they cannot be used.
+    /// The target and TLS settings of the arguments, or the reason why they are
+    /// invalid.
     fn check(&self) -> Result<(Target, Option<Tls>), String> {
         let Some(addr) = &self.addr else {
             return Err("-addr not specified".into());
@@ -225,7 +224,7 @@ impl Arguments {
             (true, None) if self.tls_server_name.is_some() => {
                 return Err("cannot specify -tls-server-name with -tls-no-verify".into());
             }
-            (true, None) => tls::Trust::Anybody,
+            (true, None) => tls::Trust::Any,
             (false, Some(file)) => tls::Trust::File(file),
             (false, None) => tls::Trust::System,
         };
@@ -235,19 +234,19 @@ impl Arguments {
         Ok((target, Some(tls)))
     }
 
-    async fn ask(&self, target: &Target, tls: Option<Tls>) -> Found {
+    async fn ask(&self, target: &Target, tls: Option<Tls>) -> Outcome {
         self.tell(|| format!("connecting to {target}, TLS: {}", tls.is_some()));
         let begin = Instant::now();
         let connection = connect::connect(target, tls.as_ref(), self.connect_timeout).await;
         let connection = match connection {
             Ok(connection) => connection,
             Err(cause) => {
-                return Found {
+                return Outcome {
                     code: CONNECTION,
                     text: format!(
                         "timeout: failed to connect service {:?} within {}: {cause}",
                         self.addr.as_deref().unwrap_or_default(),
-                        Shown(self.connect_timeout)
+                        GoDuration(self.connect_timeout)
                     ),
                 };
             }
@@ -257,19 +256,19 @@ impl Arguments {
         match self.call(connection, &authority).await {
             Ok(ServingStatus::Serving) => {
                 self.tell(|| format!("time elapsed: {:?}", begin.elapsed()));
-                Found {
+                Outcome {
                     code: 0,
                     text: "status: SERVING".into(),
                 }
             }
-            Ok(other) => Found {
+            Ok(other) => Outcome {
                 code: UNHEALTHY,
                 text: format!(
                     "service unhealthy (responded with {:?})",
                     other.as_str_name()
                 ),
             },
-            Err(status) => Found {
+            Err(status) => Outcome {
                 code: CALL,
                 text: self.failed(&status),
             },
@@ -305,7 +304,7 @@ impl Arguments {
             ),
             Code::DeadlineExceeded => format!(
                 "timeout: health rpc did not complete within {}",
-                Shown(self.rpc_timeout)
+                GoDuration(self.rpc_timeout)
             ),
             code => format!(
                 "error: health rpc failed: code = {code:?} desc = {}",
@@ -323,6 +322,6 @@ impl Arguments {
 
 /// Writes a line to standard error, as the original does.
 fn say(text: &str) {
-    // There is nobody left to tell that this failed.
+    // Without standard error, this cannot be reported.
     let _ = writeln!(io::stderr(), "{}", crate::cli::output::Shown(text));
 }

@@ -1,4 +1,4 @@
-//! TLS of the probe: whom to trust and what to show.
+//! TLS of the probe: trusted authorities and the client certificate.
 
 use std::io;
 use std::path::Path;
@@ -19,20 +19,20 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::cli::compat::probe::connect::Target;
+use crate::cli::compat::probe::target::Target;
 use crate::serve::net::validity::validity;
 
-/// Whose certificates are good.
+/// The trusted certificates.
 pub(crate) enum Trust<'a> {
-    /// Those of the system's authorities.
+    /// Certificates of the system's authorities.
     System,
-    /// Those in a PEM file, and those of the authorities among them.
+    /// The certificates in a PEM file, and those that they sign.
     File(&'a Path),
-    /// Anybody's.
-    Anybody,
+    /// All certificates.
+    Any,
 }
 
-/// How to speak TLS with the server.
+/// A TLS client for one server.
 pub(crate) struct Tls {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -40,8 +40,8 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// `client` is a certificate to show and its key, as PEM files; `name` is
-    /// what the server's certificate is for, unless it is for the target.
+    /// `client` are the PEM files of the client certificate and its key. `name`
+    /// is the expected name of the server, instead of the target's host.
     pub(crate) fn new(
         trust: &Trust<'_>,
         client: Option<(&Path, &Path)>,
@@ -54,15 +54,15 @@ impl Tls {
         let builder = match trust {
             Trust::File(path) => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Given::read(path, provider)?)),
+                .with_custom_certificate_verifier(Arc::new(FileVerifier::read(path, provider)?)),
             Trust::System => {
                 let verifier = rustls_platform_verifier::Verifier::new(provider)
-                    .context("the system's authorities cannot be read")?;
+                    .context("cannot read the system's authorities")?;
                 builder
                     .dangerous()
                     .with_custom_certificate_verifier(Arc::new(verifier))
             }
-            Trust::Anybody => builder
+            Trust::Any => builder
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
         };
@@ -79,12 +79,12 @@ impl Tls {
         Ok(Self {
             connector: TlsConnector::from(Arc::new(config)),
             name: ServerName::try_from(host.to_owned())
-                .with_context(|| format!("{host:?} is no name of a server"))?,
+                .with_context(|| format!("{host:?} is not a server name"))?,
             authority: name.map_or_else(|| target.authority(), str::to_owned),
         })
     }
 
-    /// What the call says that it wants to reach.
+    /// The authority of calls to the server.
     pub(crate) fn authority(&self) -> &str {
         &self.authority
     }
@@ -106,19 +106,18 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     Ok(certificates)
 }
 
-/// Takes the certificates of authorities, and one that is itself among those of
-/// the authorities: a server may have signed its own, and rustls takes none of
-/// an authority from a server.
+/// Accepts the given certificates and those that they sign. A server may present
+/// a self-signed certificate of an authority, which rustls alone would refuse.
 #[derive(Debug)]
-struct Given {
+struct FileVerifier {
     certificates: Vec<CertificateDer<'static>>,
     authorities: Arc<WebPkiServerVerifier>,
 }
 
-impl Given {
+impl FileVerifier {
     fn read(path: &Path, provider: Arc<CryptoProvider>) -> anyhow::Result<Self> {
         let certificates = certificates(path)?;
-        let refused = || format!("{} has no good authority", path.display());
+        let refused = || format!("{} has an invalid certificate", path.display());
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
             roots.add(certificate.clone()).with_context(refused)?;
@@ -131,7 +130,7 @@ impl Given {
     }
 }
 
-impl ServerCertVerifier for Given {
+impl ServerCertVerifier for FileVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -152,6 +151,7 @@ impl ServerCertVerifier for Given {
         }
         verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
         let validity = validity(end_entity).ok_or(CertificateError::BadEncoding)?;
+        // Before 1970 is as long ago as 1970.
         let since = |time: &SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let [not_before, not_after] =
             [validity.start(), validity.end()].map(|time| UnixTime::since_unix_epoch(since(time)));
@@ -190,7 +190,7 @@ impl ServerCertVerifier for Given {
     }
 }
 
-/// Takes every certificate, but only from who has its key.
+/// Accepts every certificate whose key the server has.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

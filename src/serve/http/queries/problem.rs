@@ -12,8 +12,8 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
 use crate::name::{CatalogName, NameError};
-use crate::serve::http::guard::RestrictedCatalogs;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
+use crate::serve::http::restricted_catalogs::RestrictedCatalogs;
 use crate::serve::worker_pool::Rejected;
 use crate::snapshot::{Catalog, Catalogs};
 use fbc::text::suggest;

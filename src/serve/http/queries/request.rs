@@ -7,14 +7,14 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::request::Parts;
 
+use crate::answers::index::PackageAnswers;
 use crate::name::CatalogName;
-use crate::serve::http::guard::RestrictedCatalogs;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
+use crate::serve::http::restricted_catalogs::RestrictedCatalogs;
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalogs, Snapshot};
-use crate::store::PackageAnswers;
 
 /// Workers for look-ups. They do not wait for queries over a whole catalog.
 static LOOKUPS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(2));

@@ -87,7 +87,7 @@ fn a_package_without_csv_metadata_is_not_seen() {
     // An old bundle without is nothing to warn of.
     without_metadata(&mut blobs.bundles[1].blob);
     accepted(&blobs);
-    with_objects(&mut blobs.bundles[0].blob, Some(Span::default()));
+    with_objects(&mut blobs.bundles[0].blob, CsvSource::Object);
     warned(
         &blobs,
         code,
@@ -97,7 +97,7 @@ fn a_package_without_csv_metadata_is_not_seen() {
          bundle at least",
     );
     let mut blobs = foo(&["a"]);
-    with_objects(&mut blobs.bundles[0].blob, None);
+    with_objects(&mut blobs.bundles[0].blob, CsvSource::None);
     warned(
         &blobs,
         code,

@@ -6,12 +6,11 @@ mod packages;
 use proptest::prelude::*;
 
 use crate::document::{
-    BundleBlob, ChannelBlob, Defect, DeprecationBlob, DeprecationsBlob, EntryBlob, Located,
-    PackageBlob,
+    Blobs, BundleBlob, ChannelBlob, CsvSource, Defect, DeprecationBlob, DeprecationsBlob,
+    EntryBlob, Located, PackageBlob,
 };
 use crate::graph::*;
-use crate::message::{BundleMessage, Manifests, Span};
-use crate::problem::Severity;
+use crate::problem::{Code, Problem, Severity};
 
 fn at<T>(blob: T, meta: usize) -> Located<T> {
     Located {
@@ -62,18 +61,8 @@ fn bundle(package: &str, name: &str, version: &str) -> BundleBlob {
         version: version.to_owned(),
         has_image: true,
         has_csv_metadata: true,
-        message: BundleMessage {
-            manifests: made(),
-            ..BundleMessage::default()
-        },
+        csv: CsvSource::Metadata,
         ..BundleBlob::default()
-    }
-}
-
-fn made() -> Manifests {
-    Manifests::Made {
-        parts: Box::default(),
-        described: false,
     }
 }
 
@@ -163,16 +152,13 @@ fn refused_with(blobs: &Blobs, code: Code, message: &str) {
 
 fn without_metadata(bundle: &mut BundleBlob) {
     bundle.has_csv_metadata = false;
-    bundle.message.manifests = Manifests::None;
+    bundle.csv = CsvSource::None;
 }
 
-fn with_objects(bundle: &mut BundleBlob, csv: Option<Span>) {
+fn with_objects(bundle: &mut BundleBlob, csv: CsvSource) {
     bundle.has_csv_metadata = false;
     bundle.has_objects = true;
-    bundle.message.manifests = Manifests::Objects {
-        objects: Span::default(),
-        csv,
-    };
+    bundle.csv = csv;
 }
 
 #[test]

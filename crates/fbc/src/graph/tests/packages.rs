@@ -1,5 +1,7 @@
 //! Packages, and how problems are told of them.
 
+use std::collections::BTreeMap;
+
 use crate::graph::tests::*;
 
 #[test]

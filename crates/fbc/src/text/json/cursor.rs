@@ -1,24 +1,59 @@
-//! A cursor over canonical JSON, which the reader wrote: no white space, and no
-//! errors to look for.
+//! The one way to read canonical JSON: a cursor over text that the
+//! [`Canonicaliser`](crate::text::json::Canonicaliser) wrote. Such text has no
+//! white space and no syntax errors.
+//!
+//! Three views are built on the cursor: `object` finds the members of a
+//! document by key, `typed` reads values into structs as Go does, and `shape`
+//! tells what Go writes after reading a value into a type.
 
-use crate::text::json::{StringEnds, quote_run};
+use std::borrow::Cow;
+use std::ops::Range;
 
-/// A place in canonical JSON.
+use crate::text::json::strings::{quote_run, unescape};
+
+/// A position in canonical JSON.
 #[derive(Clone, Copy, Debug)]
-pub struct Walk<'a> {
+pub struct Cursor<'a> {
     json: &'a [u8],
     at: usize,
-    /// Of the strings that come, when that is known.
+    /// The ends of the strings ahead, when they are known.
     ends: StringEnds<'a>,
 }
 
-impl<'a> Walk<'a> {
+/// The ends of a value's strings, in order of appearance, so that they need
+/// not be searched for again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StringEnds<'a> {
+    /// Behind the closing quotes; empty when the ends are unknown.
+    pub(crate) ends: &'a [u32],
+    /// The offset that the first byte of the value has in this count.
+    pub(crate) start: u32,
+}
+
+/// A member of an object, as ranges of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The key without quotes, escaped as in the text.
+    pub key: Range<usize>,
+    /// The value.
+    pub value: Range<usize>,
+}
+
+impl<'a> Cursor<'a> {
     /// At the start of a value.
     pub fn new(json: &'a [u8]) -> Self {
         Self::with_ends(json, StringEnds::default())
     }
 
-    /// At the start of a value of which it is known where its strings end.
+    /// At a position that an earlier cursor over the same text reached.
+    pub fn resume(json: &'a [u8], position: usize) -> Self {
+        Self {
+            at: position,
+            ..Self::new(json)
+        }
+    }
+
+    /// At the start of a value whose strings have known ends.
     pub(crate) fn with_ends(json: &'a [u8], ends: StringEnds<'a>) -> Self {
         Self { json, at: 0, ends }
     }
@@ -28,34 +63,47 @@ impl<'a> Walk<'a> {
         self.json.get(self.at).copied()
     }
 
-    /// Goes on by one byte: a bracket.
+    /// Moves over one byte: a bracket.
     pub fn step(&mut self) {
         self.at += 1;
     }
 
-    /// Goes on behind a comma, if there is one.
+    /// Moves over a comma, if there is one.
     pub fn comma(&mut self) {
         self.at += usize::from(self.peek() == Some(b','));
     }
 
-    /// Goes behind all that comes.
+    /// Moves to the end of the text.
     pub fn finish(&mut self) {
         self.at = self.json.len();
     }
 
-    /// How far it went.
+    /// The number of bytes passed.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// What was passed since a position.
+    /// The text passed since a position.
     pub fn since(&self, position: usize) -> &'a [u8] {
         &self.json[position..self.at.min(self.json.len())]
     }
 
-    /// The key at this place, with its quotes, and goes on to its value;
-    /// `None` (and behind the bracket) at the object's end. For an object whose
-    /// opening bracket was passed.
+    /// Moves into the value if it is an object; else stays before it.
+    pub fn enter_object(&mut self) -> bool {
+        let is_object = self.peek() == Some(b'{');
+        self.at += usize::from(is_object);
+        is_object
+    }
+
+    /// Moves into the value if it is an array; else stays before it.
+    pub fn enter_array(&mut self) -> bool {
+        let is_array = self.peek() == Some(b'[');
+        self.at += usize::from(is_array);
+        is_array
+    }
+
+    /// Inside an object: returns the next key, with its quotes, and moves to its
+    /// value. At the end of the object: returns `None` and moves behind it.
     pub fn next_key(&mut self) -> Option<&'a [u8]> {
         self.comma();
         if self.peek() != Some(b'"') {
@@ -70,8 +118,38 @@ impl<'a> Walk<'a> {
         Some(key)
     }
 
-    /// Whether another value follows, and goes on to it; else behind the
-    /// bracket. For an array whose opening bracket was passed.
+    /// Inside an object: moves over the next member and returns its ranges. At the
+    /// end of the object: returns `None` and moves behind it.
+    pub fn next_member(&mut self) -> Option<Member> {
+        let key = self.next_key()?.len();
+        // A colon stands between the key and the value.
+        let key_end = self.at - 1;
+        let value = self.at;
+        self.skip();
+        Some(Member {
+            key: key_end + 1 - key..key_end - 1,
+            value: value..self.at,
+        })
+    }
+
+    /// Moves over an object, or over a value of any other type. `take` gets each
+    /// key and the cursor before its value; it may move the cursor over the value.
+    pub fn each_member(&mut self, mut take: impl FnMut(&str, &mut Self)) {
+        if !self.enter_object() {
+            self.skip();
+            return;
+        }
+        while let Some(key) = self.next_key() {
+            let before = self.at;
+            take(&key_text(key), self);
+            if self.at == before {
+                self.skip();
+            }
+        }
+    }
+
+    /// Inside an array: moves to the next element and returns whether there is one.
+    /// At the end of the array: moves behind it.
     pub fn next_element(&mut self) -> bool {
         self.comma();
         if self.peek().is_none_or(|byte| byte == b']') {
@@ -81,7 +159,7 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// The value at this place, whatever it is; goes on behind it.
+    /// Moves over the value and returns its text.
     pub fn skip(&mut self) -> &'a [u8] {
         let start = self.at;
         if self.peek() == Some(b'"') {
@@ -111,7 +189,13 @@ impl<'a> Walk<'a> {
         self.since(start)
     }
 
-    /// Goes on behind the string whose first quote was just passed.
+    /// The number of strings ahead whose ends are known.
+    #[cfg(test)]
+    pub(crate) fn known_ends(&self) -> usize {
+        self.ends.ends.len()
+    }
+
+    /// Moves behind the string whose first quote was just passed.
     fn skip_string(&mut self) {
         if let [end, rest @ ..] = self.ends.ends {
             self.at = (end - self.ends.start) as usize;
@@ -133,6 +217,11 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// The text of a key that stands in quotes.
+pub(crate) fn key_text(key: &[u8]) -> Cow<'_, str> {
+    unescape(key.get(1..key.len().saturating_sub(1)).unwrap_or(key))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,16 +229,16 @@ mod tests {
     #[test]
     fn members_are_found_whatever_their_values() {
         let json = br#"{"a":{"x":"}"},"b\"":"q\\","c":-1.5e+21,"d":null,"e":[],"f":[[{}],"]"],"g":"\u2028 \u00e2"}"#;
-        let mut walk = Walk::new(json);
-        walk.step();
+        let mut cursor = Cursor::new(json);
+        cursor.step();
         let mut found = Vec::new();
-        while let Some(key) = walk.next_key() {
+        while let Some(key) = cursor.next_key() {
             found.push((
                 String::from_utf8(key.to_vec()).unwrap(),
-                String::from_utf8(walk.skip().to_vec()).unwrap(),
+                String::from_utf8(cursor.skip().to_vec()).unwrap(),
             ));
         }
-        assert_eq!(walk.position(), json.len());
+        assert_eq!(cursor.position(), json.len());
         let found: Vec<_> = found
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
@@ -170,91 +259,59 @@ mod tests {
 
     #[test]
     fn elements_are_found_one_by_one() {
-        let mut walk = Walk::new(br#"[1,"a,b",[2],{"k":[3]}]"#);
-        walk.step();
+        let mut cursor = Cursor::new(br#"[1,"a,b",[2],{"k":[3]}]"#);
+        cursor.step();
         let mut found = Vec::new();
-        while walk.next_element() {
-            found.push(walk.skip());
+        while cursor.next_element() {
+            found.push(cursor.skip());
         }
         assert_eq!(found, [&b"1"[..], b"\"a,b\"", b"[2]", b"{\"k\":[3]}"]);
-        let mut empty = Walk::new(b"[]");
+        let mut empty = Cursor::new(b"[]");
         empty.step();
         assert!(!empty.next_element());
     }
 
-    /// All that a walk finds, every level of it.
-    fn everything<'a>(walk: &mut Walk<'a>, found: &mut Vec<&'a [u8]>) {
-        let start = *walk;
-        found.push(walk.skip());
-        let end = walk.position();
-        *walk = start;
-        match walk.peek() {
-            Some(b'{') => {
-                walk.step();
-                while let Some(key) = walk.next_key() {
-                    found.push(key);
-                    everything(walk, found);
-                }
-            }
-            Some(b'[') => {
-                walk.step();
-                while walk.next_element() {
-                    everything(walk, found);
-                }
-            }
-            _ => {
-                walk.skip();
-            }
+    #[test]
+    fn members_are_found_as_ranges_from_any_position() {
+        let object = br#"{"a":1,"b\"":{"x":"}"},"c":[1,{}],"d":""}"#;
+        let mut position = 1;
+        let mut found = Vec::new();
+        loop {
+            let mut cursor = Cursor::resume(object, position);
+            let Some(Member { key, value }) = cursor.next_member() else {
+                break;
+            };
+            position = cursor.position();
+            let text = |range: Range<usize>| str::from_utf8(&object[range]).unwrap();
+            found.push((text(key), text(value)));
         }
-        assert_eq!(walk.position(), end);
+        assert_eq!(
+            found,
+            [
+                ("a", "1"),
+                ("b\\\"", r#"{"x":"}"}"#),
+                ("c", "[1,{}]"),
+                ("d", "\"\"")
+            ]
+        );
+        for other in [&b"[1]"[..], b"", b"\"a\"", b"null"] {
+            assert!(!Cursor::new(other).enter_object());
+        }
     }
 
-    proptest::proptest! {
-        #[test]
-        fn recorded_ends_of_strings_are_where_they_are_found(
-            strings in proptest::collection::vec("[a-c\"\\\\\u{2028}é /]{0,40}", 1..8),
-            pretty: bool,
-            slashes: bool,
-            order: u8,
-        ) {
-            use crate::text::json::Canonicaliser;
-            use crate::object::Object;
-
-            let items: Vec<_> = strings.iter().map(|text| {
-                let value = serde_json::json!({"k": text, "l": [text, {}, {"m": 1.5}, "x"], "é\u{2029}": {"n": text}});
-                serde_json::json!({"type": "t", "value": value})
-            }).collect();
-            let document = serde_json::json!({"name": "a\"", "properties": items, "z": [strings]});
-            let mut text = if pretty {
-                serde_json::to_string_pretty(&document)
-            } else {
-                serde_json::to_string(&document)
-            }.unwrap();
-            if slashes {
-                text = text.replace('/', "\\/");
-            }
-            // In some, keys come in another order, or twice.
-            match order % 4 {
-                0 => text = text.replace("\"type\":", "\"yype\":"),
-                1 => text = text.replace("\"l\":", "\"k\":"),
-                2 => text = text.replace("\"k\":", "\"\\u007a\":"),
-                _ => {}
-            }
-            let mut out = b"before".to_vec();
-            let mut canonicaliser = Canonicaliser::default();
-            canonicaliser.read(text.as_bytes(), 0, &mut out).unwrap();
-            let object = Object::new(&out, &canonicaliser);
-            for ((_, mut walk), (_, value)) in object.walks().zip(object.members()) {
-                let (mut recorded, mut searched) = (Vec::new(), Vec::new());
-                everything(&mut walk, &mut recorded);
-                everything(&mut Walk::new(value), &mut searched);
-                proptest::prop_assert_eq!(recorded, searched);
-            }
-            // Each string of the list, and there are no others behind it.
-            let mut walk = object.walk("z").unwrap();
-            proptest::prop_assert_eq!(walk.ends.ends.len(), strings.len());
-            walk.skip();
-            proptest::prop_assert!(walk.ends.ends.is_empty());
+    #[test]
+    fn values_that_nobody_takes_are_passed() {
+        let mut cursor = Cursor::new(br#"[{"a":{"b":1},"\u0063":"d"},7,"e"]"#);
+        assert!(cursor.enter_array());
+        let mut found = Vec::new();
+        while cursor.next_element() {
+            cursor.each_member(|key, cursor| {
+                found.push(key.to_owned());
+                if key == "a" {
+                    cursor.each_member(|key, _| found.push(key.to_owned()));
+                }
+            });
         }
+        assert_eq!(found, ["a", "b", "c"]);
     }
 }

@@ -8,33 +8,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::text::json::cursor::Walk;
-use crate::text::json::shape::{Checked, Field, Mismatch, Shape, name, within, write_zero};
+use crate::text::json::cursor::Cursor;
+use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find, write_zero};
 
 /// How many values a tree may have. No catalog comes near it.
 const MAX_VALUES: usize = 100_000;
 
-/// Whether Go takes `key` for `name`: in any case, and as Unicode folds it.
-pub(crate) fn is_name(key: &[u8], name: &str) -> bool {
-    if key.is_ascii() {
-        return key.eq_ignore_ascii_case(name.as_bytes());
-    }
-    let folded = |character| match character {
-        'ſ' => 's',
-        // The sign for Kelvin.
-        '\u{212a}' => 'k',
-        other => other.to_ascii_lowercase(),
-    };
-    str::from_utf8(key).is_ok_and(|key| {
-        let name = name.chars().map(|character| character.to_ascii_lowercase());
-        key.chars().map(folded).eq(name)
-    })
-}
-
 /// Tells what becomes of values that are read one after the other into a field.
 ///
 /// # Errors
-/// A sentence's end about a value of another type.
+/// A value of another type.
 pub(crate) fn check(shape: &Shape, values: &[&[u8]]) -> Result<Checked, Mismatch> {
     Ok(Checked {
         same: false,
@@ -55,7 +38,7 @@ fn read<'a>(shape: &Shape, values: &[&'a [u8]]) -> Result<Value<'a>, Mismatch> {
     let mut value = Value::Zero;
     let mut left = MAX_VALUES;
     for json in values {
-        value.read(shape, &mut Walk::new(json), &mut left)?;
+        value.read(shape, &mut Cursor::new(json), &mut left)?;
     }
     Ok(value)
 }
@@ -79,54 +62,52 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Reads the value at `walk` into what is here.
+    /// Reads the value at `cursor` into what is here.
     fn read(
         &mut self,
         shape: &Shape,
-        walk: &mut Walk<'a>,
+        cursor: &mut Cursor<'a>,
         left: &mut usize,
     ) -> Result<(), Mismatch> {
-        *left = left
-            .checked_sub(1)
-            .ok_or("holds too many values for keys in another case than documented")?;
-        match (shape, walk.peek().unwrap_or_default()) {
+        *left = left.checked_sub(1).ok_or_else(Mismatch::too_large)?;
+        match (shape, cursor.peek().unwrap_or_default()) {
             (Shape::Any, _) | (Shape::Text, b'"') | (Shape::Bool, b't' | b'f') => {
-                *self = Value::Json(walk.skip());
+                *self = Value::Json(cursor.skip());
             }
             (Shape::List(_) | Shape::Texts, b'n') => {
-                walk.skip();
+                cursor.skip();
                 *self = Value::Zero;
             }
             // Of no effect.
-            (_, b'n') => drop(walk.skip()),
+            (_, b'n') => drop(cursor.skip()),
             (Shape::Integer, b'-' | b'0'..=b'9') => {
-                let digits = walk.skip();
+                let digits = cursor.skip();
                 let number = str::from_utf8(digits)
                     .ok()
                     .and_then(|digits| digits.parse::<i32>().ok());
-                number.ok_or("must be a 32-bit integer")?;
+                number.ok_or_else(Mismatch::integer)?;
                 *self = Value::Json(digits);
             }
-            (Shape::Texts, b'{') => self.read_texts(walk, left)?,
-            (Shape::List(element), b'[') => self.read_list(element, walk, left)?,
-            (Shape::Object(fields), b'{') => self.read_object(fields, walk, left)?,
-            _ => return Err(format!("must be {}", name(shape)).into()),
+            (Shape::Texts, b'{') => self.read_texts(cursor, left)?,
+            (Shape::List(element), b'[') => self.read_list(element, cursor, left)?,
+            (Shape::Object(fields), b'{') => self.read_object(fields, cursor, left)?,
+            _ => return Err(Mismatch::of(shape)),
         }
         Ok(())
     }
 
-    fn read_texts(&mut self, walk: &mut Walk<'a>, left: &mut usize) -> Result<(), Mismatch> {
+    fn read_texts(&mut self, cursor: &mut Cursor<'a>, left: &mut usize) -> Result<(), Mismatch> {
         if !matches!(self, Value::Texts(_)) {
             *self = Value::Texts(BTreeMap::new());
         }
         let Value::Texts(texts) = self else {
             return Ok(());
         };
-        walk.step();
-        while let Some(key) = walk.next_key() {
+        cursor.step();
+        while let Some(key) = cursor.next_key() {
             let mut text = Value::Zero;
-            text.read(&Shape::Text, walk, left)
-                .map_err(|error| within(key, &error))?;
+            text.read(&Shape::Text, cursor, left)
+                .map_err(|mismatch| mismatch.within(key))?;
             let text = if let Value::Json(text) = text {
                 text
             } else {
@@ -140,7 +121,7 @@ impl<'a> Value<'a> {
     fn read_list(
         &mut self,
         element: &Shape,
-        walk: &mut Walk<'a>,
+        cursor: &mut Cursor<'a>,
         left: &mut usize,
     ) -> Result<(), Mismatch> {
         if !matches!(self, Value::List { .. }) {
@@ -153,12 +134,12 @@ impl<'a> Value<'a> {
             return Ok(());
         };
         *length = 0;
-        walk.step();
-        while walk.next_element() {
+        cursor.step();
+        while cursor.next_element() {
             if *length == items.len() {
                 items.push(Value::Zero);
             }
-            items[*length].read(element, walk, left)?;
+            items[*length].read(element, cursor, left)?;
             *length += 1;
         }
         if *length == 0 {
@@ -170,7 +151,7 @@ impl<'a> Value<'a> {
     fn read_object(
         &mut self,
         fields: &[Field],
-        walk: &mut Walk<'a>,
+        cursor: &mut Cursor<'a>,
         left: &mut usize,
     ) -> Result<(), Mismatch> {
         if !matches!(self, Value::Object(_)) {
@@ -179,11 +160,11 @@ impl<'a> Value<'a> {
         let Value::Object(read) = self else {
             return Ok(());
         };
-        walk.step();
-        while let Some(key) = walk.next_key() {
+        cursor.step();
+        while let Some(key) = cursor.next_key() {
             let name = &key[1..key.len() - 1];
             let Some((number, _)) = find(fields, name, 0) else {
-                walk.skip();
+                cursor.skip();
                 continue;
             };
             let place = match read.binary_search_by_key(&number, |(number, _)| *number) {
@@ -196,8 +177,8 @@ impl<'a> Value<'a> {
             };
             read[place]
                 .1
-                .read(&fields[number].shape, walk, left)
-                .map_err(|error| within(key, &error))?;
+                .read(&fields[number].shape, cursor, left)
+                .map_err(|mismatch| mismatch.within(key))?;
         }
         Ok(())
     }
@@ -264,34 +245,9 @@ fn write_object(read: &[(usize, Value<'_>)], fields: &[Field], out: &mut Vec<u8>
     out.push(b'}');
 }
 
-/// The field that Go takes a key for, and whether the key is its name to the
-/// letter. Keys and fields are sorted, so it is most likely `next` or behind it.
-pub(crate) fn find(fields: &[Field], key: &[u8], next: usize) -> Option<(usize, bool)> {
-    let is = |field: &Field| field.name.as_bytes() == key;
-    let behind = fields.get(next..).and_then(|rest| rest.iter().position(is));
-    let exactly = behind.map(|further| next + further);
-    let exactly = exactly.or_else(|| fields.iter().position(is));
-    exactly.map(|number| (number, true)).or_else(|| {
-        let folded = fields.iter().position(|field| is_name(key, field.name));
-        folded.map(|number| (number, false))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_compared_as_go_folds_them() {
-        for key in ["kinds", "KINDS", "Kinds", "\u{212a}ind\u{17f}"] {
-            assert!(is_name(key.as_bytes(), "kinds"), "{key}");
-        }
-        for key in ["kind", "kindss", "kınds", "k\u{131}nds", ""] {
-            assert!(!is_name(key.as_bytes(), "kinds"), "{key}");
-        }
-        assert!(is_name(b"X-Descriptors", "x-descriptors"));
-        assert!(!is_name(b"\xff", "x"));
-    }
 
     static LINKS: Shape = Shape::List(&Shape::Object(&[
         Field::kept("name", Shape::Text),
@@ -300,9 +256,9 @@ mod tests {
     ]));
 
     /// What becomes of these values for one field, one after the other.
-    fn made(shape: &Shape, values: &[&str]) -> Result<(String, bool), Mismatch> {
+    fn made(shape: &Shape, values: &[&str]) -> Result<(String, bool), String> {
         let values: Vec<&[u8]> = values.iter().map(|value| value.as_bytes()).collect();
-        let checked = check(shape, &values)?;
+        let checked = check(shape, &values).map_err(|mismatch| mismatch.to_string())?;
         assert!(!checked.same);
         let mut out = Vec::new();
         write(shape, &values, &mut out);

@@ -1,8 +1,10 @@
 //! Numbers and strings, from what was written to what is canonical.
 
+use crate::text::json::buffers::offset;
+use crate::text::json::error::JsonError;
+use crate::text::json::reader::{MAX_GROWTH, Reader};
 use crate::text::json::strings::{BLOCK, character, plain_run, specials};
 use crate::text::json::write::{write_number, write_string_part};
-use crate::text::json::{JsonError, MAX_GROWTH, Reader};
 
 impl Reader<'_> {
     pub(crate) fn number(&mut self) -> Result<(), JsonError> {
@@ -113,7 +115,7 @@ impl Reader<'_> {
     fn end_string(&mut self) {
         self.at += 1;
         let end = self.buffers.changed.len() + (self.at - self.pending);
-        self.buffers.ends.push(end as u32);
+        self.buffers.ends.push(offset(end));
     }
 
     /// Reads what is special in a string but for its end, and tells whether it

@@ -1,67 +1,15 @@
-//! What Go's reader and writer make of a JSON value of a known type.
+//! The result of reading a JSON value into a Go type and writing it again.
 //!
-//! The peers read `olm.csv.metadata` into typed fields and write those out
-//! again: unknown fields fall away, empty ones that are marked so are left
-//! out, missing ones that are not appear with their zero value, `null` becomes
-//! the zero value, and a value of another type is an error. A [`Shape`] says
-//! all that of a type, and [`check`] and [`write()`] do it, on canonical JSON and
-//! without a tree; only
-//! objects whose keys differ from the names of fields in case go by way of
-//! `folded`.
+//! opm and catalogd do this with `olm.csv.metadata`. Unknown fields are dropped.
+//! Empty fields are dropped if they are marked `omitempty`; other missing fields
+//! appear with their zero value. `null` becomes the zero value, and a value of
+//! another type is an error. A [`Shape`] describes a type. [`check`] and
+//! [`write()`] apply it to canonical JSON without building a tree. Only objects
+//! whose keys differ from the names of fields in case need one, see `folded`.
 
-use crate::text::json::cursor::Walk;
+use crate::text::json::cursor::Cursor;
 use crate::text::json::folded;
-
-/// A type.
-#[derive(Debug)]
-pub(crate) enum Shape {
-    /// A string.
-    Text,
-    /// A truth value.
-    Bool,
-    /// A 32-bit integer.
-    Integer,
-    /// Anything; kept as it is.
-    Any,
-    /// An object of strings.
-    Texts,
-    /// An array.
-    List(&'static Shape),
-    /// An object with known fields.
-    Object(&'static [Field]),
-}
-
-/// A field of an object.
-#[derive(Debug)]
-pub(crate) struct Field {
-    /// Its key.
-    pub(crate) name: &'static str,
-    /// Its type.
-    pub(crate) shape: Shape,
-    /// Whether it is left out when it is empty. Objects with known fields
-    /// never count as empty.
-    pub(crate) omitted: bool,
-}
-
-impl Field {
-    /// A field that is left out when it is empty.
-    pub(crate) const fn omitted(name: &'static str, shape: Shape) -> Self {
-        Self {
-            name,
-            shape,
-            omitted: true,
-        }
-    }
-
-    /// A field that is always there.
-    pub(crate) const fn kept(name: &'static str, shape: Shape) -> Self {
-        Self {
-            name,
-            shape,
-            omitted: false,
-        }
-    }
-}
+use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find, write_zero};
 
 /// Where the result goes. Most values stay as they are, so whether they do is
 /// found out first, without writing anything.
@@ -70,13 +18,40 @@ trait Sink {
     fn keep(&mut self, bytes: &[u8]);
     /// Takes bytes that do not stand in the value.
     fn add(&mut self, bytes: &[u8]);
+    /// Takes the zero value of a type, which does not stand in the value.
+    fn add_zero(&mut self, shape: &Shape);
     /// How much it took.
     fn length(&self) -> usize;
     /// Forgets what it took since it had this length.
     fn cut(&mut self, length: usize);
-    /// Learns that a key differs from its field's name in case; whether that
-    /// is all right.
-    fn folds(&mut self) -> bool;
+    /// Learns that a key differs from its field's name in case. An error if that
+    /// needs a tree.
+    fn folds(&mut self) -> Result<(), Stop>;
+}
+
+/// Why a value is not read to its end.
+#[derive(Debug, PartialEq, Eq)]
+enum Stop {
+    /// It has another type.
+    Mismatch(Mismatch),
+    /// It cannot be written without a tree: a key has another case than its
+    /// field.
+    NeedsTree,
+}
+
+impl Stop {
+    fn within(self, key: &[u8]) -> Self {
+        match self {
+            Self::Mismatch(mismatch) => Self::Mismatch(mismatch.within(key)),
+            Self::NeedsTree => Self::NeedsTree,
+        }
+    }
+}
+
+impl From<Mismatch> for Stop {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Mismatch(mismatch)
+    }
 }
 
 /// Only tells whether anything changed.
@@ -90,15 +65,18 @@ impl Sink for Same {
     fn add(&mut self, _: &[u8]) {
         self.changed = true;
     }
+    fn add_zero(&mut self, _: &Shape) {
+        self.changed = true;
+    }
     fn length(&self) -> usize {
         0
     }
     fn cut(&mut self, _: usize) {
         self.changed = true;
     }
-    fn folds(&mut self) -> bool {
+    fn folds(&mut self) -> Result<(), Stop> {
         self.changed = true;
-        true
+        Ok(())
     }
 }
 
@@ -109,135 +87,141 @@ impl Sink for Vec<u8> {
     fn add(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
+    fn add_zero(&mut self, shape: &Shape) {
+        write_zero(shape, self);
+    }
     fn length(&self) -> usize {
         self.len()
     }
     fn cut(&mut self, length: usize) {
         self.truncate(length);
     }
-    fn folds(&mut self) -> bool {
-        false
+    fn folds(&mut self) -> Result<(), Stop> {
+        Err(Stop::NeedsTree)
     }
 }
 
-/// A sentence's end about a value of another type. Of two words, for most values
-/// have none, and are many.
-pub(crate) type Mismatch = Box<str>;
-
-/// What [`check`] finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Checked {
-    /// Whether the value stays as it is.
-    pub(crate) same: bool,
-    /// Whether it is an empty one.
-    pub(crate) empty: bool,
-}
-
-/// Goes through the value at `walk` and tells what becomes of it.
+/// Moves over the value at the cursor and tells what Go writes for it.
 ///
 /// # Errors
 /// A value of another type.
-pub(crate) fn check(shape: &Shape, walk: &mut Walk<'_>) -> Result<Checked, Mismatch> {
+pub(crate) fn check(shape: &Shape, cursor: &mut Cursor<'_>) -> Result<Checked, Mismatch> {
+    let start = *cursor;
     let mut same = Same::default();
-    let empty = value(shape, walk, &mut same)?;
-    Ok(Checked {
-        same: !same.changed,
-        empty,
-    })
-}
-
-/// Appends what becomes of `json`, a canonical value that was checked.
-pub(crate) fn write(shape: &Shape, json: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    if value(shape, &mut Walk::new(json), out).is_err() {
-        out.truncate(start);
-        folded::write(shape, &[json], out);
+    match value(shape, cursor, &mut same) {
+        Ok(empty) => Ok(Checked {
+            same: !same.changed,
+            empty,
+        }),
+        Err(Stop::Mismatch(mismatch)) => Err(mismatch),
+        // Not for this sink, which writes nothing.
+        Err(Stop::NeedsTree) => {
+            *cursor = start;
+            folded::check(shape, &[cursor.skip()])
+        }
     }
 }
 
-/// Returns whether the value is an empty one.
-fn value(shape: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, Mismatch> {
-    let first = walk.peek().unwrap_or_default();
+/// Appends what Go writes for `json`, a canonical value that was checked.
+pub(crate) fn write(shape: &Shape, json: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    match value(shape, &mut Cursor::new(json), out) {
+        Ok(_) => {}
+        Err(Stop::NeedsTree) => {
+            out.truncate(start);
+            folded::write(shape, &[json], out);
+        }
+        // Not after a check.
+        Err(Stop::Mismatch(_)) => {
+            out.truncate(start);
+            write_zero(shape, out);
+        }
+    }
+}
+
+/// Returns whether the value is empty.
+fn value(shape: &Shape, cursor: &mut Cursor<'_>, out: &mut impl Sink) -> Result<bool, Stop> {
+    let first = cursor.peek().unwrap_or_default();
     if first == b'n' && !matches!(shape, Shape::Any) {
-        walk.skip();
-        add_zero(shape, out);
+        cursor.skip();
+        out.add_zero(shape);
         return Ok(!matches!(shape, Shape::Object(_)));
     }
     match (shape, first) {
         (Shape::Any, _) => {
-            out.keep(walk.skip());
+            out.keep(cursor.skip());
             Ok(false)
         }
         (Shape::Text, b'"') | (Shape::Bool, b't' | b'f') => {
-            let text = walk.skip();
+            let text = cursor.skip();
             out.keep(text);
             Ok(matches!(text, b"\"\"" | b"false"))
         }
         (Shape::Integer, b'-' | b'0'..=b'9') => {
-            let digits = walk.skip();
+            let digits = cursor.skip();
             out.keep(digits);
             std::str::from_utf8(digits)
                 .ok()
                 .and_then(|digits| digits.parse::<i32>().ok())
                 .map(|number| number == 0)
-                .ok_or_else(|| "must be a 32-bit integer".into())
+                .ok_or_else(|| Mismatch::integer().into())
         }
-        (Shape::Texts, b'{') => texts(walk, out),
-        (Shape::List(element), b'[') => list(element, walk, out),
-        (Shape::Object(fields), b'{') => object(fields, walk, out),
-        (shape, _) => Err(format!("must be {}", name(shape)).into()),
+        (Shape::Texts, b'{') => texts(cursor, out),
+        (Shape::List(element), b'[') => list(element, cursor, out),
+        (Shape::Object(fields), b'{') => object(fields, cursor, out),
+        (shape, _) => Err(Mismatch::of(shape).into()),
     }
 }
 
-fn texts(walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, Mismatch> {
-    walk.step();
+fn texts(cursor: &mut Cursor<'_>, out: &mut impl Sink) -> Result<bool, Stop> {
+    cursor.step();
     out.keep(b"{");
     let mut empty = true;
-    while let Some(key) = walk.next_key() {
+    while let Some(key) = cursor.next_key() {
         if !empty {
             out.keep(b",");
         }
         empty = false;
         out.keep(key);
         out.keep(b":");
-        value(&Shape::Text, walk, out).map_err(|error| within(key, &error))?;
+        value(&Shape::Text, cursor, out).map_err(|stop| stop.within(key))?;
     }
     out.keep(b"}");
     Ok(empty)
 }
 
-fn list(element: &Shape, walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, Mismatch> {
-    walk.step();
+fn list(element: &Shape, cursor: &mut Cursor<'_>, out: &mut impl Sink) -> Result<bool, Stop> {
+    cursor.step();
     out.keep(b"[");
     let mut empty = true;
-    while walk.next_element() {
+    while cursor.next_element() {
         if !empty {
             out.keep(b",");
         }
         empty = false;
-        value(element, walk, out)?;
+        value(element, cursor, out)?;
     }
     out.keep(b"]");
     Ok(empty)
 }
 
-fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<bool, Mismatch> {
-    walk.step();
+fn object(fields: &[Field], cursor: &mut Cursor<'_>, out: &mut impl Sink) -> Result<bool, Stop> {
+    cursor.step();
     out.keep(b"{");
     let mut first = true;
     let mut seen: u32 = 0;
     let mut next = 0;
-    while let Some(key) = walk.next_key() {
+    while let Some(key) = cursor.next_key() {
         let start = out.length();
-        let found = folded::find(fields, &key[1..key.len() - 1], next);
+        let found = find(fields, &key[1..key.len() - 1], next);
         let Some((number, exactly)) = found else {
-            walk.skip();
+            cursor.skip();
             out.cut(start);
             continue;
         };
         next = number + 1;
-        if !exactly && !out.folds() {
-            return Err("is written by way of a tree".into());
+        if !exactly {
+            out.folds()?;
         }
         if !first {
             out.keep(b",");
@@ -245,7 +229,7 @@ fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<
         out.keep(key);
         out.keep(b":");
         let field = &fields[number];
-        let empty = value(&field.shape, walk, out).map_err(|error| within(key, &error))?;
+        let empty = value(&field.shape, cursor, out).map_err(|stop| stop.within(key))?;
         if empty && field.omitted {
             out.cut(start);
         } else {
@@ -261,65 +245,13 @@ fn object(fields: &[Field], walk: &mut Walk<'_>, out: &mut impl Sink) -> Result<
             out.add(b",");
         }
         first = false;
-        add_key(field, out);
-        add_zero(&field.shape, out);
+        out.add(b"\"");
+        out.add(field.name.as_bytes());
+        out.add(b"\":");
+        out.add_zero(&field.shape);
     }
     out.keep(b"}");
     Ok(false)
-}
-
-/// Appends the zero value of a type.
-pub(crate) fn write_zero(shape: &Shape, out: &mut Vec<u8>) {
-    add_zero(shape, out);
-}
-
-fn add_key(field: &Field, out: &mut impl Sink) {
-    out.add(b"\"");
-    out.add(field.name.as_bytes());
-    out.add(b"\":");
-}
-
-fn add_zero(shape: &Shape, out: &mut impl Sink) {
-    let zero: &[u8] = match shape {
-        Shape::Text => b"\"\"",
-        Shape::Bool => b"false",
-        Shape::Integer => b"0",
-        Shape::Any => b"null",
-        Shape::List(_) => b"[]",
-        Shape::Texts => b"{}",
-        Shape::Object(fields) => {
-            out.add(b"{");
-            let kept = fields.iter().filter(|field| !field.omitted);
-            for (number, field) in kept.enumerate() {
-                if number > 0 {
-                    out.add(b",");
-                }
-                add_key(field, out);
-                add_zero(&field.shape, out);
-            }
-            b"}"
-        }
-    };
-    out.add(zero);
-}
-
-/// What a value of the type is called.
-pub(crate) fn name(shape: &Shape) -> &'static str {
-    match shape {
-        Shape::Text => "a string",
-        Shape::Bool => "true or false",
-        Shape::Integer => "an integer",
-        Shape::Any => "a value",
-        Shape::List(_) => "a list",
-        Shape::Texts | Shape::Object(_) => "an object",
-    }
-}
-
-/// An error of a value inside of the one with this key.
-pub(crate) fn within(key: &[u8], error: &str) -> Mismatch {
-    let key = String::from_utf8_lossy(key);
-    let inner = error.strip_prefix("its ").unwrap_or(error);
-    format!("its {key} {inner}").into()
 }
 
 #[cfg(test)]
@@ -338,9 +270,10 @@ mod tests {
         Field::kept("f", Shape::Object(&[Field::omitted("y", Shape::Text)])),
     ]);
 
-    /// What becomes of a value; the check must agree with it.
+    /// The text that is written; the check must agree with it.
     fn written(json: &str) -> Result<String, String> {
-        let checked = check(&SHAPE, &mut Walk::new(json.as_bytes()))?;
+        let checked = check(&SHAPE, &mut Cursor::new(json.as_bytes()));
+        let checked = checked.map_err(|mismatch| mismatch.to_string())?;
         let mut out = Vec::new();
         write(&SHAPE, json.as_bytes(), &mut out);
         assert_eq!(checked.same, out == json.as_bytes(), "{json}");
@@ -397,6 +330,39 @@ mod tests {
             (r#"{"d":{"k":[]}}"#, r#"its "d" "k" must be a string"#),
             (r#"{"B":[{"X":1}]}"#, r#"its "B" "X" must be true or false"#),
             ("[]", "must be an object"),
+        ] {
+            assert_eq!(written(json), Err(wanted.to_owned()), "{json}");
+        }
+    }
+
+    #[test]
+    fn only_a_key_in_another_case_needs_a_tree() {
+        let stop = |json: &str| {
+            let mut out = Vec::new();
+            value(&SHAPE, &mut Cursor::new(json.as_bytes()), &mut out).unwrap_err()
+        };
+        assert_eq!(stop(r#"{"b":[{"X":true}]}"#), Stop::NeedsTree);
+        for json in [
+            "[]",
+            r#"{"a":1}"#,
+            r#"{"b":[{"x":1}]}"#,
+            r#"{"d":{"is written by way of a tree":1}}"#,
+        ] {
+            assert!(matches!(stop(json), Stop::Mismatch(_)), "{json}");
+            let mut out = b"before".to_vec();
+            write(&SHAPE, json.as_bytes(), &mut out);
+            assert_eq!(out, br#"before{"a":"","f":{}}"#, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_mismatch_names_the_keys_as_they_are_written() {
+        for (json, wanted) in [
+            (
+                r#"{"d":{"its own":1}}"#,
+                r#"its "d" "its own" must be a string"#,
+            ),
+            (r#"{"D":{"K":1}}"#, r#"its "D" "K" must be a string"#),
         ] {
             assert_eq!(written(json), Err(wanted.to_owned()), "{json}");
         }

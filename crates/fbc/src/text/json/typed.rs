@@ -1,125 +1,197 @@
-//! Go's way of reading JSON into types, where it differs from serde's.
+//! Values read into types as Go reads them: names of fields in any case, `null`
+//! for a value that stays as it is, the last of several values.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
 
-use serde::de::{self, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use crate::text::display::shown;
+use crate::text::json::cursor::{Cursor, key_text};
+use crate::text::json::field_name::is_name;
+use crate::text::json::strings::unescape;
 
-use crate::text::json::folded::is_name;
+/// A type that is read from canonical JSON.
+pub(crate) trait Decode<'de>: Default {
+    /// Reads the value at the cursor and moves over it. After an error the cursor
+    /// stands anywhere in the value.
+    fn decode(cursor: &mut Cursor<'de>) -> Result<Self, WrongType>;
+}
 
-/// A struct that is read as Go reads one: from an object or `null`; a field
-/// takes the value of its name or of one that differs only in case; `null`
-/// leaves a field as it is, and of two values the last counts.
-/// [`fields`] implements it.
+/// A struct that is read from an object or from `null`. [`fields`] implements
+/// this trait.
 pub(crate) trait Fields<'de>: Default {
     /// The names of the fields.
     const NAMES: &'static [&'static str];
 
-    /// Reads the value of the field that has this place in the names.
-    fn read<A: MapAccess<'de>>(&mut self, place: usize, map: &mut A) -> Result<(), A::Error>;
+    /// Reads the value at the cursor into the field with this number.
+    fn decode_field(&mut self, number: usize, cursor: &mut Cursor<'de>) -> Result<(), WrongType>;
+
+    /// Reads the member with this key and moves over its value.
+    fn decode_member(&mut self, key: &[u8], cursor: &mut Cursor<'de>) -> Result<(), WrongType> {
+        let key = key_text(key);
+        let names = Self::NAMES;
+        let number = names.iter().position(|name| **name == *key).or_else(|| {
+            let mut names = names.iter();
+            names.position(|name| is_name(key.as_bytes(), name))
+        });
+        match number {
+            // `null` leaves a field as it is.
+            Some(number) if cursor.peek() != Some(b'n') => self.decode_field(number, cursor),
+            _ => {
+                cursor.skip();
+                Ok(())
+            }
+        }
+    }
 }
 
-/// Implements `Deserialize` for a struct by way of [`Fields`]. Fields that are
-/// not named stay as they are by default.
+impl<'de, T: Fields<'de>> Decode<'de> for T {
+    fn decode(cursor: &mut Cursor<'de>) -> Result<Self, WrongType> {
+        let mut value = Self::default();
+        if cursor.enter_object() {
+            while let Some(key) = cursor.next_key() {
+                value.decode_member(key, cursor)?;
+            }
+        } else if cursor.peek() == Some(b'n') {
+            cursor.skip();
+        } else {
+            return Err(WrongType::at(cursor, Expected::Object));
+        }
+        Ok(value)
+    }
+}
+
+/// Implements [`Fields`] for a struct. Fields without a name stay as they are by
+/// default.
 macro_rules! fields {
     ($type:ident $(<$life:lifetime>)? { $($field:ident = $name:literal),+ $(,)? }) => {
         impl<'de $(: $life, $life)?> $crate::text::json::typed::Fields<'de> for $type $(<$life>)? {
             const NAMES: &'static [&'static str] = &[$($name),+];
 
-            fn read<A: serde::de::MapAccess<'de>>(
+            fn decode_field(
                 &mut self,
-                place: usize,
-                map: &mut A,
-            ) -> Result<(), A::Error> {
+                number: usize,
+                cursor: &mut $crate::text::json::cursor::Cursor<'de>,
+            ) -> Result<(), $crate::text::json::typed::WrongType> {
                 let mut next = 0..;
-                $(if next.next() == Some(place) {
-                    if let Some(value) = map.next_value::<Option<_>>()? {
-                        self.$field = value;
-                    }
+                $(if next.next() == Some(number) {
+                    self.$field = $crate::text::json::typed::Decode::decode(cursor)?;
                     return Ok(());
                 })+
                 Ok(())
-            }
-        }
-
-        impl<'de $(: $life, $life)?> serde::Deserialize<'de> for $type $(<$life>)? {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::text::json::typed::read_fields(deserializer)
             }
         }
     };
 }
 pub(crate) use fields;
 
-/// Reads a struct by its [`Fields`].
-pub(crate) fn read_fields<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Fields<'de>,
-{
-    struct FieldsVisitor<T>(PhantomData<T>);
-    impl<'de, T: Fields<'de>> Visitor<'de> for FieldsVisitor<T> {
-        type Value = T;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_unit<E: de::Error>(self) -> Result<T, E> {
-            Ok(T::default())
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-            let mut value = T::default();
-            while let Some(Text(key)) = map.next_key()? {
-                let names = T::NAMES.iter();
-                let place = names.clone().position(|name| **name == *key);
-                // Nearly all are written as they should be.
-                let place = place.or_else(|| {
-                    let mut names = names;
-                    names.position(|name| is_name(key.as_bytes(), name))
-                });
-                match place {
-                    Some(place) => value.read(place, &mut map)?,
-                    None => {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-            }
-            Ok(value)
-        }
-    }
-    deserializer.deserialize_any(FieldsVisitor(PhantomData))
+/// Reads a whole text.
+pub(crate) fn from_json<'de, T: Decode<'de>>(json: &'de [u8]) -> Result<T, WrongType> {
+    T::decode(&mut Cursor::new(json))
 }
 
-/// Reads a property's value: an object or `null`.
-pub(crate) fn object<'de, T: Deserialize<'de> + Default>(json: &'de [u8]) -> Result<T, String> {
+/// Reads the value at the cursor and moves over it. A value of another type
+/// counts as absent.
+pub(crate) fn or_default<'de, T: Decode<'de>>(cursor: &mut Cursor<'de>) -> T {
+    let start = *cursor;
+    T::decode(cursor).unwrap_or_else(|_| {
+        *cursor = start;
+        cursor.skip();
+        T::default()
+    })
+}
+
+/// Reads the value of a property: an object or `null`.
+pub(crate) fn object<'de, T: Decode<'de>>(json: &'de [u8]) -> Result<T, String> {
     match json.first() {
-        Some(b'{') => serde_json::from_slice(json).map_err(|error| advised(&error)),
+        Some(b'{') => from_json(json).map_err(|error| error.to_string()),
         Some(b'n') => Ok(T::default()),
         _ => Err("it must be an object; write one".into()),
     }
 }
 
-/// serde's message without its position, which means nothing in the author's
-/// file: it counts in the canonical text.
-pub(crate) fn plain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
+/// A type that JSON has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    String,
+    Boolean,
+    List,
+    Object,
+}
+
+/// A value does not have the type of its field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrongType {
+    /// The value, or the beginning of a long one.
+    found: Found,
+    expected: Expected,
+}
+
+/// A value in a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Found {
+    Null,
+    Boolean(bool),
+    Integer(String),
+    Float(String),
+    String(String),
+    List,
+    Object,
+}
+
+impl WrongType {
+    /// The value at the cursor should have another type.
+    #[cold]
+    pub(crate) fn at(cursor: &Cursor<'_>, expected: Expected) -> Self {
+        let found = match cursor.clone().skip() {
+            [b'"', text @ .., b'"'] => Found::String(shown(&unescape(text))),
+            [b'{', ..] => Found::Object,
+            [b'[', ..] => Found::List,
+            b"true" => Found::Boolean(true),
+            b"false" => Found::Boolean(false),
+            number @ [b'-' | b'0'..=b'9', ..] => {
+                let number = String::from_utf8_lossy(number).into_owned();
+                if number
+                    .bytes()
+                    .all(|byte| byte == b'-' || byte.is_ascii_digit())
+                {
+                    Found::Integer(number)
+                } else {
+                    Found::Float(number)
+                }
+            }
+            _ => Found::Null,
+        };
+        Self { found, expected }
     }
 }
 
-/// The same, and what is to be done.
-pub(crate) fn advised(error: &serde_json::Error) -> String {
-    let text = plain(error).replace("expected a sequence", "expected a list");
-    let quotes = ["integer", "floating", "number", "boolean"];
-    let bare = text.strip_prefix("invalid type: ");
-    let bare = bare.is_some_and(|found| quotes.iter().any(|kind| found.starts_with(kind)));
-    match text.rsplit_once(", expected ") {
-        Some((_, "a string")) if bare => text + "; write it in quotes",
-        Some((_, expected)) => format!("{text}; write {expected}"),
-        None => text + "; correct it",
+impl fmt::Display for WrongType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let expected = match self.expected {
+            Expected::String => "a string",
+            Expected::Boolean => "a boolean",
+            Expected::List => "a list",
+            Expected::Object => "an object",
+        };
+        f.write_str("invalid type: ")?;
+        match &self.found {
+            Found::Null => f.write_str("null"),
+            Found::Boolean(value) => write!(f, "boolean `{value}`"),
+            Found::Integer(number) => write!(f, "integer `{number}`"),
+            Found::Float(number) => write!(f, "floating point `{number}`"),
+            Found::String(text) => write!(f, "string {text:?}"),
+            Found::List => f.write_str("list"),
+            Found::Object => f.write_str("object"),
+        }?;
+        let scalar = matches!(
+            self.found,
+            Found::Boolean(_) | Found::Integer(_) | Found::Float(_)
+        );
+        let remedy = match self.expected {
+            Expected::String if scalar => "it in quotes",
+            _ => expected,
+        };
+        write!(f, ", expected {expected}; write {remedy}")
     }
 }
 
@@ -134,25 +206,73 @@ impl Text<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
+impl<'de: 'a, 'a> Decode<'de> for Text<'a> {
+    fn decode(cursor: &mut Cursor<'de>) -> Result<Self, WrongType> {
+        match cursor.peek() {
+            Some(b'"') => Ok(Self(key_text(cursor.skip()))),
+            Some(b'n') => {
+                cursor.skip();
+                Ok(Self::default())
             }
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-            fn visit_unit<E: de::Error>(self) -> Result<Text<'de>, E> {
-                Ok(Text::default())
-            }
+            _ => Err(WrongType::at(cursor, Expected::String)),
         }
-        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+impl Decode<'_> for String {
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self, WrongType> {
+        if cursor.peek() != Some(b'"') {
+            return Err(WrongType::at(cursor, Expected::String));
+        }
+        Ok(key_text(cursor.skip()).into_owned())
+    }
+}
+
+impl Decode<'_> for bool {
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self, WrongType> {
+        match cursor.peek() {
+            Some(b't' | b'f') => Ok(cursor.skip() == b"true"),
+            _ => Err(WrongType::at(cursor, Expected::Boolean)),
+        }
+    }
+}
+
+impl<'de, T: Decode<'de>> Decode<'de> for Vec<T> {
+    fn decode(cursor: &mut Cursor<'de>) -> Result<Self, WrongType> {
+        if !cursor.enter_array() {
+            return Err(WrongType::at(cursor, Expected::List));
+        }
+        let mut list = Self::new();
+        while cursor.next_element() {
+            list.push(T::decode(cursor)?);
+        }
+        Ok(list)
+    }
+}
+
+impl<'de, T: Decode<'de>> Decode<'de> for Option<T> {
+    fn decode(cursor: &mut Cursor<'de>) -> Result<Self, WrongType> {
+        if cursor.peek() == Some(b'n') {
+            cursor.skip();
+            return Ok(None);
+        }
+        T::decode(cursor).map(Some)
+    }
+}
+
+/// A value of any type, as its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Raw<'a>(pub(crate) &'a [u8]);
+
+impl Default for Raw<'_> {
+    fn default() -> Self {
+        Self(b"null")
+    }
+}
+
+impl<'de: 'a, 'a> Decode<'de> for Raw<'a> {
+    fn decode(cursor: &mut Cursor<'de>) -> Result<Self, WrongType> {
+        Ok(Self(cursor.skip()))
     }
 }
 
@@ -170,7 +290,7 @@ mod tests {
     fields!(Pair<'a> { first = "first", second_one = "secondOne" });
 
     fn pair(json: &str) -> Result<Pair<'_>, String> {
-        serde_json::from_str(json).map_err(|error| plain(&error))
+        from_json(json.as_bytes()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -196,10 +316,52 @@ mod tests {
         assert_eq!(pair("{}"), Ok(Pair::default()));
         for json in [r#"["a",["b"]]"#, "1", r#""a""#, "true"] {
             let error = pair(json).unwrap_err();
-            assert!(error.ends_with("expected an object"), "{json}: {error}");
+            let wanted = "expected an object; write an object";
+            assert!(error.ends_with(wanted), "{json}: {error}");
         }
         for json in [r#"{"First":1}"#, r#"{"secondOne":[1]}"#] {
             assert!(pair(json).unwrap_err().contains("expected a string"));
         }
+    }
+
+    #[test]
+    fn a_wrong_type_is_told_with_the_value_and_the_remedy() {
+        for (json, wanted) in [
+            ("4", "integer `4`, expected a string; write it in quotes"),
+            (
+                "1.5",
+                "floating point `1.5`, expected a string; write it in quotes",
+            ),
+            (
+                "true",
+                "boolean `true`, expected a string; write it in quotes",
+            ),
+            ("null", "null, expected a string; write a string"),
+            ("[1]", "list, expected a string; write a string"),
+            ("{}", "object, expected a string; write a string"),
+        ] {
+            let error = from_json::<String>(json.as_bytes()).unwrap_err();
+            assert_eq!(error.to_string(), format!("invalid type: {wanted}"));
+        }
+        // The text of the author is no part of the decision.
+        let text = r#""x, expected a string at line 1""#;
+        assert_eq!(
+            from_json::<Vec<String>>(text.as_bytes())
+                .unwrap_err()
+                .to_string(),
+            format!("invalid type: string {text}, expected a list; write a list")
+        );
+        let long = format!("\"{}\"", "x".repeat(10_000));
+        let error = from_json::<bool>(long.as_bytes()).unwrap_err();
+        assert!(error.to_string().len() < 400, "{error}");
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_passed() {
+        let mut cursor = Cursor::new(br#"[[{"first":[1]}],"a"]"#);
+        assert!(cursor.enter_array() && cursor.next_element());
+        assert_eq!(or_default::<Vec<Pair<'_>>>(&mut cursor), []);
+        assert!(cursor.next_element());
+        assert_eq!(or_default::<String>(&mut cursor), "a");
     }
 }

@@ -22,7 +22,7 @@ const SMALL: f64 = 1e-6;
 /// does without HTML escaping: short escapes where there are some, other
 /// control characters and U+2028, U+2029 as `\u` with lower-case digits, and
 /// everything else as it is.
-pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     write_string_part(out, text);

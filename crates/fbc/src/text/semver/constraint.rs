@@ -8,7 +8,7 @@
 //! `1.2 - 1.4` is from the one to the other. A pre-release lies only in a
 //! comparison that names a pre-release itself.
 
-use crate::text::semver::{Version, VersionError, builds, identifiers};
+use crate::text::semver::version::{Version, VersionError, builds, identifiers};
 
 /// The longest constraint that is read, in bytes.
 pub const MAX_CONSTRAINT: usize = 1_024;
@@ -86,7 +86,7 @@ impl Constraint {
     /// Reads a constraint.
     ///
     /// ```
-    /// use almanac::fbc::semver::{Constraint, Version};
+    /// use fbc::text::semver::{Constraint, Version};
     ///
     /// let constraint = Constraint::parse("~1.2, !=1.2.3 || 3.x").unwrap();
     /// assert!(constraint.contains(&Version::parse("1.2.9").unwrap()));
@@ -250,8 +250,8 @@ fn comparison(operator: Operator, word: &str) -> Result<Comparison, ConstraintEr
         source,
     };
     let text = word.strip_prefix('v').unwrap_or(word);
-    let (text, build) = crate::text::semver::split(text, '+');
-    let (numbers, pre) = crate::text::semver::split(text, '-');
+    let (text, build) = crate::text::semver::version::split(text, '+');
+    let (numbers, pre) = crate::text::semver::version::split(text, '-');
     let mut version = Version {
         pre: pre
             .map_or(Ok(Vec::new()), |pre| identifiers("pre-release", pre))
@@ -270,7 +270,7 @@ fn comparison(operator: Operator, word: &str) -> Result<Comparison, ConstraintEr
             Some("x" | "X" | "*") | None if open == Open::Not => open = without,
             None | Some("x" | "X" | "*") => {}
             Some(part) => {
-                let number = crate::text::semver::number(name, part).map_err(broken)?;
+                let number = crate::text::semver::version::number(name, part).map_err(broken)?;
                 // What stands behind an open part does not count.
                 if open == Open::Not {
                     *place = number;

@@ -3,7 +3,7 @@
 //! `x` in the last place stands for any number. Commas, `~`, `^`, `v` and
 //! versions with fewer than three parts have no meaning.
 
-use crate::text::semver::{Version, VersionError};
+use crate::text::semver::version::{Version, VersionError};
 
 /// The longest range that is read, in bytes.
 pub const MAX_RANGE: usize = 1_024;
@@ -65,7 +65,7 @@ impl Range {
     /// is used.
     ///
     /// ```
-    /// use almanac::fbc::semver::{Range, Version};
+    /// use fbc::text::semver::{Range, Version};
     ///
     /// let range = Range::parse(">=1.2.0 <1.3.0 || 2.x").unwrap();
     /// assert!(range.contains(&Version::parse("1.2.9").unwrap()));

@@ -4,6 +4,7 @@
 use crate::text::yaml::anchors::{AnchorKind, Found, Node, NodeKind};
 use crate::text::yaml::builder::{Builder, WANT_MAPPING, no_key};
 use crate::text::yaml::frame::{Collection, Frame, Role};
+use crate::text::yaml::object::offset;
 
 impl Builder<'_> {
     /// Keeps a complete list or mapping that has an anchor.
@@ -21,7 +22,7 @@ impl Builder<'_> {
             Collection::List => NodeKind::List,
             Collection::Mapping { .. } => {
                 let own = self.entries.get(frame.first_entry..).unwrap_or_default();
-                NodeKind::Mapping(own, frame.start as u32)
+                NodeKind::Mapping(own, offset(frame.start))
             }
         };
         let json = self.out.get(self.base + frame.start..).unwrap_or_default();
@@ -91,7 +92,7 @@ impl Builder<'_> {
             let AnchorKind::Mapping(range) = &anchor.kind else {
                 return Err(WANT_MAPPING.to_owned());
             };
-            let start = (self.out.len() - self.base) as u32;
+            let start = offset(self.out.len() - self.base);
             let entries = self.anchors.entries(range);
             self.entries
                 .extend(entries.iter().map(|entry| entry.moved(0, start)));

@@ -5,10 +5,12 @@
 use libyaml_safer::{Event, EventData, Parser};
 
 use crate::text::yaml::anchors::{Anchors, Node, NodeCount, NodeKind};
+use crate::text::yaml::error::YamlError;
 use crate::text::yaml::frame::{Collection, Expects, Frame, Role};
-use crate::text::yaml::object::{Entry, are_sorted, rebuild};
+use crate::text::yaml::input;
+use crate::text::yaml::limits::Limits;
+use crate::text::yaml::object::{Entry, are_sorted, offset, rebuild};
 use crate::text::yaml::scalar::Raw;
-use crate::text::yaml::{Limits, YamlError, input};
 
 /// The longest prefix that a `%TAG` directive may set: it is copied for each
 /// tag that uses it.
@@ -257,7 +259,7 @@ impl<'o> Builder<'o> {
             self.out.push(b'}');
             return;
         }
-        let start = frame.start as u32;
+        let start = offset(frame.start);
         rebuild(
             &mut self.entries,
             frame.first_entry,
@@ -297,7 +299,7 @@ impl<'o> Builder<'o> {
 
     /// Notes that a value is complete, which is `height` levels deep.
     pub(crate) fn finish_node(&mut self, height: usize) {
-        let end = (self.out.len() - self.base) as u32;
+        let end = offset(self.out.len() - self.base);
         let Some(frame) = self.frames.last_mut() else {
             return;
         };
@@ -322,7 +324,7 @@ impl<'o> Builder<'o> {
         {
             self.out.push(b',');
         }
-        (self.out.len() - self.base) as u32
+        offset(self.out.len() - self.base)
     }
 
     pub(crate) fn end_key(&mut self, key: u32) {
@@ -331,7 +333,7 @@ impl<'o> Builder<'o> {
             self.escaped_keys = true;
         }
         self.out.push(b':');
-        let value = (self.out.len() - self.base) as u32;
+        let value = offset(self.out.len() - self.base);
         self.expect(Expects::Value { key, value });
     }
 

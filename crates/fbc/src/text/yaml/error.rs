@@ -5,7 +5,7 @@ use std::fmt;
 use libyaml_safer::{ErrorKind, Mark};
 use memchr::memchr_iter;
 
-use crate::text::yaml::input::forbidden_character;
+use crate::text::yaml::characters::forbidden_character;
 
 /// Why a document could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

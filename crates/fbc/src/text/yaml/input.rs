@@ -4,10 +4,11 @@
 use std::io::{self, BufRead, Read};
 
 use libyaml_safer::{Encoding, Mark, Parser, Scanner, TokenData};
+use memchr::memchr;
 use memchr::memmem::Finder;
-use memchr::{memchr, memchr_iter};
 
-use crate::text::yaml::YamlError;
+use crate::text::yaml::characters::position;
+use crate::text::yaml::error::YamlError;
 use crate::text::yaml::split::malformed_separator;
 
 /// The parser keeps what it was given as characters of four bytes, so it is
@@ -51,27 +52,6 @@ pub(crate) fn checked(document: &[u8]) -> Result<&str, YamlError> {
     check_directives(text)?;
     check_tags(text)?;
     Ok(text)
-}
-
-/// Where in `text` the first character is that YAML does not allow, line and
-/// column from 0.
-pub(crate) fn forbidden_character(text: &str) -> Option<(char, u64, u64)> {
-    let allowed = |char: char| match char {
-        '\t' | '\n' | '\r' | '\u{85}' => true,
-        '\u{fffe}' | '\u{ffff}' => false,
-        _ => !char.is_control(),
-    };
-    let (at, char) = text.char_indices().find(|(_, char)| !allowed(*char))?;
-    let (line, column) = position(&text.as_bytes()[..at]);
-    Some((char, line, column))
-}
-
-/// The position after `before`, line and column from 0.
-fn position(before: &[u8]) -> (u64, u64) {
-    let line = memchr_iter(b'\n', before).count();
-    let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
-    let column = String::from_utf8_lossy(&before[start..]).chars().count();
-    (line as u64, column as u64)
 }
 
 fn check_directives(text: &str) -> Result<(), YamlError> {
@@ -268,13 +248,5 @@ mod tests {
         assert!(checked("ä: 1\r\nb: [c,\r\n !ü, e]\r\n".as_bytes()).is_ok());
         assert!(checked("ä: 1\r\nb: [c,\r\n !d, e]\r\n".as_bytes()).is_err());
         assert!(checked(b"a: \"x !b, c\"\nd: !e [f !g, h]\ni: so !important, yes\n").is_ok());
-    }
-
-    #[test]
-    fn forbidden_characters_are_found() {
-        assert_eq!(forbidden_character("a\n\tb\u{85}\u{feff}\r"), None);
-        assert_eq!(forbidden_character("a\nbä\0"), Some(('\0', 1, 2)));
-        assert_eq!(forbidden_character("\u{7f}"), Some(('\u{7f}', 0, 0)));
-        assert_eq!(forbidden_character("\u{fffe}"), Some(('\u{fffe}', 0, 0)));
     }
 }

@@ -1,24 +1,25 @@
-//! YAML to canonical JSON, with the meaning the peers' reader gives it.
+//! YAML to canonical JSON, with the meaning that opm and catalogd give it.
 //!
-//! The peers read catalogs with Kubernetes' stream reader, which cuts a file
-//! at its separator lines, and goyaml v2, which types scalars by YAML 1.1's
-//! rules with some of its own. [`documents`] cuts and [`to_json`] converts one
+//! They read catalogs with Kubernetes' stream reader, which cuts a file at its
+//! separator lines, and goyaml v2, which types scalars by the rules of YAML 1.1 and
+//! some of its own. [`documents`] cuts and [`to_json`] converts one
 //! document, straight from the parser's events into the output: the keys of
 //! each object are sorted, of equal keys the last one counts, and aliases and
 //! merge keys are expanded under a budget. Documents of plain block YAML, as
 //! nearly all are, are read without the parser, with the same result: see
 //! `plain`. [`from_json`] is the way back.
 //!
-//! What a document means, whether it is an object and has a schema, is left
-//! to the reader of metas.
+//! The caller decides whether a document is an object with a schema.
 
 mod aliases;
 mod anchors;
 mod builder;
+mod characters;
 mod emit;
 mod error;
 mod frame;
 mod input;
+mod limits;
 mod object;
 mod plain;
 mod scalar;
@@ -30,40 +31,25 @@ mod timestamp;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::text::json::MAX_DEPTH;
 use builder::Built;
 pub use emit::from_json;
 pub use error::YamlError;
+pub use limits::Limits;
 use object::Entry;
 use plain::Found;
 pub use split::{Document, Documents, documents};
-
-/// How large a document may become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The deepest nesting of lists and mappings, aliases expanded.
-    pub depth: usize,
-    /// How many bytes of JSON a byte of YAML may become, on the whole. Plain
-    /// YAML stays below 6; only aliases lead beyond.
-    pub expansion: usize,
-    /// The bytes that any document may become, however short it is.
-    pub small: usize,
-    /// The bytes up to which that holds. What is larger may become at most
-    /// twice as long: it is held three times while it is read.
-    pub large: usize,
-}
 
 /// Where the members of the top-level object lie in an output: the ranges of
 /// key (without quotes) and value, in the order of the keys.
 pub type Members = Vec<(Range<usize>, Range<usize>)>;
 
-/// What a document came to.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Converted {
     /// Whether there was a value, which was appended.
     pub found: bool,
-    /// The line within the document, from 1, on which something stands that was
-    /// not read: a YAML document had ended before it.
+    /// The line within the document, from 1, of the first text that was not read: a
+    /// YAML document had ended before it.
     pub rest: Option<usize>,
 }
 
@@ -79,8 +65,8 @@ pub fn to_json(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<bo
     to_json_with_members(document, limits, out, &mut Members::new())
 }
 
-/// Does what [`to_json`] does, and puts into `members` where the members of the
-/// object are in `out` that was appended; nothing when it is none.
+/// Does the same as [`to_json`], and sets `members` to the ranges of the object's
+/// members in `out`.
 pub fn to_json_with_members(
     document: &[u8],
     limits: &Limits,
@@ -93,7 +79,7 @@ pub fn to_json_with_members(
     }
 }
 
-/// Does what [`to_json`] does, and tells whether that was all of the document.
+/// Does the same as [`to_json`], and tells whether text is left.
 pub fn convert(
     document: &[u8],
     limits: &Limits,
@@ -107,8 +93,8 @@ pub fn convert(
     }
 }
 
-/// Does what [`to_json_with_members`] does without the parser, or nothing where
-/// that needs it. For those who compare the two ways.
+/// Does the same as [`to_json_with_members`] without the parser. `None` if the
+/// document needs the parser. Public for comparisons of the two ways.
 pub fn plain_to_json(
     document: &[u8],
     limits: &Limits,
@@ -126,8 +112,8 @@ pub fn plain_to_json(
     }
 }
 
-/// Does what [`to_json_with_members`] does by way of the parser alone. For those
-/// who compare the two ways.
+/// Does the same as [`to_json_with_members`] with the parser only. Public for
+/// comparisons of the two ways.
 pub fn parsed_to_json(
     document: &[u8],
     limits: &Limits,
@@ -145,8 +131,8 @@ fn parse(
 ) -> Result<Converted, YamlError> {
     members.clear();
     let start = out.len();
-    // The parser asserts its invariants instead of returning errors. No input
-    // is known that breaks one once `input` has looked at it.
+    // The parser asserts its invariants instead of returning errors. No input is
+    // known to break one after `input` checked it.
     let result = catch_unwind(AssertUnwindSafe(|| {
         let text = input::checked(document)?;
         builder::build(text, limits, out)
@@ -173,28 +159,4 @@ fn parse(
 
 fn set_members(members: &mut Members, entries: &[Entry], start: usize) {
     members.extend(entries.iter().map(|entry| entry.ranges(start)));
-}
-
-impl Limits {
-    /// The bytes that a document of `length` bytes may become.
-    fn budget(&self, length: usize) -> usize {
-        // Offsets into the output are kept in 32 bits.
-        let most = self.large.max(length.saturating_mul(2));
-        self.expansion
-            .saturating_mul(length)
-            .min(most)
-            .max(self.small)
-            .min(u32::MAX as usize)
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            depth: MAX_DEPTH,
-            expansion: 8,
-            small: 1 << 20,
-            large: 16 << 20,
-        }
-    }
 }

@@ -5,6 +5,16 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
+/// An offset into the output of a document.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the budget of a document is less than 4 GiB, see `Limits`"
+)]
+pub(crate) fn offset(at: usize) -> u32 {
+    at as u32
+}
+
 /// Where an entry of an object lies in the JSON: `"key":value` from `key` to
 /// `end`, in bytes. 32 bits are enough, see [`Limits`](crate::text::yaml::Limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +96,7 @@ pub(crate) fn rebuild(
         if into.len() > 1 {
             into.push(b',');
         }
-        let to = (into.len() as u32).saturating_add(start);
+        let to = offset(into.len()).saturating_add(start);
         into.extend_from_slice(entry.text(json));
         entries[kept] = entry.moved(entry.key, to);
         kept += 1;

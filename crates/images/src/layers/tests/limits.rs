@@ -167,16 +167,3 @@ fn names_take_bounded_memory() {
         "{error}"
     );
 }
-
-#[test]
-fn limits_are_written_in_part_and_without_unknown_keys() {
-    let limits: Limits = serde_json::from_str(r#"{"entries": 7}"#).unwrap();
-    assert_eq!(
-        limits,
-        Limits {
-            entries: 7,
-            ..Limits::default()
-        }
-    );
-    assert!(serde_json::from_str::<Limits>(r#"{"entry": 7}"#).is_err());
-}

@@ -1,7 +1,7 @@
 //! Block scalars, literal and folded.
 
 use crate::text::json::write::write_string_part;
-use crate::text::yaml::plain::Reader;
+use crate::text::yaml::plain::reader::Reader;
 
 /// What becomes of the line ends behind the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,32 +1,8 @@
-//! The lists and mappings that are not complete: where one may begin, and how
-//! it ends.
+//! Lists and mappings: where one may begin, and how it ends.
 
-use crate::text::yaml::object::{Entry, are_sorted, rebuild};
-use crate::text::yaml::plain::Reader;
-
-/// A collection that is not complete.
-pub(crate) struct Frame {
-    pub(crate) kind: Kind,
-    /// The column of its keys or dashes.
-    pub(crate) column: usize,
-    /// Whether a dash or key came whose node did not.
-    pub(crate) awaiting: bool,
-    /// Where its bracket is in the output.
-    pub(crate) start: usize,
-    /// The first of its entries on the stack of entries.
-    pub(crate) first_entry: usize,
-    /// The key whose value is awaited starts here, the value there.
-    pub(crate) key: u32,
-    pub(crate) value: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    List,
-    /// A list at the column of the key it belongs to.
-    ListInMapping,
-    Mapping,
-}
+use crate::text::yaml::object::{Entry, are_sorted, offset, rebuild};
+use crate::text::yaml::plain::frame::{Frame, Kind};
+use crate::text::yaml::plain::reader::Reader;
 
 impl Reader<'_, '_> {
     /// Begins a collection where a node is awaited.
@@ -86,7 +62,7 @@ impl Reader<'_, '_> {
             frame.first_entry,
             json,
             self.escaped_keys,
-            frame.start as u32,
+            offset(frame.start),
             &mut self.scratch,
         );
         self.out.truncate(self.base + frame.start);
@@ -95,7 +71,7 @@ impl Reader<'_, '_> {
 
     /// Notes that the node that the innermost collection awaited is complete.
     pub(crate) fn finish_node(&mut self) -> Option<()> {
-        let end = (self.out.len() - self.base) as u32;
+        let end = offset(self.out.len() - self.base);
         let top = self.frames.last_mut()?;
         top.awaiting = false;
         if top.kind == Kind::Mapping {

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use crate::text::yaml::plain::Reader;
+use crate::text::yaml::plain::reader::Reader;
 
 impl Reader<'_, '_> {
     /// Goes to the next line, where nothing but a comment is left on this one.

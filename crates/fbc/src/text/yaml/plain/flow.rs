@@ -1,7 +1,7 @@
 //! Collections in brackets: empty ones, and lists of simple words and quoted
 //! scalars on one line.
 
-use crate::text::yaml::plain::Reader;
+use crate::text::yaml::plain::reader::Reader;
 use crate::text::yaml::scalar::plain;
 
 impl Reader<'_, '_> {

@@ -3,7 +3,7 @@
 use memchr::{memchr2, memchr3};
 
 use crate::text::json::write::write_string_part;
-use crate::text::yaml::plain::Reader;
+use crate::text::yaml::plain::reader::Reader;
 
 impl Reader<'_, '_> {
     /// Where the colon is behind a scalar in quotes that starts here and ends on

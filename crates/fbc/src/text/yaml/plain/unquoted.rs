@@ -3,7 +3,7 @@
 use memchr::memchr2_iter;
 
 use crate::text::json::write::write_string_part;
-use crate::text::yaml::plain::Reader;
+use crate::text::yaml::plain::reader::Reader;
 use crate::text::yaml::scalar::plain;
 
 /// A line of a scalar without quotes.

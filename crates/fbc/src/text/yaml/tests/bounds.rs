@@ -1,6 +1,7 @@
 //! How deep and how large a document may become.
 
 use crate::text::json::Canonicaliser;
+use crate::text::json::MAX_DEPTH;
 use crate::text::yaml::tests::*;
 
 #[test]

@@ -1,0 +1,94 @@
+//! The image of a bundle, and its related images.
+
+use crate::bundle::defects::note;
+use crate::document::Defect;
+use crate::object::{MAX_LIST, Object};
+use crate::problem::Code;
+use crate::pullspec;
+use crate::text::json::cursor::Cursor;
+use crate::text::json::typed::{Text, fields};
+
+/// Whether the related images have the usual form: a list of objects with an
+/// image and a name, both strings, and the image without escapes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlainImages {
+    /// They have it, and there are some.
+    Some,
+    /// The list is empty.
+    Empty,
+    /// They have another form, or are missing.
+    Other,
+}
+
+#[derive(Default, PartialEq)]
+struct RelatedImage<'a> {
+    image: Text<'a>,
+}
+
+fields!(RelatedImage<'a> { image = "image" });
+
+pub(super) fn check_related_images(blob: &Object<'_>, defects: &mut Vec<Defect>) -> PlainImages {
+    if let Some(images) = blob.cursor("relatedImages").and_then(plain_images) {
+        for image in &images {
+            check_image("the related image", image, defects);
+        }
+        return match images.len() {
+            0 => PlainImages::Empty,
+            _ => PlainImages::Some,
+        };
+    }
+    let images: Vec<RelatedImage<'_>> = blob.list("relatedImages", defects);
+    for RelatedImage { image } in &images {
+        check_image("the related image", &image.0, defects);
+    }
+    PlainImages::Other
+}
+
+/// The related images, if they have the usual form.
+fn plain_images(mut cursor: Cursor<'_>) -> Option<Vec<&str>> {
+    let mut images = Vec::new();
+    if cursor.peek() != Some(b'[') {
+        return None;
+    }
+    cursor.step();
+    while cursor.next_element() {
+        if cursor.peek() != Some(b'{') || images.len() == MAX_LIST {
+            return None;
+        }
+        cursor.step();
+        cursor.next_key().filter(|key| key == b"\"image\"")?;
+        images.push(plain_text(cursor.skip())?);
+        cursor.next_key().filter(|key| key == b"\"name\"")?;
+        if cursor.peek() != Some(b'"') {
+            return None;
+        }
+        cursor.skip();
+        if cursor.next_key().is_some() {
+            return None;
+        }
+    }
+    Some(images)
+}
+
+/// The content of a JSON string without escapes.
+pub(super) fn plain_text(value: &[u8]) -> Option<&str> {
+    let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let plain = memchr::memchr(b'\\', inner).is_none();
+    str::from_utf8(inner).ok().filter(|_| plain)
+}
+
+pub(super) fn check_image(subject: &str, spec: &str, defects: &mut Vec<Defect>) {
+    if spec.is_empty() {
+        return;
+    }
+    if let Err(error) = pullspec::check(spec) {
+        let message = format!("has {subject} {spec:?}, which is not a pull spec: {error}");
+        note(
+            defects,
+            Defect {
+                code: Code::ImageInvalid,
+                message: message.into(),
+            },
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! An `olm.bundle` blob: its fields and properties, checked.
+
+mod defects;
+mod images;
+mod objects;
+mod properties;
+mod values;
+
+use std::sync::Arc;
+
+use crate::bundle::images::{PlainImages, check_related_images};
+use crate::bundle::objects::find_csv;
+use crate::bundle::properties::{Properties, read_properties};
+use crate::bundle::values::GvkProperty;
+use crate::csv::CsvField;
+use crate::document::{BundleBlob, CsvSource, Gvk};
+use crate::object::Object;
+use crate::text::json::typed::Text;
+use crate::visit::{BundleParts, ManifestParts, Visitor};
+
+/// Written by the tools of OLM v0; unrelated to `olm.deprecations`.
+const DEPRECATED_TYPE: &str = "olm.deprecated";
+
+/// A bundle that was read.
+pub(crate) struct Bundle {
+    pub(crate) blob: BundleBlob,
+    /// Which of its lists match [`PLAIN_LISTS`](crate::fields::PLAIN_LISTS).
+    pub(crate) plain: [bool; 2],
+}
+
+/// Reads the blob and shows its parts to `visitor`. `provides` holds the APIs
+/// that the bundle before provides, and then those of this one: neighbours
+/// mostly share them.
+pub(crate) fn read(
+    blob: &Object<'_>,
+    name: &str,
+    package: &str,
+    provides: &mut Arc<[Gvk]>,
+    visitor: &mut impl Visitor,
+) -> Bundle {
+    let mut defects = Vec::new();
+    let image: Text<'_> = blob.field("image", &mut defects);
+    images::check_image("the image", &image.0, &mut defects);
+    let related = check_related_images(blob, &mut defects);
+
+    let Properties {
+        list: properties,
+        known,
+        plain: plain_properties,
+    } = match blob.cursor_at("properties") {
+        Some((start, cursor)) => read_properties(cursor, start, &mut defects),
+        None => Properties::default(),
+    };
+    if !known.provides.iter().eq(provides.iter()) {
+        *provides = known.provides.iter().map(GvkProperty::to_gvk).collect();
+    }
+    let requires: Vec<Gvk> = known.requires.iter().map(GvkProperty::to_gvk).collect();
+    known.check_package(package, &mut defects);
+    let (version, release) = match known.packages.first() {
+        Some(package) => (&*package.version.0, &*package.release.0),
+        None => ("", ""),
+    };
+
+    let mut crashes_packageserver = false;
+    let (csv, manifests) = if known.objects.is_empty() {
+        match &known.csv_metadata[..] {
+            [metadata] => {
+                let related_images = blob.cursor_at("relatedImages").and_then(|(start, cursor)| {
+                    let plain = related == PlainImages::Some;
+                    CsvField::of_related_images(cursor, start, plain)
+                });
+                let parts = ManifestParts::Metadata {
+                    metadata,
+                    related_images,
+                };
+                (CsvSource::Metadata, parts)
+            }
+            _ => (CsvSource::None, ManifestParts::None),
+        }
+    } else {
+        let found = find_csv(&known.objects);
+        crashes_packageserver = found.is_some_and(|csv| csv.crashes_packageserver);
+        let parts = ManifestParts::Objects {
+            objects: &known.objects,
+            csv: found.map(|csv| csv.index),
+        };
+        let csv = found.map_or(CsvSource::None, |_| CsvSource::Object);
+        (csv, parts)
+    };
+    visitor.bundle(&BundleParts {
+        name,
+        package,
+        image: &image.0,
+        version,
+        provides,
+        requires: &requires,
+        dependencies: &known.dependencies,
+        properties: &properties,
+        manifests,
+    });
+
+    let blob = BundleBlob {
+        name: name.to_owned(),
+        package: package.to_owned(),
+        version: version.to_owned(),
+        release: release.to_owned(),
+        has_image: !image.is_empty(),
+        has_objects: !known.objects.is_empty(),
+        has_csv_metadata: !known.csv_metadata.is_empty(),
+        csv,
+        crashes_packageserver,
+        prohibited: properties
+            .iter()
+            .any(|property| property.kind == DEPRECATED_TYPE),
+        provides: Arc::clone(provides),
+        defects,
+    };
+    Bundle {
+        blob,
+        plain: [plain_properties, related != PlainImages::Other],
+    }
+}

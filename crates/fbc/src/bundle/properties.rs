@@ -1,0 +1,188 @@
+//! The list of a bundle's properties.
+
+use std::borrow::Cow;
+
+use crate::bundle::defects::note;
+use crate::bundle::values::{KnownValues, PACKAGE_TYPE};
+use crate::csv;
+use crate::document::Defect;
+use crate::fields::PLAIN_LISTS;
+use crate::object::MAX_LIST;
+use crate::problem::Code;
+use crate::text::json::cursor::Cursor;
+use crate::text::json::unescape;
+use crate::visit::{CSV_METADATA_TYPE, Property};
+
+/// The properties of a bundle.
+#[derive(Default)]
+pub(super) struct Properties<'a> {
+    pub(super) list: Vec<Property<'a>>,
+    pub(super) known: KnownValues<'a>,
+    /// Whether they match [`PLAIN_LISTS`].
+    pub(super) plain: bool,
+}
+
+/// Reads the list of properties and the values of known types. `cursor` begins at
+/// the byte `start` of the lines. Large values are read only once: the keys of
+/// a property are sorted, so its type is known when its value comes.
+pub(super) fn read_properties<'a>(
+    mut cursor: Cursor<'a>,
+    start: usize,
+    defects: &mut Vec<Defect>,
+) -> Properties<'a> {
+    let mut properties: Vec<Property<'a>> = Vec::new();
+    let mut known = KnownValues::default();
+    let mut without_value = WithoutValue::default();
+    let mut plain = true;
+    match cursor.peek() {
+        Some(b'[') => cursor.step(),
+        Some(b'n') => return Properties::default(),
+        _ => {
+            defects.push(malformed("they must be a list; write one"));
+            let mut properties = Properties::default();
+            properties.known.lost_package = true;
+            return properties;
+        }
+    }
+    let mut passed = 0;
+    while cursor.next_element() {
+        passed += 1;
+        if passed > MAX_LIST {
+            (plain, known.lost_package) = (false, true);
+            let many = format!("there are more than {MAX_LIST}; remove some");
+            note(defects, malformed(&many));
+            cursor.skip();
+            continue;
+        }
+        let mut property = Property {
+            kind: Cow::Borrowed(""),
+            value: b"null",
+        };
+        match cursor.peek() {
+            Some(b'{') => cursor.step(),
+            Some(b'n') => {
+                plain = false;
+                cursor.skip();
+                without_value.push(&property, passed - 1);
+                properties.push(property);
+                continue;
+            }
+            _ => {
+                (plain, known.lost_package) = (false, true);
+                let other = "each must be an object; write one with \"type\" and \"value\"";
+                note(defects, malformed(other));
+                cursor.skip();
+                continue;
+            }
+        }
+        let mut checked = None;
+        let mut value_start = None;
+        let mut keys = PLAIN_LISTS[0].1.iter();
+        while let Some(key) = cursor.next_key() {
+            plain &= keys
+                .next()
+                .is_some_and(|plain| plain.as_bytes() == &key[1..key.len() - 1]);
+            // The case of keys does not matter, as in Go.
+            if key.eq_ignore_ascii_case(b"\"type\"") {
+                match cursor.skip() {
+                    [b'"', kind @ .., b'"'] => property.kind = unescape(kind),
+                    b"null" => {}
+                    _ => {
+                        known.lost_package = true;
+                        let other = "a type must be a string; write it in quotes";
+                        note(defects, malformed(other));
+                    }
+                }
+                continue;
+            }
+            if !key.eq_ignore_ascii_case(b"\"value\"") {
+                cursor.skip();
+                continue;
+            }
+            let before = cursor;
+            value_start = Some(start + before.position());
+            if property.kind == CSV_METADATA_TYPE {
+                let metadata = csv::check(&mut cursor, start);
+                if metadata.is_err() {
+                    cursor = before;
+                    cursor.skip();
+                }
+                property.value = cursor.since(before.position());
+                checked = Some(metadata);
+            } else {
+                property.value = cursor.skip();
+            }
+        }
+        let Some(value_start) = value_start else {
+            known.lost_package |= property.kind == PACKAGE_TYPE;
+            without_value.push(&property, passed - 1);
+            plain = false;
+            properties.push(property);
+            continue;
+        };
+        let csv =
+            || checked.unwrap_or_else(|| csv::check(&mut Cursor::new(property.value), value_start));
+        if let Err(Defect { code, message }) = known.take(&property, csv) {
+            known.lost_package |= property.kind == PACKAGE_TYPE;
+            let (number, kind) = (passed - 1, &property.kind);
+            let message = format!(
+                "has a property of type {kind:?} with an invalid value (properties[{number}]): \
+                 {message}"
+            );
+            let message = message.into();
+            note(defects, Defect { code, message });
+        }
+        plain &= keys.len() == 0;
+        properties.push(property);
+    }
+    defects.extend(without_value.into_defect());
+    Properties {
+        list: properties,
+        known,
+        plain,
+    }
+}
+
+fn malformed(message: &str) -> Defect {
+    Defect {
+        code: Code::BlobMalformed,
+        message: format!("has malformed \"properties\": {message}").into(),
+    }
+}
+
+/// The properties of a bundle that have no value. opm cannot read them, whatever
+/// their type, and refuses the package. It accepts a value of `null`.
+///
+/// One defect stands for all of them: a list may have one in every few bytes.
+#[derive(Default)]
+struct WithoutValue<'a> {
+    /// The type and the number of the first one.
+    first: Option<(Cow<'a, str>, usize)>,
+    others: usize,
+}
+
+impl<'a> WithoutValue<'a> {
+    fn push(&mut self, property: &Property<'a>, number: usize) {
+        if self.first.is_some() {
+            self.others += 1;
+        } else {
+            self.first = Some((property.kind.clone(), number));
+        }
+    }
+
+    fn into_defect(self) -> Option<Defect> {
+        let (kind, number) = self.first?;
+        let others = match self.others {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let message = format!(
+            "has a property of type {kind:?} without a value (properties[{number}]{others}); add \
+             its \"value\""
+        );
+        Some(Defect {
+            code: Code::PropertyInvalid,
+            message: message.into(),
+        })
+    }
+}

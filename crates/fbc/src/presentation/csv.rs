@@ -1,0 +1,246 @@
+//! The description of a bundle for people.
+
+use serde::Serialize;
+
+use crate::bundle_line::each_property;
+use crate::manifest_objects;
+use crate::text::json::cursor::Cursor;
+use crate::text::json::typed::{Text, fields, or_default};
+
+/// The longest summary, in characters.
+const SUMMARY: usize = 200;
+/// The number of objects that are searched for a `ClusterServiceVersion`.
+const MAX_OBJECTS: usize = 1_000;
+
+/// The description of a bundle: from its `olm.csv.metadata`, or else from the
+/// `ClusterServiceVersion` among its objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Presentation {
+    /// The name to display. The record that contains the presentation has a field
+    /// of its own for it.
+    #[serde(skip)]
+    pub display_name: String,
+    /// The short description among its annotations.
+    #[serde(skip)]
+    pub short: String,
+    /// The long description, in Markdown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Keywords to find it by.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keywords: Vec<String>,
+    /// Who provides it.
+    #[serde(skip_serializing_if = "Link::is_empty")]
+    pub provider: Link,
+    /// Who maintains it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub maintainers: Vec<Maintainer>,
+    /// Links to further documentation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
+    /// Its maturity, in its author's words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub maturity: String,
+    /// The oldest Kubernetes it runs on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub min_kube_version: String,
+    /// The install modes that it supports.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub install_modes: Vec<String>,
+    /// From the annotation `categories`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<String>,
+    /// From the annotation `capabilities`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub capabilities: String,
+    /// From the annotation `repository`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub repository: String,
+    /// From the annotation `containerImage`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub container_image: String,
+    /// From the annotation `createdAt`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub created_at: String,
+    /// From the annotation `support`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub support: String,
+}
+
+/// A name with an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// The name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The address.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+}
+
+fields!(Link { name = "name", url = "url" });
+
+impl Link {
+    fn is_empty(&self) -> bool {
+        self.name.is_empty() && self.url.is_empty()
+    }
+}
+
+/// A maintainer of a bundle.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Maintainer {
+    /// The name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The address.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub email: String,
+}
+
+fields!(Maintainer { name = "name", email = "email" });
+
+#[derive(Default)]
+struct InstallMode {
+    kind: String,
+    supported: bool,
+}
+
+fields!(InstallMode { kind = "type", supported = "supported" });
+
+#[derive(Default)]
+struct BundleObject<'a> {
+    data: Text<'a>,
+}
+
+fields!(BundleObject<'a> { data = "data" });
+
+impl Presentation {
+    /// Reads the line of a bundle. Malformed values count as absent: reading the
+    /// catalog reported them. `csv` is the `ClusterServiceVersion` among the objects
+    /// if the caller has it; otherwise it is searched for.
+    pub fn of_bundle(line: &[u8], csv: Option<&[u8]>) -> Self {
+        let mut presentation = None;
+        let mut objects = Vec::new();
+        each_property(line, |kind, cursor| match kind {
+            "olm.csv.metadata" if presentation.is_none() => {
+                presentation = Some(Self::of_metadata(cursor));
+            }
+            "olm.bundle.object" if csv.is_none() && objects.len() < MAX_OBJECTS => {
+                let object: BundleObject<'_> = or_default(cursor);
+                objects.push(object.data.0);
+            }
+            _ => {}
+        });
+        if let Some(presentation) = presentation {
+            return presentation;
+        }
+        match csv {
+            Some(csv) if manifest_objects::is_csv(csv) => Self::of_csv(csv),
+            Some(_) => Self::default(),
+            None => manifest_objects::find_csv(objects)
+                .map(|csv| Self::of_csv(&csv))
+                // Not every bundle has one.
+                .unwrap_or_default(),
+        }
+    }
+
+    /// The short description, or the beginning of `description`: the sentence or
+    /// two that lists contain.
+    pub fn summary(&self, description: &str) -> String {
+        let text = if self.short.trim().is_empty() {
+            description
+                .split("\n\n")
+                .map(|paragraph| paragraph.trim_start_matches(['#', ' ', '\n', '\r']))
+                .find(|paragraph| !paragraph.trim().is_empty())
+                .unwrap_or_default()
+        } else {
+            &self.short
+        };
+        shortened(text)
+    }
+
+    /// Reads a `ClusterServiceVersion`, given as canonical JSON.
+    fn of_csv(json: &[u8]) -> Self {
+        let mut presentation = Self::default();
+        let mut annotations = None;
+        Cursor::new(json).each_member(|key, cursor| match key {
+            "metadata" => cursor.each_member(|key, cursor| {
+                if key == "annotations" {
+                    annotations = Some(*cursor);
+                }
+            }),
+            "spec" => presentation = Self::of_metadata(cursor),
+            _ => {}
+        });
+        if let Some(mut annotations) = annotations {
+            presentation.annotations(&mut annotations);
+        }
+        presentation
+    }
+
+    /// Reads the fields that the property and the `spec` of a
+    /// `ClusterServiceVersion` have in common.
+    fn of_metadata(cursor: &mut Cursor<'_>) -> Self {
+        let mut presentation = Self::default();
+        let mut modes: Vec<InstallMode> = Vec::new();
+        cursor.each_member(|key, value| match key {
+            "annotations" => presentation.annotations(value),
+            "description" => presentation.description = or_default(value),
+            "displayName" => presentation.display_name = or_default(value),
+            "installModes" => modes = or_default(value),
+            "keywords" => presentation.keywords = or_default(value),
+            "links" => presentation.links = or_default(value),
+            "maintainers" => presentation.maintainers = or_default(value),
+            "maturity" => presentation.maturity = or_default(value),
+            "minKubeVersion" => presentation.min_kube_version = or_default(value),
+            "provider" => presentation.provider = or_default(value),
+            _ => {}
+        });
+        let supported = modes.into_iter().filter(|mode| mode.supported);
+        presentation.install_modes = supported.map(|mode| mode.kind).collect();
+        presentation
+    }
+
+    fn annotations(&mut self, cursor: &mut Cursor<'_>) {
+        cursor.each_member(|key, value| match key {
+            "description" => self.short = or_default(value),
+            "categories" => {
+                self.categories = or_default::<String>(value)
+                    .split(',')
+                    .map(|category| category.trim().to_owned())
+                    .filter(|category| !category.is_empty())
+                    .collect();
+            }
+            "capabilities" => self.capabilities = or_default(value),
+            "repository" => self.repository = or_default(value),
+            "containerImage" => self.container_image = or_default(value),
+            "createdAt" => self.created_at = or_default(value),
+            "support" => self.support = or_default(value),
+            _ => {}
+        });
+    }
+}
+
+/// A text on one line, cut to the length of a summary.
+fn shortened(text: &str) -> String {
+    let mut short = String::new();
+    let mut count = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if count + length + usize::from(count > 0) > SUMMARY {
+            if short.is_empty() {
+                short = word.chars().take(SUMMARY).collect();
+            }
+            short.push('…');
+            return short;
+        }
+        if count > 0 {
+            short.push(' ');
+            count += 1;
+        }
+        short.push_str(word);
+        count += length;
+    }
+    short
+}

@@ -1,0 +1,265 @@
+//! The messages of the registry API, written part by part.
+//!
+//! Field numbers: `proto/registry.proto`.
+
+use fbc::text::json::write::write_string;
+use fbc::visit::{BundleParts, CSV_METADATA_TYPE, Dependency, OBJECT_TYPE, Property};
+
+/// `csvJson` of a Bundle.
+pub const CSV_JSON: u32 = 4;
+/// `object` of a Bundle.
+pub const OBJECT: u32 = 5;
+
+/// Appends a string or message field; empty ones too.
+pub fn put_field(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_field_header(out, number, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends the header of a string or message field of `length` bytes.
+pub fn put_field_header(out: &mut Vec<u8>, number: u32, length: u64) {
+    // Wire type 2: length-delimited.
+    put_varint(out, u64::from(number << 3 | 2));
+    put_varint(out, length);
+}
+
+/// Appends a string field. proto3 omits empty ones.
+fn put_text(out: &mut Vec<u8>, number: u32, text: impl AsRef<[u8]>) {
+    let text = text.as_ref();
+    if !text.is_empty() {
+        put_field(out, number, text);
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push((value & 0x7f) as u8);
+}
+
+/// The length of a varint in bytes.
+pub fn varint_length(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+fn text_length(text: impl AsRef<[u8]>) -> u64 {
+    // All measured fields have numbers below 16, so their keys take one byte.
+    match text.as_ref().len() as u64 {
+        0 => 0,
+        length => 1 + varint_length(length) as u64 + length,
+    }
+}
+
+/// Appends a message field that holds two texts, numbered 1 and 2.
+fn put_pair(out: &mut Vec<u8>, number: u32, first: &str, second: &[u8]) {
+    put_field_header(out, number, text_length(first) + text_length(second));
+    put_text(out, 1, first);
+    put_text(out, 2, second);
+}
+
+/// Appends the part of a Bundle that all its entries share. `scratch` is
+/// overwritten.
+pub fn put_common(out: &mut Vec<u8>, bundle: &BundleParts<'_>, scratch: &mut Vec<u8>) {
+    put_text(out, 1, bundle.name);
+    put_text(out, 2, bundle.package);
+    put_text(out, 6, bundle.image);
+    for (number, apis) in [(7, bundle.provides), (8, bundle.requires)] {
+        for api in apis {
+            let (group, version, kind) = (&api.group, &api.version, &api.kind);
+            let length = text_length(group) + text_length(version) + text_length(kind);
+            put_field_header(out, number, length);
+            put_text(out, 1, group);
+            put_text(out, 2, version);
+            put_text(out, 3, kind);
+        }
+    }
+    put_text(out, 9, bundle.version);
+    for dependency in bundle.dependencies {
+        match dependency {
+            Dependency::Api(value) => put_pair(out, 11, "olm.gvk", value),
+            Dependency::Package { name, range } => {
+                scratch.clear();
+                scratch.extend_from_slice(b"{\"packageName\":");
+                write_string(scratch, name);
+                scratch.extend_from_slice(b",\"version\":");
+                write_string(scratch, range);
+                scratch.push(b'}');
+                put_pair(out, 11, "olm.package", scratch);
+            }
+        }
+    }
+    for Property { kind, value } in bundle.properties {
+        // Manifests have fields of their own.
+        if !matches!(&**kind, OBJECT_TYPE | CSV_METADATA_TYPE) {
+            put_pair(out, 12, kind, value);
+        }
+    }
+}
+
+/// Appends the part of a Bundle that is in every answer about an entry.
+pub fn put_membership(
+    out: &mut Vec<u8>,
+    channel: &str,
+    skip_range: &str,
+    deprecation: Option<&str>,
+) {
+    put_text(out, 3, channel);
+    put_text(out, 10, skip_range);
+    put_deprecation(out, 15, deprecation);
+}
+
+/// Appends the part of a Bundle that is only in `ListBundles`.
+pub fn put_edges(out: &mut Vec<u8>, replaces: &str, skips: &[String]) {
+    put_text(out, 13, replaces);
+    for skip in skips {
+        put_field(out, 14, skip.as_bytes());
+    }
+}
+
+/// Appends a Package without its channels, which follow by
+/// [`put_package_channel`].
+pub fn put_package(
+    out: &mut Vec<u8>,
+    name: &str,
+    default_channel: &str,
+    deprecation: Option<&str>,
+) {
+    put_text(out, 1, name);
+    put_text(out, 3, default_channel);
+    put_deprecation(out, 4, deprecation);
+}
+
+/// Appends a channel to a Package.
+pub fn put_package_channel(
+    out: &mut Vec<u8>,
+    name: &str,
+    head: &str,
+    deprecation: Option<&str>,
+    scratch: &mut Vec<u8>,
+) {
+    scratch.clear();
+    put_text(scratch, 1, name);
+    put_text(scratch, 2, head);
+    put_deprecation(scratch, 3, deprecation);
+    put_field(out, 2, scratch);
+}
+
+/// Appends a `PackageName`.
+pub fn put_package_name(out: &mut Vec<u8>, name: &str) {
+    put_text(out, 1, name);
+}
+
+/// Appends a `ChannelEntry`. `replaces` is the bundle that is replaced or skipped.
+pub fn put_channel_entry(
+    out: &mut Vec<u8>,
+    package: &str,
+    channel: &str,
+    bundle: &str,
+    replaces: &str,
+) {
+    put_text(out, 1, package);
+    put_text(out, 2, channel);
+    put_text(out, 3, bundle);
+    put_text(out, 4, replaces);
+}
+
+fn put_deprecation(out: &mut Vec<u8>, number: u32, message: Option<&str>) {
+    if let Some(message) = message {
+        put_field_header(out, number, text_length(message));
+        put_text(out, 1, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+    use crate::proto;
+    use fbc::document::Gvk;
+    use fbc::visit::ManifestParts;
+
+    #[test]
+    fn parts_together_are_a_bundle_message() {
+        let long = "x".repeat(300);
+        let api = |kind: &str| Gvk {
+            group: "example.com".into(),
+            version: "v1".into(),
+            kind: kind.into(),
+        };
+        let property = |kind: &'static str, value| Property {
+            kind: kind.into(),
+            value,
+        };
+        let mut out = Vec::new();
+        put_common(
+            &mut out,
+            &BundleParts {
+                name: "a.v1",
+                package: "a",
+                image: "example.com/a:v1",
+                version: "1.0.0",
+                provides: &[api("A"), api("B")],
+                requires: &[api(&long)],
+                dependencies: &[
+                    Dependency::Api(br#"{"kind":"C"}"#),
+                    Dependency::Package {
+                        name: "b\"".into(),
+                        range: ">=1".into(),
+                    },
+                ],
+                properties: &[
+                    property("olm.bundle.object", b"{}"),
+                    property("olm.package", long.as_bytes()),
+                    property("olm.csv.metadata", b"{}"),
+                    property("", b"1"),
+                ],
+                manifests: ManifestParts::None,
+            },
+            &mut b"before".to_vec(),
+        );
+        put_membership(&mut out, "stable", "<1.0.0", Some("old"));
+        put_edges(&mut out, "a.v0", &["a.v0.1".into(), String::new()]);
+        put_field(&mut out, CSV_JSON, b"{}");
+        put_field(&mut out, OBJECT, b"{}");
+
+        let bundle = proto::Bundle::decode(&out[..]).unwrap();
+        assert_eq!(bundle.csv_name, "a.v1");
+        assert_eq!(bundle.channel_name, "stable");
+        assert_eq!(bundle.provided_apis.len(), 2);
+        assert_eq!(bundle.required_apis[0].kind, long);
+        assert_eq!(bundle.dependencies[0].value, r#"{"kind":"C"}"#);
+        assert_eq!(bundle.dependencies[1].r#type, "olm.package");
+        assert_eq!(
+            bundle.dependencies[1].value,
+            r#"{"packageName":"b\"","version":">=1"}"#
+        );
+        assert_eq!(bundle.properties.len(), 2);
+        assert_eq!(bundle.properties[0].value, long);
+        assert_eq!(bundle.skips, ["a.v0.1", ""]);
+        assert_eq!(bundle.skip_range, "<1.0.0");
+        assert_eq!(bundle.deprecation.unwrap().message, "old");
+        assert_eq!(bundle.object, ["{}"]);
+    }
+
+    #[test]
+    fn a_package_message_lists_its_channels() {
+        let mut out = Vec::new();
+        put_package(&mut out, "a", "stable", Some(""));
+        put_package_channel(
+            &mut out,
+            "beta",
+            "a.v2",
+            Some("use stable"),
+            &mut Vec::new(),
+        );
+        put_package_channel(&mut out, "stable", "a.v1", None, &mut Vec::new());
+        let package = proto::Package::decode(&out[..]).unwrap();
+        assert_eq!(package.default_channel_name, "stable");
+        assert_eq!(package.channels.len(), 2);
+        assert_eq!(package.channels[1].csv_name, "a.v1");
+        assert_eq!(package.deprecation.unwrap().message, "");
+    }
+}

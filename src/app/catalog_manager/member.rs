@@ -1,0 +1,174 @@
+//! One catalog with its follower, access rule and port.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::app::catalog_manager::offline;
+use crate::app::catalog_manager::shared::Shared;
+use crate::app::catalog_manager::task::Task;
+use crate::config::CatalogConfig;
+use crate::ingest::{self, Followed, PassContext};
+use crate::name::CatalogName;
+use crate::serve::access::Rule;
+use crate::snapshot::{Catalog, ImageCell, ImagePublisher, Mirrored, Publisher, Routing};
+
+/// A catalog that is followed and served.
+pub(super) struct Member {
+    pub(super) config: CatalogConfig,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) publisher: Publisher,
+    pub(super) image: ImageCell,
+    image_publisher: ImagePublisher,
+    /// The tasks that follow the catalog and maintain its image. `None` before
+    /// they start; empty when the source is never read.
+    work: Option<Vec<Task>>,
+    pub(super) rule: Rule,
+    pub(super) tokens: Option<Task>,
+    pub(super) port: Option<Task>,
+}
+
+impl Member {
+    /// A new catalog, with the revision that the store has of it.
+    pub(super) async fn restored(
+        config: &CatalogConfig,
+        shared: &Shared,
+        context: &PassContext,
+    ) -> Self {
+        let followed = followed(config);
+        let (catalog, publisher) = shared.roster.cells(config.name.clone(), routing(config));
+        ingest::restore(context, &followed, &publisher).await;
+        let (image, image_publisher) = ImageCell::new();
+        ingest::restore_image(context, &publisher, &followed, &image_publisher).await;
+        Self {
+            config: config.clone(),
+            catalog: Arc::new(catalog),
+            publisher,
+            image,
+            image_publisher,
+            work: None,
+            rule: Rule::default(),
+            tokens: None,
+            port: None,
+        }
+    }
+
+    /// The same catalog under a new configuration. Its follower keeps running
+    /// unless the source, the image or the pass context changes.
+    pub(super) async fn reconfigured(
+        mut self,
+        config: &CatalogConfig,
+        context_changed: bool,
+        shared: &Shared,
+        context: &PassContext,
+    ) -> Self {
+        let old = std::mem::replace(&mut self.config, config.clone());
+        let followed = followed(config);
+        let same = self::followed(&old) == followed && old.mirror == config.mirror;
+        if !same || context_changed {
+            self.end_work().await;
+            if old.source != config.source {
+                tracing::info!(
+                    catalog = %config.name, from = %old.source, to = %config.source,
+                    "the catalog has a new source"
+                );
+            }
+            let snapshot = self.publisher.snapshot();
+            if snapshot.is_none_or(|snapshot| followed.may_serve(snapshot.revision())) {
+                let source = followed.source.to_string();
+                self.publisher.update(|status| status.source = source);
+            } else {
+                let restored = Self::restored(config, shared, context).await;
+                self.catalog = restored.catalog;
+                self.publisher = restored.publisher;
+                self.image = restored.image;
+                self.image_publisher = restored.image_publisher;
+            }
+        }
+        let routing = routing(config);
+        if self.catalog.routing != routing {
+            self.catalog = Arc::new(self.catalog.routed(routing));
+        }
+        self
+    }
+
+    /// The parts of the configuration that the follower needs.
+    pub(super) fn followed(&self) -> Followed {
+        followed(&self.config)
+    }
+
+    /// Starts to follow the catalog and to maintain its image, unless that
+    /// runs already. In offline mode this is done only for curated catalogs
+    /// whose origins are all `available`.
+    pub(super) fn start(
+        &mut self,
+        shared: &Shared,
+        context: &PassContext,
+        available: &BTreeSet<CatalogName>,
+    ) {
+        if self.work.is_some() {
+            return;
+        }
+        let followed = self.followed();
+        let publisher = self.publisher.clone();
+        if shared.offline && !offline::can_be_curated(&followed, available) {
+            if publisher.snapshot().is_none() {
+                tracing::warn!(
+                    catalog = %followed.name,
+                    "offline, and no revision of the catalog is stored: import one"
+                );
+            }
+            publisher.update(|status| status.settled = true);
+            self.work = Some(Vec::new());
+            return;
+        }
+        let catalogs = context.catalogs.clone();
+        let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
+        let maintain_image = {
+            let (context, followed) = (context.clone(), followed.clone());
+            |stop| ingest::keep_image(context, followed, mirror, catalogs, image_publisher, stop)
+        };
+        let context = context.clone();
+        let follow = |stop| ingest::follow(context, followed, publisher, stop);
+        self.work = Some(vec![
+            shared.spawn_tracked(maintain_image),
+            shared.spawn_tracked(follow),
+        ]);
+    }
+
+    /// Stops to follow the catalog.
+    pub(super) async fn end_work(&mut self) {
+        for task in self.work.take().into_iter().flatten() {
+            task.end().await;
+        }
+    }
+}
+
+/// The repository that a catalog mirrors in full.
+pub(super) fn mirrored(catalog: &CatalogConfig) -> Option<Mirrored> {
+    match &catalog.source {
+        ingest::Source::Image(reference) if catalog.mirror == ingest::Mirror::Full => {
+            Some(Mirrored {
+                registry: reference.registry().to_owned(),
+                repository: reference.repository().to_owned(),
+            })
+        }
+        _ => None,
+    }
+}
+
+fn routing(catalog: &CatalogConfig) -> Routing {
+    Routing {
+        authorities: catalog.authorities.clone(),
+        withheld: !catalog.available,
+    }
+}
+
+fn followed(catalog: &CatalogConfig) -> Followed {
+    Followed {
+        name: catalog.name.clone(),
+        source: catalog.source.clone(),
+        poll: catalog.poll,
+        platform: catalog.platform.clone(),
+        on_invalid: catalog.on_invalid,
+    }
+}

@@ -1,0 +1,171 @@
+//! The catalogs that are followed and served. A configuration is applied in two
+//! steps: first everything that can fail is prepared, then all changes are made
+//! at once.
+
+mod member;
+mod offline;
+mod port;
+mod prepared;
+mod shared;
+mod task;
+mod warnings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+pub(super) use prepared::Prepared;
+pub(super) use shared::Shared;
+
+use crate::app::listeners;
+use crate::config::Config;
+use crate::ingest::{self, PassContext};
+use crate::name::CatalogName;
+use crate::serve::access::Rule;
+use ::images::{Registries, layers as unpack};
+use member::Member;
+use port::Port;
+
+/// Follows and serves the catalogs of the active configuration.
+pub(super) struct CatalogManager {
+    shared: Shared,
+    context: PassContext,
+    registries: images::Settings,
+    members: BTreeMap<CatalogName, Member>,
+}
+
+impl CatalogManager {
+    /// A manager without catalogs.
+    pub(super) fn new(shared: Shared, context: PassContext, registries: images::Settings) -> Self {
+        Self {
+            shared,
+            context,
+            registries,
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// Makes a configuration active. A catalog that stays the same is served
+    /// without interruption.
+    ///
+    /// # Errors
+    /// When a port, token file or registry setting cannot be used. Then nothing
+    /// has changed.
+    pub(super) async fn reconfigure(&mut self, config: &Config) -> anyhow::Result<()> {
+        let prepared = Prepared::new(config, &self.members).await?;
+        let registries = if config.registries == self.registries {
+            None
+        } else {
+            let registries = Registries::new(&config.registries);
+            Some(registries.context("cannot set up the registry client")?)
+        };
+        let limits = &config.unpack;
+        self.apply(config, prepared, registries, limits).await;
+        Ok(())
+    }
+
+    /// Makes the first configuration active, which is prepared already.
+    pub(super) async fn start(&mut self, config: &Config, prepared: Prepared) {
+        self.apply(config, prepared, None, &config.unpack).await;
+    }
+
+    async fn apply(
+        &mut self,
+        config: &Config,
+        mut prepared: Prepared,
+        registries: Option<Registries>,
+        limits: &unpack::Limits,
+    ) {
+        let context_changed = registries.is_some() || self.context.limits != *limits;
+        if let Some(registries) = registries {
+            self.context.registries = registries;
+            self.registries = config.registries.clone();
+        }
+        self.context.limits = limits.clone();
+
+        warnings::log(config);
+        let mut old = std::mem::take(&mut self.members);
+        let mut new = Vec::with_capacity(config.catalogs.len());
+        let (mut starting, mut ending) = (Vec::new(), Vec::new());
+        let (shared, context) = (&self.shared, &self.context);
+        for catalog in &config.catalogs {
+            let mut member = match old.remove(&catalog.name) {
+                Some(member) => {
+                    let changed = member.reconfigured(catalog, context_changed, shared, context);
+                    changed.await
+                }
+                None => Member::restored(catalog, shared, context).await,
+            };
+            if let Some((rule, tokens)) = prepared.rules.remove(&catalog.name) {
+                member.rule = rule;
+                let tokens = tokens.map(|files| shared.spawn(|stop| files.follow(stop)));
+                ending.extend(std::mem::replace(&mut member.tokens, tokens));
+            }
+            if let Some(port) = prepared.ports.remove(&catalog.name) {
+                ending.extend(member.port.take());
+                starting.push((catalog.name.clone(), port));
+            }
+            new.push(member);
+        }
+
+        self.publish(config, &new, &old);
+        let stored: Vec<_> = new
+            .iter()
+            .map(|member| (member.followed(), member.publisher.snapshot().is_some()))
+            .collect();
+        let available = offline::available(&stored);
+        for mut member in new {
+            member.start(shared, context, &available);
+            self.members.insert(member.config.name.clone(), member);
+        }
+        for (name, mut member) in old {
+            tracing::info!(catalog = %name, "the catalog was removed from the configuration");
+            member.end_work().await;
+            ingest::forget(&name);
+            ending.extend(member.tokens.into_iter().chain(member.port));
+        }
+        // Ports become free before others take them.
+        for task in ending {
+            task.end().await;
+        }
+        for (name, port) in starting {
+            self.open(&name, port).await;
+        }
+    }
+
+    /// Shows clients the new catalogs in place of the old ones. A rule applies
+    /// before its catalog becomes visible, and until it is hidden.
+    fn publish(&self, config: &Config, new: &[Member], old: &BTreeMap<CatalogName, Member>) {
+        let rule = |member: &Member| (member.config.name.clone(), member.rule.clone());
+        let rules = new.iter().map(rule);
+        let both: Vec<(CatalogName, Rule)> = old.values().map(rule).chain(rules.clone()).collect();
+        self.shared.access.set(both);
+        let catalogs = new.iter().map(|member| Arc::clone(&member.catalog));
+        let default = config.default_catalog.clone();
+        self.shared.roster.set(catalogs, default);
+        let images = new.iter().filter(|member| member.config.available);
+        let images = images.map(|member| {
+            let (name, image) = (member.config.name.clone(), member.image.clone());
+            (name, image, member::mirrored(&member.config))
+        });
+        self.shared.images.set(images);
+        self.shared.access.set(rules);
+    }
+
+    /// Serves a catalog on its own port.
+    async fn open(&mut self, name: &CatalogName, port: Port) {
+        let Some(listener) = port.listener(name).await else {
+            return;
+        };
+        let listener = listener.secured(self.shared.tls.clone());
+        listeners::log(&listener);
+        let registry = self.shared.registry.clone();
+        let connections = self.shared.connections.clone();
+        let serve = |stop| registry.serve(listener, stop, connections);
+        let task = self.shared.spawn(serve);
+        if let Some(member) = self.members.get_mut(name) {
+            member.port = Some(task);
+        }
+    }
+}

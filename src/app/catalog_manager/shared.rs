@@ -1,0 +1,54 @@
+//! The parts of the program that all catalogs share.
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::app::catalog_manager::task::Task;
+use crate::serve::access::Access;
+use crate::serve::grpc;
+use crate::serve::net::tls::Tls;
+use crate::snapshot::{Images, Roster};
+
+/// Handles that all catalogs share.
+pub(in crate::app) struct Shared {
+    /// Decides which catalogs clients see.
+    pub(in crate::app) roster: Roster,
+    /// The images that clients can pull.
+    pub(in crate::app) images: Images,
+    /// Whether only stored revisions are served.
+    pub(in crate::app) offline: bool,
+    /// The access rules of the catalogs.
+    pub(in crate::app) access: Access,
+    /// Answers on the ports of single catalogs.
+    pub(in crate::app) registry: grpc::Service,
+    /// TLS of these ports.
+    pub(in crate::app) tls: Option<Tls>,
+    /// Open connections; the shutdown waits for them.
+    pub(in crate::app) connections: TaskTracker,
+    /// Followers; the shutdown waits for them.
+    pub(in crate::app) followers: TaskTracker,
+    /// Cancelled when almanac stops.
+    pub(in crate::app) stopping: CancellationToken,
+}
+
+impl Shared {
+    /// Spawns a task that the shutdown waits for.
+    pub(super) fn spawn_tracked<F>(&self, work: impl FnOnce(CancellationToken) -> F) -> Task
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stop = self.stopping.child_token();
+        let handle = self.followers.spawn(work(stop.clone()));
+        Task { stop, handle }
+    }
+
+    /// Spawns a task that the shutdown only stops.
+    pub(super) fn spawn<F>(&self, work: impl FnOnce(CancellationToken) -> F) -> Task
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stop = self.stopping.child_token();
+        let handle = tokio::spawn(work(stop.clone()));
+        Task { stop, handle }
+    }
+}

@@ -1,0 +1,157 @@
+//! Loads catalogs from their locations, and selects from them.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+
+use crate::cli::input::location::{Input, STDIN};
+use crate::cli::output::Shown;
+use crate::cli::{Failure, output};
+use crate::config::{image_set_source, read_image_set};
+use crate::fetch;
+use crate::ingest::{self, LoadOptions, Loaded, Spool};
+use fbc::select::{self, Request, Selected, Selection};
+
+impl Input {
+    /// Selects from the catalog. An `ImageSetConfiguration` selects from each of
+    /// its catalogs separately, as mirroring tools do.
+    pub(in crate::cli) async fn select(
+        &self,
+        options: &LoadOptions,
+        request: &Request,
+    ) -> Result<Vec<Selected>, Failure> {
+        let unreadable = |error: anyhow::Error| {
+            Failure::unreadable(error.context(format!("{self} cannot be read")))
+        };
+        if let Self::Curated(path) = self {
+            if request.is_whole() {
+                let read = read_set(path, options).await.map_err(unreadable)?;
+                return each(read, request.dependencies).map_err(Failure::run);
+            }
+            if request.dependencies {
+                return Err(Failure::usage(anyhow!(
+                    "{self} selects packages already, and --dependencies adds what these need; \
+                     leave out --package and --heads, or write them into the file"
+                )));
+            }
+        }
+        let loaded = self.load(options).await.map_err(unreadable)?;
+        let catalog = loaded.material(&self.to_string());
+        let catalog = catalog.map_err(|error| unreadable(error.into()))?;
+        note_errors(&catalog);
+        let selected = select::select(&[catalog], request).map_err(Failure::run)?;
+        Ok(vec![selected])
+    }
+
+    pub(super) async fn load(&self, options: &LoadOptions) -> anyhow::Result<Loaded> {
+        if let Self::Curated(path) = self {
+            let selected = selected(path, options).await?;
+            return Ok(Loaded::of_selected(&selected, &options.limits)?);
+        }
+        let mut spool = match self {
+            Self::Source(source) => return Ok(ingest::load(source, options).await?),
+            Self::Stdin => Spool::new(STDIN, &options.limits)?,
+            Self::Server(url) => Spool::new(url.all(), &options.limits)?,
+            Self::Curated(path) => return Err(anyhow!("{} was read", path.display())),
+        };
+        if let Self::Server(url) = self {
+            let settings = fetch::Settings {
+                ca_files: options.registries.ca_files.clone(),
+                connect_timeout: options.registries.connect_timeout,
+                idle_timeout: options.registries.idle_timeout,
+                limit: options.limits.folder_bytes,
+                ..fetch::Settings::default()
+            };
+            url.fetch(&settings, &mut spool).await?;
+        } else {
+            io::copy(&mut io::stdin().lock(), &mut spool)?;
+            if spool.length() == 0 {
+                return Err(anyhow!("there is nothing in it"));
+            }
+        }
+        Ok(spool.finish()?)
+    }
+}
+
+/// The catalogs of an `ImageSetConfiguration`, with the selection from each.
+struct ReadSet {
+    catalogs: Vec<select::Catalog>,
+    selections: Vec<Selection>,
+}
+
+async fn read_set(path: &Path, options: &LoadOptions) -> anyhow::Result<ReadSet> {
+    let (mut catalogs, mut selections) = (Vec::new(), Vec::new());
+    for operators in read_image_set(path)? {
+        let source = image_set_source(&operators.catalog)?;
+        let loaded = ingest::load(&source, options)
+            .await
+            .with_context(|| operators.catalog.clone())?;
+        let catalog = loaded.material(&operators.catalog)?;
+        note_errors(&catalog);
+        let mut selection = operators.selection;
+        selection.from = vec![catalogs.len()];
+        selections.push(selection);
+        catalogs.push(catalog);
+    }
+    Ok(ReadSet {
+        catalogs,
+        selections,
+    })
+}
+
+/// The selection from each catalog alone. Dependencies may come from any.
+fn each(read: ReadSet, dependencies: bool) -> anyhow::Result<Vec<Selected>> {
+    let mut catalogs = read.catalogs;
+    let mut each = Vec::with_capacity(catalogs.len());
+    for mut selection in read.selections {
+        // The catalog precedes the others.
+        selection.from = vec![0];
+        let request = Request {
+            selections: vec![selection],
+            dependencies,
+            any_default: false,
+        };
+        let own = catalogs.first().map(|catalog| catalog.name.clone());
+        let known = if dependencies { catalogs.len() } else { 1 };
+        let known = catalogs.get(..known).unwrap_or_default();
+        let selected = select::select(known, &request);
+        each.push(selected.with_context(|| own.unwrap_or_default())?);
+        catalogs.rotate_left(1);
+    }
+    Ok(each)
+}
+
+/// The selection of an `ImageSetConfiguration` as a single catalog.
+async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected> {
+    let ReadSet {
+        catalogs,
+        selections,
+    } = read_set(path, options).await?;
+    let request = Request {
+        selections,
+        ..Request::default()
+    };
+    let selected = select::select(&catalogs, &request)?;
+    note_all(&selected);
+    Ok(selected)
+}
+
+/// Prints the notes for the author of a selection.
+pub(in crate::cli) fn note_all(selected: &Selected) {
+    for note in &selected.notes {
+        output::note(&format!("almanac: {note}"));
+    }
+}
+
+/// Prints the packages of a catalog that have errors.
+pub(in crate::cli) fn note_errors(catalog: &select::Catalog) {
+    let names: Vec<&str> = catalog.quarantined.iter().map(String::as_str).collect();
+    if !names.is_empty() {
+        output::note(&format!(
+            "almanac: {}: packages with errors: {} (`almanac check` tells more)",
+            Shown(&catalog.name),
+            names.join(", ")
+        ));
+    }
+}

@@ -1,0 +1,156 @@
+//! The location of a catalog, as users write it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::cli::output::Shown;
+use crate::fetch::{CatalogUrl, CatalogUrlError};
+use crate::ingest::{Source, SourceError};
+use fbc::problem::Place;
+
+/// The file that excludes files of a folder from its catalog.
+const IGNORED: &str = ".indexignore";
+/// The name of standard input in messages.
+pub(super) const STDIN: &str = "<stdin>";
+
+/// The location of a catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Input {
+    /// A source that almanac could follow.
+    Source(Source),
+    /// One file on standard input.
+    Stdin,
+    /// A catalog that a server offers over HTTP.
+    Server(CatalogUrl),
+    /// The selection of an `ImageSetConfiguration`.
+    Curated(PathBuf),
+}
+
+/// A text that is not a location.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum InputError {
+    #[error(transparent)]
+    Url(#[from] CatalogUrlError),
+    #[error(
+        "{0}; a path may also be written with ./ before it, \
+         a served catalog as http://HOST:PORT/catalogs/NAME, standard input as -"
+    )]
+    Source(#[from] SourceError),
+    #[error("{0:?} is no image reference, but there is a file or folder of that name: write ./{0}")]
+    Path(String),
+    #[error("{path} is an OCI layout: write oci:{path}", path = .0.display())]
+    Layout(PathBuf),
+}
+
+impl Input {
+    /// Parses a location. A look at the disk finds paths without their prefix.
+    pub(super) fn found(text: &str) -> Result<Self, InputError> {
+        let input = match text.parse() {
+            Err(InputError::Source(_)) if Path::new(text).exists() => {
+                return Err(InputError::Path(text.to_owned()));
+            }
+            read => read?,
+        };
+        match input {
+            // A layout with ignored files may be meant as a catalog folder.
+            Self::Source(Source::File(path))
+                if path.join("oci-layout").is_file() && !path.join(IGNORED).exists() =>
+            {
+                Err(InputError::Layout(path))
+            }
+            input => Ok(input),
+        }
+    }
+
+    /// The file of a place, as a path that the user can open.
+    pub(in crate::cli) fn path(&self, place: &Place) -> PathBuf {
+        match self {
+            Self::Source(Source::File(root)) if !root.is_dir() => root.clone(),
+            Self::Source(Source::File(root)) => {
+                root.strip_prefix("./").unwrap_or(root).join(&place.file)
+            }
+            _ => PathBuf::from(&place.file),
+        }
+    }
+}
+
+impl FromStr for Input {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        if text == "-" {
+            return Ok(Self::Stdin);
+        }
+        if let Some(path) = text.strip_prefix("curated:") {
+            return match path {
+                "" => Err(SourceError::Empty(text.to_owned()).into()),
+                _ => Ok(Self::Curated(path.into())),
+            };
+        }
+        if text.starts_with("http:") || text.starts_with("https:") {
+            return Ok(Self::Server(text.parse()?));
+        }
+        // No image reference starts like this.
+        if text.starts_with(['/', '.']) {
+            return Ok(Self::Source(Source::File(Path::new(text).to_owned())));
+        }
+        Ok(Self::Source(text.parse()?))
+    }
+}
+
+/// On one line, with control characters escaped.
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Source(source) => source.to_string(),
+            Self::Stdin => STDIN.to_owned(),
+            Self::Server(url) => url.to_string(),
+            Self::Curated(path) => format!("curated:{}", path.display()),
+        };
+        Shown(&text).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_input_is_told_by_its_beginning() {
+        for (text, shown) in [
+            ("-", "<stdin>"),
+            ("http://a:1/catalogs/b", "http://a:1/catalogs/b"),
+            ("https://a/catalogs/b", "https://a/catalogs/b"),
+            ("./a", "file:./a"),
+            ("/a:b", "file:/a:b"),
+            ("file:a", "file:a"),
+            ("oci:a:b", "oci:a:b"),
+            ("quay.io/a/b:v1", "quay.io/a/b:v1"),
+            ("curated:a.yaml", "curated:a.yaml"),
+        ] {
+            assert_eq!(text.parse::<Input>().unwrap().to_string(), shown);
+        }
+        for text in ["", "a", "http://a", "docker://quay.io/a", "ftp://a/b"] {
+            assert!(text.parse::<Input>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_shown_as_a_path_that_can_be_opened() {
+        let place = Place {
+            file: "etcd/catalog.yaml".into(),
+            document: 1,
+            line: 1,
+            column: None,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let shown = |text: &str| text.parse::<Input>().unwrap().path(&place);
+        let root = folder.path().to_str().unwrap();
+        assert_eq!(shown(root), folder.path().join("etcd/catalog.yaml"));
+        let file = folder.path().join("catalog.yaml");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(shown(file.to_str().unwrap()), file);
+        assert_eq!(shown("quay.io/a/b"), Path::new("etcd/catalog.yaml"));
+    }
+}

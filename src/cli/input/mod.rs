@@ -1,0 +1,181 @@
+//! The catalog arguments that several commands share, and the catalog that they
+//! load.
+
+mod load;
+mod location;
+
+use std::io;
+
+use anyhow::{Context as _, anyhow};
+
+pub(super) use load::{note_all, note_errors};
+pub(super) use location::Input;
+
+use crate::cli::{Failure, block_on, output, telemetry};
+use crate::config::{
+    Environment, ImageTemplate, KubeVersion, LogSettings, Proxies, RegistrySettings, Settings,
+    WrittenSource,
+};
+use crate::ingest::{LoadOptions, Loaded, Reading, Source};
+use ::images::Platform;
+use ::images::layers::Limits;
+use fbc::problem::{Problem, Severity};
+use fbc::read::Meta;
+use fbc::select::{Request, Selected};
+
+/// The default log filter of commands with output.
+const LOG_FILTER: &str = "warn";
+/// The arguments of every command that reads a catalog.
+#[derive(Debug, clap::Args)]
+pub(super) struct InputArguments {
+    /// An image reference, `oci:FOLDER`, `oci-archive:FILE` or
+    /// `docker-archive:FILE` (with `:TAG` or `@DIGEST` where there are several
+    /// images), `file:PATH` (or a path that starts with `/` or `.`), the URL of
+    /// a catalog that almanac serves (`http://HOST:PORT/catalogs/NAME`), `-` for
+    /// standard input, or `curated:FILE` for the selection of an
+    /// `ImageSetConfiguration`
+    // Parsed later: clap repeats invalid values, and a URL may have a password.
+    #[arg(value_name = "SOURCE")]
+    input: String,
+
+    /// The version of Kubernetes, for an image with `{kube_major_version}`,
+    /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<KubeVersion>,
+
+    #[command(flatten)]
+    reading: ReadingArguments,
+}
+
+/// The arguments of every command that loads catalogs.
+#[derive(Debug, clap::Args)]
+pub(super) struct ReadingArguments {
+    /// The platform of the image, for a source with several
+    /// [default: linux/amd64]
+    #[arg(long, value_name = "OS/ARCH")]
+    platform: Option<Platform>,
+
+    #[command(flatten)]
+    registries: RegistrySettings,
+
+    #[command(flatten)]
+    log: LogSettings,
+}
+
+/// A catalog with its files.
+pub(super) struct Catalog {
+    pub(super) input: Input,
+    pub(super) loaded: Loaded,
+}
+
+impl InputArguments {
+    /// Starts the log and loads the files of the catalog.
+    pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
+        let (input, options) = self.open(environment)?;
+        let loaded = block_on(input.load(&options))?
+            .with_context(|| format!("{input} cannot be read"))
+            .map_err(Failure::unreadable)?;
+        Ok(Catalog { input, loaded })
+    }
+
+    /// Starts the log, and selects from the catalog, or from each catalog of an
+    /// `ImageSetConfiguration`.
+    pub(super) fn select(
+        self,
+        environment: &Environment,
+        request: &Request,
+    ) -> Result<Vec<Selected>, Failure> {
+        let (input, options) = self.open(environment)?;
+        block_on(input.select(&options, request))?
+    }
+
+    fn open(self, environment: &Environment) -> Result<(Input, LoadOptions), Failure> {
+        let input = match self.input.parse() {
+            Ok(WrittenSource::Template(template)) => {
+                Input::Source(resolve(&template, self.kube_version, environment)?)
+            }
+            _ => Input::found(&self.input).map_err(Failure::usage)?,
+        };
+        let proxies = match &input {
+            Input::Source(Source::Image(_)) => environment.proxies().map_err(Failure::usage)?,
+            _ => Proxies::default(),
+        };
+        let options = self.reading.open(environment)?;
+        proxies.log();
+        Ok((input, options))
+    }
+}
+
+/// The image for the version of Kubernetes in the arguments or the environment.
+fn resolve(
+    template: &ImageTemplate,
+    version: Option<KubeVersion>,
+    environment: &Environment,
+) -> Result<Source, Failure> {
+    let settings = environment.settings().map_err(Failure::usage)?;
+    let version = version.or(settings.kube_version);
+    let source = template.resolve(version.as_ref());
+    let source = source.map_err(|problem| anyhow!("{template}: {problem}"));
+    source.map_err(Failure::usage)
+}
+
+impl ReadingArguments {
+    /// Starts the log, and returns the options for loading catalogs.
+    pub(super) fn open(self, environment: &Environment) -> Result<LoadOptions, Failure> {
+        let flags = Settings {
+            platform: self.platform,
+            registries: self.registries,
+            log: self.log,
+            ..Settings::default()
+        };
+        let settings = flags.over(environment.settings().map_err(Failure::usage)?);
+        let log = settings.log.resolve(LOG_FILTER).map_err(Failure::usage)?;
+        telemetry::start(&log, environment)?;
+        Ok(LoadOptions {
+            platform: settings.platform.unwrap_or_default(),
+            registries: settings.registries.resolve(environment),
+            limits: Limits::default(),
+        })
+    }
+}
+
+impl Catalog {
+    /// Reads the catalog for a command that prints its content. Fatal problems
+    /// are printed to standard error and are a failure. Packages with errors are
+    /// only named there.
+    pub(super) fn read(
+        &self,
+        sink: impl FnMut(u32, &Meta, &[u8]) -> io::Result<()>,
+    ) -> Result<Reading, Failure> {
+        let reading = self
+            .loaded
+            .read(sink)
+            .context("cannot write a temporary file")
+            .map_err(Failure::run)?;
+        let fatal: Vec<&Problem> = reading
+            .problems
+            .iter()
+            .filter(|problem| problem.severity == Severity::Fatal)
+            .collect();
+        if let Some(first) = fatal.first() {
+            for problem in &fatal {
+                output::note(&problem.to_string());
+            }
+            let what = match fatal.len() {
+                1 => first.code.to_string(),
+                many => format!("{many} fatal problems"),
+            };
+            return Err(Failure::unreadable(anyhow!(
+                "{} cannot be served: {what}",
+                self.input
+            )));
+        }
+        if !reading.graph.quarantined.is_empty() {
+            let names = reading.graph.quarantined.join(", ");
+            output::note(&format!(
+                "almanac: packages with errors: {names} (`almanac check` tells more)"
+            ));
+        }
+        Ok(reading)
+    }
+}

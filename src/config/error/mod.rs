@@ -1,0 +1,248 @@
+//! Errors of a configuration, each with the setting that causes it.
+
+mod curated;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+pub use curated::CuratedError;
+
+use crate::ingest::Source;
+use crate::name::CatalogName;
+
+/// A setting that cannot be used, and its location.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("the configuration {} cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The file is not TOML, or has an unknown key or an invalid value.
+    #[error("{}:{place}{problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Line and column, from 1.
+        place: FilePosition,
+        /// The key and the mistake.
+        problem: String,
+    },
+    /// An environment variable with an invalid value.
+    #[error("the environment variable {name}: {problem}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// The reason.
+        problem: String,
+    },
+    /// No catalog to serve.
+    #[error(
+        "there is no catalog to serve: name at least one source, for example \
+         `almanac serve quay.io/operatorhubio/catalog:latest` or `almanac serve file:deploy/catalog`, \
+         or a file with `--config`"
+    )]
+    NoCatalog,
+    /// A curated catalog that cannot be made. Only files configure these.
+    #[error("{}the catalog {catalog}: {problem}", at(path.as_deref()))]
+    Curated {
+        /// The file, if known.
+        path: Option<PathBuf>,
+        /// The name of the catalog, or a description without one.
+        catalog: String,
+        /// The mistake.
+        problem: Box<CuratedError>,
+    },
+    /// A source that suggests no name.
+    #[error(
+        "no name can be made from {source_text}: write NAME={source_text} (in a file: name = \"NAME\")"
+    )]
+    NoName {
+        /// The source.
+        source_text: String,
+    },
+    /// An image template that gives no image, without a plain source to use
+    /// instead.
+    #[error("no image can be made from the template {problem}")]
+    Template {
+        /// The template and the reason.
+        problem: String,
+    },
+    /// Two catalogs with one name.
+    #[error(
+        "two catalogs are named {name}: {first} and {second}; \
+         give one of them another name, as in NAME={second} (in a file: name = \"NAME\")"
+    )]
+    SameName {
+        /// The name.
+        name: CatalogName,
+        /// The source of the first.
+        first: Box<Source>,
+        /// The source of the second.
+        second: Box<Source>,
+    },
+    /// Two catalogs with one authority.
+    #[error("the authority {authority} is given twice: for {first} and for {second}")]
+    SameAuthority {
+        /// The authority.
+        authority: String,
+        /// The first catalog.
+        first: CatalogName,
+        /// The second catalog, or the first again.
+        second: CatalogName,
+    },
+    /// A default catalog that is not configured.
+    #[error("default_catalog names {name}, but the catalogs are: {known}")]
+    UnknownDefault {
+        /// The name that was written.
+        name: CatalogName,
+        /// The configured names, separated by commas.
+        known: String,
+    },
+    /// TLS settings without a required key.
+    #[error("[{table}] needs the key {key}")]
+    Tls {
+        /// The table of the port.
+        table: &'static str,
+        /// The key that is missing.
+        key: &'static str,
+    },
+    /// A catalog that needs client certificates on a port that does not verify
+    /// any.
+    #[error(
+        "the catalog {catalog} asks for client certificates, but nothing could verify one: \
+         write certificate, key and client_ca in [http_tls]"
+    )]
+    NoClientAuthority {
+        /// The catalog.
+        catalog: CatalogName,
+    },
+    /// A full mirror of a source that is not an image.
+    #[error(
+        "the catalog {catalog} comes from no image: mirror = \"full\" needs an \
+         image reference or oci:FOLDER; with mirror = \"slim\" an image is made of it"
+    )]
+    NoImage {
+        /// The catalog.
+        catalog: CatalogName,
+    },
+    /// A data folder inside the source of a catalog.
+    #[error(
+        "the data folder {} lies in {from}, the source of the catalog {catalog}: what is written \
+         there would be read as part of it; give another one with --data-dir (in a file: data_dir)",
+        data_dir.display()
+    )]
+    DataInSource {
+        /// The data folder.
+        data_dir: PathBuf,
+        /// The catalog.
+        catalog: CatalogName,
+        /// Its source.
+        from: Box<Source>,
+    },
+    /// A source inside the data folder, whose content almanac may remove.
+    #[error(
+        "{from}, the source of the catalog {catalog}, lies in the data folder {}: what is there is \
+         almanac's own and may be removed; put the source elsewhere, or give another folder with \
+         --data-dir (in a file: data_dir)",
+        data_dir.display()
+    )]
+    SourceInData {
+        /// The data folder.
+        data_dir: PathBuf,
+        /// The catalog.
+        catalog: CatalogName,
+        /// Its source.
+        from: Box<Source>,
+    },
+    /// Two listeners with one address.
+    #[error("{first} and {second} both listen at {address}")]
+    SameAddress {
+        /// The first listener.
+        first: String,
+        /// The second listener.
+        second: String,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A log filter that cannot be read.
+    #[error(
+        "the log filter {filter:?} cannot be read: {problem}; write for example \"info\" or \"info,almanac=debug\""
+    )]
+    Filter {
+        /// The filter.
+        filter: String,
+        /// The reason.
+        problem: String,
+    },
+}
+
+/// A line and column of a file, if known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePosition(Option<(usize, usize)>);
+
+/// The prefix of a message about a file.
+fn at(path: Option<&Path>) -> String {
+    path.map(|path| format!("{}: ", path.display()))
+        .unwrap_or_default()
+}
+
+impl ConfigError {
+    /// Adds the file to an error that only a file can cause.
+    pub(super) fn in_file(self, file: Option<&Path>) -> Self {
+        match self {
+            Self::Curated {
+                catalog, problem, ..
+            } => Self::Curated {
+                path: file.map(Path::to_owned),
+                catalog,
+                problem,
+            },
+            other => other,
+        }
+    }
+
+    /// An error of the TOML parser in the file at `path` with this `text`.
+    pub(super) fn file(path: &Path, text: &str, mut error: toml::de::Error) -> Self {
+        let place = error.span().map(|span| position(text, span.start));
+        let message = error.message().to_owned();
+        // Without the text, the error names its table instead.
+        error.set_input(None);
+        let whole = error.to_string();
+        let table = whole.strip_prefix(&message).unwrap_or_default().trim();
+        let message = message
+            .replace("unknown field", "unknown key")
+            .replace("missing field", "missing key");
+        let lines: Vec<&str> = message.lines().map(str::trim).collect();
+        let mut problem = lines.join("; ");
+        if !table.is_empty() {
+            problem = format!("{problem} ({table})");
+        }
+        Self::File {
+            path: path.to_owned(),
+            place: FilePosition(place),
+            problem,
+        }
+    }
+}
+
+impl fmt::Display for FilePosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((line, column)) => write!(f, "{line}:{column}: "),
+            None => write!(f, " "),
+        }
+    }
+}
+
+/// Line and column of a byte, from 1.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    (line, before[start..].chars().count() + 1)
+}

@@ -1,0 +1,129 @@
+//! The settings of the log.
+
+use serde::Deserialize;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::error::ConfigError;
+use crate::config::value::LogFormat;
+
+/// The crates of this program that log under their own targets.
+const LIBRARY_TARGETS: [&str; 2] = ["images", "fbc"];
+/// The target that stands for the whole program.
+const PROGRAM_TARGET: &str = "almanac";
+
+/// The filter and the format of the log.
+#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogSettings {
+    /// The log filter, such as "error" or "info,almanac=debug"
+    /// [default: info for `serve`, warn for the others]
+    #[arg(long = "log", value_name = "FILTER")]
+    pub filter: Option<String>,
+
+    /// The log format: "text" or "json" [default: text]
+    #[arg(long = "log-format", value_name = "FORMAT")]
+    pub format: Option<LogFormat>,
+}
+
+/// The format and the filter of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// The format of a line.
+    pub format: LogFormat,
+    /// The events that are logged, in the syntax of
+    /// `tracing_subscriber::EnvFilter`; it is valid.
+    pub filter: String,
+}
+
+impl LogSettings {
+    pub(super) fn over(self, lower: Self) -> Self {
+        Self {
+            filter: self.filter.or(lower.filter),
+            format: self.format.or(lower.format),
+        }
+    }
+
+    /// The settings of the log; `default` is the filter if none is given.
+    pub fn resolve(self, default: &str) -> Result<LogConfig, ConfigError> {
+        let filter = self.filter.unwrap_or_else(|| default.to_owned());
+        if let Err(error) = EnvFilter::builder().parse(&filter) {
+            return Err(ConfigError::Filter {
+                filter,
+                problem: error.to_string(),
+            });
+        }
+        Ok(LogConfig {
+            format: self.format.unwrap_or_default(),
+            filter: for_whole_program(&filter),
+        })
+    }
+}
+
+/// Extends a directive for `almanac` to the library crates, unless the filter
+/// names these. Users mean the whole program, not one of its crates.
+fn for_whole_program(filter: &str) -> String {
+    let directives: Vec<&str> = filter.split(',').map(str::trim).collect();
+    let of_target = |directive: &&str, target: &str| {
+        let rest = directive.strip_prefix(target);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    // The last directive for a target takes precedence.
+    let mut last = directives.iter().rev();
+    let Some(own) = last.find(|directive| of_target(directive, PROGRAM_TARGET)) else {
+        return filter.to_owned();
+    };
+    let level = own.strip_prefix(PROGRAM_TARGET).unwrap_or_default();
+    let mut extended = filter.to_owned();
+    for target in LIBRARY_TARGETS {
+        if !directives
+            .iter()
+            .any(|directive| of_target(directive, target))
+        {
+            extended.push_str(&format!(",{target}{level}"));
+        }
+    }
+    extended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directive_for_almanac_covers_the_whole_program() {
+        for (written, wanted) in [
+            ("info", "info"),
+            (
+                "info,almanac=debug",
+                "info,almanac=debug,images=debug,fbc=debug",
+            ),
+            ("almanac", "almanac,images,fbc"),
+            (
+                "warn, almanac=debug",
+                "warn, almanac=debug,images=debug,fbc=debug",
+            ),
+            (
+                "almanac=debug,images=warn",
+                "almanac=debug,images=warn,fbc=debug",
+            ),
+            (
+                "almanac=debug,images::registry=trace",
+                "almanac=debug,images::registry=trace,images=debug,fbc=debug",
+            ),
+            (
+                "almanac=warn,almanac=debug,fbc=off",
+                "almanac=warn,almanac=debug,fbc=off,images=debug",
+            ),
+            ("almanac::ingest=debug", "almanac::ingest=debug"),
+            ("images=debug", "images=debug"),
+        ] {
+            let settings = LogSettings {
+                filter: Some(written.to_owned()),
+                format: None,
+            };
+            let resolved = settings.resolve("warn").unwrap();
+            assert_eq!(resolved.filter, wanted);
+            EnvFilter::builder().parse(&resolved.filter).unwrap();
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The resolved configuration: complete and consistent.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::config::log::LogConfig;
+use crate::config::proxies::Proxies;
+use crate::ingest::{Mirror, OnInvalid, Source};
+use crate::name::CatalogName;
+use crate::serve::Limits;
+use crate::serve::access::AccessSettings;
+use crate::serve::http::Origins;
+use crate::serve::net::tls;
+use crate::serve::oci::GateSettings;
+use crate::store::CacheLimits;
+use ::images::{Platform, layers as unpack};
+
+/// The configuration of a server.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The data folder.
+    pub data_dir: PathBuf,
+    /// The address of gRPC.
+    pub grpc: SocketAddr,
+    /// The address of HTTP.
+    pub http: SocketAddr,
+    /// The address of status, health and metrics.
+    pub admin: SocketAddr,
+    /// How long open streams may take to finish on shutdown.
+    pub drain: Duration,
+    /// Limits of connections and calls.
+    pub connections: Limits,
+    /// TLS of the gRPC ports, if enabled.
+    pub grpc_tls: Option<tls::Settings>,
+    /// TLS of the HTTP port, if enabled.
+    pub http_tls: Option<tls::Settings>,
+    /// The users who may pull images.
+    pub distribution: GateSettings,
+    /// The pages that may use the HTTP API.
+    pub origins: Origins,
+    /// The catalogs: at least one, with unique names and authorities.
+    pub catalogs: Vec<CatalogConfig>,
+    /// Further files that were read for them.
+    pub files: Vec<PathBuf>,
+    /// Whether only stored revisions are served, and no source is read.
+    pub offline: bool,
+    /// The catalog for clients whose authority names none.
+    pub default_catalog: Option<CatalogName>,
+    /// The registry client.
+    pub registries: images::Settings,
+    /// The proxies for registries.
+    pub proxies: Proxies,
+    /// Limits of unpacked images.
+    pub unpack: unpack::Limits,
+    /// Limits of the cache of pulled blobs.
+    pub cache: CacheLimits,
+    /// The log.
+    pub log: LogConfig,
+}
+
+/// A catalog to follow and serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogConfig {
+    /// Its name.
+    pub name: CatalogName,
+    /// Its source.
+    pub source: Source,
+    /// The reason why an image template was not used, if there is one.
+    pub fallback: Option<String>,
+    /// The time between two checks of the source; `None` is never.
+    pub poll: Option<Duration>,
+    /// The platform of the image, for a source with several.
+    pub platform: Platform,
+    /// The treatment of invalid packages.
+    pub on_invalid: OnInvalid,
+    /// The hosts under which clients reach it: lower case, without a port.
+    pub authorities: Vec<String>,
+    /// Whether it is visible to clients. It is followed in either case.
+    pub available: bool,
+    /// Its own gRPC port, if it has one.
+    pub grpc: Option<SocketAddr>,
+    /// Its access rule for HTTP.
+    pub access: AccessSettings,
+    /// The images that clients can pull.
+    pub mirror: Mirror,
+}

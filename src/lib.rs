@@ -30,7 +30,7 @@ pub mod serve;
 pub mod app;
 pub mod cli;
 pub mod config;
-
+pub mod error_chain;
 pub mod fetch;
 pub mod map;
 pub mod name;

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{Config, Written};
-use crate::ingest::{self, Workshop};
+use crate::ingest::{self, PassContext};
 use crate::serve;
 use crate::serve::access::Access;
 use crate::serve::admin::Configuration;
@@ -63,7 +63,7 @@ pub async fn run(
     let (roster, catalogs) = Roster::new();
     roster.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
-    let workshop = workshop(&config, &store, &catalogs)?;
+    let context = pass_context(&config, &store, &catalogs)?;
 
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
@@ -84,8 +84,8 @@ pub async fn run(
         followers: followers.clone(),
         stopping: stopping.clone(),
     };
-    let hurry = workshop.hurry.clone();
-    let mut manager = CatalogManager::new(shared, workshop, config.registries.clone());
+    let retry_now = context.retry_now.clone();
+    let mut manager = CatalogManager::new(shared, context, config.registries.clone());
     manager.start(&config, prepared).await;
 
     let servers = TaskTracker::new();
@@ -132,7 +132,7 @@ pub async fn run(
         manager,
         status,
         drain: longest,
-        hurry,
+        retry_now,
     };
     let reloading = tokio::spawn(reload.follow(hangup, stopping.clone()));
 
@@ -174,16 +174,20 @@ async fn open_store(config: &Config) -> anyhow::Result<Store> {
 }
 
 /// The parts of the program that all passes share.
-fn workshop(config: &Config, store: &Store, catalogs: &Catalogs) -> anyhow::Result<Workshop> {
+fn pass_context(
+    config: &Config,
+    store: &Store,
+    catalogs: &Catalogs,
+) -> anyhow::Result<PassContext> {
     let registries = Registries::new(&config.registries);
     config.proxies.log();
-    Ok(Workshop {
+    Ok(PassContext {
         store: store.clone(),
         registries: registries.context("cannot set up the registry client")?,
         limits: config.unpack.clone(),
-        turns: Arc::new(Semaphore::new(1)),
+        read_permits: Arc::new(Semaphore::new(1)),
         catalogs: catalogs.clone(),
-        hurry: watch::Sender::default(),
+        retry_now: watch::Sender::default(),
     })
 }
 

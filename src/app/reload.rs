@@ -42,7 +42,7 @@ pub(super) struct Reload {
     /// How long connections may take to finish on shutdown.
     pub(super) drain: watch::Sender<Duration>,
     /// Makes failing catalogs retry at once.
-    pub(super) hurry: watch::Sender<()>,
+    pub(super) retry_now: watch::Sender<()>,
 }
 
 impl Reload {
@@ -64,7 +64,7 @@ impl Reload {
             if self.written.file().is_none() {
                 if requested {
                     tracing::warn!("there is no configuration file to reload");
-                    self.hurry.send_replace(());
+                    self.retry_now.send_replace(());
                 }
                 continue;
             }
@@ -90,7 +90,7 @@ impl Reload {
             let before = self.files.clone();
             refused = !self.reload(false).await;
             if requested {
-                self.hurry.send_replace(());
+                self.retry_now.send_replace(());
             }
             // A change during the reload shows at the next check.
             let others = self.files != before;

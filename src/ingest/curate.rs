@@ -1,88 +1,36 @@
-//! Curated catalogs: a pass over what other catalogs are at, instead of over
-//! an image.
-//!
-//! What the selection means is `fbc::select`'s; here the snapshots are taken
-//! that it is made of, and a revision like any other is made of the result.
+//! A pass over a curated catalog: its sources are the current revisions of other
+//! catalogs. `fbc::select` makes the selection.
 
-use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
+use crate::ingest::context::PassContext;
+use crate::ingest::curation::{CurateError, Curation};
 use crate::ingest::error::{PassError, Stage};
-use crate::ingest::files::CatalogFiles;
-use crate::ingest::pass::{Followed, Made, Workshop, blocking, make, stage};
-use crate::ingest::{OnInvalid, files};
-use crate::name::CatalogName;
+use crate::ingest::files::{self, CatalogFiles};
+use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::make_revision::{Input, Made, make_revision};
+use crate::ingest::stages::{StageTracker, blocking_with_permit};
 use crate::snapshot::Snapshot;
 use crate::store::Revision;
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
 use fbc::select;
-use fbc::select::{Catalog, Request, SelectError, Selected};
+use fbc::select::{Catalog, Selected};
 
-/// What a curated catalog is made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Curation {
-    /// The catalogs. The request counts them as they stand here.
-    pub from: Vec<CatalogName>,
-    /// What is selected.
-    pub request: Request,
-}
-
-/// Why there is no curated catalog.
-#[derive(Debug, thiserror::Error)]
-pub enum CurateError {
-    /// A catalog of which nothing is there.
-    #[error("there is nothing of the catalog {0} to select from yet")]
-    Nothing(CatalogName),
-    /// The selection cannot be fulfilled.
-    #[error(transparent)]
-    Select(#[from] SelectError),
-    /// There are no other catalogs.
-    #[error("a curated catalog is made of other catalogs, and there are none here")]
-    Alone,
-}
-
-impl CurateError {
-    /// A short label for metrics.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Nothing(_) | Self::Alone => "no_catalog",
-            Self::Select(_) => "selection",
-        }
-    }
-}
-
-impl Curation {
-    /// What tells one selection from another.
-    pub fn digest(&self) -> Digest {
-        // How it is written may differ in another version: then the catalog is
-        // made again, and nothing else happens.
-        Digest::of(format!("{:?}", self.request).as_bytes())
-    }
-}
-
-/// `curated:` and the names of the catalogs.
-impl fmt::Display for Curation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut before = "curated:";
-        for name in &self.from {
-            write!(f, "{before}{name}")?;
-            before = ",";
-        }
-        Ok(())
-    }
-}
-
-/// A pass over a curated catalog. Its digest is that of the selection and of
-/// what it is made of.
+/// A pass over a curated catalog. Its digest is of the selection and of the
+/// contents of its sources.
 pub(super) async fn pass(
-    workshop: &Workshop,
+    context: &PassContext,
     followed: &Followed,
     curation: &Curation,
     current: Option<Revision>,
     found: &mut Option<Digest>,
+    stages: &StageTracker,
 ) -> Result<Made, PassError> {
-    let snapshots = stage(Stage::Resolve, snapshots(workshop, curation)).await?;
+    let snapshots = stages
+        .run(Stage::Resolve, snapshots(context, curation))
+        .await?;
     let mut hasher = Hasher::default();
     hasher.update(curation.digest().as_bytes());
     for snapshot in &snapshots {
@@ -94,10 +42,11 @@ pub(super) async fn pass(
         return Ok(None);
     }
     let whole = curation.request.is_whole() && curation.from.len() == 1;
-    let _turn = workshop.turns.acquire().await;
-    let (curation, limits) = (curation.clone(), workshop.limits.clone());
-    let temporary = workshop.store.temporary();
-    let selecting = blocking(Stage::Unpack, move || {
+    stages.enter(Stage::Unpack);
+    let permit = context.read_permit().await;
+    let (curation, limits) = (curation.clone(), context.limits.clone());
+    let temporary = context.store.temporary();
+    let selecting = blocking_with_permit(Stage::Unpack, &permit, move || {
         let catalogs: Vec<Catalog> = (curation.from.iter().zip(&snapshots))
             .map(|(name, snapshot)| snapshot.material(name.as_str(), &[]))
             .collect();
@@ -115,22 +64,28 @@ pub(super) async fn pass(
         }
         files_of(&selected, &limits, &temporary)
     });
-    let files = stage(Stage::Unpack, selecting).await?;
+    let files = stages.run(Stage::Unpack, selecting).await?;
     let mut making = followed.clone();
     if !whole {
-        // What was in order before has to be in order still.
+        // A selection from valid packages must be valid.
         making.on_invalid = OnInvalid::Reject;
     }
-    make(&workshop.store, &making, digest, files, &[])
+    let input = Input {
+        followed: &making,
+        digest,
+        files,
+        blobs: &[],
+    };
+    make_revision(&context.store, stages, &permit, input)
         .await
         .map(Some)
 }
 
-/// A file for each package, and one for what is about none.
+/// A file for each package, and one for documents of no package.
 pub(super) fn files_of(
     selected: &Selected,
     limits: &Limits,
-    temporary: &std::path::Path,
+    temporary: &Path,
 ) -> Result<CatalogFiles, PassError> {
     let mut files = Vec::with_capacity(selected.packages.len() + 1);
     if !selected.others.is_empty() {
@@ -143,14 +98,14 @@ pub(super) fn files_of(
     files::of_lines(&files, limits, temporary).map_err(PassError::at(Stage::Unpack))
 }
 
-/// What is served of the catalogs, once each was looked for.
+/// The current revisions of the catalogs, after a first attempt for each.
 async fn snapshots(
-    workshop: &Workshop,
+    context: &PassContext,
     curation: &Curation,
 ) -> Result<Vec<Arc<Snapshot>>, PassError> {
     let mut snapshots = Vec::with_capacity(curation.from.len());
     for name in &curation.from {
-        let snapshot = match workshop.catalogs.get(name.as_str()) {
+        let snapshot = match context.catalogs.get(name.as_str()) {
             Some(catalog) => catalog.looked_for().await,
             None => None,
         };

@@ -1,5 +1,5 @@
-//! What is made of a revision once it is served, off the way of every pass:
-//! the whole of it in other encodings, and its GraphQL schema.
+//! Work on a revision after it is published, outside of passes: the whole catalog
+//! in other encodings, and its GraphQL schema.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,14 +12,13 @@ use tokio_util::sync::CancellationToken;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
 use crate::store::{Encoding, RevisionId, Store, StoreError};
 
-/// The label of this stage: no stage of a pass.
+/// The label of this stage, which is no stage of a pass.
 const STAGE: &str = "encode";
-/// How little the work counts against all other (`nice`): it gets what nobody
-/// else wants, and more only of a processor that is at nothing.
+/// The priority (`nice`): the lowest, so that the work uses idle processors.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 19;
 
-/// Completes whatever is published, one file at a time, until it is stopped.
+/// Completes each published revision, one file at a time, until it is stopped.
 pub async fn encode(store: Store, catalogs: Catalogs, stop: CancellationToken) {
     let mut publications = catalogs.publications();
     let mut failed = HashSet::new();
@@ -41,7 +40,7 @@ pub async fn encode(store: Store, catalogs: Catalogs, stop: CancellationToken) {
     }
 }
 
-/// Makes one encoding of what is served of a catalog, when that lacks it.
+/// Makes one encoding of a catalog's current revision, unless it has it.
 async fn complete(
     store: &Store,
     catalog: &Catalog,
@@ -74,10 +73,9 @@ async fn complete(
                 "encoded"
             );
         }
-        // Another revision came, or the end.
+        // Another revision was published, or almanac stops.
         Some(Ok(false)) => {}
-        // Clients get a larger answer: nothing to stop for, and nothing that
-        // would go better at once.
+        // Clients get a larger response until the next start tries again.
         Some(Err(error)) => {
             tracing::warn!(
                 catalog = %catalog.name,
@@ -112,14 +110,14 @@ fn make(
         .is_some())
 }
 
-/// Runs work on a thread that counts less than all others. `None` when it
-/// panicked, which has been shown.
+/// Runs work on a thread of low priority. `None` when it panicked, which the
+/// panic hook has logged.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, result) = oneshot::channel();
     let span = tracing::Span::current();
     let run = move || {
-        // Of this thread alone, on Linux. Where it is not allowed the work is
-        // done all the same.
+        // For this thread alone, on Linux. Without the right to do so the work
+        // keeps the usual priority.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::setpriority_process(None, NICE);
         let _ = sender.send(span.in_scope(work));
@@ -131,8 +129,7 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     result.await.ok()
 }
 
-/// How large what is served of a catalog is in each encoding; 0 in those that
-/// are not there.
+/// Sets the gauges of the size in each encoding; 0 for missing ones.
 fn describe(catalog: &Catalog) {
     let Some(snapshot) = catalog.snapshot() else {
         return;

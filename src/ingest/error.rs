@@ -3,15 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::ingest::curate::CurateError;
-use crate::ingest::files::FilesError;
+use crate::error_chain::error_chain;
+use crate::ingest::curation::CurateError;
+use crate::ingest::files_error::FilesError;
 use crate::store::StoreError;
 use ::images::LayoutError;
 use ::images::layers::UnpackError;
 use fbc::problem::{Problem, Severity};
 
-/// The stages of a pass: one verb each for the function, the tracing span and
-/// the metric label.
+/// The stages of a pass. Functions, spans and metric labels use the same verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Image reference ─► digest.
@@ -63,14 +63,13 @@ pub struct PassError {
 /// Why a stage failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The registry, or what it sent.
+    /// The registry, or its response.
     #[error(transparent)]
     Oci(#[from] images::Error),
-    /// The layout folder, or what is in it.
+    /// The layout, or its content.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// A document of the layout folder that is no manifest, or not a supported
-    /// one.
+    /// A document of the layout that is no supported manifest.
     #[error("manifest {digest} refused")]
     LayoutDocument {
         /// The document.
@@ -78,7 +77,7 @@ pub enum Cause {
         /// Why.
         source: images::ManifestError,
     },
-    /// A blob of the layout folder that is not what it should be.
+    /// A blob of the layout that cannot be read, or is damaged.
     #[error("cannot read the blob {digest}: {source}")]
     LayoutBlob {
         /// The blob.
@@ -98,7 +97,7 @@ pub enum Cause {
         #[source]
         error: Box<FilesError>,
     },
-    /// What a curated catalog is made of.
+    /// The selection of a curated catalog.
     #[error(transparent)]
     Curate(Box<CurateError>),
     /// The store.
@@ -106,16 +105,58 @@ pub enum Cause {
     Store(#[from] StoreError),
     /// There is no place for temporary files.
     #[error("cannot make a temporary folder: {0}")]
-    Temporary(#[from] std::io::Error),
-    /// A catalog that cannot be served; the problems say why.
+    Temporary(std::io::Error),
+    /// An image of a catalog cannot be written.
+    #[error("cannot write the image of the catalog: {0}")]
+    WriteImage(std::io::Error),
+    /// An image of a catalog in the store cannot be read.
+    #[error("cannot read the image of the catalog: {0}")]
+    ReadImage(std::io::Error),
+    /// An image that is not mirrored.
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
+    /// A catalog with problems that forbid serving it.
     #[error("{}", refusal(.0))]
     Refused(Vec<Problem>),
-    /// It took too long.
+    /// The pass took too long.
     #[error("the pass was given up after {}", humantime::format_duration(*.0))]
     Timeout(Duration),
     /// A defect of almanac.
     #[error("almanac failed on this catalog: {0}")]
     Panicked(String),
+}
+
+/// Why an image is not mirrored.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// The source is no image.
+    #[error(
+        "only an image can be mirrored, and the source of this catalog is none; \
+         set mirror = \"slim\""
+    )]
+    NoImage,
+    /// More manifests and blobs than the limit.
+    #[error("the image and its attachments have more than {limit} manifests and blobs")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// More bytes than the limit.
+    #[error("the image and its attachments are larger than {times} times limits.bytes")]
+    TooLarge {
+        /// The limit, as a multiple of the limit of one image.
+        times: u64,
+    },
+}
+
+impl MirrorError {
+    /// A short label for metrics.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::NoImage => "no_image",
+            Self::TooMany { .. } | Self::TooLarge { .. } => "limit",
+        }
+    }
 }
 
 impl From<CurateError> for Cause {
@@ -124,7 +165,7 @@ impl From<CurateError> for Cause {
     }
 }
 
-/// The first fatal problem, or error, and how many more there are.
+/// The first of the worst problems, and the number of the others.
 fn refusal(problems: &[Problem]) -> String {
     let worst = problems.iter().map(|problem| problem.severity).max();
     let mut first = problems
@@ -146,7 +187,7 @@ impl PassError {
         }
     }
 
-    /// The same, with the image named to which an error of its files belongs.
+    /// The same, naming the image in an error of its files.
     pub(super) fn of_image(self, image: &impl fmt::Display) -> Self {
         let Self { stage, cause } = self;
         let cause = match cause {
@@ -168,14 +209,15 @@ impl PassError {
             Cause::Image { error, .. } => error.reason(),
             Cause::Curate(error) => error.reason(),
             Cause::Store(_) => "store",
-            Cause::Temporary(_) => "io",
+            Cause::Temporary(_) | Cause::WriteImage(_) | Cause::ReadImage(_) => "io",
+            Cause::Mirror(error) => error.reason(),
             Cause::Refused(_) => "refused",
             Cause::Timeout(_) => "timeout",
             Cause::Panicked(_) => "panic",
         }
     }
 
-    /// Whether this machine failed, as with a full disk, and not the catalog.
+    /// Whether the cause is this machine, such as a full disk, not the catalog.
     pub fn is_local(&self) -> bool {
         let spool = |error: &FilesError| {
             matches!(
@@ -184,14 +226,16 @@ impl PassError {
             )
         };
         match &self.cause {
-            Cause::Store(_) | Cause::Temporary(_) => true,
+            Cause::Store(_) | Cause::Temporary(_) | Cause::WriteImage(_) | Cause::ReadImage(_) => {
+                true
+            }
             Cause::Files(error) => spool(error),
             Cause::Image { error, .. } => spool(error),
             _ => false,
         }
     }
 
-    /// How long the registry asked to be left alone.
+    /// The time that the registry asked to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match &self.cause {
             Cause::Oci(error) => error.retry_after(),
@@ -203,19 +247,7 @@ impl PassError {
 /// The whole chain of causes in one line.
 impl fmt::Display for PassError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.stage, self.cause)?;
-        let mut cause = std::error::Error::source(&self.cause);
-        let mut shown = self.cause.to_string();
-        while let Some(error) = cause {
-            let text = error.to_string();
-            // Some errors already show what caused them.
-            if !shown.contains(&text) {
-                write!(f, ": {text}")?;
-            }
-            shown = text;
-            cause = error.source();
-        }
-        Ok(())
+        write!(f, "{}: {}", self.stage, error_chain(&self.cause))
     }
 }
 
@@ -224,6 +256,14 @@ impl std::error::Error for PassError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_of_a_mirror_has_its_own_reason_and_text() {
+        let error = PassError::at::<Cause>(Stage::Pull)(MirrorError::TooMany { limit: 7 }.into());
+        assert_eq!((error.reason(), error.is_local()), ("limit", false));
+        let text = "pull: the image and its attachments have more than 7 manifests and blobs";
+        assert_eq!(error.to_string(), text);
+    }
 
     #[test]
     fn a_full_disk_is_no_fault_of_a_catalog() {
@@ -235,7 +275,8 @@ mod tests {
         let at = |cause: Cause| PassError::at(Stage::Unpack)(cause);
         assert!(at(spool.into()).is_local());
         assert!(at(FilesError::Unpack(UnpackError::Spool(full())).into()).is_local());
-        assert!(at(full().into()).is_local());
+        assert!(at(Cause::Temporary(full())).is_local());
+        assert!(at(Cause::WriteImage(full())).is_local());
         assert!(!at(FilesError::NoLabel.into()).is_local());
         assert!(!at(Cause::Refused(Vec::new())).is_local());
     }

@@ -1,10 +1,10 @@
-//! The files of a catalog, wherever they came from, as slices of one map.
+//! The files of a catalog from any source, as slices of one memory map.
 //!
-//! Files of an image are unpacked into a spool file, those of a folder are
-//! copied into one; the spool is mapped and removed at once. So what is read
-//! cannot change meanwhile, lies in no heap, and leaves nothing behind.
+//! Files of an image are unpacked into a spool file, files of a folder are
+//! copied into one. The spool is mapped and has no name. So the files cannot
+//! change while they are read, take no heap, and leave nothing behind.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::num::NonZero;
 use std::ops::Range;
@@ -14,22 +14,22 @@ use std::thread;
 
 use bytes::Bytes;
 
-use crate::ingest::labels::CONFIGS_LABEL;
-use crate::ingest::wait_until_quiet::{Look, real, settle};
+use crate::ingest::files_error::{FilesError, reading, spooling};
+use crate::ingest::folder_listing::list;
+use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::map;
-use crate::store::LegacyError;
 use ::images::digest::{Digest, Hasher};
-use ::images::layers::{Layer, Limits, UnpackError, walk_order};
+use ::images::layers::{Layer, Limits};
 use ::images::verify::VerifiedReader;
 use ::images::{Descriptor, layers as unpack};
 use fbc::indexignore;
-use fbc::indexignore::{IndexIgnore, IndexIgnoreError};
+use fbc::indexignore::IndexIgnore;
 
-/// How much of a file is read at once, in bytes.
+/// Bytes per read.
 const BUFFER: usize = 256 << 10;
-/// How often a folder is read until it stays the same meanwhile.
-const MAX_TRIES: usize = 3;
-/// How many files are read side by side at most.
+/// The most attempts to read a folder while it does not change.
+const MAX_ATTEMPTS: usize = 3;
+/// The most files that are read in parallel.
 const MAX_WORKERS: usize = 4;
 
 /// The files of a catalog in catalog order, without those to ignore.
@@ -40,88 +40,8 @@ pub(super) struct CatalogFiles {
     pub(super) contents: Vec<Bytes>,
 }
 
-/// Why the files of a catalog cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum FilesError {
-    /// The image does not say where its catalog is.
-    #[error(
-        "the image has no label {CONFIGS_LABEL:?}, so it does not say where its catalog is; \
-         is it a catalog image?"
-    )]
-    NoLabel,
-    /// The layers cannot be unpacked.
-    #[error(transparent)]
-    Unpack(#[from] UnpackError),
-    /// An `.indexignore` cannot be used.
-    #[error(transparent)]
-    IndexIgnore(#[from] IndexIgnoreError),
-    /// A file or folder on disk cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The spool cannot be written.
-    #[error("cannot write a temporary file in {}: {source}", path.display())]
-    Spool {
-        /// Its folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A path that is not UTF-8.
-    #[error("the path {0:?} is not UTF-8")]
-    Path(PathBuf),
-    /// More than the limits allow.
-    #[error("{what} at {path:?} passes the limit of {limit}")]
-    Limit {
-        /// What there is too much of.
-        what: &'static str,
-        /// Where the limit was passed.
-        path: String,
-        /// The limit.
-        limit: u64,
-    },
-    /// A SQLite database that is no catalog, or cannot be read.
-    #[error("{path}: {source}")]
-    Legacy {
-        /// The database.
-        path: String,
-        /// Why not.
-        source: LegacyError,
-    },
-    /// A defect of almanac.
-    #[error("almanac failed on the database: {0}")]
-    Panicked(String),
-    /// There is no file at all.
-    #[error(
-        "there is no file in the catalog folder {0:?}: an empty catalog would take every operator \
-         from its clients; check the path, or put the catalog's files there"
-    )]
-    Empty(String),
-}
-
-impl FilesError {
-    /// A short label for metrics.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::NoLabel => "no_label",
-            Self::Unpack(error) => error.reason(),
-            Self::IndexIgnore(_) | Self::Path(_) => "invalid",
-            Self::Read { .. } | Self::Spool { .. } => "io",
-            Self::Limit { .. } => "limit",
-            Self::Empty(_) => "empty",
-            Self::Legacy { source, .. } if source.is_limit() => "limit",
-            Self::Legacy { .. } => "database",
-            Self::Panicked(_) => "panic",
-        }
-    }
-}
-
-/// The files under `folder` in an image with the given layers, the lowest
-/// first, and where their blobs lie. So many layers below those are covered.
+/// The files under `folder` in an image. `layers` has the layers with the paths
+/// of their blobs, the lowest first; `covered` more layers are below them.
 pub(super) fn of_image(
     layers: &[(Descriptor, PathBuf)],
     covered: usize,
@@ -134,7 +54,7 @@ pub(super) fn of_image(
         let (descriptor, path) = &layers[number - covered];
         Ok(Layer {
             name: descriptor.digest.to_string(),
-            // Verified again: what lies on a disk for months can rot.
+            // Verified again: files on a disk can rot.
             reader: VerifiedReader::new(File::open(path)?, descriptor),
         })
     };
@@ -142,16 +62,24 @@ pub(super) fn of_image(
     let tree = unpack::unpack(all, open, folder, limits, &mut spool)?;
     let content = map_spool(&spool, temporary)?;
     let files = tree.files().iter().map(|file| {
-        let start = file.offset as usize;
-        let bytes = content.slice(start..start + file.size as usize);
+        let bytes = part_of(&content, file.offset, file.size);
         (file.path.clone(), bytes)
     });
     without_ignored(files.collect(), folder)
 }
 
-/// The digest of what a folder on disk (or the one file) holds: of its files'
-/// paths and contents. The files are read side by side, since this is what a
-/// start with a stored catalog waits for.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the part was written to the spool, which is mapped, so it fits into memory"
+)]
+fn part_of(spool: &Bytes, offset: u64, size: u64) -> Bytes {
+    let start = offset as usize;
+    spool.slice(start..start + size as usize)
+}
+
+/// The digest of a folder on disk, or of the one file: of the paths and contents
+/// of its files. They are read in parallel, since a start with a stored catalog
+/// waits for this.
 pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, FilesError> {
     let files = list(root, limits)?;
     let next = AtomicUsize::new(0);
@@ -178,7 +106,7 @@ pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, F
     thread::scope(|scope| {
         let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
         let mut all = vec![work()];
-        // A panic of a worker goes on here.
+        // A worker's panic continues here.
         all.extend(others.into_iter().map(|worker| {
             worker
                 .join()
@@ -198,27 +126,15 @@ pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, F
     Ok(all.finish())
 }
 
-/// The files under a folder on disk, or the one file, and the digest of what
-/// they held when they were copied.
+/// The files under a folder on disk, or the one file, and the digest of their
+/// copy. A folder that changes during every attempt is refused.
 pub(super) fn of_folder(
     root: &Path,
     limits: &Limits,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let mut tries = 0;
-    let (digest, ranges, spool) = loop {
-        let before = Look::at(root, limits);
-        let read = copy_folder(root, limits, temporary);
-        tries += 1;
-        // What was read while somebody wrote or swapped may be of no version
-        // that ever was.
-        if tries == MAX_TRIES
-            || matches!((&before, Look::at(root, limits)), (Ok(a), Ok(b)) if *a == b)
-        {
-            break read?;
-        }
-        settle(root, limits)?;
-    };
+    let copy = || copy_folder(root, limits, temporary);
+    let (digest, ranges, spool) = read_unchanged(root, limits, copy)?;
     let content = map_spool(&spool, temporary)?;
     let files = ranges
         .into_iter()
@@ -226,6 +142,29 @@ pub(super) fn of_folder(
         .collect();
     let files = without_ignored(files, &root.display().to_string())?;
     Ok((digest, files))
+}
+
+/// Reads a folder until it is the same before and after: files that are read
+/// while somebody writes may belong to no version that ever existed.
+fn read_unchanged<T>(
+    root: &Path,
+    limits: &Limits,
+    mut read: impl FnMut() -> Result<T, FilesError>,
+) -> Result<T, FilesError> {
+    for attempt in 0..MAX_ATTEMPTS {
+        if attempt > 0 {
+            wait_until_quiet(root, limits)?;
+        }
+        let before = FolderState::at(root, limits);
+        let files = read();
+        let after = FolderState::at(root, limits);
+        if matches!((before, after), (Ok(before), Ok(after)) if before == after) {
+            return files;
+        }
+    }
+    Err(FilesError::Changing {
+        path: root.to_owned(),
+    })
 }
 
 fn copy_folder(
@@ -240,8 +179,7 @@ fn copy_folder(
     Ok((digest, ranges, spool))
 }
 
-/// Files that are put together of lines, copied into a spool: what is read
-/// lies in no heap.
+/// Files that consist of lines, copied into a spool.
 pub(super) fn of_lines(
     files: &[(String, Vec<Bytes>)],
     limits: &Limits,
@@ -273,8 +211,8 @@ pub(super) fn of_lines(
 
 type Ranges = Vec<(String, Range<usize>)>;
 
-/// Reads all files in catalog order. Their bytes go to `take`, one after the
-/// other; what is returned tells which range of them is which file.
+/// Reads all files in catalog order. `take` gets their bytes; the result has the
+/// range of each file.
 fn read_folder(
     root: &Path,
     limits: &Limits,
@@ -332,74 +270,6 @@ fn check_size(total: u64, path: &str, limits: &Limits) -> Result<(), FilesError>
     Ok(())
 }
 
-/// The files of a folder in catalog order, or the one file: their paths below
-/// it, and where they lie.
-pub(super) fn list(root: &Path, limits: &Limits) -> Result<Vec<(String, PathBuf)>, FilesError> {
-    let mut paths = Vec::new();
-    let named = root;
-    // What links lead to may be swapped meanwhile.
-    let root = &real(root);
-    if fs::metadata(root).map_err(reading(root))?.is_dir() {
-        walk(root, "", limits, &mut paths)?;
-        paths.sort_by(|(a, _), (b, _)| walk_order(a, b));
-    } else {
-        let name = named.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| FilesError::Path(root.to_owned()))?;
-        paths.push((name.to_owned(), root.to_owned()));
-    }
-    Ok(paths)
-}
-
-/// Lists the files below a folder. Links to files are followed, links to
-/// folders are not, and names that begin with `..` are passed over: Kubernetes
-/// keeps the versions of a mounted `ConfigMap` there.
-fn walk(
-    folder: &Path,
-    prefix: &str,
-    limits: &Limits,
-    paths: &mut Vec<(String, PathBuf)>,
-) -> Result<(), FilesError> {
-    for entry in fs::read_dir(folder).map_err(reading(folder))? {
-        let entry = entry.map_err(reading(folder))?;
-        let location = entry.path();
-        let name = entry
-            .file_name()
-            .into_string()
-            .map_err(|_| FilesError::Path(location.clone()))?;
-        if name.starts_with("..") {
-            continue;
-        }
-        let path = match prefix {
-            "" => name,
-            _ => format!("{prefix}/{name}"),
-        };
-        let kind = entry.file_type().map_err(reading(&location))?;
-        if path.len() > limits.path {
-            return Err(FilesError::Limit {
-                what: "the length of the path",
-                path,
-                limit: limits.path as u64,
-            });
-        }
-        if kind.is_dir() {
-            walk(&location, &path, limits, paths)?;
-        } else if fs::metadata(&location)
-            .map_err(reading(&location))?
-            .is_file()
-        {
-            if paths.len() as u64 >= limits.files {
-                return Err(FilesError::Limit {
-                    what: "the number of files",
-                    path,
-                    limit: limits.files,
-                });
-            }
-            paths.push((path, location));
-        }
-    }
-    Ok(())
-}
-
 fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogFiles, FilesError> {
     let is_ignore = |path: &str| path.rsplit('/').next() == Some(indexignore::FILE_NAME);
     let ignore = IndexIgnore::new(
@@ -418,7 +288,7 @@ fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogF
     Ok(CatalogFiles { paths, contents })
 }
 
-/// A file without a name: gone when the last who has it open is.
+/// A file without a name, removed once nobody has it open.
 pub(super) fn spool(folder: &Path) -> Result<File, FilesError> {
     tempfile::tempfile_in(folder).map_err(spooling(folder))
 }
@@ -427,21 +297,10 @@ pub(super) fn map_spool(spool: &File, folder: &Path) -> Result<Bytes, FilesError
     map::map_file(spool).map_err(spooling(folder))
 }
 
-fn reading(path: &Path) -> impl FnOnce(io::Error) -> FilesError {
-    let path = path.to_owned();
-    move |source| FilesError::Read { path, source }
-}
-
-pub(super) fn spooling(folder: &Path) -> impl Fn(io::Error) -> FilesError {
-    let path = folder.to_owned();
-    move |source| FilesError::Spool {
-        path: path.clone(),
-        source,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -466,6 +325,30 @@ mod tests {
         assert_ne!(renamed, first);
         fs::write(folder.path().join(new), "x".repeat(149_999) + "y").unwrap();
         assert_ne!(digest(), renamed);
+    }
+
+    #[test]
+    fn a_folder_that_changes_during_every_attempt_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("catalog.json");
+        let limits = Limits::default();
+        let attempts = |changes: usize| {
+            let mut number = 0;
+            let read = read_unchanged(folder.path(), &limits, || {
+                number += 1;
+                if number <= changes {
+                    fs::write(&file, "x".repeat(number)).unwrap();
+                }
+                Ok(number)
+            });
+            fs::write(&file, "").unwrap();
+            read
+        };
+        assert_eq!(attempts(0).unwrap(), 1);
+        assert_eq!(attempts(2).unwrap(), 3);
+        let error = attempts(MAX_ATTEMPTS).unwrap_err();
+        assert_eq!(error.reason(), "changing");
+        assert!(error.to_string().contains("rename"), "{error}");
     }
 
     #[test]

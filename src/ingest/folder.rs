@@ -1,11 +1,16 @@
-//! A catalog folder as a revision that is made once: nothing is followed or
+//! A revision of a catalog folder that is made once, and neither followed nor
 //! published.
 
 use std::path::Path;
 
+use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{PassError, Stage};
-use crate::ingest::pass::{Followed, blocking, make};
-use crate::ingest::{OnInvalid, Source, files, legacy};
+use crate::ingest::files_error::FilesError;
+use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::make_revision::{Input, make_revision};
+use crate::ingest::source::Source;
+use crate::ingest::stages::{StageTracker, blocking};
+use crate::ingest::{files, sqlite};
 use crate::name::CatalogName;
 use crate::store::{Revision, Store};
 use ::images::Platform;
@@ -13,9 +18,9 @@ use ::images::digest::Digest;
 use ::images::layers::Limits;
 use fbc::problem::Problem;
 
-/// The digest of what a folder (or the one file) holds now: of its files'
-/// paths below it and of their contents, wherever it lies and whatever their
-/// dates are. A revision has it as the digest of its source.
+/// The digest of a folder, or of the one file: of the paths of its files below it
+/// and of their contents, not of their dates. A revision has it as the digest of
+/// its source.
 pub async fn digest_of_folder(path: &Path, limits: &Limits) -> Result<Digest, PassError> {
     let (root, limits) = (path.to_owned(), limits.clone());
     blocking(Stage::Resolve, move || {
@@ -24,8 +29,8 @@ pub async fn digest_of_folder(path: &Path, limits: &Limits) -> Result<Digest, Pa
     .await
 }
 
-/// Reads a folder into a revision of the store, which becomes the current one
-/// of the catalog `name`. What else the store has of it is removed.
+/// Reads a folder into a revision, which becomes the current one of the catalog
+/// `name`. Its other revisions are removed.
 pub async fn store_folder(
     store: &Store,
     name: &CatalogName,
@@ -35,12 +40,13 @@ pub async fn store_folder(
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     let (root, bounds, temporary) = (path.to_owned(), limits.clone(), store.temporary());
     let (digest, files) = blocking(Stage::Unpack, move || {
-        files::of_folder(&root, &bounds, &temporary).map_err(PassError::at(Stage::Unpack))
+        let copied = || {
+            let (digest, files) = files::of_folder(&root, &bounds, &temporary)?;
+            Ok((digest, sqlite::migrated(files, &temporary, &bounds)?))
+        };
+        copied().map_err(PassError::at::<FilesError>(Stage::Unpack))
     })
     .await?;
-    let temporary = store.temporary();
-    let migrated = legacy::migrated(files, &temporary, limits);
-    let files = migrated.await.map_err(PassError::at(Stage::Unpack))?;
     let followed = Followed {
         name: name.clone(),
         source: Source::File(path.to_owned()),
@@ -48,7 +54,14 @@ pub async fn store_folder(
         platform: Platform::default(),
         on_invalid,
     };
-    let made = make(store, &followed, digest, files, &[]).await?;
+    let stages = StageTracker::at(Stage::Unpack);
+    let input = Input {
+        followed: &followed,
+        digest,
+        files,
+        blobs: &[],
+    };
+    let made = make_revision(store, &stages, &ReadPermit::alone(), input).await?;
     store
         .retire(&made.0)
         .await

@@ -1,18 +1,20 @@
-//! Reading a catalog without following it: for commands that look at one and
-//! keep nothing.
+//! Reading a catalog without following it, for commands that keep nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use crate::ingest::curate::CurateError;
+use crate::ingest::curation::CurateError;
 use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::files::{CatalogFiles, FilesError};
-use crate::ingest::pass::open_layout;
-use crate::ingest::pull::{Origin, Pulled};
-use crate::ingest::read::Base;
-use crate::ingest::{Source, files, legacy, read};
+use crate::ingest::files::{self, CatalogFiles};
+use crate::ingest::files_error::FilesError;
+use crate::ingest::origin::Origin;
+use crate::ingest::pull::{self, Pulled};
+use crate::ingest::read::{self, Base};
+use crate::ingest::source::Source;
+use crate::ingest::stages::blocking;
+use crate::ingest::{curate, sqlite};
 use crate::map;
 use crate::store::{Counts, Store};
 use ::images::digest::{Digest, Hasher};
@@ -25,46 +27,57 @@ use fbc::read::Meta;
 use fbc::select;
 use fbc::select::Selected;
 
-/// How to get at the catalog.
+/// How to read a catalog.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// Which image of a multi-platform one.
+    /// The platform to choose from an image index.
     pub platform: Platform,
-    /// How to speak to registries.
+    /// The settings for registries.
     pub registries: images::Settings,
-    /// What an image may hold.
+    /// The limits of an image and of a catalog.
     pub limits: Limits,
 }
 
-/// The files of a catalog, ready to be read. They lie in no folder; when this
-/// is dropped, they are gone.
+/// The files of a catalog, ready to be read. They have no name on disk and are
+/// gone when this is dropped.
 pub struct Loaded {
     digest: Digest,
     files: CatalogFiles,
 }
 
-/// What a catalog holds.
+/// A catalog that was read.
 #[derive(Debug)]
 pub struct Reading {
-    /// What its blobs say.
+    /// Its documents.
     pub blobs: Blobs,
-    /// Its packages that are in order.
+    /// Its valid packages.
     pub graph: Graph,
-    /// What is wrong with it, files first, then packages by name.
+    /// Its problems: files first, then packages by name.
     pub problems: Vec<Problem>,
-    /// How much it holds.
+    /// Its counts.
     pub counts: Counts,
 }
 
-/// Gets the files of a catalog from its source. What has to be written lies in
-/// a temporary folder meanwhile.
+/// Reads the files of a catalog from its source, by way of a temporary folder.
 pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, PassError> {
-    let folder = tempfile::tempdir().map_err(PassError::at(Stage::Pull))?;
+    let folder = tempfile::tempdir()
+        .map_err(Cause::Temporary)
+        .map_err(PassError::at(Stage::Pull))?;
     let (digest, files) = match source {
-        Source::File(path) => files::of_folder(path, &options.limits, folder.path())
-            .map_err(PassError::at(Stage::Unpack))?,
+        Source::File(path) => {
+            let (path, limits) = (path.clone(), options.limits.clone());
+            let temporary = folder.path().to_owned();
+            blocking(Stage::Unpack, move || {
+                let copied = || {
+                    let (digest, files) = files::of_folder(&path, &limits, &temporary)?;
+                    Ok((digest, sqlite::migrated(files, &temporary, &limits)?))
+                };
+                copied().map_err(PassError::at::<FilesError>(Stage::Unpack))
+            })
+            .await?
+        }
         Source::Layout(layout) => {
-            let origin = open_layout(layout).await?;
+            let origin = Origin::open(layout).await?;
             image(&origin, layout.choice.as_ref(), options, folder.path()).await?
         }
         Source::Image(reference) => {
@@ -73,11 +86,9 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             let route = registries.route(reference).await.map_err(&failed)?;
             image(&Origin::Registry(&route), None, options, folder.path()).await?
         }
-        // No text that a command takes is one.
+        // No text on a command line stands for one.
         Source::Curated(_) => return Err(PassError::at(Stage::Resolve)(CurateError::Alone)),
     };
-    let migrated = legacy::migrated(files, folder.path(), &options.limits);
-    let files = migrated.await.map_err(PassError::at(Stage::Unpack))?;
     Ok(Loaded { digest, files })
 }
 
@@ -91,22 +102,32 @@ async fn image(
         .await
         .map_err(PassError::at(Stage::Pull))?;
     let digest = origin.resolve(choice).await?;
-    let mut pulled = origin
-        .pull(&store, &digest, &options.platform, &options.limits)
-        .await?;
-    let unpack = |pulled: &Pulled| {
-        let (layers, covered) = (&pulled.layers, pulled.covered.len());
-        files::of_image(layers, covered, &pulled.folder, &options.limits, folder)
-            .map_err(PassError::at(Stage::Unpack))
-    };
-    let mut files = unpack(&pulled);
+    let (platform, limits) = (&options.platform, &options.limits);
+    let mut pulled = pull::pull(origin, &store, &digest, platform, limits).await?;
+    let mut files = unpack(&pulled, limits, folder).await;
     if pulled.needs_all(&files) {
-        origin.pull_covered(&store, &mut pulled).await?;
-        files = unpack(&pulled);
+        pull::pull_covered(origin, &store, &mut pulled).await?;
+        files = unpack(&pulled, limits, folder).await;
     }
     let files = files?;
     store.close().await;
     Ok((digest, files))
+}
+
+async fn unpack(
+    pulled: &Pulled,
+    limits: &Limits,
+    temporary: &Path,
+) -> Result<CatalogFiles, PassError> {
+    let (layers, covered) = (pulled.layers.clone(), pulled.covered.len());
+    let (folder, limits) = (pulled.folder.clone(), limits.clone());
+    let temporary = temporary.to_owned();
+    blocking(Stage::Unpack, move || {
+        files::of_image(&layers, covered, &folder, &limits, &temporary)
+            .and_then(|files| sqlite::migrated(files, &temporary, &limits))
+            .map_err(PassError::at(Stage::Unpack))
+    })
+    .await
 }
 
 impl Loaded {
@@ -119,8 +140,7 @@ impl Loaded {
     /// canonical line, the line end included.
     ///
     /// # Errors
-    /// The first one of `sink`; what stands wrongly in the catalog is among
-    /// the problems.
+    /// The first error of `sink`. Errors of the catalog are among its problems.
     pub fn read<E>(
         &self,
         mut sink: impl FnMut(u32, &Meta, &[u8]) -> Result<(), E>,
@@ -144,8 +164,7 @@ impl Loaded {
         })
     }
 
-    /// The catalog as something to select from, under the name that messages
-    /// have for it.
+    /// The catalog as the source of a selection. Messages call it `name`.
     pub fn material(&self, name: &str) -> Result<select::Catalog, PassError> {
         let mut lines = Vec::new();
         let mut spool = BufWriter::new(tempfile::tempfile().map_err(spooling)?);
@@ -185,9 +204,9 @@ impl Loaded {
         })
     }
 
-    /// The catalog that a selection came to. Its digest is that of its lines.
+    /// The catalog that was selected. Its digest is of its lines.
     pub fn of_selected(selected: &Selected, limits: &Limits) -> Result<Self, PassError> {
-        let files = crate::ingest::curate::files_of(selected, limits, &tempfile::env::temp_dir())?;
+        let files = curate::files_of(selected, limits, &tempfile::env::temp_dir())?;
         let mut hasher = Hasher::default();
         for content in &files.contents {
             hasher.update(content);
@@ -198,7 +217,7 @@ impl Loaded {
         })
     }
 
-    /// The lines at some places as they stand in the files, by file and number.
+    /// The original lines at some places of the files, by file and number.
     pub fn lines<'a>(
         &self,
         places: impl IntoIterator<Item = &'a Place>,
@@ -231,8 +250,8 @@ impl Loaded {
     }
 }
 
-/// A catalog of one file that can be read only once, such as standard input:
-/// what is written here becomes the file.
+/// A catalog of one file that can be read only once, such as standard input. The
+/// bytes written here become the file.
 pub struct Spool {
     name: String,
     out: BufWriter<File>,
@@ -242,7 +261,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// A spool for a file of that name.
+    /// A spool for a file of this name.
     pub fn new(name: &str, limits: &Limits) -> Result<Self, PassError> {
         let file = tempfile::tempfile().map_err(spooling)?;
         Ok(Self {
@@ -254,12 +273,12 @@ impl Spool {
         })
     }
 
-    /// How many bytes it holds.
+    /// Its size in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The catalog. Its digest is that of the bytes.
+    /// The catalog. Its digest is of the bytes.
     pub fn finish(self) -> Result<Loaded, PassError> {
         let file = self.out.into_inner();
         let file = file.map_err(|error| spooling(error.into_error()))?;
@@ -274,7 +293,7 @@ impl Spool {
     }
 }
 
-/// Fails when the file becomes larger than the limits allow.
+/// Fails when the file exceeds the limits.
 impl Write for Spool {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.length.saturating_add(bytes.len() as u64) > self.limit {

@@ -1,8 +1,9 @@
-//! Work on many items by several threads, results taken in the items' order.
+//! Work on many items by several threads, with results in the items' order.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+use parking_lot::{Condvar, Mutex};
 
 struct Shared<I, T> {
     state: Mutex<State<I, T>>,
@@ -10,38 +11,26 @@ struct Shared<I, T> {
 }
 
 struct State<I, T> {
-    /// Those that nobody works on.
+    /// The items that no worker has yet.
     items: I,
-    /// The number of the next of them.
+    /// The number of the next one.
     next: usize,
-    /// How many there are, once that is known.
+    /// The number of all items, once it is known.
     all: Option<usize>,
-    /// How many results were taken.
+    /// The number of results that were taken.
     taken: usize,
     results: BTreeMap<usize, T>,
-    /// Set when a worker panicked or the taker gave up.
+    /// Whether a worker panicked or `take` failed.
     stopped: bool,
 }
 
-impl<I, T> Shared<I, T> {
-    fn lock(&self) -> MutexGuard<'_, State<I, T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State<I, T>>) -> MutexGuard<'a, State<I, T>> {
-        self.changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Lets `workers` threads work on `items`, each with a state of its own, and
-/// hands the results to `take` on this thread, in order. Workers run ahead of
-/// `take` by at most `window` items, which bounds what lies in memory. An item
-/// is made when a worker is free for it.
+/// Runs `work` on `items` with `workers` threads, each with its own state, and
+/// gives the results to `take` on this thread, in order. Workers run ahead of
+/// `take` by at most `window` items, which bounds memory. An item is taken from
+/// the iterator when a worker is free for it.
 ///
 /// # Errors
-/// The first error of `take`; the rest is not worked on.
+/// The first error of `take`; the remaining items are dropped.
 ///
 /// # Panics
 /// When a worker does.
@@ -75,22 +64,22 @@ where
                 let mut state_of_worker = worker();
                 while let Some((number, item)) = claim(&shared, window) {
                     let result = work(&mut state_of_worker, item);
-                    shared.lock().results.insert(number, result);
+                    shared.state.lock().results.insert(number, result);
                     shared.changed.notify_all();
                 }
             });
         }
         for number in 0.. {
-            let mut state = shared.lock();
+            let mut state = shared.state.lock();
             let result = loop {
                 if let Some(result) = state.results.remove(&number) {
                     break result;
                 }
-                // When a worker panicked, the scope passes that on.
+                // The scope passes a worker's panic on.
                 if state.stopped || state.all == Some(number) {
                     return Ok(());
                 }
-                state = shared.wait(state);
+                shared.changed.wait(&mut state);
             };
             state.taken = number + 1;
             drop(state);
@@ -104,9 +93,9 @@ where
     })
 }
 
-/// The next item, once it is near enough to what was taken.
+/// The next item, once it is within the window.
 fn claim<I: Iterator, T>(shared: &Shared<I, T>, window: usize) -> Option<(usize, I::Item)> {
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     loop {
         if state.stopped || state.all.is_some() {
             return None;
@@ -121,12 +110,12 @@ fn claim<I: Iterator, T>(shared: &Shared<I, T>, window: usize) -> Option<(usize,
             state.next += 1;
             return item.map(|item| (number, item));
         }
-        state = shared.wait(state);
+        shared.changed.wait(&mut state);
     }
 }
 
 fn stop<I, T>(shared: &Shared<I, T>) {
-    shared.lock().stopped = true;
+    shared.state.lock().stopped = true;
     shared.changed.notify_all();
 }
 

@@ -1,121 +1,44 @@
 //! One pass over one catalog: resolve ─► pull ─► unpack ─► read ─► build ─►
-//! commit ─► publish. A pass that fails changes nothing that is served.
+//! commit ─► publish. A failed pass changes nothing that is served.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use metrics::histogram;
-use tokio::sync::{Semaphore, watch};
-use tracing::Instrument as _;
-
-use crate::answers::catalog::EncodedCatalog;
-use crate::answers::search::SearchRow;
-use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::files::{CatalogFiles, FilesError};
-use crate::ingest::pull::{Origin, Pulled};
-use crate::ingest::read::Base;
-use crate::ingest::source::LayoutSource;
-use crate::ingest::wait_until_quiet::settle;
-use crate::ingest::{OnInvalid, Source, build, curate, files, legacy, read};
-use crate::name::CatalogName;
-use crate::snapshot::{Catalogs, Publisher, Snapshot};
-use crate::store::{BlobPin, Counts, Finished, NewRevision, Revision, Store, StoreError};
+use crate::ingest::context::{PassContext, ReadPermit};
+use crate::ingest::error::{PassError, Stage};
+use crate::ingest::files::{self, CatalogFiles};
+use crate::ingest::files_error::FilesError;
+use crate::ingest::followed::Followed;
+use crate::ingest::make_revision::{Input, Made, make_revision};
+use crate::ingest::origin::Origin;
+use crate::ingest::pull::{self, Pulled};
+use crate::ingest::source::Source;
+use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
+use crate::ingest::wait_until_quiet::wait_until_quiet;
+use crate::ingest::{curate, sqlite};
+use crate::snapshot::{Publisher, Snapshot};
+use crate::store::{BlobPin, Revision};
+use ::images::Route;
 use ::images::digest::Digest;
-use ::images::layers::{Limits, UnpackError};
-use ::images::{Layout, Platform, Registries, Route};
-use fbc::problem::{Problem, Severity};
+use ::images::layers::UnpackError;
+use fbc::problem::Problem;
 
-/// What all passes share. Cheap to clone.
-#[derive(Clone)]
-pub struct Workshop {
-    /// Where revisions are kept.
-    pub store: Store,
-    /// Speaks to registries.
-    pub registries: Registries,
-    /// What an image may hold.
-    pub limits: Limits,
-    /// One permit lets one catalog be read: reading takes all cores and some
-    /// memory, so catalogs take turns.
-    pub turns: Arc<Semaphore>,
-    /// What curated catalogs are made of.
-    pub catalogs: Catalogs,
-    /// Each value that is sent has the catalogs whose last pass failed tried
-    /// again at once, and images that could not be made.
-    pub hurry: watch::Sender<()>,
-}
-
-/// A catalog to follow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed {
-    /// Its name.
-    pub name: CatalogName,
-    /// Where it comes from.
-    pub source: Source,
-    /// How long from one pass to the next; `None` means a single one.
-    pub poll: Option<Duration>,
-    /// Which image of a multi-platform one.
-    pub platform: Platform,
-    /// What to do with packages that are not valid.
-    pub on_invalid: OnInvalid,
-}
-
-/// What a pass came to.
+/// The result of a pass.
 #[derive(Debug)]
 pub enum PassResult {
-    /// The digest is that of what is served.
+    /// The digest is that of the current revision.
     Unchanged,
-    /// There is a new revision, and it is published.
+    /// A new revision was made and published.
     Published(Box<Revision>),
 }
 
-/// The longest a pass may take.
+/// The longest time of a pass.
 const LONGEST: Duration = Duration::from_hours(3);
 
-impl Followed {
-    /// What a stored revision of this catalog says of its source. The platform
-    /// is part of it: with another, the same digest is another catalog.
-    pub fn origin(&self) -> String {
-        match &self.source {
-            Source::File(_) => self.source.to_string(),
-            Source::Curated(curation) => format!("{} {}", self.source, curation.digest()),
-            Source::Image(_) | Source::Layout(_) => {
-                format!("{} {}", self.source, self.platform)
-            }
-        }
-    }
-
-    /// Whether a stored revision may be served until the first pass: it must
-    /// come from the same place, but a moved tag is no reason to serve nothing.
-    pub fn may_serve(&self, revision: &Revision) -> bool {
-        self.is_place_of(&revision.source)
-    }
-
-    /// Whether what [`Self::origin`] gave for a catalog with this name points
-    /// to the same place.
-    fn is_place_of(&self, stored: &str) -> bool {
-        let behind = stored.rsplit_once(' ');
-        // Spaces in the path of a folder are its own.
-        let source = match &self.source {
-            Source::File(_) => stored,
-            Source::Curated(_) | Source::Image(_) | Source::Layout(_) => {
-                behind.map_or(stored, |(source, _)| source)
-            }
-        };
-        if let Source::Curated(_) = self.source {
-            return source == self.source.place();
-        }
-        match source.parse::<Source>() {
-            Ok(source) => source.place() == self.source.place(),
-            Err(_) => false,
-        }
-    }
-}
-
-/// Runs one pass, and gives it up when it takes absurdly long. `digest` learns
-/// the source's digest as soon as it is known.
+/// Runs one pass, and gives it up after [`LONGEST`]. `digest` gets the source's
+/// digest as soon as it is known.
 pub async fn run_once(
-    workshop: &Workshop,
+    context: &PassContext,
     followed: &Followed,
     publisher: &Publisher,
     digest: &mut Option<Digest>,
@@ -123,52 +46,48 @@ pub async fn run_once(
     let current = publisher
         .snapshot()
         .map(|snapshot| snapshot.revision().clone())
-        .filter(|revision| revision.source == followed.origin());
-    // Large, and held by every follower.
+        .filter(|revision| followed.is_source_of(revision));
+    let stages = StageTracker::at(Stage::Resolve);
+    // Boxed, since every follower holds this large future.
     let pass = Box::pin(async {
         match &followed.source {
-            Source::File(path) => folder_pass(workshop, followed, current, path, digest).await,
-            Source::Curated(curation) => {
-                curate::pass(workshop, followed, curation, current, digest).await
+            Source::File(path) => {
+                folder_pass(context, followed, current, path, digest, &stages).await
             }
-            source => image_pass(workshop, followed, publisher, current, digest)
+            Source::Curated(curation) => {
+                curate::pass(context, followed, curation, current, digest, &stages).await
+            }
+            source => image_pass(context, followed, publisher, current, digest, &stages)
                 .await
                 .map_err(|error| error.of_image(source)),
         }
     });
-    let made = tokio::time::timeout(LONGEST, pass)
-        .await
-        .unwrap_or(Err(PassError {
-            stage: Stage::Pull,
-            cause: Cause::Timeout(LONGEST),
-        }))?;
-    let Some((revision, problems)) = made else {
+    let Some((revision, problems)) = stages.limit(LONGEST, pass).await? else {
         return Ok(PassResult::Unchanged);
     };
-    publish(workshop, publisher, &revision, problems).await?;
+    publish(context, publisher, &stages, &revision, problems).await?;
     Ok(PassResult::Published(Box::new(revision)))
 }
 
-pub(super) type Made = Option<(Revision, Vec<Problem>)>;
-
 async fn image_pass(
-    workshop: &Workshop,
+    context: &PassContext,
     followed: &Followed,
     publisher: &Publisher,
     current: Option<Revision>,
     found: &mut Option<Digest>,
+    stages: &StageTracker,
 ) -> Result<Made, PassError> {
     let route: Route;
-    let (origin, tag) = match &followed.source {
-        Source::Layout(layout) => (open_layout(layout).await?, layout.choice.as_ref()),
+    let (origin, choice) = match &followed.source {
+        Source::Layout(layout) => (Origin::open(layout).await?, layout.choice.as_ref()),
         Source::Image(reference) => {
-            let found = workshop.registries.route(reference).await;
+            let found = context.registries.route(reference).await;
             route = found.map_err(PassError::at(Stage::Resolve))?;
             (Origin::Registry(&route), None)
         }
         Source::File(_) | Source::Curated(_) => return Ok(None),
     };
-    let digest = stage(Stage::Resolve, origin.resolve(tag)).await?;
+    let digest = stages.run(Stage::Resolve, origin.resolve(choice)).await?;
     *found = Some(digest);
     let served_by = || match &origin {
         Origin::Registry(route) => route.served_by(),
@@ -183,14 +102,15 @@ async fn image_pass(
     if current.is_some_and(|current| current.digest == digest) {
         return Ok(None);
     }
-    let pulling = origin.pull(
-        &workshop.store,
+    let pulling = pull::pull(
+        &origin,
+        &context.store,
         &digest,
         &followed.platform,
-        &workshop.limits,
+        &context.limits,
     );
-    // What it keeps of layers side by side is large.
-    let mut pulled = stage(Stage::Pull, Box::pin(pulling)).await?;
+    // Boxed: its state for several layers is large.
+    let mut pulled = stages.run(Stage::Pull, Box::pin(pulling)).await?;
     if let Some(served_by) = served_by() {
         tracing::info!(
             catalog = %followed.name,
@@ -201,314 +121,122 @@ async fn image_pass(
         );
         tell(Some(served_by));
     }
-    let mut turn = workshop.turns.acquire().await;
-    let mut files = unpack(workshop, &pulled).await;
+    stages.enter(Stage::Unpack);
+    let mut permit = context.read_permit().await;
+    let mut files = unpack(context, stages, &permit, &pulled).await;
     if pulled.needs_all(&files) {
-        drop(turn);
-        let pulling = origin.pull_covered(&workshop.store, &mut pulled);
-        stage(Stage::Pull, Box::pin(pulling)).await?;
-        turn = workshop.turns.acquire().await;
-        files = unpack(workshop, &pulled).await;
+        drop(permit);
+        let pulling = pull::pull_covered(&origin, &context.store, &mut pulled);
+        stages.run(Stage::Pull, Box::pin(pulling)).await?;
+        stages.enter(Stage::Unpack);
+        permit = context.read_permit().await;
+        files = unpack(context, stages, &permit, &pulled).await;
     }
-    let _turn = turn;
-    let files = files?;
-    let files = migrated(workshop, files).await?;
     let blobs: Vec<Digest> = pulled.blobs.iter().map(BlobPin::digest).collect();
-    make(&workshop.store, followed, digest, files, &blobs)
+    let input = Input {
+        followed,
+        digest,
+        files: files?,
+        blobs: &blobs,
+    };
+    make_revision(&context.store, stages, &permit, input)
         .await
         .map(Some)
 }
 
 /// The files under the catalog folder.
-async fn unpack(workshop: &Workshop, pulled: &Pulled) -> Result<CatalogFiles, PassError> {
+async fn unpack(
+    context: &PassContext,
+    stages: &StageTracker,
+    permit: &ReadPermit,
+    pulled: &Pulled,
+) -> Result<CatalogFiles, PassError> {
     let (layers, covered) = (pulled.layers.clone(), pulled.covered.len());
-    let (folder, limits) = (pulled.folder.clone(), workshop.limits.clone());
-    let store = workshop.store.clone();
-    let unpacking = blocking(Stage::Unpack, move || {
-        let files = files::of_image(&layers, covered, &folder, &limits, &store.temporary());
+    let (folder, limits) = (pulled.folder.clone(), context.limits.clone());
+    let store = context.store.clone();
+    let unpacking = blocking_with_permit(Stage::Unpack, permit, move || {
+        let temporary = store.temporary();
+        let files = files::of_image(&layers, covered, &folder, &limits, &temporary);
         if let Err(FilesError::Unpack(UnpackError::Read { .. })) = &files {
-            // A blob that cannot be read any more must not stop every pass
-            // from here on: the next one gets it anew.
+            // An unreadable blob must not fail every later pass: the next one
+            // pulls it again.
             for (layer, _) in &layers {
                 store.remove_blob(&layer.digest);
             }
         }
-        files.map_err(PassError::at(Stage::Unpack))
+        files
+            .and_then(|files| sqlite::migrated(files, &temporary, &limits))
+            .map_err(PassError::at(Stage::Unpack))
     });
-    stage(Stage::Unpack, unpacking).await
-}
-
-/// Opens a layout, which may be an archive of many files.
-pub(super) async fn open_layout(source: &LayoutSource) -> Result<Origin<'static>, PassError> {
-    let (format, path) = (source.format, source.path.clone());
-    blocking(Stage::Resolve, move || {
-        let layout = Layout::open(format, &path).map_err(PassError::at(Stage::Resolve))?;
-        Ok(Origin::Layout(layout))
-    })
-    .await
+    stages.run(Stage::Unpack, unpacking).await
 }
 
 async fn folder_pass(
-    workshop: &Workshop,
+    context: &PassContext,
     followed: &Followed,
     current: Option<Revision>,
     path: &Path,
     found: &mut Option<Digest>,
+    stages: &StageTracker,
 ) -> Result<Made, PassError> {
-    let _turn = workshop.turns.acquire().await;
-    let (root, limits) = (path.to_owned(), workshop.limits.clone());
-    let resolving = blocking(Stage::Resolve, move || {
+    let permit = context.read_permit().await;
+    let (root, limits) = (path.to_owned(), context.limits.clone());
+    let resolving = blocking_with_permit(Stage::Resolve, &permit, move || {
         files::digest_of_folder(&root, &limits).map_err(PassError::at(Stage::Resolve))
     });
-    let digest = stage(Stage::Resolve, resolving).await?;
+    let digest = stages.run(Stage::Resolve, resolving).await?;
     *found = Some(digest);
-    let serving = current.is_some();
+    let is_served = current.is_some();
     if current.is_some_and(|current| current.digest == digest) {
         return Ok(None);
     }
-    let (root, limits) = (path.to_owned(), workshop.limits.clone());
-    let temporary = workshop.store.temporary();
-    let unpacking = blocking(Stage::Unpack, move || {
-        // What is served is better than half of what is being written.
-        if serving {
-            settle(&root, &limits).map_err(PassError::at(Stage::Unpack))?;
-        }
-        files::of_folder(&root, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
+    let (root, limits) = (path.to_owned(), context.limits.clone());
+    let temporary = context.store.temporary();
+    let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
+        let copied = || {
+            // The current revision is better than half of the next one.
+            if is_served {
+                wait_until_quiet(&root, &limits)?;
+            }
+            let (digest, files) = files::of_folder(&root, &limits, &temporary)?;
+            Ok((digest, sqlite::migrated(files, &temporary, &limits)?))
+        };
+        copied().map_err(PassError::at::<FilesError>(Stage::Unpack))
     });
-    // Whoever writes to the folder may have gone on meanwhile: what counts is
-    // what was copied.
-    let (digest, files) = stage(Stage::Unpack, unpacking).await?;
+    // The folder may have changed meanwhile: the copy decides.
+    let (digest, files) = stages.run(Stage::Unpack, unpacking).await?;
     *found = Some(digest);
-    let files = migrated(workshop, files).await?;
-    make(&workshop.store, followed, digest, files, &[])
+    let input = Input {
+        followed,
+        digest,
+        files,
+        blobs: &[],
+    };
+    make_revision(&context.store, stages, &permit, input)
         .await
         .map(Some)
 }
 
-/// The files, also of a catalog that is a database.
-async fn migrated(workshop: &Workshop, files: CatalogFiles) -> Result<CatalogFiles, PassError> {
-    let temporary = workshop.store.temporary();
-    let migrated = legacy::migrated(files, &temporary, &workshop.limits);
-    migrated.await.map_err(PassError::at(Stage::Unpack))
-}
-
-/// The stages `read`, `build` and `commit`.
-pub(super) async fn make(
-    store: &Store,
-    followed: &Followed,
-    digest: Digest,
-    files: CatalogFiles,
-    blobs: &[Digest],
-) -> Result<(Revision, Vec<Problem>), PassError> {
-    let (writing, name, on_invalid) = (store.clone(), followed.name.clone(), followed.on_invalid);
-    let Written {
-        finished,
-        counts,
-        problems,
-        search,
-    } = blocking(Stage::Read, move || {
-        write_revision(&writing, &name, files, on_invalid)
-    })
-    .await?;
-    let new = NewRevision {
-        catalog: &followed.name,
-        source: followed.origin(),
-        digest,
-        counts,
-        blobs,
-        problems: &problems,
-        search: &search,
-    };
-    let committing = async {
-        store
-            .commit(finished, new)
-            .await
-            .map_err(PassError::at(Stage::Commit))
-    };
-    let revision = stage(Stage::Commit, committing).await?;
-    Ok((revision, problems))
-}
-
-/// A revision that is written, and what is still to be said of it.
-pub(super) struct Written {
-    pub(super) finished: Finished,
-    pub(super) counts: Counts,
-    pub(super) problems: Vec<Problem>,
-    pub(super) search: Vec<SearchRow>,
-}
-
-/// The stages `read` and `build`, on this thread and its helpers.
-pub(super) fn write_revision(
-    store: &Store,
-    name: &CatalogName,
-    files: CatalogFiles,
-    on_invalid: OnInvalid,
-) -> Result<Written, PassError> {
-    let started = Instant::now();
-    let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
-    let (mut catalog, counts) = read::read(&files, true, |done| {
-        let lines = writer.append_metas(
-            &done.output.lines,
-            &done.segments,
-            &done.output.metas,
-            &done.stored,
-        )?;
-        let messages = writer.append_messages(&done.encoder.messages)?;
-        Ok::<_, StoreError>(Base { lines, messages })
-    })
-    .map_err(PassError::at(Stage::Read))?;
-    observe(Stage::Read, started);
-
-    let started = Instant::now();
-    refuse(&catalog, on_invalid)?;
-    let (index, search) =
-        build::build(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
-    let finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
-    observe(Stage::Build, started);
-    let problems = std::mem::take(&mut catalog.problems);
-    // Giving back the spool's pages takes a while, and nobody waits for that.
-    std::thread::spawn(move || drop((catalog, files)));
-    Ok(Written {
-        finished,
-        counts,
-        problems,
-        search,
-    })
-}
-
-/// Decides whether a catalog with these problems can be served.
-fn refuse(catalog: &EncodedCatalog, on_invalid: OnInvalid) -> Result<(), PassError> {
-    let worst = match on_invalid {
-        OnInvalid::Quarantine => Severity::Fatal,
-        OnInvalid::Reject => Severity::Error,
-    };
-    if catalog
-        .problems
-        .iter()
-        .any(|problem| problem.severity >= worst)
-    {
-        return Err(PassError {
-            stage: Stage::Build,
-            cause: Cause::Refused(catalog.problems.clone()),
-        });
-    }
-    Ok(())
-}
-
 async fn publish(
-    workshop: &Workshop,
+    context: &PassContext,
     publisher: &Publisher,
+    stages: &StageTracker,
     revision: &Revision,
     problems: Vec<Problem>,
 ) -> Result<(), PassError> {
     let publishing = async {
-        let snapshot = Snapshot::open(&workshop.store, revision.clone())
-            .map_err(PassError::at(Stage::Publish))?;
+        let (store, opening) = (context.store.clone(), revision.clone());
+        let snapshot = blocking(Stage::Publish, move || {
+            Snapshot::open(&store, opening).map_err(PassError::at(Stage::Publish))
+        })
+        .await?;
         publisher.update(|status| status.problems = problems.into());
         publisher.publish(snapshot);
-        // What is served is published; that old files stay is only a pity.
-        if let Err(error) = workshop.store.retire(revision).await {
-            tracing::warn!(%error, "old revisions could not be removed");
+        // The revision is served; old files only take space.
+        if let Err(error) = context.store.retire(revision).await {
+            tracing::warn!(%error, "cannot remove old revisions");
         }
         Ok(())
     };
-    stage(Stage::Publish, publishing).await
-}
-
-/// Runs a stage in its span and records its time.
-pub(super) async fn stage<T>(
-    stage: Stage,
-    work: impl Future<Output = Result<T, PassError>>,
-) -> Result<T, PassError> {
-    let started = Instant::now();
-    let result = work
-        .instrument(tracing::info_span!("stage", stage = stage.as_str()))
-        .await;
-    observe(stage, started);
-    result
-}
-
-fn observe(stage: Stage, started: Instant) {
-    histogram!("almanac_stage_seconds", "stage" => stage.as_str())
-        .record(started.elapsed().as_secs_f64());
-    tracing::debug!(stage = stage.as_str(), elapsed = ?started.elapsed(), "stage done");
-}
-
-/// Runs work that takes the processor on a thread of its own. A panic is an
-/// error of the pass, not the end of almanac.
-pub(super) async fn blocking<T: Send + 'static>(
-    stage: Stage,
-    work: impl FnOnce() -> Result<T, PassError> + Send + 'static,
-) -> Result<T, PassError> {
-    let span = tracing::Span::current();
-    tokio::task::spawn_blocking(move || span.in_scope(work))
-        .await
-        .unwrap_or_else(|error| {
-            Err(PassError {
-                stage,
-                cause: Cause::Panicked(error.to_string()),
-            })
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn followed(source: &str) -> Followed {
-        Followed {
-            name: "a".parse().unwrap(),
-            source: source.parse().unwrap(),
-            poll: None,
-            platform: Platform::default(),
-            on_invalid: OnInvalid::default(),
-        }
-    }
-
-    #[test]
-    fn a_source_of_every_kind_knows_what_came_from_its_place() {
-        let digest = format!("sha256:{}", "0".repeat(64));
-        let places = [
-            vec![
-                "quay.io/a/b:v1".to_owned(),
-                "quay.io/a/b:v2".to_owned(),
-                format!("quay.io/a/b@{digest}"),
-            ],
-            vec!["quay.io/a/c:v1".to_owned()],
-            vec!["file:/a/my".to_owned()],
-            vec!["file:/a/my catalogs/x".to_owned()],
-            vec!["file:/a/my catalogs/x linux/amd64".to_owned()],
-            vec!["oci:/a/my".to_owned(), "oci:/a/my:v1".to_owned()],
-            vec![
-                "oci:/a/my layouts/x:v1".to_owned(),
-                "oci:/a/my layouts/x:v2".to_owned(),
-                format!("oci:/a/my layouts/x@{digest}"),
-            ],
-            vec![
-                "oci:/a/two:quay.io/one/catalog:v1".to_owned(),
-                "oci:/a/two:quay.io/one/catalog:v9".to_owned(),
-            ],
-            vec!["oci:/a/two:quay.io/two/catalog:v9".to_owned()],
-            vec!["oci:/a/two:v9".to_owned()],
-            vec!["oci-archive:/a/two:v9".to_owned()],
-        ];
-        for (number, one) in places.iter().enumerate() {
-            for (other, stored) in places.iter().enumerate() {
-                for (source, stored) in one.iter().flat_map(|s| stored.iter().map(move |t| (s, t)))
-                {
-                    let served = followed(source).is_place_of(&followed(stored).origin());
-                    assert_eq!(served, number == other, "{source} of {stored}");
-                }
-            }
-        }
-        let curated = Followed {
-            source: Source::default(),
-            ..followed("quay.io/a/b:v1")
-        };
-        assert!(curated.is_place_of(&curated.origin()));
-        for other in places.iter().flatten().map(|source| followed(source)) {
-            assert!(!curated.is_place_of(&other.origin()));
-            assert!(!other.is_place_of(&curated.origin()));
-        }
-    }
+    stages.run(Stage::Publish, publishing).await
 }

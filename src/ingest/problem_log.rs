@@ -1,4 +1,4 @@
-//! What the log says of a catalog's problems.
+//! Problems of a catalog in the log.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,22 +8,22 @@ use ::images::digest::Digest;
 use fbc::graph::shown;
 use fbc::problem::{Problem, Severity};
 
-/// How many problems are logged one by one.
+/// The most problems that are logged one by one.
 const LOGGED: usize = 20;
-/// How many packages with errors are named.
+/// The most packages with errors that are named.
 const NAMED: usize = 50;
 
-/// Logs the problems of a catalog, once for as long as they stay the same:
-/// what is refused is pulled again and again.
+/// Logs the problems of a catalog, and again only when they differ: a refused
+/// image is pulled again and again.
 #[derive(Debug, Default)]
-pub(super) struct Complaint {
-    /// What was logged last, in short.
+pub(super) struct ProblemLog {
+    /// A hash of the problems that were logged last.
     last: Option<u64>,
 }
 
-impl Complaint {
-    /// Logs what is wrong with what has this digest, unless that was the last
-    /// thing that was logged.
+impl ProblemLog {
+    /// Logs the problems of the source with this digest, unless they were the last
+    /// ones logged.
     pub(super) fn log(&mut self, digest: Option<Digest>, problems: &[Problem]) {
         let mut hasher = DefaultHasher::new();
         digest.hash(&mut hasher);
@@ -41,8 +41,8 @@ impl Complaint {
     }
 }
 
-/// Which packages have errors, then what is wrong, the worst first; of what is
-/// as bad as another, one of each package comes before the second of any.
+/// The packages with errors, then the problems, the worst first. Among equally
+/// bad ones, the first of each package comes before the second of any.
 fn lines(problems: &[Problem]) -> Vec<String> {
     let mut lines = Vec::new();
     let bad = problems

@@ -1,4 +1,4 @@
-//! Where a catalog comes from.
+//! Sources of catalogs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::ingest::curate::Curation;
+use crate::ingest::curation::Curation;
 use ::images::digest::DigestError;
 use ::images::reference::{Reference, ReferenceError};
 use ::images::{Choice, Format};
 
-/// A source of a catalog, as people write it.
+/// The source of a catalog, as in the configuration and on the command line.
 ///
 /// ```
 /// use almanac::ingest::Source;
@@ -29,23 +29,23 @@ pub enum Source {
     Layout(LayoutSource),
     /// A catalog folder or file on disk.
     File(PathBuf),
-    /// A selection of other catalogs that almanac serves. No text stands for
-    /// it: it is put together from several keys of the configuration.
+    /// A selection from other catalogs that almanac serves. It has no text form:
+    /// several keys of the configuration define it.
     Curated(Curation),
 }
 
 /// An image in an OCI layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutSource {
-    /// How it lies on disk.
+    /// Its form on disk.
     pub format: Format,
     /// The folder or archive.
     pub path: PathBuf,
-    /// Which image of it; without a choice, its only one.
+    /// The image; without a choice, the only one.
     pub choice: Option<Choice>,
 }
 
-/// What a source may be, for messages.
+/// The forms of a source, for messages.
 const KINDS: &str = "an image reference, oci:FOLDER, oci-archive:FILE or docker-archive:FILE \
     (each with :TAG or @DIGEST behind it where there are several images), or file:PATH";
 
@@ -84,7 +84,7 @@ pub enum SourceError {
 }
 
 impl Source {
-    /// Whether its content can never change, so that it is never polled.
+    /// Whether its content cannot change, so that it is never polled.
     pub fn is_fixed(&self) -> bool {
         match self {
             Self::Image(reference) => reference.digest().is_some(),
@@ -93,10 +93,9 @@ impl Source {
         }
     }
 
-    /// Where it points, without what moves from version to version: what was
-    /// stored from one source may be served for another with the same place
-    /// until that one was read. Tags and digests are versions; whole references
-    /// are images of several repositories in one layout.
+    /// The source without its version (tag or digest). A revision of one source may
+    /// be served for another with the same place until that is read. A whole
+    /// reference belongs to the place: a layout may hold several repositories.
     pub fn place(&self) -> String {
         match self {
             Self::Image(reference) => {
@@ -114,8 +113,7 @@ impl Source {
         }
     }
 
-    /// The same, with a path on disk that means the same wherever the program is
-    /// started. Nothing is looked at: links and `..` stay.
+    /// The same with an absolute path. Nothing is read: links and `..` stay.
     #[must_use]
     pub fn absolute(mut self) -> Self {
         if let Self::File(path) | Self::Layout(LayoutSource { path, .. }) = &mut self
@@ -126,7 +124,7 @@ impl Source {
         self
     }
 
-    /// Where it lies on disk, if it does.
+    /// Its path, if it is on disk.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Image(_) | Self::Curated(_) => None,
@@ -137,7 +135,7 @@ impl Source {
 }
 
 impl LayoutSource {
-    /// The tag by which the image is chosen, also of a whole reference.
+    /// The tag that chooses the image, alone or in a whole reference.
     pub fn tag(&self) -> Option<&str> {
         match self.choice.as_ref()? {
             Choice::Name(name) => name.rsplit([':', '/']).next(),
@@ -166,7 +164,7 @@ impl LayoutSource {
         found.map_or("oci", |(prefix, _)| prefix)
     }
 
-    /// Reads what stands behind the prefix.
+    /// Parses the text after the prefix.
     fn parse(format: Format, text: &str) -> Result<Self, SourceError> {
         let source = |path: &str, choice| Self {
             format,
@@ -182,14 +180,14 @@ impl LayoutSource {
             return Ok(source(path, Some(Choice::Digest(digest))));
         }
         let name = |name: &str| Some(Choice::Name(name.to_owned()));
-        // A whole reference, as archives have them and other tools take them.
+        // A whole reference, as in archives and other tools.
         if let Some((path, reference)) = text.split_once(':')
             && reference.contains('/')
             && reference.parse::<Reference>().is_ok()
         {
             return Ok(source(path, name(reference)));
         }
-        // All behind an archive's name, as in NAME:TAG.
+        // Everything after an archive's name, as in NAME:TAG.
         if let Some((path, reference)) = text.rsplit_once(".tar:")
             && !reference.contains('/')
         {
@@ -203,8 +201,7 @@ impl LayoutSource {
     }
 }
 
-/// Curated from nothing: what stands for a source until the keys are put
-/// together.
+/// A selection from nothing: the placeholder until the configuration is read.
 impl Default for Source {
     fn default() -> Self {
         Self::Curated(Curation::default())

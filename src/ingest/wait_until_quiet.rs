@@ -1,5 +1,4 @@
-//! Folders that somebody may be writing to: which folder it really is, and
-//! whether it stays the same for a moment.
+//! Waiting for a writer: a folder is read once it stops changing.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -7,43 +6,34 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use std::{fs, thread};
 
-use crate::ingest::files::{FilesError, list};
+use crate::ingest::files_error::FilesError;
+use crate::ingest::folder_listing::{list, real};
 use ::images::layers::Limits;
 
-/// Where Kubernetes has the current version of a mounted `ConfigMap` or Secret.
-const DATA: &str = "..data";
-/// How long the newest file must be left alone before a folder is read.
+/// How old the newest file must be before a folder is read.
 const QUIET: Duration = Duration::from_millis(500);
-/// How long that is waited for at most: who writes all the time is read anyway.
+/// The longest wait for that.
 const LONGEST: Duration = Duration::from_secs(10);
 /// The time between two looks.
 const STEP: Duration = Duration::from_millis(100);
 
-/// The folder that is meant, without links: what they lead to may be swapped
-/// while it is read, and then all of it must be of one version.
-pub(super) fn real(root: &Path) -> PathBuf {
-    let data = root.join(DATA);
-    let root = if data.is_dir() { &data } else { root };
-    fs::canonicalize(root).unwrap_or_else(|_| root.to_owned())
-}
-
-/// What a folder looks like from outside: names, sizes and dates.
+/// The names, sizes and dates of the files in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct FolderState {
     root: PathBuf,
     files: u64,
     newest: Option<SystemTime>,
 }
 
-impl Look {
-    /// Looks at a folder or file.
+impl FolderState {
+    /// The state of a folder or file now.
     pub(super) fn at(root: &Path, limits: &Limits) -> Result<Self, FilesError> {
         let root = real(root);
         let mut hasher = DefaultHasher::new();
         let mut newest = None;
         for (path, location) in list(&root, limits)? {
             path.hash(&mut hasher);
-            // One that is gone by now is a change, which the next look tells.
+            // A file that is gone by now changes the next state.
             let Ok(metadata) = fs::metadata(&location) else {
                 continue;
             };
@@ -59,19 +49,27 @@ impl Look {
     }
 
     fn is_fresh(&self) -> bool {
-        // Dates in the future say nothing.
+        // Dates in the future mean nothing.
         let age = self.newest.and_then(|newest| newest.elapsed().ok());
         age.is_some_and(|age| age < QUIET)
     }
 }
 
-/// Waits until nobody seems to write to a folder any more.
-pub(super) fn settle(root: &Path, limits: &Limits) -> Result<(), FilesError> {
+/// Waits until nobody has written to a folder for a while, and refuses one that
+/// somebody writes to all the time.
+pub(super) fn wait_until_quiet(root: &Path, limits: &Limits) -> Result<(), FilesError> {
+    wait_at_most(LONGEST, root, limits)
+}
+
+fn wait_at_most(longest: Duration, root: &Path, limits: &Limits) -> Result<(), FilesError> {
     let begin = Instant::now();
-    let mut look = Look::at(root, limits)?;
-    while look.is_fresh() && begin.elapsed() < LONGEST {
+    while FolderState::at(root, limits)?.is_fresh() {
+        if begin.elapsed() >= longest {
+            return Err(FilesError::Changing {
+                path: root.to_owned(),
+            });
+        }
         thread::sleep(STEP);
-        look = Look::at(root, limits)?;
     }
     Ok(())
 }
@@ -105,7 +103,7 @@ mod tests {
                 write("b", 0);
                 longest
             });
-            settle(folder.path(), &Limits::default()).unwrap();
+            wait_until_quiet(folder.path(), &Limits::default()).unwrap();
             let waited = folder.path().join("b").exists();
             let longest = writer.join().unwrap();
             if waited {
@@ -118,6 +116,25 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_is_written_to_all_the_time_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let waited = thread::scope(|scope| {
+            fs::write(&file, "").unwrap();
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    fs::write(&file, "x").unwrap();
+                }
+            });
+            let waited = wait_at_most(QUIET, folder.path(), &Limits::default());
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            waited
+        });
+        assert_eq!(waited.unwrap_err().reason(), "changing");
+    }
+
+    #[test]
     fn a_mounted_config_map_is_read_where_its_links_lead() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
@@ -127,12 +144,12 @@ mod tests {
         symlink("..data/catalog.yaml", root.join("catalog.yaml")).unwrap();
         assert_eq!(real(&root), root.join("..v1"));
         let limits = Limits::default();
-        let before = Look::at(&root, &limits).unwrap();
-        assert_eq!(before, Look::at(&root, &limits).unwrap());
+        let before = FolderState::at(&root, &limits).unwrap();
+        assert_eq!(before, FolderState::at(&root, &limits).unwrap());
         fs::create_dir(root.join("..v2")).unwrap();
         fs::write(root.join("..v2/catalog.yaml"), "2").unwrap();
         symlink("..v2", root.join("next")).unwrap();
         fs::rename(root.join("next"), root.join("..data")).unwrap();
-        assert_ne!(before, Look::at(&root, &limits).unwrap());
+        assert_ne!(before, FolderState::at(&root, &limits).unwrap());
     }
 }

@@ -1,29 +1,24 @@
-//! Telling that something on disk may have changed, before the next look is
-//! due: by what the system says (inotify), or where it says nothing by looking
-//! at names, sizes and dates. What has changed is for the pass to find out, by
-//! content.
+//! Noticing changes on disk before the next poll: by events of the system
+//! (inotify), or by names, sizes and dates where there are none. The pass then
+//! compares contents.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use notify::event::ModifyKind::Name;
-use notify::{Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{Config, Event, RecommendedWatcher, Watcher};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::ingest::wait_until_quiet::Look;
+use crate::ingest::wait_until_quiet::FolderState;
+use crate::ingest::watched_paths::WatchedPaths;
 use ::images::layers::Limits;
 
-/// How long nothing must happen before a change counts as over.
+/// A change is over after this time without an event.
 const QUIET: Duration = Duration::from_millis(300);
-/// How long that is waited for at most.
+/// The longest wait for that.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The time between two looks where the system says nothing.
+/// The time between two looks where the system reports no events.
 const LOOK: Duration = Duration::from_secs(5);
-/// How many links in a path are followed to the folders that they stand in.
-const MAX_LINKS: usize = 32;
 
 /// Watches one file or folder, and the links that lead to it.
 pub(super) struct Watch {
@@ -31,42 +26,43 @@ pub(super) struct Watch {
     limits: Limits,
     means: Means,
     watcher: Option<RecommendedWatcher>,
-    /// What stands in for it.
+    /// In place of a watcher.
     looks: Option<Looks>,
-    /// Whether a change was begun to be waited out, and that was given up.
+    /// Whether a change was noticed, and the wait for its end was given up.
     begun: bool,
     events: mpsc::Receiver<()>,
     sender: mpsc::Sender<()>,
 }
 
-/// How it is found out that something has changed.
+/// How changes are noticed.
+#[derive(Clone, Copy)]
 struct Means {
-    system: fn(&Watch, &Wanted) -> notify::Result<RecommendedWatcher>,
-    /// The time between two looks where the system says nothing.
+    watcher: fn(&mpsc::Sender<()>, &WatchedPaths) -> notify::Result<RecommendedWatcher>,
+    /// The time between two looks where the system reports no events.
     look: Duration,
 }
 
-/// What was seen, nothing where there was nothing to see, and when to look
-/// again.
+/// The state at the last look, if there was anything to see, and the time of the
+/// next.
 struct Looks {
-    last: Option<Look>,
+    last: Option<FolderState>,
     due: Instant,
 }
 
 impl Watch {
     /// Watches from now on.
-    pub(super) fn new(path: &Path, limits: &Limits) -> Self {
+    pub(super) async fn new(path: &Path, limits: &Limits) -> Self {
         let means = Means {
-            system: Self::system,
+            watcher: system_watcher,
             look: LOOK,
         };
-        Self::by(path, limits, means)
+        Self::by(path, limits, means).await
     }
 
-    fn by(path: &Path, limits: &Limits, means: Means) -> Self {
+    async fn by(path: &Path, limits: &Limits, means: Means) -> Self {
         let (sender, events) = mpsc::channel(1);
         let mut watch = Self {
-            // What the system tells is told of absolute paths.
+            // The system reports absolute paths.
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             limits: limits.clone(),
             means,
@@ -76,187 +72,115 @@ impl Watch {
             events,
             sender,
         };
-        watch.renew();
+        watch.renew().await;
         watch
     }
 
-    /// Waits until something has changed and writing seems to be over. Watches
-    /// what is there then, which may be another folder behind a link.
+    /// Waits until something has changed and writing seems to be over, then
+    /// watches the new target of the path. It may be dropped at any time: the
+    /// next call goes on where this one was.
     pub(super) async fn changed(&mut self) {
         if !self.begun {
             self.change().await;
         }
         self.begun = true;
-        let settled = async { while tokio::time::timeout(QUIET, self.change()).await.is_ok() {} };
-        let _ = tokio::time::timeout(LONGEST, settled).await;
-        self.renew();
+        let quiet = async { while tokio::time::timeout(QUIET, self.change()).await.is_ok() {} };
+        // After the longest time the pass decides whether it can be read.
+        let _ = tokio::time::timeout(LONGEST, quiet).await;
+        self.renew().await;
         self.begun = false;
     }
 
-    /// Waits for a change. It may be given up at any time.
+    /// Waits for a change. It may be dropped at any time.
     async fn change(&mut self) {
         let Some(looks) = &mut self.looks else {
-            // There is an end that sends, as it is ours.
+            // Never closed, since `self` has a sender.
             self.events.recv().await;
             return;
         };
         loop {
             tokio::time::sleep_until(looks.due).await;
             let (path, limits) = (self.path.clone(), self.limits.clone());
-            let looking = tokio::task::spawn_blocking(move || Look::at(&path, &limits).ok());
-            let now = looking.await.unwrap_or_default();
+            let now = blocking(move || FolderState::at(&path, &limits).ok()).await;
             looks.due = Instant::now() + self.means.look;
-            if looks.last != now {
+            // A look that panicked says nothing.
+            if let Some(now) = now
+                && looks.last != now
+            {
                 looks.last = now;
                 return;
             }
         }
     }
 
-    fn renew(&mut self) {
-        let wanted = Wanted::of(&self.path);
-        match (self.means.system)(self, &wanted) {
+    /// Watches the target that the path has now. Large folders take a while, so
+    /// this uses a blocking thread.
+    async fn renew(&mut self) {
+        let (path, limits) = (self.path.clone(), self.limits.clone());
+        let (sender, means) = (self.sender.clone(), self.means);
+        let looks_already = self.looks.is_some();
+        let renewed = blocking(move || {
+            (means.watcher)(&sender, &WatchedPaths::of(&path)).map_err(|error| {
+                let first = (!looks_already).then(|| FolderState::at(&path, &limits).ok());
+                (error, first)
+            })
+        });
+        let failed = || Err((notify::Error::generic("watching panicked"), Some(None)));
+        match renewed.await.unwrap_or_else(failed) {
             Ok(watcher) => (self.watcher, self.looks) = (Some(watcher), None),
-            Err(error) => {
-                let every = self.means.look;
+            Err((error, first)) => {
                 self.watcher = None;
-                if self.looks.is_some() {
+                let (Some(last), None) = (first, &self.looks) else {
                     return;
-                }
+                };
+                let every = self.means.look;
                 tracing::warn!(
                     path = %self.path.display(), %error, ?every,
-                    "changes cannot be watched for, so dates are looked at"
+                    "cannot watch for changes; comparing dates instead"
                 );
                 self.looks = Some(Looks {
-                    last: Look::at(&self.path, &self.limits).ok(),
+                    last,
                     due: Instant::now() + every,
                 });
             }
         }
     }
+}
 
-    fn system(&self, wanted: &Wanted) -> notify::Result<RecommendedWatcher> {
-        let mut watcher = RecommendedWatcher::new(self.handler(wanted), config())?;
-        wanted.add(&mut watcher)?;
-        Ok(watcher)
-    }
-
-    fn handler(&self, wanted: &Wanted) -> impl Fn(notify::Result<Event>) + Send + 'static {
-        let (sender, wanted) = (self.sender.clone(), wanted.clone());
-        move |event| {
-            // An error may stand for a change.
-            if event.map_or(true, |event| wanted.is_told_by(&event)) {
-                let _ = sender.try_send(());
-            }
+/// Runs work on a blocking thread; `None` when it panicked, which is logged.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Some(done),
+        Err(error) => {
+            tracing::error!(%error, "looking for changes on disk panicked");
+            None
         }
     }
 }
 
-/// What tells that what a path leads to may have changed. Files of others in
-/// the same folders do not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Wanted {
-    /// The folder that it is, without links.
-    folder: Option<PathBuf>,
-    /// The file that it is, links in the path, and what is missing of it, each
-    /// in a folder without links.
-    names: BTreeSet<PathBuf>,
-}
-
-impl Wanted {
-    fn of(path: &Path) -> Self {
-        let mut wanted = Self::default();
-        let (links, ways) = links(path);
-        wanted.names.extend(links);
-        match fs::canonicalize(path) {
-            Ok(path) if path.is_dir() => wanted.folder = Some(path),
-            // A file may be replaced by another, which only its folder tells.
-            Ok(path) => wanted.names.extend([path]),
-            Err(_) => wanted
-                .names
-                .extend(ways.iter().filter_map(|way| missing(way))),
+/// A watcher that uses the system's events.
+fn system_watcher(
+    sender: &mpsc::Sender<()>,
+    paths: &WatchedPaths,
+) -> notify::Result<RecommendedWatcher> {
+    // A link may lead anywhere; those that matter are watched by themselves.
+    let config = Config::default().with_follow_symlinks(false);
+    let (sender, relevant) = (sender.clone(), paths.clone());
+    let handler = move |event: notify::Result<Event>| {
+        // An error may stand for a change.
+        if event.map_or(true, |event| relevant.is_changed_by(&event)) {
+            // When it is full, a change is waiting already.
+            let _ = sender.try_send(());
         }
-        wanted
-    }
-
-    fn add(&self, watcher: &mut impl Watcher) -> notify::Result<()> {
-        let folders: BTreeSet<&Path> = self.names.iter().filter_map(|name| name.parent()).collect();
-        for folder in folders {
-            // The folder itself is watched with all that is in it.
-            if self.folder.as_deref() != Some(folder) {
-                watcher.watch(folder, RecursiveMode::NonRecursive)?;
-            }
-        }
-        match &self.folder {
-            Some(folder) => watcher.watch(folder, RecursiveMode::Recursive),
-            None => Ok(()),
-        }
-    }
-
-    fn is_told_by(&self, event: &Event) -> bool {
-        // Reading is none of a change.
-        if event.kind.is_access() {
-            return false;
-        }
-        // Something was missed, or a folder that is watched went away.
-        if event.need_rescan() || event.paths.is_empty() {
-            return true;
-        }
-        let gone = event.kind.is_remove() || matches!(event.kind, EventKind::Modify(Name(_)));
-        event.paths.iter().any(|path| {
-            let inside = |folder| path.starts_with(folder);
-            self.names.contains(path)
-                || self.folder.as_deref().is_some_and(inside)
-                || gone && self.names.iter().any(|name| name.starts_with(path))
-        })
-    }
-}
-
-fn config() -> Config {
-    // A link may lead to anywhere; those that matter are watched by themselves.
-    Config::default().with_follow_symlinks(false)
-}
-
-/// The links that a path goes through, which are swapped to replace what is
-/// behind them, and the ways that it takes through them.
-fn links(path: &Path) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
-    let mut links = BTreeSet::new();
-    let mut ways = vec![path.to_owned()];
-    let mut next = 0;
-    while next < ways.len() && next < MAX_LINKS {
-        let way = ways[next].clone();
-        next += 1;
-        for part in way.ancestors() {
-            let (Ok(target), Some(folder)) = (fs::read_link(part), part.parent()) else {
-                continue;
-            };
-            let name = part.file_name().unwrap_or_default();
-            let Ok(folder) = folder.canonicalize() else {
-                continue;
-            };
-            if links.insert(folder.join(name)) {
-                let rest = way.strip_prefix(part).unwrap_or(Path::new(""));
-                ways.push(folder.join(target).join(rest));
-            }
-        }
-    }
-    (links, ways)
-}
-
-/// The first part of a path that is not there, in a folder without links.
-fn missing(path: &Path) -> Option<PathBuf> {
-    let mut parts = path.ancestors().peekable();
-    while let Some(part) = parts.next() {
-        let above = parts.peek()?;
-        if above.is_dir() {
-            return Some(above.canonicalize().ok()?.join(part.file_name()?));
-        }
-    }
-    None
+    };
+    let mut watcher = RecommendedWatcher::new(handler, config)?;
+    paths.add(&mut watcher)?;
+    Ok(watcher)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::SystemTime;
@@ -281,7 +205,7 @@ mod tests {
         fs::create_dir_all(root.join("a")).unwrap();
         let file = root.join("a/catalog.yaml");
         fs::write(&file, "1").unwrap();
-        let mut watch = Watch::new(&root, &Limits::default());
+        let mut watch = Watch::new(&root, &Limits::default()).await;
         let quiet = tokio::time::timeout(QUIET, watch.changed()).await;
         assert!(quiet.is_err(), "nothing has happened");
         let steps: [&dyn Fn(); 4] = [
@@ -298,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_system_says_nothing_dates_are_looked_at() {
+    async fn without_events_of_the_system_dates_are_compared() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         for version in ["v1", "v2"] {
@@ -327,10 +251,10 @@ mod tests {
         ];
         for (number, (path, step)) in steps.iter().enumerate() {
             let means = Means {
-                system: |_, _| Err(notify::Error::generic("too many are watched")),
+                watcher: |_, _| Err(notify::Error::generic("too many are watched")),
                 look: Duration::from_millis(50),
             };
-            let mut watch = Watch::by(path, &Limits::default(), means);
+            let mut watch = Watch::by(path, &Limits::default(), means).await;
             let quiet = tokio::time::timeout(QUIET, watch.changed()).await;
             assert!(quiet.is_err(), "nothing has happened at step {number}");
             step();
@@ -343,15 +267,15 @@ mod tests {
         static FAILS: AtomicBool = AtomicBool::new(false);
         let folder = tempfile::tempdir().unwrap();
         let means = Means {
-            system: |watch, wanted| {
+            watcher: |sender, watched| {
                 if FAILS.load(Ordering::Relaxed) {
                     return Err(notify::Error::generic("too many are watched"));
                 }
-                watch.system(wanted)
+                system_watcher(sender, watched)
             },
             look: Duration::from_millis(50),
         };
-        let mut watch = Watch::by(folder.path(), &Limits::default(), means);
+        let mut watch = Watch::by(folder.path(), &Limits::default(), means).await;
         for (number, fails) in [true, true, false, false].into_iter().enumerate() {
             // Counts from the next change on.
             FAILS.store(fails, Ordering::Relaxed);
@@ -369,7 +293,7 @@ mod tests {
         }
         let link = folder.path().join("current");
         symlink("v1", &link).unwrap();
-        let mut watch = Watch::new(&link.join("catalog"), &Limits::default());
+        let mut watch = Watch::new(&link.join("catalog"), &Limits::default()).await;
         symlink("v2", folder.path().join("next")).unwrap();
         fs::rename(folder.path().join("next"), &link).unwrap();
         assert!(changes(&mut watch).await);
@@ -380,7 +304,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_that_was_not_waited_out_is_told_the_next_time() {
         let folder = tempfile::tempdir().unwrap();
-        let mut watch = Watch::new(folder.path(), &Limits::default());
+        let mut watch = Watch::new(folder.path(), &Limits::default()).await;
         fs::write(folder.path().join("a"), "").unwrap();
         let begin = Instant::now();
         while !watch.begun {
@@ -397,7 +321,7 @@ mod tests {
     async fn what_is_not_there_yet_is_told_when_it_comes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("catalog.tar");
-        let mut watch = Watch::new(&path, &Limits::default());
+        let mut watch = Watch::new(&path, &Limits::default()).await;
         fs::write(&path, "").unwrap();
         assert!(changes(&mut watch).await);
         fs::write(folder.path().join("next"), "1").unwrap();
@@ -432,7 +356,7 @@ mod tests {
             }),
         ];
         for (path, change) in cases {
-            let mut watch = Watch::new(path, &Limits::default());
+            let mut watch = Watch::new(path, &Limits::default()).await;
             disturb();
             let quiet = tokio::time::timeout(QUIET * 3, watch.changed()).await;
             assert!(quiet.is_err(), "{}", path.display());
@@ -440,36 +364,5 @@ mod tests {
             change();
             assert!(changes(&mut watch).await, "{}", path.display());
         }
-    }
-
-    #[test]
-    fn all_links_in_a_path_are_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        fs::create_dir_all(root.join("real/deep")).unwrap();
-        fs::create_dir(root.join("links")).unwrap();
-        symlink("../real", root.join("links/second")).unwrap();
-        symlink("links/second", root.join("first")).unwrap();
-        symlink("first/deep", root.join("zeroth")).unwrap();
-        symlink("loop", root.join("loop")).unwrap();
-        let found = |path: &str| Vec::from_iter(links(&root.join(path)).0);
-        let wanted = [root.join("first"), root.join("links/second")];
-        assert_eq!(found("first/deep"), wanted);
-        let wanted = ["first", "links/second", "zeroth"].map(|name| root.join(name));
-        assert_eq!(found("zeroth"), wanted);
-        assert_eq!(found("real"), [] as [PathBuf; 0]);
-        assert_eq!(found("loop/a"), [root.join("loop")]);
-    }
-
-    #[test]
-    fn the_next_missing_part_of_a_path_is_found_behind_links_too() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        fs::create_dir(root.join("there")).unwrap();
-        symlink("there/not/yet", root.join("link")).unwrap();
-        let names = |path: &str| Vec::from_iter(Wanted::of(&root.join(path)).names);
-        assert_eq!(names("there/a/b/c"), [root.join("there/a")]);
-        let wanted = [root.join("link"), root.join("there/not")];
-        assert_eq!(names("link/a"), wanted);
     }
 }

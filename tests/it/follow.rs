@@ -625,7 +625,7 @@ fn what_is_stored_is_not_served_for_another_repository() {
     let refusal = almanac.packages("a").unwrap_err();
     assert_eq!(refusal.code(), tonic::Code::Unavailable, "{refusal}");
     let log = almanac.program.log();
-    assert!(log.contains("came from another source"), "{log}");
+    assert!(log.contains("is of another source"), "{log}");
 }
 
 /// An almanac that serves `my catalogs/x` of a folder.
@@ -658,7 +658,7 @@ fn what_came_from_one_folder_is_not_served_for_another_whose_name_begins_the_sam
     almanac.until_failed("a");
     assert_eq!(almanac.all("a").status, 503);
     let log = almanac.program.log();
-    assert!(log.contains("came from another source"), "{log}");
+    assert!(log.contains("is of another source"), "{log}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -329,6 +330,37 @@ fn a_folder_that_is_being_written_is_not_served_in_part() {
         assert!(longest >= held_up, "writes {longest:?} apart: {metrics}");
     }
     panic!("the writer was held up each time");
+}
+
+#[test]
+fn a_folder_that_never_stops_changing_keeps_the_last_revision() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("catalog.json");
+    fs::write(&file, text("first")).unwrap();
+    let source = format!("file:{}", root.path().display());
+    let mut almanac = Almanac::start(&following(&source));
+    almanac.until("a", "the first", |status| status["state"] == "serving");
+    let whole = text("second");
+    let refused = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Cut in the last object, so that no version of it is a catalog.
+            for number in 0..2000 {
+                if refused.load(Ordering::Relaxed) {
+                    break;
+                }
+                fs::write(&file, &whole[..whole.len() - 3 - number % 2]).unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        almanac.until("a", "a refusal", |status| {
+            status["last_result"]["reason"] == "changing"
+        });
+        refused.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(almanac.all("a").text(), text("first"));
+    fs::write(&file, whole).unwrap();
+    second(&mut almanac);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::app::catalog_manager::offline;
 use crate::app::catalog_manager::shared::Shared;
 use crate::app::catalog_manager::task::Task;
 use crate::config::CatalogConfig;
-use crate::ingest::{self, Followed, Workshop};
+use crate::ingest::{self, Followed, PassContext};
 use crate::name::CatalogName;
 use crate::serve::access::Rule;
 use crate::snapshot::{Catalog, ImageCell, ImagePublisher, Mirrored, Publisher, Routing};
@@ -32,13 +32,13 @@ impl Member {
     pub(super) async fn restored(
         config: &CatalogConfig,
         shared: &Shared,
-        workshop: &Workshop,
+        context: &PassContext,
     ) -> Self {
         let followed = followed(config);
         let (catalog, publisher) = shared.roster.cells(config.name.clone(), routing(config));
-        ingest::restore(workshop, &followed, &publisher).await;
+        ingest::restore(context, &followed, &publisher).await;
         let (image, image_publisher) = ImageCell::new();
-        ingest::restore_image(workshop, &publisher, &followed, &image_publisher).await;
+        ingest::restore_image(context, &publisher, &followed, &image_publisher).await;
         Self {
             config: config.clone(),
             catalog: Arc::new(catalog),
@@ -59,7 +59,7 @@ impl Member {
         config: &CatalogConfig,
         context_changed: bool,
         shared: &Shared,
-        workshop: &Workshop,
+        context: &PassContext,
     ) -> Self {
         let old = std::mem::replace(&mut self.config, config.clone());
         let followed = followed(config);
@@ -77,7 +77,7 @@ impl Member {
                 let source = followed.source.to_string();
                 self.publisher.update(|status| status.source = source);
             } else {
-                let restored = Self::restored(config, shared, workshop).await;
+                let restored = Self::restored(config, shared, context).await;
                 self.catalog = restored.catalog;
                 self.publisher = restored.publisher;
                 self.image = restored.image;
@@ -102,7 +102,7 @@ impl Member {
     pub(super) fn start(
         &mut self,
         shared: &Shared,
-        workshop: &Workshop,
+        context: &PassContext,
         available: &BTreeSet<CatalogName>,
     ) {
         if self.work.is_some() {
@@ -121,14 +121,14 @@ impl Member {
             self.work = Some(Vec::new());
             return;
         }
-        let catalogs = workshop.catalogs.clone();
+        let catalogs = context.catalogs.clone();
         let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
         let maintain_image = {
-            let (workshop, followed) = (workshop.clone(), followed.clone());
-            |stop| ingest::keep_image(workshop, followed, mirror, catalogs, image_publisher, stop)
+            let (context, followed) = (context.clone(), followed.clone());
+            |stop| ingest::keep_image(context, followed, mirror, catalogs, image_publisher, stop)
         };
-        let workshop = workshop.clone();
-        let follow = |stop| ingest::follow(workshop, followed, publisher, stop);
+        let context = context.clone();
+        let follow = |stop| ingest::follow(context, followed, publisher, stop);
         self.work = Some(vec![
             shared.spawn_tracked(maintain_image),
             shared.spawn_tracked(follow),

@@ -20,7 +20,7 @@ pub(super) use shared::Shared;
 
 use crate::app::listeners;
 use crate::config::Config;
-use crate::ingest::{self, Workshop};
+use crate::ingest::{self, PassContext};
 use crate::name::CatalogName;
 use crate::serve::access::Rule;
 use ::images::{Registries, layers as unpack};
@@ -30,17 +30,17 @@ use port::Port;
 /// Follows and serves the catalogs of the active configuration.
 pub(super) struct CatalogManager {
     shared: Shared,
-    workshop: Workshop,
+    context: PassContext,
     registries: images::Settings,
     members: BTreeMap<CatalogName, Member>,
 }
 
 impl CatalogManager {
     /// A manager without catalogs.
-    pub(super) fn new(shared: Shared, workshop: Workshop, registries: images::Settings) -> Self {
+    pub(super) fn new(shared: Shared, context: PassContext, registries: images::Settings) -> Self {
         Self {
             shared,
-            workshop,
+            context,
             registries,
             members: BTreeMap::new(),
         }
@@ -77,25 +77,25 @@ impl CatalogManager {
         registries: Option<Registries>,
         limits: &unpack::Limits,
     ) {
-        let context_changed = registries.is_some() || self.workshop.limits != *limits;
+        let context_changed = registries.is_some() || self.context.limits != *limits;
         if let Some(registries) = registries {
-            self.workshop.registries = registries;
+            self.context.registries = registries;
             self.registries = config.registries.clone();
         }
-        self.workshop.limits = limits.clone();
+        self.context.limits = limits.clone();
 
         warnings::log(config);
         let mut old = std::mem::take(&mut self.members);
         let mut new = Vec::with_capacity(config.catalogs.len());
         let (mut starting, mut ending) = (Vec::new(), Vec::new());
-        let (shared, workshop) = (&self.shared, &self.workshop);
+        let (shared, context) = (&self.shared, &self.context);
         for catalog in &config.catalogs {
             let mut member = match old.remove(&catalog.name) {
                 Some(member) => {
-                    let changed = member.reconfigured(catalog, context_changed, shared, workshop);
+                    let changed = member.reconfigured(catalog, context_changed, shared, context);
                     changed.await
                 }
-                None => Member::restored(catalog, shared, workshop).await,
+                None => Member::restored(catalog, shared, context).await,
             };
             if let Some((rule, tokens)) = prepared.rules.remove(&catalog.name) {
                 member.rule = rule;
@@ -116,7 +116,7 @@ impl CatalogManager {
             .collect();
         let available = offline::available(&stored);
         for mut member in new {
-            member.start(shared, workshop, &available);
+            member.start(shared, context, &available);
             self.members.insert(member.config.name.clone(), member);
         }
         for (name, mut member) in old {

@@ -1,15 +1,15 @@
-//! What the metadata of an archive have to be like: what an export would never
-//! write is refused before anything is made of it.
+//! Checks of an archive's metadata: values that no export writes are refused
+//! before they are used.
 
 use std::collections::BTreeSet;
 
-use crate::ingest::archive::{CarriedRevision, Metadata};
+use crate::ingest::archive::metadata::{CarriedRevision, Metadata};
 use crate::name::CatalogName;
 use crate::store::{LAST_SECOND, RevisionId};
 use ::images::manifest::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
 use ::images::reference::is_tag;
 
-/// What is wrong with the metadata, if anything is.
+/// Checks the metadata; an error says what is wrong.
 pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
     let mut names = BTreeSet::new();
     for carried in &metadata.catalogs {
@@ -22,7 +22,7 @@ pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
         image(carried)?;
     }
     let mut left_out = metadata.left_out.iter();
-    left_out.try_for_each(|(name, there)| number(name, there.revision))
+    left_out.try_for_each(|(name, held)| number(name, held.revision))
 }
 
 fn number(name: &CatalogName, id: RevisionId) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Taking an archive: all of it is verified before anything is changed.
+//! Importing an archive: all of it is verified before anything changes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,13 +7,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::answers::search::SearchRow;
+use crate::ingest::archive::error::ArchiveError;
+use crate::ingest::archive::metadata::{BLOBS, CarriedRevision, Metadata};
+use crate::ingest::archive::progress::Progress;
 use crate::ingest::archive::scan::{
     Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan,
 };
-use crate::ingest::archive::{ArchiveError, BLOBS, CarriedRevision, Metadata, Progress};
+use crate::ingest::error::{PassError, Stage};
+use crate::ingest::followed::{OnInvalid, SourceIdentity};
 use crate::ingest::labels::catalog_path;
-use crate::ingest::pass::{Written, write_revision};
-use crate::ingest::{OnInvalid, PassError, Stage, files, legacy};
+use crate::ingest::make_revision::{Written, write_revision};
+use crate::ingest::stages::StageTracker;
+use crate::ingest::{files, sqlite};
 use crate::name::CatalogName;
 use crate::store::{
     BlobPin, CacheLimits, Counts, Finished, Image, ImageKind, Import, LAST_SECOND, NewRevision,
@@ -23,31 +28,31 @@ use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
 use ::images::{ImageConfig, Manifest, Platform};
 
-/// What became of a catalog of an archive.
+/// A catalog of an imported archive.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The catalog.
     pub catalog: CatalogName,
     /// Its revision here.
     pub revision: RevisionId,
-    /// The number that this had where it comes from.
+    /// Its number on the other side.
     pub there: RevisionId,
-    /// What was done.
-    pub outcome: Outcome,
+    /// The outcome.
+    pub outcome: ImportOutcome,
 }
 
-/// What was done with a catalog of an archive.
+/// The outcome of an import for one catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was not here before, or something else was.
+pub enum ImportOutcome {
+    /// The revision is new here.
     Taken,
-    /// It was here already.
+    /// The revision was here already.
     Unchanged,
 }
 
-/// Takes the catalogs of an archive into a data folder, all of them or none.
-/// No almanac may run on it. `older` says that a catalog may go back to what
-/// it was before what is there now.
+/// Imports the catalogs of an archive into a data folder, all of them or none.
+/// No almanac may be using the folder. `older` allows an older revision to replace
+/// a newer one.
 pub async fn import(
     archive: &Path,
     data: &Path,
@@ -64,7 +69,7 @@ pub async fn import(
         Ok(fresh) => take(archive, &store, fresh, scanned.blobs, limits, progress).await,
         Err(error) => Err(error),
     };
-    // What was brought and is not named goes.
+    // Blobs that no revision needs are removed.
     let swept = store.tidy_blobs().await;
     store.close().await;
     let imported = taken?;
@@ -72,13 +77,13 @@ pub async fn import(
     Ok(imported)
 }
 
-/// The catalogs of an archive: those that are here already, and the others.
+/// The catalogs of an archive, by whether they are here already.
 struct Fresh {
     here: Vec<Imported>,
     new: Vec<CarriedRevision>,
 }
 
-/// Tells what is here already from what is not.
+/// Separates the catalogs that are here already from new ones.
 async fn fresh(
     archive: &Path,
     store: &Store,
@@ -103,11 +108,11 @@ async fn fresh(
                 catalog: carried.catalog,
                 revision: current.id,
                 there: carried.id,
-                outcome: Outcome::Unchanged,
+                outcome: ImportOutcome::Unchanged,
             });
             continue;
         }
-        // What a catalog holds is all that could be lost.
+        // Only other content could be lost.
         if committed < current.committed && current.content != carried.content && !older {
             return Err(ArchiveError::Older {
                 path: archive.to_owned(),
@@ -177,15 +182,15 @@ async fn take(
             catalog: revision.catalog,
             revision: revision.id,
             there: carried.id,
-            outcome: Outcome::Taken,
+            outcome: ImportOutcome::Taken,
         });
     }
     imported.sort_by(|a, b| a.catalog.cmp(&b.catalog));
     Ok(imported)
 }
 
-/// Brings the blobs of revisions from the archive, or sees to it that the
-/// store has them. They stay as long as the pins live.
+/// Brings the blobs of revisions into the store, unless it has them. They stay as
+/// long as the pins live.
 fn bring(
     archive: &Path,
     store: &Store,
@@ -204,7 +209,7 @@ fn bring(
                 catalog: carried.catalog.clone(),
             };
             if store.blob(&part.digest).is_some_and(|path| {
-                // What lies on a disk for months can rot.
+                // Files on a disk can rot.
                 File::open(path).is_ok_and(|file| digest_of(file).ok() == Some(part.digest))
             }) {
                 continue;
@@ -255,8 +260,8 @@ fn size(image: &Image) -> u64 {
     image.parts().map(|part| part.size).sum()
 }
 
-/// Reads a catalog whose blobs are in the store, and sees to it that it is the
-/// one that was exported. `unpacked` is told when its files are there.
+/// Reads a catalog whose blobs are in the store, and verifies that it is the one
+/// that was exported. `unpacked` is called once its files are unpacked.
 fn read(
     store: &Store,
     carried: &CarriedRevision,
@@ -291,9 +296,10 @@ fn read(
     let image = match parse(&top)? {
         Manifest::Image(image) => image,
         Manifest::Index(index) => {
-            let platform = carried.source.rsplit_once(' ').map(|(_, text)| text);
-            let platform: Option<Platform> = platform.and_then(|text| text.parse().ok());
+            let variant = SourceIdentity::from_text(&carried.source).variant;
+            let platform: Option<Platform> = variant.and_then(|text| text.parse().ok());
             let chosen = index
+                // An older export has no platform: then it was the default.
                 .select(&platform.unwrap_or_default())
                 .map_err(|error| refused(error.to_string()))?;
             match parse(&chosen.digest)? {
@@ -315,13 +321,16 @@ fn read(
     let no_files = |error| failed(PassError::at(Stage::Unpack)(error));
     let temporary = store.temporary();
     let files = files::of_image(&layers, 0, folder, limits, &temporary).map_err(no_files)?;
-    // This runs on a thread that may wait.
-    let migrated = legacy::migrated(files, &temporary, limits);
-    let files = tokio::runtime::Handle::current()
-        .block_on(migrated)
-        .map_err(no_files)?;
+    let files = sqlite::migrated(files, &temporary, limits).map_err(no_files)?;
     unpacked()?;
-    let written = write_revision(store, &carried.catalog, files, OnInvalid::Quarantine);
+    let stages = StageTracker::at(Stage::Read);
+    let written = write_revision(
+        store,
+        &stages,
+        &carried.catalog,
+        files,
+        OnInvalid::Quarantine,
+    );
     let Written {
         finished,
         counts,
@@ -345,12 +354,12 @@ fn digest_of(mut file: File) -> io::Result<Digest> {
         if read == 0 {
             return Ok(hasher.finish());
         }
-        hasher.update(buffer.get(..read).unwrap_or_default());
+        hasher.update(&buffer[..read]);
     }
 }
 
 fn time(seconds: u64) -> SystemTime {
-    // What was read is no date that is too far.
+    // Verified when the metadata were read; larger numbers would overflow.
     UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND))
 }
 
@@ -359,7 +368,7 @@ fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// Runs work that takes the processor and the disk on a thread of its own.
+/// Runs work on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
 ) -> Result<T, ArchiveError> {

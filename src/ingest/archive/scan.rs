@@ -1,5 +1,5 @@
-//! What is in an archive: each file of it is held against its digest, and the
-//! metadata are read.
+//! Reading an archive: each file is verified against its digest, and the metadata
+//! are parsed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,18 +7,18 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use crate::ingest::archive::check::check;
-use crate::ingest::archive::export::index;
-use crate::ingest::archive::{
-    ArchiveError, BLOBS, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, MAX_DOCUMENT, Marker,
-    Metadata, Progress,
+use crate::ingest::archive::error::ArchiveError;
+use crate::ingest::archive::metadata::{
+    BLOBS, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, MAX_DOCUMENT, Marker, Metadata, index,
 };
+use crate::ingest::archive::progress::Progress;
 use ::images::digest::{Digest, Hasher};
 use ::images::document;
 
-/// What is read of an archive.
+/// How much of an archive is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// As far as the metadata.
+    /// Up to the metadata.
     Metadata,
     /// All of it.
     Whole,
@@ -27,7 +27,7 @@ pub(super) enum Depth {
 /// An archive that was read.
 pub(super) struct Scanned {
     pub(super) metadata: Metadata,
-    /// The blobs, all good, with their sizes.
+    /// The blobs, verified, with their sizes.
     pub(super) blobs: BTreeMap<Digest, u64>,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn read_metadata(path: &Path, progress: &Progress) -> Result<Metadata
     Ok(scan(path, Depth::Metadata, progress)?.metadata)
 }
 
-/// Goes through an archive and verifies what is in it.
+/// Reads an archive and verifies it.
 pub(super) fn scan(
     path: &Path,
     depth: Depth,
@@ -129,7 +129,7 @@ pub(super) fn scan(
 }
 
 fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {
-    /// What every format has.
+    /// The fields of every format.
     #[derive(serde::Deserialize)]
     struct Any {
         format: u32,
@@ -148,7 +148,7 @@ fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {
     serde_json::from_slice(bytes).map_err(broken)
 }
 
-/// Sees to it that a file is a tar, which says so in its first block.
+/// Checks that a file is a tar, by its first block.
 fn check_kind(path: &Path) -> Result<(), ArchiveError> {
     const MAGIC: std::ops::Range<usize> = 257..262;
     let read = || ArchiveError::io("read", path);
@@ -178,7 +178,7 @@ fn check_kind(path: &Path) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// A tar that something else has written.
+/// The error for a tar of another program.
 fn foreign(path: &Path) -> ArchiveError {
     let problem = "it is a tar, but not what `almanac export` writes; an image in an archive is no \
                    import but a source of a catalog, as in source = \"oci-archive:FILE\"";
@@ -190,7 +190,7 @@ pub(super) fn open(path: &Path) -> Result<tar::Archive<BufReader<File>>, Archive
     Ok(tar::Archive::new(BufReader::with_capacity(1 << 20, file)))
 }
 
-/// The name of an entry; nothing is made of it but a comparison.
+/// The name of an entry, only ever compared.
 pub(super) fn name_of<R: Read>(entry: &tar::Entry<'_, R>) -> String {
     String::from_utf8_lossy(&entry.path_bytes()).into_owned()
 }
@@ -199,7 +199,7 @@ pub(super) fn digest_named(hex: &str) -> Option<Digest> {
     format!("sha256:{hex}").parse().ok()
 }
 
-/// A document of at most 4 MiB, and more only for the index of many images.
+/// A document of at most 64 MiB: the index of many images may be large.
 fn small(reader: &mut impl Read, path: &Path) -> Result<Vec<u8>, ArchiveError> {
     const MAX: u64 = 64 << 20;
     let mut bytes = Vec::new();
@@ -211,7 +211,7 @@ fn small(reader: &mut impl Read, path: &Path) -> Result<Vec<u8>, ArchiveError> {
     Ok(bytes)
 }
 
-/// Hands on what a reader gives, piece by piece.
+/// Passes on the bytes of a reader, piece by piece.
 pub(super) fn pieces(
     reader: &mut impl Read,
     path: &Path,
@@ -225,7 +225,7 @@ pub(super) fn pieces(
         if read == 0 {
             return Ok(());
         }
-        take(buffer.get(..read).unwrap_or_default())?;
+        take(&buffer[..read])?;
     }
 }
 

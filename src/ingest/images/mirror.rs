@@ -1,11 +1,12 @@
-//! All that a source's registry has of an image: every platform, and what is
-//! attached to them.
+//! Mirroring the image of a source: every platform, and all attachments.
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::pass::{Followed, Workshop, open_layout};
-use crate::ingest::pull::Origin;
+use crate::ingest::context::PassContext;
+use crate::ingest::error::{Cause, MirrorError, PassError, Stage};
+use crate::ingest::followed::Followed;
+use crate::ingest::images::tags::{LATEST, followed_tag};
+use crate::ingest::origin::Origin;
 use crate::ingest::source::Source;
 use crate::snapshot::Snapshot;
 use crate::store::{
@@ -17,40 +18,38 @@ use ::images::{
     Attachment, Choice, Descriptor, Error, LayoutError, ManifestError, Route, cosign_tags,
 };
 
-/// The most manifests and blobs of an image with all that belongs to it.
+/// The most manifests and blobs of an image with its attachments.
 const MAX_PARTS: usize = 10_000;
-/// How deep indexes may lie in each other, as other mirrors have it.
+/// How deep indexes may be nested, as in other mirrors.
 const MAX_DEPTH: usize = 5;
-/// The size of all of it, as so many times the limit for one image.
+/// The size of all of it, as a multiple of the limit for one image.
 const IMAGES: u64 = 16;
 
-/// Brings all parts of the image that a snapshot was made from into the store,
-/// and says what it is.
+/// Brings all parts of a snapshot's image into the store, and returns its
+/// record.
 pub(super) async fn pull(
-    workshop: &Workshop,
+    context: &PassContext,
     followed: &Followed,
     snapshot: &Snapshot,
 ) -> Result<(Image, Vec<BlobPin>), PassError> {
-    let failed = PassError::at::<Cause>(Stage::Pull);
     let route: Route;
-    let (origin, tag) = match &followed.source {
+    let origin = match &followed.source {
         Source::Image(reference) => {
-            let found = workshop.registries.route(reference).await;
-            route = found.map_err(|error| failed(error.into()))?;
-            (Origin::Registry(&route), reference.tag())
+            let found = context.registries.route(reference).await;
+            route = found.map_err(PassError::at(Stage::Pull))?;
+            Origin::Registry(&route)
         }
-        Source::Layout(layout) => (open_layout(layout).await?, layout.tag()),
+        Source::Layout(layout) => Origin::open(layout).await?,
         Source::File(_) | Source::Curated(_) => {
-            let problem = "only an image can be mirrored whole";
-            return Err(failed(std::io::Error::other(problem).into()));
+            return Err(PassError::at(Stage::Pull)(MirrorError::NoImage));
         }
     };
     let digest = snapshot.revision().digest;
     let mut walk = Walk {
         origin: &origin,
-        store: &workshop.store,
+        store: &context.store,
         unsigned: None,
-        left: workshop.limits.bytes.saturating_mul(IMAGES),
+        left: context.limits.bytes.saturating_mul(IMAGES),
         seen: HashSet::new(),
         manifests: Vec::new(),
         blobs: Vec::new(),
@@ -59,7 +58,7 @@ pub(super) async fn pull(
     if let Origin::Registry(route) = &origin
         && route.admit(&digest, None).await.is_err()
     {
-        // A list may be signed as a whole or in its parts.
+        // An index may be signed as a whole, or each of its images.
         walk.unsigned = Some(route);
     }
     walk.add(digest, false).await?;
@@ -81,8 +80,8 @@ pub(super) async fn pull(
         ..
     } = walk;
     let mut upstream = tags.clone();
-    tags.insert(crate::ingest::images::LATEST.into(), digest);
-    if let Some(tag) = tag.filter(|tag| ::images::reference::is_tag(tag)) {
+    tags.insert(LATEST.into(), digest);
+    if let Some(tag) = followed_tag(&followed.source) {
         tags.insert(tag.into(), digest);
         upstream.insert(tag.into(), digest);
     }
@@ -103,14 +102,14 @@ pub(super) async fn pull(
     Ok((image, pins))
 }
 
-/// What was found so far, all of it in the store and pinned.
+/// The parts that were found so far, all of them in the store and pinned.
 struct Walk<'a> {
     origin: &'a Origin<'a>,
     store: &'a Store,
-    /// Who has to be asked for the signature of each image, when the policy
-    /// wants one and the whole has none.
+    /// Checks the signature of each image, when the policy requires one and the
+    /// index has none.
     unsigned: Option<&'a Route>,
-    /// How many bytes more may come.
+    /// The bytes that may still be pulled.
     left: u64,
     seen: HashSet<Digest>,
     manifests: Vec<ImageManifest>,
@@ -119,7 +118,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds a manifest and all that it names.
+    /// Adds a manifest and all that it refers to.
     async fn add(&mut self, digest: Digest, attached: bool) -> Result<(), PassError> {
         let mut waiting = vec![(digest, 0)];
         while let Some((digest, depth)) = waiting.pop() {
@@ -145,7 +144,7 @@ impl Walk<'_> {
             });
             match manifest {
                 Manifest::Index(index) if depth < MAX_DEPTH => {
-                    // The last is taken first: the order stays the index's.
+                    // Reversed, since the last is taken first.
                     let entries = index.entries.iter().rev();
                     waiting.extend(entries.map(|entry| (entry.descriptor.digest, depth + 1)));
                 }
@@ -187,25 +186,19 @@ impl Walk<'_> {
     }
 
     fn count(&mut self, size: u64) -> Result<(), PassError> {
-        let too_much = |what: String| {
-            let error = PassError::at::<Cause>(Stage::Pull);
-            error(std::io::Error::other(what).into())
-        };
         if self.seen.len() > MAX_PARTS {
-            return Err(too_much(format!(
-                "the image and what is attached to it have more than {MAX_PARTS} parts"
-            )));
+            let error = MirrorError::TooMany { limit: MAX_PARTS };
+            return Err(PassError::at(Stage::Pull)(error));
         }
-        self.left = self.left.checked_sub(size).ok_or_else(|| {
-            too_much(format!(
-                "the image and what is attached to it are larger than {IMAGES} times limits.bytes"
-            ))
-        })?;
+        self.left = self
+            .left
+            .checked_sub(size)
+            .ok_or(MirrorError::TooLarge { times: IMAGES })
+            .map_err(PassError::at(Stage::Pull))?;
         Ok(())
     }
 
-    /// The manifests that are attached to one, each with its tag if it is known
-    /// by one.
+    /// The manifests that are attached to one, each with its tag if it has one.
     async fn attached_to(
         &self,
         subject: &Digest,
@@ -238,7 +231,7 @@ impl Walk<'_> {
     }
 }
 
-/// A refusal of an image as one of the image in a list.
+/// Names one image of an index in a refusal.
 fn of_part(error: Error, digest: Digest) -> Error {
     match error {
         Error::Rejected { reference, source } => Error::Rejected {
@@ -249,7 +242,7 @@ fn of_part(error: Error, digest: Digest) -> Error {
     }
 }
 
-/// What a manifest says that it is, else what its shape says.
+/// The media type that a manifest states, or else the one of its form.
 fn media_type(manifest: &Manifest, bytes: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

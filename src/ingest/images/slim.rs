@@ -1,8 +1,8 @@
 //! The slim image of a catalog: one layer with its files.
 //!
 //! The same content gives the same bytes on every machine: there are no dates
-//! and no owners, modes and order are fixed, and one thread compresses with
-//! settings that depend on nothing.
+//! and no owners, modes and order are fixed, and one thread compresses with fixed
+//! settings.
 
 use std::io::{self, Write};
 
@@ -17,13 +17,13 @@ use ::images::document::{self, DocumentError};
 use ::images::manifest::{OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST};
 use ::images::{Descriptor, Platform};
 
-/// The catalog folder in the image, as its label has it.
+/// The catalog folder in the image, which its label names.
 const FOLDER: &str = "configs";
-/// How hard the layer is compressed: the usual trade.
+/// The compression level of the layer, gzip's default.
 const LEVEL: u32 = 6;
 
-/// Makes the blobs of the image of a snapshot, and says what it is. Memory does
-/// not grow with the catalog.
+/// Makes the blobs of a snapshot's image, and returns its record. Memory does not
+/// grow with the catalog.
 pub(super) fn make(
     store: &Store,
     snapshot: &Snapshot,
@@ -74,10 +74,10 @@ pub(super) fn make(
     Ok((image, vec![manifest, config, layer]))
 }
 
-/// Writes the layer; the digest is that of its archive before compression.
+/// Writes the layer. The digest is of its archive before compression.
 fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), Cause> {
     let blob = store.new_blob()?;
-    // No date, and no name of a system.
+    // No date, and no operating system.
     let gzip = GzBuilder::new().mtime(0).operating_system(255).write(
         io::BufWriter::with_capacity(1 << 18, blob),
         Compression::new(LEVEL),
@@ -86,20 +86,22 @@ fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), C
         inner: gzip,
         hasher: Hasher::default(),
     });
-    folder(&mut archive, &format!("{FOLDER}/"))?;
+    folder(&mut archive, &format!("{FOLDER}/")).map_err(Cause::WriteImage)?;
     for (path, content) in snapshot.files() {
         if let Some((parent, _)) = path.split_once('/') {
-            folder(&mut archive, &format!("{FOLDER}/{parent}/"))?;
+            folder(&mut archive, &format!("{FOLDER}/{parent}/")).map_err(Cause::WriteImage)?;
         }
         let mut header = header(tar::EntryType::Regular, 0o644);
         header.set_size(content.len() as u64);
-        archive.append_data(&mut header, format!("{FOLDER}/{path}"), &content[..])?;
+        archive
+            .append_data(&mut header, format!("{FOLDER}/{path}"), &content[..])
+            .map_err(Cause::WriteImage)?;
     }
-    let Hashing { inner, hasher } = archive.into_inner()?;
+    let Hashing { inner, hasher } = archive.into_inner().map_err(Cause::WriteImage)?;
     let blob: NewBlob = inner
-        .finish()?
-        .into_inner()
-        .map_err(io::IntoInnerError::into_error)?;
+        .finish()
+        .and_then(|buffer| buffer.into_inner().map_err(io::IntoInnerError::into_error))
+        .map_err(Cause::WriteImage)?;
     let size = blob.size();
     Ok((blob.finish()?, size, hasher.finish()))
 }
@@ -125,13 +127,13 @@ fn write_document(
     store: &Store,
     document: Result<Vec<u8>, DocumentError>,
 ) -> Result<(BlobPin, u64), Cause> {
-    let bytes = document.map_err(io::Error::other)?;
+    let bytes = document.map_err(|error| Cause::WriteImage(io::Error::other(error)))?;
     let mut blob = store.new_blob()?;
-    blob.write_all(&bytes)?;
+    blob.write_all(&bytes).map_err(Cause::WriteImage)?;
     Ok((blob.finish()?, bytes.len() as u64))
 }
 
-/// Takes the digest of what passes through.
+/// Hashes the bytes that are written.
 struct Hashing<W> {
     inner: W,
     hasher: Hasher,
@@ -140,7 +142,7 @@ struct Hashing<W> {
 impl<W: Write> Write for Hashing<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
-        self.hasher.update(bytes.get(..written).unwrap_or_default());
+        self.hasher.update(&bytes[..written]);
         Ok(written)
     }
 

@@ -1,20 +1,24 @@
-//! Catalogs as SQLite databases, made into files as `opm migrate` makes them,
-//! so that all that follows is the same for them.
+//! Catalogs that are SQLite databases: they become files as `opm migrate` makes
+//! them, and are read like any other catalog.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::ingest::files::{CatalogFiles, FilesError, map_spool, spool, spooling};
+use crate::ingest::files::{CatalogFiles, map_spool, spool};
+use crate::ingest::files_error::{FilesError, spooling};
 use crate::store::{self, LegacyError};
 use ::images::layers::Limits;
 
-/// What a database begins with.
+/// The first bytes of a database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// The files of a catalog; when it is one file, and a database, those that it
-/// is made into: one a package.
-pub(super) async fn migrated(
+/// The files of a catalog. A single file that is a database becomes one file per
+/// package.
+///
+/// # Panics
+/// On an async thread: this blocks until the database is read.
+pub(super) fn migrated(
     files: CatalogFiles,
     temporary: &Path,
     limits: &Limits,
@@ -22,13 +26,8 @@ pub(super) async fn migrated(
     if !matches!(files.contents.as_slice(), [content] if content.starts_with(MAGIC)) {
         return Ok(files);
     }
-    let (temporary, limit) = (temporary.to_owned(), limits.folder_bytes);
-    let runtime = tokio::runtime::Handle::current();
-    let work = move || runtime.block_on(migrate(&files, &temporary, limit));
-    match tokio::task::spawn_blocking(work).await {
-        Ok(migrated) => migrated,
-        Err(error) => Err(FilesError::Panicked(error.to_string())),
-    }
+    let migrating = migrate(&files, temporary, limits.folder_bytes);
+    tokio::runtime::Handle::current().block_on(migrating)
 }
 
 async fn migrate(
@@ -36,8 +35,8 @@ async fn migrate(
     temporary: &Path,
     limit: u64,
 ) -> Result<CatalogFiles, FilesError> {
-    // SQLite wants a file with a name. In a folder of its own, which a start
-    // sweeps away if we do not.
+    // SQLite needs a file with a name. The next start removes its folder if a
+    // crash leaves it.
     let folder = tempfile::tempdir_in(temporary).map_err(spooling(temporary))?;
     let path = folder.path().join("index.db");
     for content in &files.contents {
@@ -66,7 +65,7 @@ async fn migrate(
     });
     if let Err(error) = read.await {
         return Err(match error {
-            // What the sink says of itself.
+            // An error of the closure above.
             LegacyError::Write(error) => match error.downcast() {
                 Ok(own) => own,
                 Err(error) => spooling(temporary)(error),

@@ -1,0 +1,57 @@
+//! An error and its causes on one line, for messages and log fields.
+
+use std::error::Error;
+
+/// The message of an error, followed by those of its causes. A cause that the
+/// message before it already quotes is left out.
+///
+/// ```
+/// use almanac::error_chain::error_chain;
+///
+/// let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+/// assert_eq!(error_chain(&refused), "connection refused");
+/// ```
+pub fn error_chain(error: &(dyn Error + 'static)) -> String {
+    let mut last = error.to_string();
+    let mut line = last.clone();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !last.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        last = text;
+        next = cause.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Link {
+        text: &'static str,
+        source: Option<Box<Link>>,
+    }
+
+    fn chain(texts: &[&'static str]) -> Option<Box<Link>> {
+        let (text, causes) = texts.split_first()?;
+        let source = chain(causes);
+        Some(Box::new(Link { text, source }))
+    }
+
+    #[test]
+    fn causes_follow_in_order_and_quoted_ones_are_left_out() {
+        let shown = |texts: &[&'static str]| error_chain(&*chain(texts).unwrap());
+        assert_eq!(shown(&["a"]), "a");
+        assert_eq!(shown(&["a", "b", "c"]), "a: b: c");
+        assert_eq!(
+            shown(&["cannot read x: denied", "denied", "os"]),
+            "cannot read x: denied: os"
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Why catalogs cannot be exported or imported.
+
+use std::path::{Path, PathBuf};
+
+use crate::ingest::archive::metadata::FORMAT;
+use crate::ingest::error::PassError;
+use crate::name::{CatalogName, NameError};
+use crate::store::{RevisionId, StoreError};
+use ::images::digest::Digest;
+
+/// Why catalogs cannot be exported or imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// A file that cannot be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// The action.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nothing is stored.
+    #[error("{} holds no catalog; name the folder of the almanac that follows some with --data-dir", path.display())]
+    NoStore {
+        /// The data folder.
+        path: PathBuf,
+    },
+    /// A catalog that is not stored.
+    #[error("there is no catalog {name}; there are: {known}")]
+    UnknownCatalog {
+        /// The name that was asked for.
+        name: CatalogName,
+        /// The known ones.
+        known: String,
+    },
+    /// None of the configured catalogs is stored.
+    #[error(
+        "nothing is stored of the catalogs of the configuration, only of others: {known}; \
+         name those that are meant with --catalog"
+    )]
+    NoneConfigured {
+        /// The known ones.
+        known: String,
+    },
+    /// The folder of the archive does not exist.
+    #[error("there is no folder {} to write the archive into; make it, or write elsewhere", path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A path that no archive can be written to.
+    #[error("no archive can be written to {}: it is {problem}", path.display())]
+    Output {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        problem: &'static str,
+    },
+    /// The number of no revision of the store.
+    #[error("there is no revision {revision} in this store; there are: {known}")]
+    UnknownRevision {
+        /// The number that was given.
+        revision: RevisionId,
+        /// The catalogs, each with its current number.
+        known: String,
+    },
+    /// A catalog without an image.
+    #[error(
+        "the image of the catalog {catalog} is not made yet: an almanac that serves it makes it \
+         a moment after it has read the catalog; its log says when, or why not. Until then name the \
+         other catalogs with --catalog"
+    )]
+    NoImage {
+        /// The catalog.
+        catalog: CatalogName,
+    },
+    /// A blob of the store that is missing or damaged.
+    #[error("the blob {digest} of the catalog {catalog} is missing or damaged")]
+    StoredBlob {
+        /// The blob.
+        digest: Digest,
+        /// The catalog.
+        catalog: CatalogName,
+    },
+    /// A file that `export` did not write.
+    #[error("{} is no archive of almanac: {problem}", path.display())]
+    NoArchive {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An archive of a newer version.
+    #[error(
+        "{} was written by almanac {version} in format {format}, and this almanac reads formats up \
+         to {FORMAT}: import it with almanac {version} or newer",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+        /// The version that wrote it.
+        version: String,
+    },
+    /// A blob of the archive that does not have the digest in its name.
+    #[error("{}: the blob {digest} is damaged: its content has the digest {actual}; nothing was imported, copy the file again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The blob.
+        digest: Digest,
+        /// The digest of its content.
+        actual: Digest,
+    },
+    /// A blob that neither the archive nor the store has.
+    #[error(
+        "{}: the blob {digest} of the catalog {catalog} is neither in the archive nor here: \
+         export without --since, or since what this side has; if the archive was written so, it is \
+         cut, and has to be copied again",
+        path.display()
+    )]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The blob.
+        digest: Digest,
+        /// The catalog.
+        catalog: CatalogName,
+    },
+    /// A catalog that is newer here.
+    #[error(
+        "{}: the catalog {catalog} is of {theirs} in the archive, and newer here, of {ours}; \
+         nothing was imported. Import a newer archive, or go back to this one with --older",
+        path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The catalog.
+        catalog: CatalogName,
+        /// The commit date in the archive, in RFC 3339.
+        theirs: String,
+        /// The commit date here.
+        ours: String,
+    },
+    /// A catalog that cannot be read, or differs from the exported one.
+    #[error("the catalog {catalog} of the archive is refused: {problem}")]
+    Catalog {
+        /// The catalog.
+        catalog: CatalogName,
+        /// Why.
+        problem: String,
+    },
+    /// A pass over the catalog of an archive failed.
+    #[error("the catalog {catalog} of the archive cannot be read: {source}")]
+    Pass {
+        /// The catalog.
+        catalog: CatalogName,
+        /// Why.
+        source: Box<PassError>,
+    },
+    /// An invalid name of a catalog.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The work was stopped.
+    #[error("told to end: nothing was changed")]
+    Stopped,
+}
+
+impl ArchiveError {
+    /// For `map_err`: an error of a file.
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Finding the content of an archive in the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::ingest::archive::error::ArchiveError;
+use crate::ingest::archive::export_options::{Export, Since};
+use crate::ingest::archive::metadata::{CarriedRevision, Held, Metadata};
+use crate::name::CatalogName;
+use crate::store::{Image, ImageBlob, RevisionId, Store};
+use ::images::Manifest;
+use ::images::digest::Digest;
+
+/// The blobs of the archive, open, so that a store which removes them meanwhile
+/// does no harm.
+pub(super) type OpenBlobs = BTreeMap<Digest, (File, ImageBlob, CatalogName)>;
+
+/// The content of an archive.
+pub(super) struct Gathered {
+    pub(super) metadata: Metadata,
+    pub(super) open: OpenBlobs,
+    /// How many blobs the other side holds.
+    pub(super) held: usize,
+    /// Stored catalogs that are not configured.
+    pub(super) others: Vec<CatalogName>,
+    /// Configured catalogs that are not stored.
+    pub(super) missing: Vec<CatalogName>,
+}
+
+/// Chooses the revisions, and opens their blobs. `there` has what the other side
+/// holds of each catalog.
+pub(super) async fn gather(
+    store: &Store,
+    export: &Export,
+    mut there: BTreeMap<CatalogName, Held>,
+) -> Result<Gathered, ArchiveError> {
+    let known = store.catalogs().await?;
+    if let Some(name) = export.catalogs.iter().find(|name| !known.contains(name)) {
+        return Err(ArchiveError::UnknownCatalog {
+            name: name.clone(),
+            known: joined(&known),
+        });
+    }
+    if let Some(Since::Revision(since)) = &export.since {
+        check_revision(store, &known, *since).await?;
+    }
+    let (mut others, mut missing) = (Vec::new(), Vec::new());
+    let wanted: Vec<CatalogName> = if !export.catalogs.is_empty() {
+        let wanted = known.iter().filter(|name| export.catalogs.contains(name));
+        wanted.cloned().collect()
+    } else if export.configured.is_empty() {
+        known
+    } else {
+        let of_config = |name: &CatalogName| export.configured.contains(name);
+        let (wanted, rest): (Vec<_>, Vec<_>) = known.into_iter().partition(of_config);
+        let gone = export
+            .configured
+            .iter()
+            .filter(|name| !wanted.contains(name));
+        missing.extend(gone.cloned());
+        others = rest;
+        wanted
+    };
+    if wanted.is_empty() && !others.is_empty() {
+        return Err(ArchiveError::NoneConfigured {
+            known: joined(&others),
+        });
+    }
+    let mut catalogs = Vec::new();
+    for name in wanted {
+        let Some(revision) = store.current(&name).await? else {
+            continue;
+        };
+        let image = store.image(revision.id).await?;
+        let image = image.ok_or_else(|| ArchiveError::NoImage {
+            catalog: name.clone(),
+        })?;
+        let image = if export.signatures {
+            image
+        } else {
+            without_attached(store, image, &name)?
+        };
+        if let Some(Since::Revision(since)) = &export.since
+            && revision.id <= *since
+        {
+            there.insert(name, Held::new(revision.id, &image));
+            continue;
+        }
+        catalogs.push(CarriedRevision {
+            catalog: name,
+            id: revision.id,
+            source: revision.source,
+            digest: revision.digest,
+            content: revision.content,
+            modified: seconds(revision.modified),
+            committed: seconds(revision.committed),
+            counts: revision.counts,
+            problems: store.problems(revision.id).await?,
+            image,
+        });
+    }
+    let held = there.values().flat_map(|catalog| &catalog.blobs);
+    let held: BTreeSet<Digest> = held.copied().collect();
+    let mut open = OpenBlobs::new();
+    for carried in &catalogs {
+        for part in carried.image.parts() {
+            if held.contains(&part.digest) || open.contains_key(&part.digest) {
+                continue;
+            }
+            let missing = || ArchiveError::StoredBlob {
+                digest: part.digest,
+                catalog: carried.catalog.clone(),
+            };
+            let path = store.blob(&part.digest).ok_or_else(missing)?;
+            let file = File::open(path).map_err(|_| missing())?;
+            open.insert(part.digest, (file, part, carried.catalog.clone()));
+        }
+    }
+    let mut left_out = there;
+    left_out.retain(|name, _| catalogs.iter().all(|carried| carried.catalog != *name));
+    Ok(Gathered {
+        metadata: Metadata { catalogs, left_out },
+        open,
+        held: held.len(),
+        others,
+        missing,
+    })
+}
+
+fn joined(names: &[CatalogName]) -> String {
+    let names: Vec<&str> = names.iter().map(CatalogName::as_str).collect();
+    names.join(", ")
+}
+
+/// Checks that the number is of a revision that this store has or had.
+async fn check_revision(
+    store: &Store,
+    catalogs: &[CatalogName],
+    revision: RevisionId,
+) -> Result<(), ArchiveError> {
+    let mut known = Vec::new();
+    let mut newest = None;
+    for name in catalogs {
+        if let Some(current) = store.current(name).await? {
+            known.push(format!("{name} at {}", current.id));
+            newest = newest.max(Some(current.id));
+        }
+    }
+    if newest.is_none_or(|newest| revision <= newest) {
+        return Ok(());
+    }
+    Err(ArchiveError::UnknownRevision {
+        revision,
+        known: known.join(", "),
+    })
+}
+
+/// The image without its attachments.
+fn without_attached(
+    store: &Store,
+    mut image: Image,
+    catalog: &CatalogName,
+) -> Result<Image, ArchiveError> {
+    image.manifests.retain(|manifest| !manifest.attached);
+    let left: BTreeSet<Digest> = image.manifests.iter().map(|m| m.digest).collect();
+    let mut named = BTreeSet::new();
+    for digest in &left {
+        let missing = || ArchiveError::StoredBlob {
+            digest: *digest,
+            catalog: catalog.clone(),
+        };
+        let path = store.blob(digest).ok_or_else(missing)?;
+        let bytes = std::fs::read(path).map_err(|_| missing())?;
+        if let Ok(Manifest::Image(found)) = Manifest::parse(&bytes, None) {
+            named.insert(found.config.digest);
+            named.extend(found.layers.iter().map(|layer| layer.digest));
+        }
+    }
+    image.blobs.retain(|blob| named.contains(&blob.digest));
+    image.tags.retain(|_, digest| left.contains(digest));
+    if let Some(origin) = &mut image.origin {
+        origin.tags.retain(|_, digest| left.contains(digest));
+    }
+    Ok(image)
+}
+
+/// A date as seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,156 @@
+//! Writing the file of an archive.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write as _};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use crate::ingest::archive::error::ArchiveError;
+use crate::ingest::archive::export_options::{Export, Exported};
+use crate::ingest::archive::gather::Gathered;
+use crate::ingest::archive::metadata::{BLOBS, FORMAT, INDEX, LAYOUT, MARKER, Marker, index};
+use crate::ingest::archive::progress::Progress;
+use ::images::digest::{Digest, Hasher};
+use ::images::document;
+
+/// The folder of the file to write.
+pub(super) fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Writes an archive, whole or not at all.
+pub(super) fn write(
+    export: &Export,
+    gathered: Gathered,
+    progress: &Progress,
+) -> Result<Exported, ArchiveError> {
+    let Gathered {
+        metadata,
+        open,
+        held,
+        others,
+        missing,
+    } = gathered;
+    let path = &export.output;
+    let failed = |source: io::Error| ArchiveError::Io {
+        action: "write",
+        path: path.clone(),
+        source,
+    };
+    // Removed when anything fails.
+    let file = NamedTempFile::new_in(folder_of(path)).map_err(failed)?;
+    let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
+    let document = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
+    let digest = Digest::of(&document);
+    let marker = Marker {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").into(),
+        metadata: digest,
+    };
+    let marker = serde_json::to_vec(&marker).map_err(|error| failed(error.into()))?;
+    let index = document::image_index(&index(&metadata));
+    let index = index.map_err(|error| failed(io::Error::other(error)))?;
+    let layout = document::layout_marker();
+    let layout = layout.map_err(|error| failed(io::Error::other(error)))?;
+    put(&mut archive, LAYOUT, &layout).map_err(failed)?;
+    put(&mut archive, MARKER, &marker).map_err(failed)?;
+    put(&mut archive, INDEX, &index).map_err(failed)?;
+    let name = format!("{BLOBS}{}", digest.hex());
+    put(&mut archive, &name, &document).map_err(failed)?;
+    let total: u64 = open.values().map(|(_, part, _)| part.size).sum();
+    let mut done = 0;
+    let blobs = open.len();
+    for (digest, (file, part, catalog)) in open {
+        let mut reader = Checked {
+            inner: file,
+            hasher: Hasher::default(),
+            progress,
+            done: &mut done,
+            total,
+            stopped: false,
+        };
+        let mut header = header(part.size);
+        let name = format!("{BLOBS}{}", digest.hex());
+        let appended = archive.append_data(&mut header, name, &mut reader);
+        if reader.stopped {
+            return Err(ArchiveError::Stopped);
+        }
+        appended.map_err(failed)?;
+        // A damaged blob is reported here, not on the other side only.
+        if reader.hasher.size() != part.size || reader.hasher.finish() != digest {
+            return Err(ArchiveError::StoredBlob { digest, catalog });
+        }
+    }
+    let mut output = archive.into_inner().map_err(failed)?;
+    output.flush().map_err(failed)?;
+    let file = output
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    file.as_file().sync_all().map_err(failed)?;
+    let bytes = file.as_file().metadata().map_err(failed)?.len();
+    progress.at("exporting", total, total)?;
+    let file = file.persist(path).map_err(|error| failed(error.error))?;
+    make_readable(&file).map_err(failed)?;
+    Ok(Exported {
+        catalogs: metadata
+            .catalogs
+            .iter()
+            .map(|carried| (carried.catalog.clone(), carried.id))
+            .collect(),
+        others,
+        missing,
+        new: 0,
+        blobs,
+        held,
+        bytes,
+    })
+}
+
+fn put<W: io::Write>(archive: &mut tar::Builder<W>, name: &str, bytes: &[u8]) -> io::Result<()> {
+    archive.append_data(&mut header(bytes.len() as u64), name, bytes)
+}
+
+fn header(size: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    header
+}
+
+/// Gives the file the usual mode, instead of that of temporary files.
+fn make_readable(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+/// A blob that is hashed while it is written to the archive.
+struct Checked<'a> {
+    inner: File,
+    hasher: Hasher,
+    progress: &'a Progress,
+    done: &'a mut u64,
+    total: u64,
+    stopped: bool,
+}
+
+impl Read for Checked<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.hasher.update(&buffer[..read]);
+        *self.done += read as u64;
+        if self
+            .progress
+            .at("exporting", *self.done, self.total)
+            .is_err()
+        {
+            self.stopped = true;
+            return Err(io::Error::other("stopped"));
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,141 @@
+//! The metrics of passes and catalogs.
+
+use std::time::SystemTime;
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
+
+use crate::name::CatalogName;
+use crate::snapshot::Snapshot;
+use fbc::problem::{Problem, Severity};
+
+/// The kinds of objects that are counted.
+const KINDS: [&str; 6] = [
+    "metas",
+    "packages",
+    "channels",
+    "entries",
+    "bundles",
+    "quarantined",
+];
+
+/// Describes the metrics of this module.
+pub fn describe_metrics() {
+    describe_counter!(
+        "almanac_pulled_bytes_total",
+        Unit::Bytes,
+        "Bytes of layers and image configurations pulled from registries"
+    );
+    describe_counter!(
+        "almanac_pull_resumptions_total",
+        "Interrupted transfers that were resumed"
+    );
+    describe_gauge!(
+        "almanac_spare_blob_bytes",
+        Unit::Bytes,
+        "Bytes of cached blobs that belong to no revision"
+    );
+    describe_counter!("almanac_passes_total", "Passes, by catalog and outcome");
+    describe_counter!(
+        "almanac_pass_failures_total",
+        "Failed and refused passes, by catalog, stage and reason"
+    );
+    describe_gauge!(
+        "almanac_last_pass_timestamp_seconds",
+        "End of the last pass, by catalog"
+    );
+    describe_histogram!(
+        "almanac_stage_seconds",
+        Unit::Seconds,
+        "Duration of a stage of a pass, by stage"
+    );
+    describe_histogram!(
+        "almanac_image_seconds",
+        Unit::Seconds,
+        "Duration of making the image of a catalog"
+    );
+    describe_counter!(
+        "almanac_image_failures_total",
+        "Failed attempts to make the image of a catalog, by catalog and reason"
+    );
+    describe_gauge!(
+        "almanac_catalog_objects",
+        "Objects in the current revision, by catalog and kind"
+    );
+    describe_gauge!(
+        "almanac_catalog_problems",
+        "Problems of the current revision, by catalog and severity"
+    );
+    describe_gauge!(
+        "almanac_catalog_modified_timestamp_seconds",
+        "Last change of the content, by catalog"
+    );
+    describe_gauge!(
+        "almanac_catalog_encoded_bytes",
+        Unit::Bytes,
+        "Size of the whole catalog in each encoding that is ready, by catalog and encoding"
+    );
+}
+
+/// Clears the gauges of a catalog that is no longer followed: its counts become
+/// 0, its times NaN.
+pub fn forget(catalog: &CatalogName) {
+    for kind in KINDS {
+        gauge!("almanac_catalog_objects", "catalog" => catalog.to_string(), "kind" => kind)
+            .set(0.0);
+    }
+    count_problems(catalog, &[]);
+    gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => catalog.to_string())
+        .set(f64::NAN);
+    gauge!("almanac_last_pass_timestamp_seconds", "catalog" => catalog.to_string()).set(f64::NAN);
+}
+
+/// Counts the problems of a served catalog, which has no fatal ones.
+fn count_problems(catalog: &CatalogName, problems: &[Problem]) {
+    for severity in [Severity::Error, Severity::Warning] {
+        let such = problems.iter().filter(|one| one.severity == severity);
+        gauge!(
+            "almanac_catalog_problems",
+            "catalog" => catalog.to_string(),
+            "severity" => severity.to_string()
+        )
+        .set(such.count() as f64);
+    }
+}
+
+/// Logs a revision that is served now, and sets its gauges.
+pub(super) fn announce(snapshot: &Snapshot, problems: &[Problem], message: &str) {
+    let revision = snapshot.revision();
+    let counts = &revision.counts;
+    let name = revision.catalog.to_string();
+    let numbers = [
+        counts.metas,
+        counts.packages,
+        counts.channels,
+        counts.entries,
+        counts.bundles,
+        counts.quarantined,
+    ];
+    for (kind, count) in KINDS.into_iter().zip(numbers) {
+        gauge!("almanac_catalog_objects", "catalog" => name.clone(), "kind" => kind)
+            .set(count as f64);
+    }
+    count_problems(&revision.catalog, problems);
+    gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => name)
+        .set(unix(revision.modified));
+    tracing::info!(
+        catalog = %revision.catalog,
+        revision = %revision.id,
+        digest = %revision.digest,
+        packages = counts.packages,
+        bundles = counts.bundles,
+        metas = counts.metas,
+        quarantined = counts.quarantined,
+        "{message}"
+    );
+}
+
+/// A time as seconds since 1970.
+pub(super) fn unix(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}

@@ -1,0 +1,58 @@
+//! What all passes share.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::snapshot::Catalogs;
+use crate::store::Store;
+use ::images::Registries;
+use ::images::layers::Limits;
+
+/// What all passes share. Cheap to clone.
+#[derive(Clone)]
+pub struct PassContext {
+    /// Where revisions are kept.
+    pub store: Store,
+    /// Speaks to registries.
+    pub registries: Registries,
+    /// The limits of an image and of a catalog.
+    pub limits: Limits,
+    /// Bounds how many catalogs are read at once: reading takes all cores and
+    /// some memory.
+    pub read_permits: Arc<Semaphore>,
+    /// The catalogs that curated ones select from.
+    pub catalogs: Catalogs,
+    /// Each value makes failed passes and failed images start again at once.
+    pub retry_now: watch::Sender<()>,
+}
+
+impl PassContext {
+    /// Waits until another catalog may be read.
+    pub(super) async fn read_permit(&self) -> ReadPermit {
+        ReadPermit::of(&self.read_permits).await
+    }
+}
+
+/// The right to read one catalog. It ends with its last clone, so that a
+/// blocking thread that outlives its pass still counts.
+#[derive(Clone)]
+pub(super) struct ReadPermit {
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl ReadPermit {
+    /// Waits for a permit.
+    pub(super) async fn of(permits: &Arc<Semaphore>) -> Self {
+        // An error would mean that the semaphore is closed, which nobody does.
+        let permit = Arc::clone(permits).acquire_owned().await.ok();
+        Self {
+            _permit: permit.map(Arc::new),
+        }
+    }
+
+    /// For a catalog that is read alone, as by a command.
+    pub(super) fn alone() -> Self {
+        Self { _permit: None }
+    }
+}

@@ -1,0 +1,112 @@
+//! Why the files of a catalog cannot be read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::ingest::labels::CONFIGS_LABEL;
+use crate::store::LegacyError;
+use ::images::layers::UnpackError;
+use fbc::indexignore::IndexIgnoreError;
+
+/// Why the files of a catalog cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// The image has no label that names its catalog folder.
+    #[error(
+        "the image has no label {CONFIGS_LABEL:?}, so it does not say where its catalog is; \
+         is it a catalog image?"
+    )]
+    NoLabel,
+    /// The layers cannot be unpacked.
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    /// An `.indexignore` cannot be used.
+    #[error(transparent)]
+    IndexIgnore(#[from] IndexIgnoreError),
+    /// A file or folder on disk cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The spool cannot be written.
+    #[error("cannot write a temporary file in {}: {source}", path.display())]
+    Spool {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A path that is not UTF-8.
+    #[error("the path {0:?} is not UTF-8")]
+    Path(PathBuf),
+    /// More than the limits allow.
+    #[error("{what} at {path:?} passes the limit of {limit}")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// Where the limit was passed.
+        path: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// A SQLite database that is no catalog, or cannot be read.
+    #[error("{path}: {source}")]
+    Legacy {
+        /// The database.
+        path: String,
+        /// Why not.
+        source: LegacyError,
+    },
+    /// A folder that is written to all the time, of which only an inconsistent
+    /// copy could be made.
+    #[error(
+        "{} keeps changing while it is read; write the next version beside it and rename it into \
+         place",
+        path.display()
+    )]
+    Changing {
+        /// The folder, or the file.
+        path: PathBuf,
+    },
+    /// There is no file at all.
+    #[error(
+        "there is no file in the catalog folder {0:?}: an empty catalog would take every operator \
+         from its clients; check the path, or put the catalog's files there"
+    )]
+    Empty(String),
+}
+
+impl FilesError {
+    /// A short label for metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NoLabel => "no_label",
+            Self::Unpack(error) => error.reason(),
+            Self::IndexIgnore(_) | Self::Path(_) => "invalid",
+            Self::Read { .. } | Self::Spool { .. } => "io",
+            Self::Limit { .. } => "limit",
+            Self::Empty(_) => "empty",
+            Self::Legacy { source, .. } if source.is_limit() => "limit",
+            Self::Legacy { .. } => "database",
+            Self::Changing { .. } => "changing",
+        }
+    }
+}
+
+/// For `map_err`: an error of a file or folder.
+pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> FilesError {
+    let path = path.to_owned();
+    move |source| FilesError::Read { path, source }
+}
+
+/// For `map_err`: an error of a spool file in this folder.
+pub(super) fn spooling(folder: &Path) -> impl Fn(io::Error) -> FilesError {
+    let path = folder.to_owned();
+    move |source| FilesError::Spool {
+        path: path.clone(),
+        source,
+    }
+}

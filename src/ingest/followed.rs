@@ -1,0 +1,170 @@
+//! A catalog to follow, and which stored revisions belong to it.
+
+use std::time::Duration;
+
+use crate::ingest::source::Source;
+use crate::name::CatalogName;
+use crate::store::Revision;
+use ::images::Platform;
+
+/// What to do with a catalog that has invalid packages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnInvalid {
+    /// Leave those packages out of the gRPC answers and serve the rest.
+    #[default]
+    Quarantine,
+    /// Refuse the catalog and keep the current revision.
+    Reject,
+}
+
+/// A catalog to follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// Its name.
+    pub name: CatalogName,
+    /// Its source.
+    pub source: Source,
+    /// The time between two passes; `None` means a single one.
+    pub poll: Option<Duration>,
+    /// The platform to choose from an image index.
+    pub platform: Platform,
+    /// What to do with invalid packages.
+    pub on_invalid: OnInvalid,
+}
+
+/// What a stored revision is of, besides its digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceIdentity {
+    /// The source as it was configured.
+    pub source: String,
+    /// The platform of an image, or the digest of a curated catalog's
+    /// selection: with another one, the same digest is another catalog.
+    pub variant: Option<String>,
+}
+
+impl SourceIdentity {
+    /// Both values as one text, separated by a space. Archives have this form.
+    pub fn to_text(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{} {variant}", self.source),
+            None => self.source.clone(),
+        }
+    }
+
+    /// Reads [`Self::to_text`]'s form. A folder has no variant, and spaces in
+    /// its path are its own.
+    pub fn from_text(text: &str) -> Self {
+        match text.rsplit_once(' ') {
+            Some((source, variant)) if !text.starts_with("file:") => Self {
+                source: source.to_owned(),
+                variant: Some(variant.to_owned()),
+            },
+            _ => Self {
+                source: text.to_owned(),
+                variant: None,
+            },
+        }
+    }
+}
+
+impl Followed {
+    /// What a revision that is made now is of.
+    pub fn identity(&self) -> SourceIdentity {
+        let variant = match &self.source {
+            Source::File(_) => None,
+            Source::Curated(curation) => Some(curation.digest().to_string()),
+            Source::Image(_) | Source::Layout(_) => Some(self.platform.to_string()),
+        };
+        SourceIdentity {
+            source: self.source.to_string(),
+            variant,
+        }
+    }
+
+    /// Whether a stored revision is of this very source and variant.
+    pub fn is_source_of(&self, revision: &Revision) -> bool {
+        SourceIdentity::from_text(&revision.source) == self.identity()
+    }
+
+    /// Whether a stored revision may be served until the first pass. It must be
+    /// from the same repository or path; its tag and platform may differ.
+    pub fn may_serve(&self, revision: &Revision) -> bool {
+        self.has_place_of(&SourceIdentity::from_text(&revision.source))
+    }
+
+    fn has_place_of(&self, stored: &SourceIdentity) -> bool {
+        if let Source::Curated(_) = self.source {
+            return stored.source == self.source.place();
+        }
+        match stored.source.parse::<Source>() {
+            Ok(source) => source.place() == self.source.place(),
+            Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn followed(source: &str) -> Followed {
+        Followed {
+            name: "a".parse().unwrap(),
+            source: source.parse().unwrap(),
+            poll: None,
+            platform: Platform::default(),
+            on_invalid: OnInvalid::default(),
+        }
+    }
+
+    #[test]
+    fn a_stored_revision_is_served_for_its_own_repository_or_path_only() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let places = [
+            vec![
+                "quay.io/a/b:v1".to_owned(),
+                "quay.io/a/b:v2".to_owned(),
+                format!("quay.io/a/b@{digest}"),
+            ],
+            vec!["quay.io/a/c:v1".to_owned()],
+            vec!["file:/a/my".to_owned()],
+            vec!["file:/a/my catalogs/x".to_owned()],
+            vec!["file:/a/my catalogs/x linux/amd64".to_owned()],
+            vec!["oci:/a/my".to_owned(), "oci:/a/my:v1".to_owned()],
+            vec![
+                "oci:/a/my layouts/x:v1".to_owned(),
+                "oci:/a/my layouts/x:v2".to_owned(),
+                format!("oci:/a/my layouts/x@{digest}"),
+            ],
+            vec![
+                "oci:/a/two:quay.io/one/catalog:v1".to_owned(),
+                "oci:/a/two:quay.io/one/catalog:v9".to_owned(),
+            ],
+            vec!["oci:/a/two:quay.io/two/catalog:v9".to_owned()],
+            vec!["oci:/a/two:v9".to_owned()],
+            vec!["oci-archive:/a/two:v9".to_owned()],
+        ];
+        for (number, one) in places.iter().enumerate() {
+            for (other, stored) in places.iter().enumerate() {
+                for (source, stored) in one.iter().flat_map(|s| stored.iter().map(move |t| (s, t)))
+                {
+                    let stored_text = followed(stored).identity().to_text();
+                    let stored_identity = SourceIdentity::from_text(&stored_text);
+                    assert_eq!(stored_identity, followed(stored).identity());
+                    let served = followed(source).has_place_of(&stored_identity);
+                    assert_eq!(served, number == other, "{source} of {stored}");
+                }
+            }
+        }
+        let curated = Followed {
+            source: Source::default(),
+            ..followed("quay.io/a/b:v1")
+        };
+        assert!(curated.has_place_of(&curated.identity()));
+        for other in places.iter().flatten().map(|source| followed(source)) {
+            assert!(!curated.has_place_of(&other.identity()));
+            assert!(!other.has_place_of(&curated.identity()));
+        }
+    }
+}

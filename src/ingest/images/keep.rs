@@ -1,0 +1,237 @@
+//! Keeping the image of a catalog up to date with its current revision.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use metrics::{counter, histogram};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use crate::ingest::context::PassContext;
+use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::followed::Followed;
+use crate::ingest::images::tags::{LATEST, followed_tag};
+use crate::ingest::images::{mirror, slim};
+use crate::ingest::retry::retry;
+use crate::ingest::stages::{StageTracker, blocking_with_permit};
+use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
+use crate::store::{self, BlobPin, ImageKind};
+
+/// The image of a catalog that clients can pull.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mirror {
+    /// An image of the catalog's files alone.
+    #[default]
+    Slim,
+    /// The source's image: all platforms, signatures and other attachments.
+    Full,
+}
+
+/// The longest time to make an image.
+const LONGEST: Duration = Duration::from_hours(6);
+/// The polls from one look for new signatures of a mirrored image to the next.
+const POLLS: u32 = 6;
+
+/// Keeps the image of a catalog up to date with its current revision until it is
+/// stopped.
+pub async fn keep_image(
+    context: PassContext,
+    followed: Followed,
+    mirror: Mirror,
+    catalogs: Catalogs,
+    publisher: ImagePublisher,
+    stop: CancellationToken,
+) {
+    let span = tracing::info_span!("image", catalog = %followed.name);
+    let keeping = async {
+        let mut publications = catalogs.publications();
+        let mut retry_now = context.retry_now.subscribe();
+        let mut failures = 0;
+        // The time of the next look for signatures.
+        let mut due = None;
+        loop {
+            publications.borrow_and_update();
+            retry_now.mark_unchanged();
+            let catalog = catalogs.get(followed.name.as_str());
+            let snapshot = catalog.and_then(|catalog| catalog.snapshot());
+            let mut wait = None;
+            if let Some(snapshot) = snapshot {
+                let keeper = Keeper {
+                    context: &context,
+                    followed: &followed,
+                    mirror,
+                    publisher: &publisher,
+                };
+                let look = due.is_none_or(|due| due <= Instant::now());
+                let kept = tokio::select! {
+                    kept = keeper.keep(&snapshot, look) => kept,
+                    () = stop.cancelled() => break,
+                };
+                match kept {
+                    Ok(looked) => {
+                        failures = 0;
+                        if looked {
+                            let poll = followed.poll.map(|poll| poll.saturating_mul(POLLS));
+                            due = poll.map(|poll| Instant::now() + poll);
+                        }
+                        if mirror == Mirror::Full {
+                            wait = due.map(|due| due.saturating_duration_since(Instant::now()));
+                        }
+                    }
+                    Err(error) => {
+                        failures += 1;
+                        wait = Some(retry(failures, followed.poll, error.retry_after()));
+                        counter!(
+                            "almanac_image_failures_total",
+                            "catalog" => followed.name.to_string(), "reason" => error.reason()
+                        )
+                        .increment(1);
+                        tracing::error!(
+                            catalog = %followed.name,
+                            reason = error.reason(),
+                            "cannot make the image, the previous one stays: {error}"
+                        );
+                    }
+                }
+            }
+            tokio::select! {
+                changed = publications.changed() => if changed.is_err() { break },
+                () = sleep(wait) => {}
+                Ok(()) = retry_now.changed(), if failures > 0 => {
+                    tracing::info!("trying again: a retry was requested");
+                }
+                () = stop.cancelled() => break,
+            }
+        }
+    };
+    keeping.instrument(span).await;
+}
+
+/// Serves the stored image, without making one.
+pub async fn restore_image(
+    context: &PassContext,
+    catalog: &Publisher,
+    followed: &Followed,
+    publisher: &ImagePublisher,
+) {
+    let Some(snapshot) = catalog.snapshot() else {
+        return;
+    };
+    let id = snapshot.revision().id;
+    match context.store.image(id).await {
+        Ok(Some(record)) => match Image::open(&context.store, id, record) {
+            Ok(image) => publisher.publish(image),
+            Err(error) => {
+                tracing::warn!(catalog = %followed.name, %error, "cannot open the stored image");
+            }
+        },
+        Ok(None) => {}
+        Err(error) => {
+            tracing::error!(catalog = %followed.name, %error, "cannot read the stored image");
+        }
+    }
+}
+
+async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Keeper<'a> {
+    context: &'a PassContext,
+    followed: &'a Followed,
+    mirror: Mirror,
+    publisher: &'a ImagePublisher,
+}
+
+impl Keeper<'_> {
+    /// Makes and publishes the image of a snapshot unless it is published already.
+    /// `look` asks to look for new signatures; the result says whether that was
+    /// done.
+    async fn keep(&self, snapshot: &Arc<Snapshot>, look: bool) -> Result<bool, PassError> {
+        let id = snapshot.revision().id;
+        let wanted = match self.mirror {
+            Mirror::Slim => ImageKind::Slim,
+            Mirror::Full => ImageKind::Full,
+        };
+        let shown = self.publisher.image();
+        let there = shown.as_ref().is_some_and(|image| {
+            image.revision() == id && image.record().kind == wanted && self.has_tags(image.record())
+        });
+        if there && !(look && self.mirror == Mirror::Full) {
+            return Ok(false);
+        }
+        let started = Instant::now();
+        // A mirror pulls, a slim image is built.
+        let (stages, making) = match self.mirror {
+            Mirror::Slim => (StageTracker::at(Stage::Build), self.slim(snapshot).boxed()),
+            Mirror::Full => {
+                let pulling = mirror::pull(self.context, self.followed, snapshot);
+                (StageTracker::at(Stage::Pull), pulling.boxed())
+            }
+        };
+        let (record, pins) = stages.limit(LONGEST, making).await?;
+        if shown.is_some_and(|image| image.revision() == id && *image.record() == record) {
+            return Ok(true);
+        }
+        let store = &self.context.store;
+        let recorded = store.record_image(id, &record).await;
+        if !recorded.map_err(PassError::at(Stage::Publish))? {
+            // The revision was replaced; the next one gets its own image.
+            let blobs: Vec<_> = pins.iter().map(BlobPin::digest).collect();
+            drop(pins);
+            let released = store.release_blobs(&blobs).await;
+            released.map_err(PassError::at(Stage::Publish))?;
+            return Ok(false);
+        }
+        drop(pins);
+        let size: u64 = record.parts().map(|part| part.size).sum();
+        let image = Image::open(store, id, record)
+            .map_err(Cause::ReadImage)
+            .map_err(PassError::at(Stage::Publish))?;
+        tracing::info!(
+            catalog = %self.followed.name,
+            digest = image.tags().get(LATEST).map(tracing::field::display),
+            manifests = image.record().manifests.len(),
+            bytes = size,
+            elapsed = ?started.elapsed(),
+            "serving the image"
+        );
+        self.publisher.publish(image);
+        histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
+        Ok(true)
+    }
+
+    async fn slim(
+        &self,
+        snapshot: &Arc<Snapshot>,
+    ) -> Result<(store::Image, Vec<BlobPin>), PassError> {
+        // It takes a core for a while: never beside a pass.
+        let permit = self.context.read_permit().await;
+        let tags = self.tags();
+        let (store, snapshot) = (self.context.store.clone(), Arc::clone(snapshot));
+        blocking_with_permit(Stage::Build, &permit, move || {
+            slim::make(&store, &snapshot, &tags).map_err(PassError::at(Stage::Build))
+        })
+        .await
+    }
+
+    /// The tags of the image under the catalog's own name.
+    fn tags(&self) -> Vec<String> {
+        let mut tags = vec![LATEST.to_owned()];
+        if let Some(tag) = followed_tag(&self.followed.source)
+            && tag != LATEST
+        {
+            tags.push(tag.to_owned());
+        }
+        tags
+    }
+
+    fn has_tags(&self, record: &store::Image) -> bool {
+        self.tags().iter().all(|tag| record.tags.contains_key(tag))
+    }
+}

@@ -1,0 +1,142 @@
+//! The stages `read`, `build` and `commit`: files become a revision.
+
+use std::time::Instant;
+
+use crate::answers::catalog::EncodedCatalog;
+use crate::answers::search::SearchRow;
+use crate::ingest::build;
+use crate::ingest::context::ReadPermit;
+use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::files::CatalogFiles;
+use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::read::{self, Base};
+use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
+use crate::name::CatalogName;
+use crate::store::{Counts, Finished, NewRevision, Revision, Store, StoreError};
+use ::images::digest::Digest;
+use fbc::problem::{Problem, Severity};
+
+/// A new revision and its problems, or nothing when the digest is unchanged.
+pub(super) type Made = Option<(Revision, Vec<Problem>)>;
+
+/// The catalog that a revision is made of.
+pub(super) struct Input<'a> {
+    pub(super) followed: &'a Followed,
+    /// The digest of the source.
+    pub(super) digest: Digest,
+    pub(super) files: CatalogFiles,
+    /// The OCI blobs that the files are from.
+    pub(super) blobs: &'a [Digest],
+}
+
+/// Makes a revision and commits it.
+pub(super) async fn make_revision(
+    store: &Store,
+    stages: &StageTracker,
+    permit: &ReadPermit,
+    input: Input<'_>,
+) -> Result<(Revision, Vec<Problem>), PassError> {
+    let Input {
+        followed,
+        digest,
+        files,
+        blobs,
+    } = input;
+    stages.enter(Stage::Read);
+    let (writing, reached) = (store.clone(), stages.clone());
+    let (name, on_invalid) = (followed.name.clone(), followed.on_invalid);
+    let Written {
+        finished,
+        counts,
+        problems,
+        search,
+    } = blocking_with_permit(Stage::Read, permit, move || {
+        write_revision(&writing, &reached, &name, files, on_invalid)
+    })
+    .await?;
+    let new = NewRevision {
+        catalog: &followed.name,
+        source: followed.identity().to_text(),
+        digest,
+        counts,
+        blobs,
+        problems: &problems,
+        search: &search,
+    };
+    let committing = async {
+        store
+            .commit(finished, new)
+            .await
+            .map_err(PassError::at(Stage::Commit))
+    };
+    let revision = stages.run(Stage::Commit, committing).await?;
+    Ok((revision, problems))
+}
+
+/// A revision that is written but not committed.
+pub(super) struct Written {
+    pub(super) finished: Finished,
+    pub(super) counts: Counts,
+    pub(super) problems: Vec<Problem>,
+    pub(super) search: Vec<SearchRow>,
+}
+
+/// The stages `read` and `build`, on this thread and its helpers.
+pub(super) fn write_revision(
+    store: &Store,
+    stages: &StageTracker,
+    name: &CatalogName,
+    files: CatalogFiles,
+    on_invalid: OnInvalid,
+) -> Result<Written, PassError> {
+    let started = Instant::now();
+    let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
+    let (mut catalog, counts) = read::read(&files, true, |done| {
+        let lines = writer.append_metas(
+            &done.output.lines,
+            &done.segments,
+            &done.output.metas,
+            &done.stored,
+        )?;
+        let messages = writer.append_messages(&done.encoder.messages)?;
+        Ok::<_, StoreError>(Base { lines, messages })
+    })
+    .map_err(PassError::at(Stage::Read))?;
+    observe(Stage::Read, started);
+
+    stages.enter(Stage::Build);
+    let started = Instant::now();
+    refuse(&catalog, on_invalid)?;
+    let (index, search) =
+        build::build(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
+    let finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
+    observe(Stage::Build, started);
+    let problems = std::mem::take(&mut catalog.problems);
+    // Unmapping the files takes a while, and nobody waits for that.
+    std::thread::spawn(move || drop((catalog, files)));
+    Ok(Written {
+        finished,
+        counts,
+        problems,
+        search,
+    })
+}
+
+/// Fails when a catalog with these problems is not to be served.
+fn refuse(catalog: &EncodedCatalog, on_invalid: OnInvalid) -> Result<(), PassError> {
+    let worst = match on_invalid {
+        OnInvalid::Quarantine => Severity::Fatal,
+        OnInvalid::Reject => Severity::Error,
+    };
+    if catalog
+        .problems
+        .iter()
+        .any(|problem| problem.severity >= worst)
+    {
+        return Err(PassError {
+            stage: Stage::Build,
+            cause: Cause::Refused(catalog.problems.clone()),
+        });
+    }
+    Ok(())
+}

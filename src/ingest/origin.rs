@@ -1,0 +1,310 @@
+//! Where the documents and blobs of an image are read from: a registry or a
+//! layout. Blobs go into the store, verified.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use metrics::counter;
+use tokio_util::sync::CancellationToken;
+
+use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::source::LayoutSource;
+use crate::ingest::stages::{blocking, blocking_with_stop};
+use crate::store::{BlobPin, BlobWriter, Store, StoreError};
+use ::images::digest::Digest;
+use ::images::{BlobStream, Choice, Descriptor, Layout, Manifest, ManifestError, Route};
+
+/// Bytes per read from a layout, and per write of a transfer.
+const BUFFER: usize = 256 << 10;
+
+/// Where an image is read from.
+pub(super) enum Origin<'a> {
+    Registry(&'a Route),
+    Layout(Arc<Layout>),
+}
+
+impl Origin<'_> {
+    /// Opens a layout, which may be an archive of many files.
+    pub(super) async fn open(source: &LayoutSource) -> Result<Origin<'static>, PassError> {
+        let (format, path) = (source.format, source.path.clone());
+        blocking(Stage::Resolve, move || {
+            let layout = Layout::open(format, &path).map_err(PassError::at(Stage::Resolve))?;
+            Ok(Origin::Layout(Arc::new(layout)))
+        })
+        .await
+    }
+
+    /// The digest of the image's top-level document.
+    pub(super) async fn resolve(&self, choice: Option<&Choice>) -> Result<Digest, PassError> {
+        match self {
+            Self::Registry(route) => {
+                let resolved = route.resolve().await;
+                Ok(resolved.map_err(PassError::at(Stage::Resolve))?.digest)
+            }
+            Self::Layout(layout) => {
+                let descriptor = layout
+                    .resolve(choice)
+                    .map_err(PassError::at(Stage::Resolve))?;
+                Ok(descriptor.digest)
+            }
+        }
+    }
+
+    pub(super) fn parse(&self, digest: &Digest, bytes: &[u8]) -> Result<Manifest, PassError> {
+        Manifest::parse(bytes, None)
+            .map_err(|error| PassError::at(Stage::Pull)(self.document_error(digest, error)))
+    }
+
+    pub(super) fn document_error(&self, digest: &Digest, source: ManifestError) -> Cause {
+        match self {
+            Self::Registry(route) => Cause::Oci(images::Error::Manifest {
+                reference: route.requested().clone(),
+                digest: *digest,
+                source,
+            }),
+            Self::Layout(_) => Cause::LayoutDocument {
+                digest: *digest,
+                source,
+            },
+        }
+    }
+
+    /// A manifest or index, from the store if it has it.
+    pub(super) async fn manifest(
+        &self,
+        store: &Store,
+        digest: &Digest,
+        blobs: &mut Vec<BlobPin>,
+    ) -> Result<Bytes, PassError> {
+        let digest = *digest;
+        blobs.push(store.pin(digest));
+        if let Some(path) = store.blob(&digest)
+            && let Ok(bytes) = tokio::fs::read(&path).await
+            && Digest::of(&bytes) == digest
+        {
+            return Ok(bytes.into());
+        }
+        let bytes = match self {
+            Self::Registry(route) => {
+                let bytes = route.manifest(&digest).await;
+                bytes.map_err(PassError::at(Stage::Pull))?
+            }
+            Self::Layout(layout) => {
+                let layout = Arc::clone(layout);
+                let read = move || layout.manifest(&digest).map_err(PassError::at(Stage::Pull));
+                blocking(Stage::Pull, read).await?
+            }
+        };
+        let (store, document) = (store.clone(), bytes.clone());
+        blocking(Stage::Pull, move || {
+            let put = || {
+                let mut writer = store.write_blob(digest)?;
+                writer.write(&document)?;
+                writer.finish()
+            };
+            put().map_err(PassError::at::<StoreError>(Stage::Pull))
+        })
+        .await?;
+        Ok(bytes)
+    }
+
+    /// The bytes of a configuration. One that was damaged in the store is pulled
+    /// again.
+    pub(super) async fn document(
+        &self,
+        store: &Store,
+        descriptor: &Descriptor,
+    ) -> Result<Vec<u8>, PassError> {
+        let digest = descriptor.digest;
+        let read = async || {
+            let path = self.blob(store, descriptor).await?;
+            let failed = |source| Cause::LayoutBlob { digest, source };
+            let bytes = tokio::fs::read(&path).await.map_err(failed);
+            bytes.map_err(PassError::at(Stage::Pull))
+        };
+        let bytes = read().await?;
+        if Digest::of(&bytes) == digest {
+            return Ok(bytes);
+        }
+        store.remove_blob(&digest);
+        read().await
+    }
+
+    /// Brings a configuration or layer into the store, verified, and returns its
+    /// path. Of several passes that need a blob, one pulls it.
+    pub(super) async fn blob(
+        &self,
+        store: &Store,
+        descriptor: &Descriptor,
+    ) -> Result<PathBuf, PassError> {
+        if let Some(path) = store.blob(&descriptor.digest) {
+            return Ok(path);
+        }
+        let _claim = store.claim(descriptor.digest).await;
+        if let Some(path) = store.blob(&descriptor.digest) {
+            return Ok(path);
+        }
+        match self {
+            Self::Registry(route) => download(route, store, descriptor).await,
+            Self::Layout(layout) => copy_blob(layout, store, descriptor).await,
+        }
+    }
+}
+
+/// Brings a blob of a registry into the store.
+async fn download(
+    route: &Route,
+    store: &Store,
+    descriptor: &Descriptor,
+) -> Result<PathBuf, PassError> {
+    loop {
+        let writer = store.write_blob(descriptor.digest);
+        let writer = writer.map_err(PassError::at(Stage::Pull))?;
+        let opened = route.blob(descriptor).await;
+        let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
+        let transferred = transfer(&mut stream, writer).await;
+        counter!("almanac_pulled_bytes_total").increment(stream.transferred());
+        counter!("almanac_pull_resumptions_total").increment(u64::from(stream.resumptions()));
+        match transferred {
+            Ok(writer) => {
+                let finish = move || writer.finish().map_err(PassError::at(Stage::Pull));
+                return blocking(Stage::Pull, finish).await;
+            }
+            Err(PassError {
+                cause: Cause::Oci(error),
+                ..
+            }) if route.give_up(place, &error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes a blob as it comes, on blocking threads: a disk may be slow.
+async fn transfer(
+    stream: &mut BlobStream,
+    mut writer: BlobWriter,
+) -> Result<BlobWriter, PassError> {
+    loop {
+        let (mut pieces, mut size) = (Vec::new(), 0);
+        while size < BUFFER
+            && let Some(piece) = stream
+                .next()
+                .await
+                .map_err(PassError::at::<::images::Error>(Stage::Pull))?
+        {
+            size += piece.len();
+            pieces.push(piece);
+        }
+        if pieces.is_empty() {
+            return Ok(writer);
+        }
+        writer = blocking(Stage::Pull, move || {
+            for piece in &pieces {
+                writer.write(piece).map_err(PassError::at(Stage::Pull))?;
+            }
+            Ok(writer)
+        })
+        .await?;
+    }
+}
+
+/// Copies a blob of a layout into the store. The copy ends soon after the pass
+/// is given up.
+async fn copy_blob(
+    layout: &Arc<Layout>,
+    store: &Store,
+    descriptor: &Descriptor,
+) -> Result<PathBuf, PassError> {
+    let (layout, store, descriptor) = (Arc::clone(layout), store.clone(), descriptor.clone());
+    blocking_with_stop(Stage::Pull, move |stop| {
+        let digest = descriptor.digest;
+        let reader = layout.read_blob(&descriptor);
+        let reader = reader.map_err(PassError::at(Stage::Pull))?;
+        let writer = store.write_blob(digest);
+        let mut writer = writer.map_err(PassError::at(Stage::Pull))?;
+        copy(reader, stop, digest, |piece| writer.write(piece))
+            .map_err(PassError::at(Stage::Pull))?;
+        writer.finish().map_err(PassError::at(Stage::Pull))
+    })
+    .await
+}
+
+/// Writes the bytes of a reader until it ends or the copy is stopped.
+fn copy(
+    mut reader: impl Read,
+    stop: &CancellationToken,
+    digest: Digest,
+    mut write: impl FnMut(&[u8]) -> Result<(), StoreError>,
+) -> Result<(), Cause> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        if stop.is_cancelled() {
+            let source = io::Error::other("the pass was given up");
+            return Err(Cause::LayoutBlob { digest, source });
+        }
+        let length = reader
+            .read(&mut buffer)
+            .map_err(|source| Cause::LayoutBlob { digest, source })?;
+        if length == 0 {
+            return Ok(());
+        }
+        write(&buffer[..length])?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_ends_soon_after_it_is_stopped() {
+        let stop = CancellationToken::new();
+        let mut copied = 0;
+        let copying = copy(io::repeat(0), &stop, Digest::of(b""), |piece| {
+            copied += piece.len();
+            stop.cancel();
+            Ok(())
+        });
+        assert!(matches!(copying, Err(Cause::LayoutBlob { .. })));
+        assert_eq!(copied, BUFFER);
+    }
+
+    #[tokio::test]
+    async fn copying_a_layer_leaves_the_async_thread_to_clients() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = folder.path().join("layout");
+        let blobs = layout.join("blobs/sha256");
+        std::fs::create_dir_all(&blobs).unwrap();
+        let version = r#"{"imageLayoutVersion":"1.0.0"}"#;
+        std::fs::write(layout.join("oci-layout"), version).unwrap();
+        let index = r#"{"schemaVersion":2,"manifests":[]}"#;
+        std::fs::write(layout.join("index.json"), index).unwrap();
+        let content = vec![7; 32 << 20];
+        let descriptor = Descriptor {
+            media_type: String::new(),
+            digest: Digest::of(&content),
+            size: content.len() as u64,
+        };
+        std::fs::write(blobs.join(descriptor.digest.hex()), &content).unwrap();
+        let store = Store::open(&folder.path().join("data")).await.unwrap();
+        let layout = Layout::open(::images::Format::Folder, &layout).unwrap();
+        let origin = Origin::Layout(Arc::new(layout));
+
+        // A test has one async thread, so that it runs other tasks only while
+        // the copy does not use it.
+        let mut copying = Box::pin(origin.blob(&store, &descriptor));
+        let mut tick = tokio::time::interval(std::time::Duration::from_millis(1));
+        let mut ticks = 0;
+        let path = loop {
+            tokio::select! {
+                biased;
+                path = &mut copying => break path.unwrap(),
+                _ = tick.tick() => ticks += 1,
+            }
+        };
+        assert!(ticks > 3, "{ticks} ticks while 32 MiB were copied");
+        assert_eq!(std::fs::read(path).unwrap(), content);
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::ingest::curate::CurateError;
 use crate::ingest::files::FilesError;
-use crate::store::StoreError;
+use crate::store::{FileError, StoreError};
 use ::images::LayoutError;
 use ::images::layers::UnpackError;
 use fbc::problem::{Problem, Severity};
@@ -134,6 +134,12 @@ fn refusal(problems: &[Problem]) -> String {
         (None, _) => "the catalog is refused".into(),
         (Some(problem), 0) => format!("the catalog is refused: {problem}"),
         (Some(problem), more) => format!("the catalog is refused: {problem} (and {more} more)"),
+    }
+}
+
+impl From<FileError> for Cause {
+    fn from(error: FileError) -> Self {
+        Self::Store(error.into())
     }
 }
 

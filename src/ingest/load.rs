@@ -14,7 +14,8 @@ use crate::ingest::pull::{Origin, Pulled};
 use crate::ingest::read::Base;
 use crate::ingest::{Source, files, legacy, read};
 use crate::map;
-use crate::store::{Counts, Store};
+use crate::store::Counts;
+use crate::store::content::Contents;
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
 use ::images::{Choice, Platform, Registries};
@@ -87,9 +88,7 @@ async fn image(
     options: &LoadOptions,
     folder: &Path,
 ) -> Result<(Digest, CatalogFiles), PassError> {
-    let store = Store::open(folder)
-        .await
-        .map_err(PassError::at(Stage::Pull))?;
+    let store = Contents::open(folder.join("blobs")).map_err(PassError::at(Stage::Pull))?;
     let digest = origin.resolve(choice).await?;
     let mut pulled = origin
         .pull(&store, &digest, &options.platform, &options.limits)
@@ -104,9 +103,7 @@ async fn image(
         origin.pull_covered(&store, &mut pulled).await?;
         files = unpack(&pulled);
     }
-    let files = files?;
-    store.close().await;
-    Ok((digest, files))
+    Ok((digest, files?))
 }
 
 impl Loaded {

@@ -185,7 +185,7 @@ async fn image_pass(
         return Ok(None);
     }
     let pulling = origin.pull(
-        &workshop.store,
+        workshop.store.contents(),
         &digest,
         &followed.platform,
         &workshop.limits,
@@ -206,7 +206,7 @@ async fn image_pass(
     let mut files = unpack(workshop, &pulled).await;
     if pulled.needs_all(&files) {
         drop(turn);
-        let pulling = origin.pull_covered(&workshop.store, &mut pulled);
+        let pulling = origin.pull_covered(workshop.store.contents(), &mut pulled);
         stage(Stage::Pull, Box::pin(pulling)).await?;
         turn = workshop.turns.acquire().await;
         files = unpack(workshop, &pulled).await;
@@ -231,7 +231,7 @@ async fn unpack(workshop: &Workshop, pulled: &Pulled) -> Result<CatalogFiles, Pa
             // A blob that cannot be read any more must not stop every pass
             // from here on: the next one gets it anew.
             for (layer, _) in &layers {
-                store.remove_blob(&layer.digest);
+                store.contents().remove_blob(&layer.digest);
             }
         }
         files.map_err(PassError::at(Stage::Unpack))

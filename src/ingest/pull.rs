@@ -8,7 +8,6 @@
 //! replace what those below it have.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::FilesError;
 use crate::ingest::pass::blocking;
-use crate::store::{BlobPin, BlobWriter, Store};
+use crate::store::content::{BlobPin, BlobWriter, Contents, ImportError};
 use ::images::digest::Digest;
 use ::images::layers::{Limits, Looks};
 use ::images::manifest::{ImageManifest, MAX_DOCUMENT};
@@ -84,7 +83,7 @@ impl Origin<'_> {
     /// Brings the image's documents and layers into the store.
     pub(super) async fn pull(
         &self,
-        store: &Store,
+        store: &Contents,
         digest: &Digest,
         platform: &Platform,
         limits: &Limits,
@@ -149,7 +148,7 @@ impl Origin<'_> {
     /// Brings the layers that were left out into the store as well.
     pub(super) async fn pull_covered(
         &self,
-        store: &Store,
+        store: &Contents,
         pulled: &mut Pulled,
     ) -> Result<(), PassError> {
         let covered = std::mem::take(&mut pulled.covered);
@@ -165,7 +164,7 @@ impl Origin<'_> {
     /// are enough that can hold something of it.
     async fn layers(
         &self,
-        store: &Store,
+        store: &Contents,
         layers: &[Descriptor],
         needed: Option<(&str, &Limits)>,
     ) -> Result<Vec<(Descriptor, PathBuf)>, PassError> {
@@ -229,7 +228,7 @@ impl Origin<'_> {
     /// A manifest or index, from the store when it is there.
     pub(super) async fn manifest(
         &self,
-        store: &Store,
+        store: &Contents,
         digest: &Digest,
         blobs: &mut Vec<BlobPin>,
     ) -> Result<Bytes, PassError> {
@@ -252,13 +251,17 @@ impl Origin<'_> {
         };
         let mut writer = store.write_blob(*digest).map_err(|e| failed(e.into()))?;
         writer.write(&bytes).map_err(|e| failed(e.into()))?;
-        writer.finish().map_err(|e| failed(e.into()))?;
+        writer.finish().await.map_err(|e| failed(e.into()))?;
         Ok(bytes)
     }
 
     /// The bytes of a config. What lies in the store may have been damaged
     /// there; then it is fetched anew.
-    async fn document(&self, store: &Store, descriptor: &Descriptor) -> Result<Vec<u8>, PassError> {
+    async fn document(
+        &self,
+        store: &Contents,
+        descriptor: &Descriptor,
+    ) -> Result<Vec<u8>, PassError> {
         let digest = descriptor.digest;
         let read = async || {
             let path = self.blob(store, descriptor).await?;
@@ -278,7 +281,7 @@ impl Origin<'_> {
     /// is there already or another pass is just fetching it.
     pub(super) async fn blob(
         &self,
-        store: &Store,
+        store: &Contents,
         descriptor: &Descriptor,
     ) -> Result<PathBuf, PassError> {
         let failed = PassError::at::<Cause>(Stage::Pull);
@@ -289,55 +292,42 @@ impl Origin<'_> {
         if let Some(path) = store.blob(&descriptor.digest) {
             return Ok(path);
         }
-        let mut writer = store
-            .write_blob(descriptor.digest)
-            .map_err(|e| failed(e.into()))?;
         match self {
-            Self::Registry(route) => loop {
-                let opened = route.blob(descriptor).await;
-                let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
-                let copied = copy(&mut stream, &mut writer).await;
-                counter!("almanac_pulled_bytes_total").increment(stream.transferred());
-                counter!("almanac_pull_resumptions_total")
-                    .increment(u64::from(stream.resumptions()));
-                match copied {
-                    Ok(()) => break,
-                    Err(Cause::Oci(error)) if route.give_up(place, &error) => {
-                        writer = store
-                            .write_blob(descriptor.digest)
-                            .map_err(|e| failed(e.into()))?;
-                    }
-                    Err(cause) => return Err(failed(cause)),
-                }
-            },
+            Self::Registry(route) => fetch(route, store, descriptor).await.map_err(failed),
             Self::Layout(layout) => {
-                let mut reader = layout
+                let reader = layout
                     .read_blob(descriptor)
                     .map_err(PassError::at(Stage::Pull))?;
-                let mut buffer = vec![0; 256 << 10];
-                loop {
-                    let length = reader.read(&mut buffer).map_err(|source| {
-                        failed(Cause::LayoutBlob {
-                            digest: descriptor.digest,
-                            source,
-                        })
-                    })?;
-                    if length == 0 {
-                        break;
-                    }
-                    writer
-                        .write(&buffer[..length])
-                        .map_err(|e| failed(e.into()))?;
-                }
+                let digest = descriptor.digest;
+                let imported = store.import(digest, reader).await;
+                imported.map_err(|error| match error {
+                    ImportError::Read(source) => failed(Cause::LayoutBlob { digest, source }),
+                    ImportError::Write(error) => failed(error.into()),
+                })
             }
         }
-        writer.finish().map_err(|e| failed(e.into()))
+    }
+}
+
+/// Streams a blob from a registry into the store.
+async fn fetch(route: &Route, store: &Contents, descriptor: &Descriptor) -> Result<PathBuf, Cause> {
+    loop {
+        let mut writer = store.write_blob(descriptor.digest)?;
+        let (place, mut stream) = route.blob(descriptor).await?;
+        let copied = copy(&mut stream, &mut writer).await;
+        counter!("almanac_pulled_bytes_total").increment(stream.transferred());
+        counter!("almanac_pull_resumptions_total").increment(u64::from(stream.resumptions()));
+        match copied {
+            Ok(()) => return Ok(writer.finish().await?),
+            Err(Cause::Oci(error)) if route.give_up(place, &error) => {}
+            Err(cause) => return Err(cause),
+        }
     }
 }
 
 /// Whether the highest of these layers may spare more than a look at it costs,
 /// which is about as much as its size.
-fn is_worth_a_look(store: &Store, layers: &[Descriptor]) -> bool {
+fn is_worth_a_look(store: &Contents, layers: &[Descriptor]) -> bool {
     let Some((highest, below)) = layers.split_last() else {
         return false;
     };

@@ -28,7 +28,7 @@ impl Image {
     /// When a part of it is missing, or not as long as it was.
     pub fn open(store: &Store, revision: RevisionId, record: store::Image) -> io::Result<Self> {
         let open = |digest: &Digest, size: u64| {
-            let path = store.blob(digest).ok_or_else(|| {
+            let path = store.contents().blob(digest).ok_or_else(|| {
                 io::Error::new(io::ErrorKind::NotFound, format!("there is no {digest}"))
             })?;
             let bytes = map::map(&path)?;

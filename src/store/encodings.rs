@@ -8,7 +8,6 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::{MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -17,7 +16,8 @@ use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe;
 
 use crate::map;
-use crate::store::{Revision, Store, StoreError, sync_folder};
+use crate::store::file_error::sync_folder;
+use crate::store::{Revision, Store, StoreError};
 
 /// How the whole of a revision's lines may be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,7 +129,7 @@ impl Store {
             return Ok(None);
         }
         let folder = self.revision_folder(revision.id);
-        let _kept = self.keep_folders();
+        let _kept = self.lock_folders();
         if !folder.is_dir() {
             return Ok(None);
         }
@@ -139,12 +139,6 @@ impl Store {
         map::map(&path)
             .map(Some)
             .map_err(StoreError::io("open", &path))
-    }
-
-    /// Keeps folders of revisions from being removed, or waits until nobody
-    /// puts anything into them.
-    pub(super) fn keep_folders(&self) -> MutexGuard<'_, ()> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,19 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::store::file_error::FileError;
+
 /// An error of the store, naming the file or the step.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file or folder could not be used.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// What was to be done.
-        action: &'static str,
-        /// With which file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Another process holds the data folder.
     #[error("it is in use: another almanac holds {}", path.display())]
     Locked {
@@ -50,13 +45,12 @@ pub enum StoreError {
 
 impl StoreError {
     /// For `map_err` on file operations.
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+    pub(super) fn io<'a>(
+        action: &'static str,
+        path: &'a Path,
+    ) -> impl FnOnce(io::Error) -> Self + use<'a> {
+        let located = FileError::at(action, path);
+        move |source| Self::File(located(source))
     }
 
     /// For `map_err` on statements.

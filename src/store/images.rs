@@ -5,14 +5,12 @@
 //! the whole image or none.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
-use tempfile::NamedTempFile;
 
-use crate::store::{BlobPin, RevisionId, Store, StoreError, sync_folder};
-use ::images::digest::{Digest, Hasher};
+use crate::store::{RevisionId, Store, StoreError};
+use ::images::digest::Digest;
 
 /// What can be pulled of a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,14 +90,6 @@ pub struct ImageBlob {
     pub size: u64,
 }
 
-/// A blob whose digest is known at its end. Dropped before
-/// [`NewBlob::finish`], it leaves nothing behind.
-pub struct NewBlob {
-    store: Store,
-    file: NamedTempFile,
-    hasher: Hasher,
-}
-
 impl Image {
     /// The digests and sizes of all that it is made of.
     pub fn parts(&self) -> impl Iterator<Item = ImageBlob> + '_ {
@@ -111,59 +101,13 @@ impl Image {
     }
 }
 
-impl NewBlob {
-    /// Bytes so far.
-    pub fn size(&self) -> u64 {
-        self.hasher.size()
-    }
-
-    /// Puts the blob in its place, and keeps it there as long as the pin lives.
-    pub fn finish(self) -> Result<BlobPin, StoreError> {
-        let Self {
-            store,
-            file,
-            hasher,
-        } = self;
-        let pin = store.pin(hasher.finish());
-        let path = store.blob_path(&pin.digest());
-        file.as_file()
-            .sync_data()
-            .map_err(StoreError::io("sync", &path))?;
-        file.persist(&path)
-            .map_err(|error| StoreError::io("write", &path)(error.error))?;
-        Ok(pin)
-    }
-}
-
-impl Write for NewBlob {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.hasher.update(bytes.get(..written).unwrap_or_default());
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
 impl Store {
-    /// Starts a blob that is made here.
-    pub fn new_blob(&self) -> Result<NewBlob, StoreError> {
-        let folder = self.blobs_folder();
-        Ok(NewBlob {
-            store: self.clone(),
-            file: NamedTempFile::new_in(&folder).map_err(StoreError::io("write in", &folder))?,
-            hasher: Hasher::default(),
-        })
-    }
-
     /// Names the image of a revision, in place of the one it had. Its blobs are
     /// in the store, and pinned. Nothing happens when the revision is gone:
     /// `false`.
     pub async fn record_image(&self, id: RevisionId, image: &Image) -> Result<bool, StoreError> {
         let sql = StoreError::sql;
-        sync_folder(&self.blobs_folder())?;
+        self.contents.sync()?;
         let mut transaction = self.begin().await?;
         let there = sqlx::query("SELECT id FROM revisions WHERE id = ?")
             .bind(id.0)

@@ -5,10 +5,9 @@ use std::time::SystemTime;
 use sqlx::Row as _;
 
 use crate::name::CatalogName;
+use crate::store::file_error::sync_folder;
 use crate::store::revisions::{Dates, seconds};
-use crate::store::{
-    Finished, Image, NewRevision, Revision, RevisionId, Store, StoreError, images, sync_folder,
-};
+use crate::store::{Finished, Image, NewRevision, Revision, RevisionId, Store, StoreError, images};
 
 /// A revision to take over.
 pub struct Import<'a> {
@@ -31,7 +30,7 @@ impl Store {
     /// here on they are their catalogs' current ones.
     pub async fn import(&self, imports: Vec<Import<'_>>) -> Result<Vec<Revision>, StoreError> {
         let sql = StoreError::sql;
-        sync_folder(&self.blobs_folder())?;
+        self.contents.sync()?;
         let mut revisions = Vec::with_capacity(imports.len());
         let mut transaction = self.begin().await?;
         for import in imports {

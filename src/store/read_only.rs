@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-use crate::store::{CacheLimits, DATABASE, LOCK, Store, StoreError, blobs};
+use crate::store::content::{CacheLimits, Contents};
+use crate::store::open::{BLOBS, DATABASE, LOCK};
+use crate::store::{Store, StoreError};
 
 /// Everybody may look into folders and read files.
 const FOLDER: u32 = 0o755;
@@ -43,8 +45,7 @@ impl Store {
         Ok(Some(Self {
             folder: folder.into(),
             pool,
-            pins: blobs::Pins::default(),
-            claims: blobs::Claims::default(),
+            contents: Contents::at(folder.join(BLOBS)),
             cache: CacheLimits::default(),
             folders: Arc::default(),
             _lock: Arc::new(lock),
@@ -75,8 +76,7 @@ impl Store {
         Ok(Some(Self {
             folder: folder.into(),
             pool,
-            pins: blobs::Pins::default(),
-            claims: blobs::Claims::default(),
+            contents: Contents::at(folder.join(BLOBS)),
             cache: CacheLimits::default(),
             folders: Arc::default(),
             _lock: Arc::new(lock),

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::num::ParseIntError;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fmt, fs};
@@ -12,7 +13,8 @@ use sqlx::{Row as _, Sqlite, Transaction};
 
 use crate::map;
 use crate::name::CatalogName;
-use crate::store::{Finished, Index, SearchRow, Store, StoreError, index, search, sync_folder};
+use crate::store::file_error::sync_folder;
+use crate::store::{Finished, Index, SearchRow, Store, StoreError, index, search};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -270,6 +272,10 @@ impl Store {
         })
     }
 
+    pub(super) fn revision_folder(&self, id: RevisionId) -> PathBuf {
+        self.revisions_folder().join(id.to_string())
+    }
+
     async fn is_given(
         &self,
         transaction: &mut Transaction<'_, Sqlite>,
@@ -366,7 +372,7 @@ impl Store {
                 .await
                 .map_err(sql("remove a revision"))?;
             let folder = self.revision_folder(id);
-            let _alone = self.keep_folders();
+            let _alone = self.lock_folders();
             fs::remove_dir_all(&folder).map_err(StoreError::io("remove", &folder))?;
         }
         self.release_blobs(&blobs).await?;

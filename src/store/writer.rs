@@ -11,8 +11,9 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use crate::map;
+use crate::store::file_error::sync_folder;
 use crate::store::index::Texts;
-use crate::store::{Index, MetaIndex, Store, StoreError, sync_folder};
+use crate::store::{Index, MetaIndex, Store, StoreError};
 use ::images::digest::{Digest, Hasher};
 use fbc::read::Meta;
 
@@ -135,7 +136,7 @@ impl Store {
                 .create_new(true)
                 .open(&path)
                 .map_err(StoreError::io("create", &path))?;
-            Ok(Output {
+            Ok::<_, StoreError>(Output {
                 path,
                 file: Arc::new(file),
                 length: 0,

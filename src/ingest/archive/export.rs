@@ -221,7 +221,7 @@ async fn gather(
                 digest: part.digest,
                 catalog: carried.catalog.clone(),
             };
-            let path = store.blob(&part.digest).ok_or_else(missing)?;
+            let path = store.contents().blob(&part.digest).ok_or_else(missing)?;
             let file = File::open(path).map_err(|_| missing())?;
             open.insert(part.digest, (file, part, carried.catalog.clone()));
         }
@@ -315,7 +315,7 @@ fn without_attached(
             digest: *digest,
             catalog: catalog.clone(),
         };
-        let path = store.blob(digest).ok_or_else(missing)?;
+        let path = store.contents().blob(digest).ok_or_else(missing)?;
         let bytes = std::fs::read(path).map_err(|_| missing())?;
         if let Ok(Manifest::Image(found)) = Manifest::parse(&bytes, None) {
             named.insert(found.config.digest);

@@ -195,13 +195,13 @@ fn bring(
     let mut wanted = BTreeMap::new();
     for carried in new {
         for part in carried.image.parts() {
-            pins.push(store.pin(part.digest));
+            pins.push(store.contents().pin(part.digest));
             let missing = || ArchiveError::Missing {
                 path: archive.to_owned(),
                 digest: part.digest,
                 catalog: carried.catalog.clone(),
             };
-            if store.blob(&part.digest).is_some_and(|path| {
+            if store.contents().blob(&part.digest).is_some_and(|path| {
                 // What lies on a disk for months can rot.
                 File::open(path).is_ok_and(|file| digest_of(file).ok() == Some(part.digest))
             }) {
@@ -227,7 +227,7 @@ fn bring(
             continue;
         };
         wanted.remove(&digest);
-        let mut writer = store.write_blob(digest)?;
+        let mut writer = store.contents().write_blob(digest)?;
         let mut hasher = Hasher::default();
         pieces(&mut entry, archive, |piece| {
             hasher.update(piece);
@@ -240,7 +240,7 @@ fn bring(
         if actual != digest {
             return Err(damaged(archive, digest, actual));
         }
-        writer.finish()?;
+        writer.finish_blocking()?;
     }
     if let Some((digest, _)) = wanted.first_key_value() {
         return Err(no_archive(archive, format!("{digest} is gone from it")));
@@ -270,7 +270,7 @@ fn read(
         source: Box::new(source),
     };
     let document = |digest: &Digest| {
-        let path = store.blob(digest);
+        let path = store.contents().blob(digest);
         let bytes = path.and_then(|path| std::fs::read(path).ok());
         bytes.ok_or_else(|| refused(format!("{digest} cannot be read")))
     };
@@ -307,7 +307,7 @@ fn read(
         .ok_or_else(|| refused("its image does not say where the catalog lies".into()))?;
     let mut layers = Vec::with_capacity(image.layers.len());
     for layer in image.layers {
-        let path = store.blob(&layer.digest);
+        let path = store.contents().blob(&layer.digest);
         let path = path.ok_or_else(|| refused(format!("{} is missing", layer.digest)))?;
         layers.push((layer, path));
     }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ingest::PassError;
 use crate::name::{CatalogName, NameError};
-use crate::store::{Counts, Image, RevisionId, StoreError};
+use crate::store::{Counts, FileError, Image, RevisionId, StoreError};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -295,6 +295,12 @@ pub enum ArchiveError {
     /// It was told to end.
     #[error("told to end: nothing was changed")]
     Stopped,
+}
+
+impl From<FileError> for ArchiveError {
+    fn from(error: FileError) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl ArchiveError {

@@ -130,7 +130,7 @@ pub(super) fn make(
 
 /// Writes the layer; the digest is that of its archive before compression.
 fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), Cause> {
-    let blob = store.new_blob()?;
+    let blob = store.contents().new_blob()?;
     // No date, and no name of a system.
     let gzip = GzBuilder::new().mtime(0).operating_system(255).write(
         io::BufWriter::with_capacity(1 << 18, blob),
@@ -177,7 +177,7 @@ fn header(kind: tar::EntryType, mode: u32) -> tar::Header {
 /// Writes a document as a blob, with its size.
 fn document(store: &Store, document: &impl Serialize) -> Result<(BlobPin, u64), Cause> {
     let bytes = serde_json::to_vec(document).map_err(io::Error::from)?;
-    let mut blob = store.new_blob()?;
+    let mut blob = store.contents().new_blob()?;
     blob.write_all(&bytes)?;
     Ok((blob.finish()?, bytes.len() as u64))
 }

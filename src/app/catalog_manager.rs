@@ -21,7 +21,8 @@ use crate::serve::net::credential;
 use crate::serve::net::tls::Tls;
 use crate::serve::{Listener, grpc};
 use crate::snapshot::{
-    Catalog, Catalogs, ImageCell, ImagePublisher, Images, Mirrored, Publisher, Roster, Routing,
+    Catalog, Catalogs, CatalogsPublisher, ImagePublisher, ImageSlot, Images, Mirrored, Publisher,
+    Routing,
 };
 use ::images::{Registries, layers as unpack};
 
@@ -31,7 +32,7 @@ const FREE_PORT: Duration = Duration::from_secs(5);
 /// What all catalogs share.
 pub(super) struct Shared {
     /// Decides which catalogs clients see.
-    pub(super) roster: Roster,
+    pub(super) publisher: CatalogsPublisher,
     /// What can be pulled of them.
     pub(super) images: Images,
     /// Whether no source is looked at.
@@ -63,7 +64,7 @@ struct Member {
     config: CatalogConfig,
     catalog: Arc<Catalog>,
     publisher: Publisher,
-    image: ImageCell,
+    image: ImageSlot,
     maker: ImagePublisher,
     /// What follows the catalog, and what keeps its image; none when no source
     /// is looked at.
@@ -241,7 +242,7 @@ impl Fleet {
         self.shared.access.set(both.map(owned));
         let catalogs = joined.iter().map(|(_, plan)| Arc::clone(&plan.catalog));
         let default = config.default_catalog.clone();
-        self.shared.roster.set(catalogs, default);
+        self.shared.publisher.set(catalogs, default);
         let images = joined.iter().filter(|(_, plan)| plan.config.available);
         let images = images.map(|(_, plan)| {
             let (name, image) = (plan.config.name.clone(), plan.image.clone());
@@ -346,10 +347,12 @@ impl Fleet {
 
     /// A catalog that is new, with what the store has of it.
     async fn added(&self, config: &CatalogConfig, followed: &Followed) -> Plan {
-        let roster = &self.shared.roster;
-        let (catalog, publisher) = roster.cells(config.name.clone(), routing(config));
+        let (catalog, publisher) = self
+            .shared
+            .publisher
+            .slot(config.name.clone(), routing(config));
         ingest::restore(&self.workshop, followed, &publisher).await;
-        let (image, maker) = ImageCell::new();
+        let (image, maker) = ImageSlot::new();
         ingest::restore_image(&self.workshop, &publisher, followed, &maker).await;
         Plan {
             config: config.clone(),
@@ -380,7 +383,7 @@ impl Fleet {
                     "nothing is stored of the catalog, and no source is looked at: import it"
                 );
             }
-            publisher.update(|status| status.settled = true);
+            publisher.update(|status| status.first_attempt_done = true);
             return Vec::new();
         }
         let catalogs = self.workshop.catalogs.clone();
@@ -455,7 +458,7 @@ struct Plan {
     config: CatalogConfig,
     catalog: Arc<Catalog>,
     publisher: Publisher,
-    image: ImageCell,
+    image: ImageSlot,
     maker: ImagePublisher,
     /// What goes on, if it does.
     work: Option<Vec<Task>>,

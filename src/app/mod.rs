@@ -30,7 +30,7 @@ use crate::serve::net::tls::Tls;
 use crate::serve::net::{credential, tls};
 use crate::serve::oci::{Gate, Users};
 use crate::serve::{Listener, grpc, http, oci};
-use crate::snapshot::{Catalogs, Images, Roster};
+use crate::snapshot::{Catalogs, CatalogsPublisher, Images};
 use crate::store::{Store, StoreError};
 use ::images::Registries;
 use catalog_manager::{Fleet, Prepared, Shared};
@@ -57,8 +57,8 @@ pub async fn run(
     let prepared = Prepared::first(&config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
     let store = open_store(&config).await?;
-    let (roster, catalogs) = Roster::new();
-    roster.remember(store.catalogs().await.context("cannot read the store")?);
+    let (publisher, catalogs) = CatalogsPublisher::new();
+    publisher.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
     let workshop = workshop(&config, &store, &catalogs)?;
 
@@ -71,7 +71,7 @@ pub async fn run(
         .context("cannot set up gRPC reflection")?;
     ports.log();
     let shared = Shared {
-        roster,
+        publisher,
         images: images.clone(),
         offline: config.offline,
         access: access.clone(),

@@ -83,14 +83,14 @@ pub fn router(
 /// whatever became of that: one bad catalog must not hold back the others. And
 /// from then on, whatever catalogs are added.
 async fn ready(State(admin): State<Admin>) -> Response {
-    if admin.ready.load(Ordering::Relaxed) || admin.catalogs.settled() {
+    if admin.ready.load(Ordering::Relaxed) || admin.catalogs.first_attempts_done() {
         admin.ready.store(true, Ordering::Relaxed);
         return "ok\n".into_response();
     }
     let catalogs = admin.catalogs.all();
     let waiting: Vec<&str> = catalogs
         .iter()
-        .filter(|catalog| !catalog.status().settled)
+        .filter(|catalog| !catalog.status().first_attempt_done)
         .map(|catalog| catalog.name.as_str())
         .collect();
     (
@@ -254,7 +254,7 @@ impl RevisionStatus {
         let encoded = |encoding| Some(snapshot.encoded(encoding)?.len());
         Self {
             id: revision.id,
-            source: revision.source.clone(),
+            source: revision.identity.to_string(),
             digest: revision.digest.to_string(),
             content: revision.content.to_string(),
             modified: rfc3339(revision.modified),

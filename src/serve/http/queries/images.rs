@@ -44,7 +44,7 @@ fn images(asked: &Asked) -> Result<Answer, Problem> {
     // What is needed may be anywhere in the catalog.
     let wanted: &[&str] = if request.dependencies { &[] } else { &packages };
     let name = asked.path("name");
-    let catalog = asked.snapshot.material(name, wanted);
+    let catalog = asked.snapshot.selection_input(name, wanted);
     let selected = select::select(&[catalog], &request)
         .map_err(|error| Problem::invalid_parameter(parameter(&error), error.to_string()))?;
     let list = ImageList::of([&selected]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::ingest::curate::CurateError;
 use crate::ingest::files::FilesError;
-use crate::store::{FileError, StoreError};
+use crate::store::{DiskError, StoreError};
 use ::images::LayoutError;
 use ::images::layers::UnpackError;
 use fbc::problem::{Problem, Severity};
@@ -137,8 +137,8 @@ fn refusal(problems: &[Problem]) -> String {
     }
 }
 
-impl From<FileError> for Cause {
-    fn from(error: FileError) -> Self {
+impl From<DiskError> for Cause {
+    fn from(error: DiskError) -> Self {
         Self::Store(error.into())
     }
 }

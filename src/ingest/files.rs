@@ -15,7 +15,7 @@ use std::thread;
 use bytes::Bytes;
 
 use crate::ingest::wait_until_quiet::{Look, real, settle};
-use crate::map;
+use crate::map::UnnamedFile;
 use crate::store::LegacyError;
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::{Layer, Limits, UnpackError, walk_order};
@@ -136,7 +136,7 @@ pub(super) fn of_image(
     };
     let all = covered..covered + layers.len();
     let tree = unpack::unpack(all, open, folder, limits, &mut spool)?;
-    let content = map_spool(&spool, temporary)?;
+    let content = map_spool(spool, temporary)?;
     let files = tree.files().iter().map(|file| {
         let start = file.offset as usize;
         let bytes = content.slice(start..start + file.size as usize);
@@ -215,7 +215,7 @@ pub(super) fn of_folder(
         }
         settle(root, limits)?;
     };
-    let content = map_spool(&spool, temporary)?;
+    let content = map_spool(spool, temporary)?;
     let files = ranges
         .into_iter()
         .map(|(path, range)| (path, content.slice(range)))
@@ -228,7 +228,7 @@ fn copy_folder(
     root: &Path,
     limits: &Limits,
     temporary: &Path,
-) -> Result<(Digest, Ranges, File), FilesError> {
+) -> Result<(Digest, Ranges, UnnamedFile), FilesError> {
     let mut spool = spool(temporary)?;
     let (digest, ranges) = read_folder(root, limits, |bytes| {
         spool.write_all(bytes).map_err(spooling(temporary))
@@ -257,7 +257,7 @@ pub(super) fn of_lines(
     }
     let spool = spool.into_inner();
     let spool = spool.map_err(|error| spooling(temporary)(error.into_error()))?;
-    let content = map_spool(&spool, temporary)?;
+    let content = map_spool(spool, temporary)?;
     Ok(CatalogFiles {
         paths: files.iter().map(|(path, _)| path.clone()).collect(),
         contents: ranges
@@ -415,12 +415,12 @@ fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogF
 }
 
 /// A file without a name: gone when the last who has it open is.
-pub(super) fn spool(folder: &Path) -> Result<File, FilesError> {
-    tempfile::tempfile_in(folder).map_err(spooling(folder))
+pub(super) fn spool(folder: &Path) -> Result<UnnamedFile, FilesError> {
+    UnnamedFile::new_in(folder).map_err(spooling(folder))
 }
 
-pub(super) fn map_spool(spool: &File, folder: &Path) -> Result<Bytes, FilesError> {
-    map::map_file(spool).map_err(spooling(folder))
+pub(super) fn map_spool(spool: UnnamedFile, folder: &Path) -> Result<Bytes, FilesError> {
+    spool.map().map_err(spooling(folder))
 }
 
 fn reading(path: &Path) -> impl FnOnce(io::Error) -> FilesError {

@@ -41,7 +41,7 @@ pub async fn restore(workshop: &Workshop, followed: &Followed, publisher: &Publi
         if !followed.may_serve(&revision) {
             tracing::warn!(
                 catalog = %followed.name,
-                stored = revision.source,
+                stored = %revision.identity,
                 configured = %followed.source,
                 "what is stored came from another source and is not served"
             );
@@ -87,8 +87,8 @@ pub async fn follow(
         loop {
             publications.mark_unchanged();
             hurry.mark_unchanged();
-            let stored = publisher.snapshot().map(|s| s.revision().source.clone());
-            if followed.source.is_fixed() && stored == Some(followed.origin()) {
+            let stored = publisher.snapshot().map(|s| s.revision().identity.clone());
+            if followed.source.is_fixed() && stored == Some(followed.identity()) {
                 break;
             }
             // A pass that is stopped leaves nothing behind.
@@ -207,7 +207,7 @@ async fn pass(
         tracing::warn!(%error, "spare blobs could not be removed");
     }
     publisher.update(|status| {
-        status.settled = true;
+        status.first_attempt_done = true;
         status.last_pass = Some(finished);
         status.refused = match &result {
             Err(PassError {

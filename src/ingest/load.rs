@@ -2,7 +2,6 @@
 //! keep nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use crate::ingest::pass::open_layout;
 use crate::ingest::pull::{Origin, Pulled};
 use crate::ingest::read::Base;
 use crate::ingest::{Source, files, legacy, read};
-use crate::map;
+use crate::map::UnnamedFile;
 use crate::store::Counts;
 use crate::store::content::Contents;
 use ::images::digest::{Digest, Hasher};
@@ -145,7 +144,7 @@ impl Loaded {
     /// have for it.
     pub fn material(&self, name: &str) -> Result<select::Catalog, PassError> {
         let mut lines = Vec::new();
-        let mut spool = BufWriter::new(tempfile::tempfile().map_err(spooling)?);
+        let mut spool = BufWriter::new(UnnamedFile::new().map_err(spooling)?);
         let mut heads = Vec::new();
         let reading = self
             .read(|_, meta, line| {
@@ -162,7 +161,7 @@ impl Loaded {
         }
         let file = spool.into_inner();
         let file = file.map_err(|error| spooling(error.into_error()))?;
-        let content = map::map_file(&file).map_err(spooling)?;
+        let content = file.map().map_err(spooling)?;
         let mut start = 0;
         for meta in &heads {
             let end = start + meta.length as usize;
@@ -232,7 +231,7 @@ impl Loaded {
 /// what is written here becomes the file.
 pub struct Spool {
     name: String,
-    out: BufWriter<File>,
+    out: BufWriter<UnnamedFile>,
     hasher: Hasher,
     length: u64,
     limit: u64,
@@ -241,7 +240,7 @@ pub struct Spool {
 impl Spool {
     /// A spool for a file of that name.
     pub fn new(name: &str, limits: &Limits) -> Result<Self, PassError> {
-        let file = tempfile::tempfile().map_err(spooling)?;
+        let file = UnnamedFile::new().map_err(spooling)?;
         Ok(Self {
             name: name.to_owned(),
             out: BufWriter::new(file),
@@ -260,7 +259,7 @@ impl Spool {
     pub fn finish(self) -> Result<Loaded, PassError> {
         let file = self.out.into_inner();
         let file = file.map_err(|error| spooling(error.into_error()))?;
-        let content = map::map_file(&file).map_err(spooling)?;
+        let content = file.map().map_err(spooling)?;
         Ok(Loaded {
             digest: self.hasher.finish(),
             files: CatalogFiles {

@@ -19,8 +19,8 @@ use crate::ingest::{OnInvalid, Source, build, curate, files, legacy, queries, re
 use crate::name::CatalogName;
 use crate::snapshot::{Catalogs, Publisher, Snapshot};
 use crate::store::{
-    BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow, Store,
-    StoreError,
+    BlobPin, Counts, Finished, Index, NewRevision, Revision, RevisionWriter, SearchRow,
+    SourceIdentity, Store, StoreError,
 };
 use ::images::digest::Digest;
 use ::images::layers::{Limits, UnpackError};
@@ -74,39 +74,32 @@ pub enum PassResult {
 const LONGEST: Duration = Duration::from_hours(3);
 
 impl Followed {
-    /// What a stored revision of this catalog says of its source. The platform
-    /// is part of it: with another, the same digest is another catalog.
-    pub fn origin(&self) -> String {
-        match &self.source {
-            Source::File(_) => self.source.to_string(),
-            Source::Curated(curation) => format!("{} {}", self.source, curation.digest()),
-            Source::Image(_) | Source::Layout(_) => {
-                format!("{} {}", self.source, self.platform)
-            }
+    /// The identity of a revision that is made now.
+    pub fn identity(&self) -> SourceIdentity {
+        let variant = match &self.source {
+            Source::File(_) => None,
+            Source::Curated(curation) => Some(curation.digest().to_string()),
+            Source::Image(_) | Source::Layout(_) => Some(self.platform.to_string()),
+        };
+        SourceIdentity {
+            source: self.source.to_string(),
+            variant,
         }
     }
 
     /// Whether a stored revision may be served until the first pass: it must
     /// come from the same place, but a moved tag is no reason to serve nothing.
     pub fn may_serve(&self, revision: &Revision) -> bool {
-        self.is_place_of(&revision.source)
+        self.is_place_of(&revision.identity.source)
     }
 
-    /// Whether what [`Self::origin`] gave for a catalog with this name points
-    /// to the same place.
+    /// Whether the source of a stored revision of this catalog points to the
+    /// same place.
     fn is_place_of(&self, stored: &str) -> bool {
-        let behind = stored.rsplit_once(' ');
-        // Spaces in the path of a folder are its own.
-        let source = match &self.source {
-            Source::File(_) => stored,
-            Source::Curated(_) | Source::Image(_) | Source::Layout(_) => {
-                behind.map_or(stored, |(source, _)| source)
-            }
-        };
         if let Source::Curated(_) = self.source {
-            return source == self.source.place();
+            return stored == self.source.place();
         }
-        match source.parse::<Source>() {
+        match stored.parse::<Source>() {
             Ok(source) => source.place() == self.source.place(),
             Err(_) => false,
         }
@@ -124,7 +117,7 @@ pub async fn run_once(
     let current = publisher
         .snapshot()
         .map(|snapshot| snapshot.revision().clone())
-        .filter(|revision| revision.source == followed.origin());
+        .filter(|revision| revision.identity == followed.identity());
     // Large, and held by every follower.
     let pass = Box::pin(async {
         match &followed.source {
@@ -313,7 +306,7 @@ pub(super) async fn make(
     .await?;
     let new = NewRevision {
         catalog: &followed.name,
-        source: followed.origin(),
+        identity: followed.identity(),
         digest,
         counts,
         blobs,
@@ -525,7 +518,7 @@ mod tests {
             for (other, stored) in places.iter().enumerate() {
                 for (source, stored) in one.iter().flat_map(|s| stored.iter().map(move |t| (s, t)))
                 {
-                    let served = followed(source).is_place_of(&followed(stored).origin());
+                    let served = followed(source).is_place_of(&followed(stored).identity().source);
                     assert_eq!(served, number == other, "{source} of {stored}");
                 }
             }
@@ -534,10 +527,10 @@ mod tests {
             source: Source::default(),
             ..followed("quay.io/a/b:v1")
         };
-        assert!(curated.is_place_of(&curated.origin()));
+        assert!(curated.is_place_of(&curated.identity().source));
         for other in places.iter().flatten().map(|source| followed(source)) {
-            assert!(!curated.is_place_of(&other.origin()));
-            assert!(!other.is_place_of(&curated.origin()));
+            assert!(!curated.is_place_of(&other.identity().source));
+            assert!(!other.is_place_of(&curated.identity().source));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use sqlx::Row as _;
 
+use crate::store::blocking::blocking;
 use crate::store::content::Contents;
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
@@ -20,7 +21,11 @@ impl Store {
     /// was made from, or that a pass needs, stay.
     pub async fn tidy_blobs(&self) -> Result<(), StoreError> {
         let needed = self.needed_blobs().await?;
-        let kept = self.contents.remove_spare(&needed, self.cache)?;
+        let (contents, cache) = (self.contents.clone(), self.cache);
+        let removing = blocking("remove", self.contents.folder().to_owned(), move |_| {
+            contents.remove_spare(&needed, cache)
+        });
+        let kept = removing.await?;
         metrics::gauge!("almanac_spare_blob_bytes").set(kept as f64);
         Ok(())
     }

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::error::StoreError;
+use crate::store::revision::RevisionId;
 
 /// The store in one data folder. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -42,6 +43,10 @@ impl Store {
 
     pub(super) fn revisions_folder(&self) -> PathBuf {
         self.folder.join("revisions")
+    }
+
+    pub(super) fn revision_folder(&self, id: RevisionId) -> PathBuf {
+        self.revisions_folder().join(id.to_string())
     }
 
     /// Keeps folders of revisions from being removed, or waits until nobody

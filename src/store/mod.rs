@@ -1,48 +1,62 @@
-//! What lies on disk: the only place with SQL and the data folder.
+//! The data folder, and the only SQL.
 //!
 //! ```text
 //! data/
-//!   lock                          held by the almanac that runs
+//!   lock                          held by the running almanac
 //!   almanac.db                    catalogs, revisions, problems, images, passes, search
 //!   blobs/sha256/<hex>            OCI blobs as they were pulled or made
 //!   revisions/<id>/metas.jsonl    canonical metas in catalog order
-//!   revisions/<id>/metas.deflate  each of them as a deflate segment
+//!   revisions/<id>/metas.deflate  each meta as a deflate segment
 //!   revisions/<id>/messages.pb    encoded parts of registry messages
 //!   revisions/<id>/queries.jsonl  answers to queries over HTTP
-//!   revisions/<id>/index.bin      what serving needs to find its way
-//!   revisions/<id>/all.gz         the whole of metas.jsonl, made later
+//!   revisions/<id>/index.bin      offsets in these files, by name
+//!   revisions/<id>/all.gz         metas.jsonl compressed, made later
 //!   revisions/<id>/all.zst        the same
 //! ```
 //!
 //! Files are written under a temporary name in the same file system, synced
-//! and renamed; the SQL transaction that names them comes last. So a crash
-//! leaves the previous revision current, and revisions that no row names are
-//! swept away at the next start. Blobs that no row names may stay for a while,
-//! as a pass that failed may want them again.
+//! and renamed. The SQL transaction that names them comes last, so a crash
+//! leaves the previous revision current. The next start removes revisions
+//! without a row. Blobs without a row stay for a while, because the next pass
+//! may need them.
+//!
+//! [`content`] keeps the blobs, without SQL. [`commit`](Store::commit) writes a
+//! revision, [`Store::current`] finds it, [`Store::open_revision`] opens its
+//! files.
 
 mod blobs;
+mod blocking;
+mod columns;
+mod commit;
 pub mod content;
+mod disk_error;
 mod encodings;
 mod error;
-mod file_error;
 mod handle;
 mod images;
 mod import;
 mod index;
+mod mapped;
 mod migrations;
 mod open;
+mod output;
 mod passes;
 mod read_only;
+mod revision;
+mod revision_files;
 mod revisions;
 mod search;
 mod segment;
+mod source_identity;
 mod sqlite_index;
 mod writer;
 
+pub use columns::LAST_SECOND;
+pub use commit::NewRevision;
 pub use content::{BlobPin, BlobWriter, CacheLimits, NewBlob};
+pub use disk_error::DiskError;
 pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
-pub use file_error::FileError;
 pub use handle::Store;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer};
 pub use import::Import;
@@ -51,8 +65,10 @@ pub use index::{
     PackageIndex, Provider, QuarantinedApi, QueryIndex, Region,
 };
 pub use passes::{Outcome, Pass};
-pub use revisions::{Counts, Files, LAST_SECOND, NewRevision, Revision, RevisionId};
+pub use revision::{Counts, Revision, RevisionId};
+pub use revision_files::Files;
 pub use search::{MAX_WORDS, SearchRow, Searcher};
 pub use segment::{END as SEGMENTS_END, Segmenter};
+pub use source_identity::SourceIdentity;
 pub use sqlite_index::{LegacyError, read_legacy};
 pub use writer::{Finished, Lines, QueryWriter, RevisionWriter, Stored};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::store::content::{CacheLimits, Contents};
-use crate::store::revisions::RevisionId;
+use crate::store::revision::RevisionId;
 use crate::store::{Store, StoreError, migrations};
 
 /// Locked by the process that writes.
@@ -19,8 +19,8 @@ pub(super) const DATABASE: &str = "almanac.db";
 pub(super) const BLOBS: &str = "blobs/sha256";
 
 impl Store {
-    /// Opens the data folder, making it when it is not there, and removes what
-    /// an interrupted pass left behind.
+    /// Opens the data folder, creates it if needed, and removes the remains of an
+    /// interrupted pass.
     ///
     /// # Errors
     /// When the folder cannot be written, is in use by another almanac, or
@@ -29,8 +29,7 @@ impl Store {
         Self::open_with(folder, CacheLimits::default()).await
     }
 
-    /// As [`Store::open`], with other limits of what is kept of blobs that no
-    /// revision was made from.
+    /// As [`Store::open`], with other limits for spare blobs.
     pub async fn open_with(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
         let revisions = folder.join("revisions");
         fs::create_dir_all(&revisions).map_err(StoreError::io("create", &revisions))?;
@@ -41,7 +40,7 @@ impl Store {
             .create_if_missing(true)
             .foreign_keys(true)
             .journal_mode(SqliteJournalMode::Wal)
-            // Little is asked, so few pages have to be kept: half a megabyte.
+            // Few statements run, so half a megabyte of pages is enough.
             .pragma("cache_size", "-512")
             // A revision's files are removed once another is committed, so a
             // commit must not be undone by a power cut.
@@ -71,8 +70,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Removes the rows of revisions that are not their catalog's current one:
-    /// almanac ended after a commit, before the old revision was removed.
+    /// Removes the rows of revisions that are not their catalog's current one,
+    /// left when almanac ended between a commit and the removal.
     async fn forget_replaced(&self) -> Result<(), StoreError> {
         let blobs = self.blobs_of_replaced(None).await?;
         sqlx::query(
@@ -85,7 +84,7 @@ impl Store {
         self.release_blobs(&blobs).await
     }
 
-    /// Removes revisions that no row names, and spare blobs beyond the limits.
+    /// Removes revisions without a row, and spare blobs beyond the limits.
     async fn sweep(&self) -> Result<(), StoreError> {
         let known = self.revision_ids().await?;
         let folder = self.revisions_folder();
@@ -95,7 +94,7 @@ impl Store {
                 .file_name()
                 .and_then(|name| RevisionId::from_str(name.to_str()?).ok());
             if !id.is_some_and(|id| known.contains(&id)) {
-                tracing::info!(path = %path.display(), "removing files that no revision has");
+                tracing::info!(path = %path.display(), "removing files of no revision");
                 fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
             }
         }

@@ -199,7 +199,7 @@ async fn gather(
         catalogs.push(CarriedRevision {
             catalog: name,
             id: revision.id,
-            source: revision.source,
+            source: revision.identity,
             digest: revision.digest,
             content: revision.content,
             modified: seconds(revision.modified),

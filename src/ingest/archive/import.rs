@@ -92,7 +92,7 @@ async fn fresh(
         let committed = time(carried.committed);
         if current.digest == carried.digest
             && current.content == carried.content
-            && current.source == carried.source
+            && current.identity == carried.source
             && current.modified == time(carried.modified)
             && current.committed == committed
             && store.image(current.id).await?.as_ref() == Some(&carried.image)
@@ -155,7 +155,7 @@ async fn take(
         finished,
         new: NewRevision {
             catalog: &carried.catalog,
-            source: carried.source.clone(),
+            identity: carried.source.clone(),
             digest: carried.digest,
             counts: rest.0,
             blobs: &[],
@@ -289,7 +289,7 @@ fn read(
     let image = match parse(&top)? {
         Manifest::Image(image) => image,
         Manifest::Index(index) => {
-            let platform = carried.source.rsplit_once(' ').map(|(_, text)| text);
+            let platform = carried.source.variant.as_deref();
             let platform: Option<Platform> = platform.and_then(|text| text.parse().ok());
             let chosen = index
                 .select(&platform.unwrap_or_default())

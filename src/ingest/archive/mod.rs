@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ingest::PassError;
 use crate::name::{CatalogName, NameError};
-use crate::store::{Counts, FileError, Image, RevisionId, StoreError};
+use crate::store::{Counts, DiskError, Image, RevisionId, SourceIdentity, StoreError};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -90,7 +90,7 @@ impl Metadata {
 struct CarriedRevision {
     catalog: CatalogName,
     id: RevisionId,
-    source: String,
+    source: SourceIdentity,
     digest: Digest,
     content: Digest,
     /// Seconds since 1970.
@@ -297,8 +297,8 @@ pub enum ArchiveError {
     Stopped,
 }
 
-impl From<FileError> for ArchiveError {
-    fn from(error: FileError) -> Self {
+impl From<DiskError> for ArchiveError {
+    fn from(error: DiskError) -> Self {
         Self::Store(error.into())
     }
 }

@@ -11,7 +11,7 @@ use crate::store::content::import::{ImportError, import};
 use crate::store::content::pins::{BlobClaim, BlobPin, Claims, Pins};
 use crate::store::content::spare::{self, CacheLimits};
 use crate::store::content::writer::{BlobWriter, NewBlob};
-use crate::store::file_error::{FileError, sync_folder};
+use crate::store::disk_error::{DiskError, sync_folder};
 use ::images::digest::Digest;
 
 /// The blobs in one folder. Cheap to clone; all clones share pins and claims.
@@ -37,12 +37,12 @@ impl Contents {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn open(folder: PathBuf) -> Result<Self, FileError> {
-        fs::create_dir_all(&folder).map_err(FileError::at("create", &folder))?;
+    pub fn open(folder: PathBuf) -> Result<Self, DiskError> {
+        fs::create_dir_all(&folder).map_err(DiskError::at("create", &folder))?;
         let contents = Self::at(folder);
         for (path, digest) in contents.folder.files()? {
             if digest.is_none() {
-                fs::remove_file(&path).map_err(FileError::at("remove", &path))?;
+                fs::remove_file(&path).map_err(DiskError::at("remove", &path))?;
             }
         }
         Ok(contents)
@@ -97,12 +97,12 @@ impl Contents {
 
     /// Starts a blob. The caller has verified the bytes, or does so while it
     /// writes them.
-    pub fn write_blob(&self, digest: Digest) -> Result<BlobWriter, FileError> {
+    pub fn write_blob(&self, digest: Digest) -> Result<BlobWriter, DiskError> {
         BlobWriter::new(&self.folder, digest)
     }
 
     /// Starts a blob whose digest is not known yet.
-    pub fn new_blob(&self) -> Result<NewBlob, FileError> {
+    pub fn new_blob(&self) -> Result<NewBlob, DiskError> {
         NewBlob::new(&self.folder, &self.pins)
     }
 
@@ -125,17 +125,17 @@ impl Contents {
         &self,
         needed: &HashSet<Digest>,
         limits: CacheLimits,
-    ) -> Result<u64, FileError> {
+    ) -> Result<u64, DiskError> {
         spare::remove_beyond(&self.folder, &self.pins, needed, limits)
     }
 
     /// Removes a blob unless it is pinned.
-    pub(in crate::store) fn remove_unpinned(&self, digest: &Digest) -> Result<(), FileError> {
+    pub(in crate::store) fn remove_unpinned(&self, digest: &Digest) -> Result<(), DiskError> {
         spare::remove_unpinned(&self.folder, &self.pins, digest)
     }
 
     /// Makes the names of all blobs survive a power cut.
-    pub(in crate::store) fn sync(&self) -> Result<(), FileError> {
+    pub(in crate::store) fn sync(&self) -> Result<(), DiskError> {
         sync_folder(self.folder.path())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 
-use crate::store::file_error::FileError;
+use crate::store::disk_error::DiskError;
 use ::images::digest::Digest;
 
 /// The folder of the blobs. Cheap to clone.
@@ -28,15 +28,15 @@ impl BlobFolder {
     }
 
     /// A file for a blob that is not complete yet.
-    pub(super) fn temporary(&self) -> Result<NamedTempFile, FileError> {
-        NamedTempFile::new_in(&self.0).map_err(FileError::at("write in", &self.0))
+    pub(super) fn temporary(&self) -> Result<NamedTempFile, DiskError> {
+        NamedTempFile::new_in(&self.0).map_err(DiskError::at("write in", &self.0))
     }
 
     /// All files. Those without a digest are incomplete blobs.
-    pub(super) fn files(&self) -> Result<Vec<(PathBuf, Option<Digest>)>, FileError> {
+    pub(super) fn files(&self) -> Result<Vec<(PathBuf, Option<Digest>)>, DiskError> {
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.0).map_err(FileError::at("read", &self.0))? {
-            let path = entry.map_err(FileError::at("read", &self.0))?.path();
+        for entry in fs::read_dir(&self.0).map_err(DiskError::at("read", &self.0))? {
+            let path = entry.map_err(DiskError::at("read", &self.0))?.path();
             let digest = digest_in_name(&path);
             files.push((path, digest));
         }

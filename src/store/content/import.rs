@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use crate::store::content::writer::BlobWriter;
-use crate::store::file_error::FileError;
+use crate::store::disk_error::DiskError;
 
 /// Bytes per read.
 const BUFFER: usize = 256 << 10;
@@ -18,7 +18,7 @@ pub enum ImportError {
     Read(#[source] io::Error),
     /// The blob could not be written.
     #[error(transparent)]
-    Write(#[from] FileError),
+    Write(#[from] DiskError),
 }
 
 /// Copies all that `reader` has. The copy stops soon after the returned future

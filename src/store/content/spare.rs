@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::store::content::folder::BlobFolder;
 use crate::store::content::pins::Pins;
-use crate::store::file_error::FileError;
+use crate::store::disk_error::DiskError;
 use ::images::digest::Digest;
 
 /// Bounds for spare blobs: those that failed passes fetched, and that the next
@@ -43,7 +43,7 @@ pub(super) fn remove_beyond(
     pins: &Pins,
     needed: &HashSet<Digest>,
     limits: CacheLimits,
-) -> Result<u64, FileError> {
+) -> Result<u64, DiskError> {
     let now = SystemTime::now();
     let mut spare = Vec::new();
     for (path, digest) in folder.files()? {
@@ -76,7 +76,7 @@ pub(super) fn remove_unpinned(
     folder: &BlobFolder,
     pins: &Pins,
     digest: &Digest,
-) -> Result<(), FileError> {
+) -> Result<(), DiskError> {
     let path = folder.blob(digest);
     // Held until the file is gone, so that no pass pins it in between.
     let pins = pins.lock();
@@ -85,7 +85,7 @@ pub(super) fn remove_unpinned(
     }
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(FileError::at("remove", &path)(error))
+            Err(DiskError::at("remove", &path)(error))
         }
         _ => Ok(()),
     }

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use tempfile::NamedTempFile;
 
+use crate::store::blocking::blocking;
 use crate::store::content::folder::BlobFolder;
 use crate::store::content::pins::{BlobPin, Pins};
-use crate::store::file_error::FileError;
+use crate::store::disk_error::DiskError;
 use ::images::digest::{Digest, Hasher};
 
 /// A blob whose digest is known before its bytes.
@@ -27,7 +28,7 @@ pub struct NewBlob {
 }
 
 impl BlobWriter {
-    pub(super) fn new(folder: &BlobFolder, digest: Digest) -> Result<Self, FileError> {
+    pub(super) fn new(folder: &BlobFolder, digest: Digest) -> Result<Self, DiskError> {
         Ok(Self {
             digest,
             path: folder.blob(&digest),
@@ -36,24 +37,20 @@ impl BlobWriter {
     }
 
     /// Appends bytes.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         self.file
             .write_all(bytes)
-            .map_err(FileError::at("write", &self.path))
+            .map_err(DiskError::at("write", &self.path))
     }
 
     /// Syncs the blob, puts it in its place and returns its path. The disk may
     /// need seconds: this waits on a thread for blocking work.
-    pub async fn finish(self) -> Result<PathBuf, FileError> {
-        let path = self.path.clone();
-        let finished = tokio::task::spawn_blocking(|| self.finish_blocking());
-        finished
-            .await
-            .unwrap_or_else(|error| Err(FileError::at("sync", &path)(io::Error::other(error))))
+    pub async fn finish(self) -> Result<PathBuf, DiskError> {
+        blocking("sync", self.path.clone(), |_| self.finish_blocking()).await
     }
 
     /// As [`finish`](Self::finish), for a thread that may block.
-    pub fn finish_blocking(self) -> Result<PathBuf, FileError> {
+    pub fn finish_blocking(self) -> Result<PathBuf, DiskError> {
         let Self { digest, path, file } = self;
         persist(file, path.clone())?;
         tracing::debug!(%digest, "blob stored");
@@ -62,7 +59,7 @@ impl BlobWriter {
 }
 
 impl NewBlob {
-    pub(super) fn new(folder: &BlobFolder, pins: &Pins) -> Result<Self, FileError> {
+    pub(super) fn new(folder: &BlobFolder, pins: &Pins) -> Result<Self, DiskError> {
         Ok(Self {
             folder: folder.clone(),
             pins: pins.clone(),
@@ -78,7 +75,7 @@ impl NewBlob {
 
     /// Syncs the blob, puts it in its place, and keeps it there as long as the
     /// pin lives. This blocks.
-    pub fn finish(self) -> Result<BlobPin, FileError> {
+    pub fn finish(self) -> Result<BlobPin, DiskError> {
         let pin = self.pins.pin(self.hasher.finish());
         persist(self.file, self.folder.blob(&pin.digest()))?;
         Ok(pin)
@@ -97,12 +94,12 @@ impl Write for NewBlob {
     }
 }
 
-fn persist(file: NamedTempFile, path: PathBuf) -> Result<(), FileError> {
+fn persist(file: NamedTempFile, path: PathBuf) -> Result<(), DiskError> {
     file.as_file()
         .sync_data()
-        .map_err(FileError::at("sync", &path))?;
+        .map_err(DiskError::at("sync", &path))?;
     match file.persist(&path) {
         Ok(_) => Ok(()),
-        Err(error) => Err(FileError::at("write", &path)(error.error)),
+        Err(error) => Err(DiskError::at("write", &path)(error.error)),
     }
 }

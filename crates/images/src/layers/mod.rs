@@ -34,7 +34,6 @@ mod testing;
 mod tests;
 mod tree;
 
-use std::fs;
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -47,6 +46,7 @@ use layer::{Budget, apply_layer};
 use links::Picked;
 use scope::Scope;
 use spool::Spool;
+pub use spool::SpoolFile;
 use tree::ImageTree;
 
 /// How often all layers are walked for a catalog folder behind symlinks.
@@ -101,7 +101,7 @@ pub fn unpack<R: Read>(
     mut open: impl FnMut(usize) -> io::Result<Layer<R>>,
     folder: &str,
     limits: &Limits,
-    spool: &mut fs::File,
+    spool: &mut dyn SpoolFile,
 ) -> Result<Tree, UnpackError> {
     let mut scope = Scope::new(folder, limits)?;
     let mut spool = Spool::new(spool);

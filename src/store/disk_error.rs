@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A file or folder of the data folder could not be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
-pub struct FileError {
+pub struct DiskError {
     /// What was to be done.
     pub action: &'static str,
     /// With which file or folder.
@@ -16,7 +16,7 @@ pub struct FileError {
     pub source: io::Error,
 }
 
-impl FileError {
+impl DiskError {
     /// For `map_err` on file operations.
     pub(super) fn at<'a>(
         action: &'static str,
@@ -31,8 +31,8 @@ impl FileError {
 }
 
 /// Makes the names in a folder survive a power cut.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), FileError> {
+pub(super) fn sync_folder(folder: &Path) -> Result<(), DiskError> {
     File::open(folder)
         .and_then(|folder| folder.sync_all())
-        .map_err(FileError::at("sync", folder))
+        .map_err(DiskError::at("sync", folder))
 }

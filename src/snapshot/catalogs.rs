@@ -37,14 +37,14 @@ impl CatalogsPublisher {
     /// No catalogs yet, and the reading end.
     pub fn new() -> (Self, Catalogs) {
         let (table, tables) = watch::channel(Arc::default());
-        let (publications, published) = watch::channel(0);
+        let (publications, publication_count) = watch::channel(0);
         let publisher = Self {
             table,
             publications,
         };
         let catalogs = Catalogs {
             table: tables,
-            publications: published,
+            publications: publication_count,
         };
         (publisher, catalogs)
     }

@@ -1,6 +1,5 @@
 //! Values of canonical objects, read on demand.
 
-use parking_lot::Mutex;
 use std::ops::Range;
 
 use async_graphql::Value;

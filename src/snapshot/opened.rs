@@ -41,7 +41,7 @@ impl Snapshot {
         let meta_lookup = MetaLookup::new(&index);
         let decoded = Decoded {
             length: metas.len() as u64,
-            crc: meta_lookup.crcs.last().copied().unwrap_or_default(),
+            crc: meta_lookup.crcs.last().copied().unwrap_or(0),
         };
         let encoded = |encoding| {
             let file = store.encoded(&revision, encoding, decoded);

@@ -92,6 +92,7 @@ impl Database {
                     .map_err(sql("looking at its tables"))?;
             let missing = || LegacyError::Shape(format!("there is no table {table:?}"));
             let (kind, definition) = found.ok_or_else(missing)?;
+            // An automatic index has no definition: it is no plain table.
             let definition = definition.unwrap_or_default().to_ascii_lowercase();
             let plain = kind == "table" && definition.trim_start().starts_with("create table");
             if !plain {

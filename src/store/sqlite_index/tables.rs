@@ -1,4 +1,5 @@
-//! The rows of each table.
+//! The rows of each table. A column that is NULL counts as an empty text where
+//! opm reads it so.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -133,7 +133,7 @@ impl Catalogs {
     /// the default or the only one. `None` for the name of a removed catalog.
     pub fn route(&self, authority: &str) -> Option<Arc<Catalog>> {
         let host = host(authority).to_ascii_lowercase();
-        let label = host.split('.').next().unwrap_or(host);
+        let label = host.split('.').next().unwrap_or(&host);
         let table = self.table.borrow();
         let named = table
             .all

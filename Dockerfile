@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 
-# The image of almanac: one program and the C library, nothing else.
+# The image of almanac: one stripped program and the C library. Its debug
+# information is the target debug-info.
 #
 #     docker build --tag almanac .
 #     docker build --tag almanac-opm --target opm-image .
@@ -12,18 +13,26 @@
 # Where the target olm-opm-image takes the real opm from.
 ARG OPM_IMAGE=quay.io/operator-framework/opm:latest
 
-FROM rust:1-bookworm AS build
+# The oldest Rust that almanac builds with: rust-version in Cargo.toml.
+FROM rust:1.94-bookworm AS build
 WORKDIR /src
 COPY . .
 # What cargo fetched and compiled is kept for the next build and is in no layer,
 # so the program is taken out of there in the same step.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --bin almanac \
-    && install -D -m 0755 target/release/almanac /out/usr/bin/almanac \
+    cargo build --profile dist --locked --bin almanac \
+    && install -d /out/usr/bin /out/debug /out/opm/bin \
+    && deploy/split-debug-info target/dist/almanac /out/usr/bin/almanac /out/debug/almanac.debug \
     && install -d -m 0750 /out/var/lib/almanac \
-    && install -D -m 0755 target/release/almanac /out/opm/bin/opm \
+    && install -m 0755 /out/usr/bin/almanac /out/opm/bin/opm \
     && ln -s opm /out/opm/bin/grpc_health_probe
+
+# The debug information of the program in the images below:
+#
+#     docker build --target debug-info --output debug .
+FROM scratch AS debug-info
+COPY --from=build /out/debug/ /
 
 # almanac in the place of opm and of the probe that Operator Lifecycle Manager
 # runs: what the image of a catalog is made from (deploy/catalog.Dockerfile).

@@ -46,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_in_proportion(archive.len(), most, 16, 16 << 20);
     }
     let spooled = spool.metadata().expect("a length").len();
-    assert!(spooled <= limits.catalog_bytes, "{spooled}");
+    assert!(spooled <= limits.folder_bytes, "{spooled}");
     let tree = match tree {
         Ok(tree) => tree,
         Err(error) => return assert!(error.to_string().len() < 1 << 14),
@@ -61,7 +61,7 @@ fuzz_target!(|bytes: &[u8]| {
         let good = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
         assert!(file.path.split('/').all(good), "{file:?}");
     }
-    assert!(size <= limits.catalog_bytes, "{size}");
+    assert!(size <= limits.folder_bytes, "{size}");
 });
 
 /// Writes the right checksum into every block that is a header when the

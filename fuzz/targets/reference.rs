@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (config, most) = most_memory(|| ImageConfig::parse(bytes));
     assert_in_proportion(bytes.len(), most, 64, 1 << 16);
     if let Ok(config) = config {
-        let _ = config.configs_label();
+        let _ = config.label("a");
     }
 });
 

@@ -243,7 +243,10 @@ fn log_problems(problems: &[Problem]) {
     let (errors, warnings): (Vec<_>, Vec<_>) = problems
         .iter()
         .partition(|problem| problem.severity > Severity::Warning);
-    if !errors.is_empty() {
+    if errors
+        .iter()
+        .any(|problem| !problem.subject.package.is_empty())
+    {
         tracing::error!(
             problems = errors.len(),
             "packages with errors are left out of what is served"

@@ -68,7 +68,7 @@ impl Arguments {
         let settings =
             Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
         let data = settings.data_folder();
-        let limits = settings.limits.unwrap_or_default();
+        let limits = settings.limits.unwrap_or_default().resolve();
         let progress = progress::progress();
         let work = archive::import(&self.file, &data, &limits, self.older, &progress);
         let imported = block_on(progress::until_told(&progress, work))?.map_err(failure)?;

@@ -238,7 +238,7 @@ impl Input {
                 ca_files: options.registries.ca_files.clone(),
                 connect_timeout: options.registries.connect_timeout,
                 idle_timeout: options.registries.idle_timeout,
-                limit: options.limits.catalog_bytes,
+                limit: options.limits.folder_bytes,
                 ..fetch::Settings::default()
             };
             url.fetch(&settings, &mut spool).await?;

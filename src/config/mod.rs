@@ -9,6 +9,7 @@
 mod curated;
 mod environment;
 mod error;
+mod limits;
 mod names;
 mod ports;
 mod proxies;
@@ -29,6 +30,7 @@ pub use curated::{
 };
 pub use environment::Environment;
 pub use error::{ConfigError, Place};
+pub use limits::LimitSettings;
 pub use names::suggest as suggest_name;
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use proxies::Proxies;
@@ -172,7 +174,7 @@ impl Config {
             log: settings.log.resolve(LOG_FILTER)?,
             proxies: Proxies::default(),
             data_dir,
-            unpack: settings.limits.unwrap_or_default(),
+            unpack: settings.limits.unwrap_or_default().resolve(),
             cache: settings.cache.resolve(),
             offline: settings.offline,
             default_catalog: settings.default_catalog,
@@ -364,6 +366,7 @@ impl RegistrySettings {
             },
         );
         images::Settings {
+            user_agent: concat!("almanac/", env!("CARGO_PKG_VERSION")).into(),
             insecure: insecure.into_iter().map(|Host(host)| host).collect(),
             auth_files,
             usual_auth_files,

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::config::curated::PackageSettings;
 use crate::config::error::ConfigError;
+use crate::config::limits::LimitSettings;
 use crate::config::ports::{ConnectionSettings, TlsSettings};
 use crate::config::template::{ImageTemplate, KubeVersion, WrittenSource};
 use crate::config::value::{
@@ -20,7 +21,6 @@ use crate::ingest::{LayoutSource, Mirror, Source, SourceError};
 use crate::name::{CatalogName, NameError};
 use crate::serve::oci::{Flow, GateSettings};
 use ::images::Platform;
-use ::images::layers::Limits;
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -113,7 +113,7 @@ pub struct Settings {
 
     /// How much of an image is taken; in a file only.
     #[arg(skip)]
-    pub limits: Option<Limits>,
+    pub limits: Option<LimitSettings>,
 
     /// How much is kept of what passes brought that came to nothing; in a
     /// file only.

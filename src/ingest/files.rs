@@ -14,13 +14,14 @@ use std::thread;
 
 use bytes::Bytes;
 
+use crate::ingest::labels::CONFIGS_LABEL;
 use crate::ingest::wait_until_quiet::{Look, real, settle};
 use crate::map::UnnamedFile;
 use crate::store::LegacyError;
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::{Layer, Limits, UnpackError, walk_order};
 use ::images::verify::VerifiedReader;
-use ::images::{CONFIGS_LABEL, Descriptor, layers as unpack};
+use ::images::{Descriptor, layers as unpack};
 use fbc::indexignore;
 use fbc::indexignore::{IndexIgnore, IndexIgnoreError};
 
@@ -95,7 +96,10 @@ pub enum FilesError {
     #[error("almanac failed on the database: {0}")]
     Panicked(String),
     /// There is no file at all.
-    #[error("there is no file in the catalog folder {0:?}")]
+    #[error(
+        "there is no file in the catalog folder {0:?}: an empty catalog would take every operator \
+         from its clients; check the path, or put the catalog's files there"
+    )]
     Empty(String),
 }
 
@@ -318,11 +322,11 @@ fn read_file(
 }
 
 fn check_size(total: u64, path: &str, limits: &Limits) -> Result<(), FilesError> {
-    if total > limits.catalog_bytes {
+    if total > limits.folder_bytes {
         return Err(FilesError::Limit {
             what: "the size of the files, in bytes,",
             path: path.to_owned(),
-            limit: limits.catalog_bytes,
+            limit: limits.folder_bytes,
         });
     }
     Ok(())
@@ -468,14 +472,14 @@ mod tests {
     fn a_folder_that_is_too_large_is_refused_however_it_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let limits = Limits::for_testing();
-        let half = usize::try_from(limits.catalog_bytes / 2 + 1).unwrap();
+        let half = usize::try_from(limits.folder_bytes / 2 + 1).unwrap();
         for name in ["a", "b"] {
             fs::write(folder.path().join(name), "x".repeat(half)).unwrap();
         }
         let digest = digest_of_folder(folder.path(), &limits);
         let copy = of_folder(folder.path(), &limits, folder.path());
         for result in [digest.map(drop), copy.map(drop)] {
-            let limit = matches!(result, Err(FilesError::Limit { limit, .. }) if limit == limits.catalog_bytes);
+            let limit = matches!(result, Err(FilesError::Limit { limit, .. }) if limit == limits.folder_bytes);
             assert!(limit, "{result:?}");
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use fbc::problem::{Problem, Severity};
 use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -50,11 +51,11 @@ pub async fn restore(workshop: &Workshop, followed: &Followed, publisher: &Publi
         let problems = workshop.store.problems(revision.id).await?;
         let pass = workshop.store.last_pass(&followed.name).await?;
         let snapshot = Snapshot::open(&workshop.store, revision)?;
+        describe(&snapshot, &problems, "serving what is stored");
         publisher.update(|status| {
             status.problems = problems.into();
             status.pass = pass;
         });
-        describe(&snapshot, "serving what is stored");
         publisher.publish(snapshot);
         Ok::<(), crate::store::StoreError>(())
     };
@@ -156,11 +157,12 @@ async fn pass(
     match &result {
         Ok(PassResult::Unchanged) => tracing::debug!(?digest, "nothing new"),
         Ok(PassResult::Published(revision)) => {
+            let problems = publisher.status().problems;
             if let Some(snapshot) = publisher.snapshot() {
-                describe(&snapshot, "serving a new revision");
+                describe(&snapshot, &problems, "serving a new revision");
             }
             tracing::debug!(revision = %revision.id, "published");
-            complaint.log(digest, &publisher.status().problems);
+            complaint.log(digest, &problems);
         }
         Err(error) => {
             counter!(
@@ -230,12 +232,26 @@ pub fn forget(catalog: &CatalogName) {
         gauge!("almanac_catalog_objects", "catalog" => catalog.to_string(), "kind" => kind)
             .set(0.0);
     }
+    count_problems(catalog, &[]);
     gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => catalog.to_string())
         .set(f64::NAN);
     gauge!("almanac_last_pass_timestamp_seconds", "catalog" => catalog.to_string()).set(f64::NAN);
 }
 
-fn describe(snapshot: &Snapshot, message: &str) {
+/// Counts the problems of a served catalog; fatal ones it does not have.
+fn count_problems(catalog: &CatalogName, problems: &[Problem]) {
+    for severity in [Severity::Error, Severity::Warning] {
+        let such = problems.iter().filter(|one| one.severity == severity);
+        gauge!(
+            "almanac_catalog_problems",
+            "catalog" => catalog.to_string(),
+            "severity" => severity.to_string()
+        )
+        .set(such.count() as f64);
+    }
+}
+
+fn describe(snapshot: &Snapshot, problems: &[Problem], message: &str) {
     let revision = snapshot.revision();
     let counts = &revision.counts;
     let name = revision.catalog.to_string();
@@ -251,6 +267,7 @@ fn describe(snapshot: &Snapshot, message: &str) {
         gauge!("almanac_catalog_objects", "catalog" => name.clone(), "kind" => kind)
             .set(count as f64);
     }
+    count_problems(&revision.catalog, problems);
     gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => name)
         .set(unix(revision.modified));
     tracing::info!(

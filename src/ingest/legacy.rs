@@ -22,7 +22,7 @@ pub(super) async fn migrated(
     if !matches!(files.contents.as_slice(), [content] if content.starts_with(MAGIC)) {
         return Ok(files);
     }
-    let (temporary, limit) = (temporary.to_owned(), limits.catalog_bytes);
+    let (temporary, limit) = (temporary.to_owned(), limits.folder_bytes);
     let runtime = tokio::runtime::Handle::current();
     let work = move || runtime.block_on(migrate(&files, &temporary, limit));
     match tokio::task::spawn_blocking(work).await {

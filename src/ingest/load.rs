@@ -246,7 +246,7 @@ impl Spool {
             out: BufWriter::new(file),
             hasher: Hasher::default(),
             length: 0,
-            limit: limits.catalog_bytes,
+            limit: limits.folder_bytes,
         })
     }
 
@@ -337,9 +337,9 @@ mod tests {
         let limits = Limits::for_testing();
         let mut spool = Spool::new("<stdin>", &limits).unwrap();
         let error = io::copy(&mut io::repeat(b'a'), &mut spool).unwrap_err();
-        let limit = limits.catalog_bytes.to_string();
+        let limit = limits.folder_bytes.to_string();
         assert!(error.to_string().contains(&limit), "{error}");
-        assert!(spool.length() <= limits.catalog_bytes);
+        assert!(spool.length() <= limits.folder_bytes);
     }
 
     #[test]

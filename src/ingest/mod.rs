@@ -16,6 +16,7 @@ mod files;
 mod folder;
 mod follow;
 mod images;
+mod labels;
 mod legacy;
 mod load;
 mod ordered;
@@ -85,6 +86,10 @@ pub fn describe_metrics() {
     describe_gauge!(
         "almanac_catalog_objects",
         "What is served of a catalog, by catalog and kind"
+    );
+    describe_gauge!(
+        "almanac_catalog_problems",
+        "Problems of the catalog that is served, by catalog and severity"
     );
     describe_gauge!(
         "almanac_catalog_modified_timestamp_seconds",

@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::FilesError;
+use crate::ingest::labels::catalog_path;
 use crate::ingest::pass::blocking;
 use crate::store::content::{BlobPin, BlobWriter, Contents, ImportError};
 use ::images::digest::Digest;
@@ -119,8 +120,7 @@ impl Origin<'_> {
         let config = ImageConfig::parse(&config)
             .map_err(|error| failed(self.document_error(&image.config.digest, error)))?;
         // Layers of an image that is no catalog are not looked at.
-        let folder = config
-            .catalog_label()
+        let folder = catalog_path(&config)
             .ok_or(FilesError::NoLabel)
             .map_err(PassError::at(Stage::Unpack))?
             .to_owned();

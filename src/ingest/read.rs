@@ -153,6 +153,8 @@ struct Collected<'a> {
     schemas: HashMap<String, Place>,
     problems: Vec<Problem>,
     omitted: usize,
+    /// The worst of those that were omitted.
+    worst_omitted: Severity,
     /// How many defects, and how many blobs of no package, there were.
     defects: usize,
     nameless: usize,
@@ -173,6 +175,7 @@ impl<'a> Collected<'a> {
             schemas: HashMap::new(),
             problems: Vec::new(),
             omitted: 0,
+            worst_omitted: Severity::Warning,
             defects: 0,
             nameless: 0,
             metas: 0,
@@ -225,6 +228,7 @@ impl<'a> Collected<'a> {
         for (spot, mut problem) in output.problems.drain(..) {
             if self.problems.len() >= MAX_PROBLEMS {
                 self.omitted += 1;
+                self.worst_omitted = self.worst_omitted.max(problem.severity);
                 continue;
             }
             problem.place = self.paths.get(done.file as usize).map(|file| Place {
@@ -282,11 +286,11 @@ impl<'a> Collected<'a> {
         if self.omitted > 0 {
             problems.push(Problem {
                 code: Code::ProblemsOmitted,
-                severity: Severity::Fatal,
+                severity: self.worst_omitted,
                 subject: Subject::default(),
                 place: None,
                 message: format!(
-                    "{} more documents cannot be read; correct the listed ones first",
+                    "{} more problems of documents are not listed; correct the listed ones first",
                     self.omitted
                 ),
             });

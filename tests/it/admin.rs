@@ -65,7 +65,7 @@ async fn it_is_not_ready_before_each_catalog_was_tried() {
     assert_eq!(get(&served, "/livez").status, 200);
     let reply = get(&served, "/readyz");
     assert_eq!(reply.status, 503);
-    assert_eq!(reply.text(), "not looked for yet: waiting\n");
+    assert_eq!(reply.text(), "waiting for the first attempt: waiting\n");
     assert_eq!(served.status("waiting")["state"], "loading");
     let finished = health(served.admin);
     assert_eq!(finished.status.code(), Some(1), "{finished:?}");

@@ -68,6 +68,7 @@ fn catalog(code: Code) -> String {
         Code::DocumentDuplicateKey => and(r#"{"schema":"a","Schema":"b"}"#),
         Code::DocumentKeyNotString => and(r#"{"schema":"a","name":4.20}"#),
         Code::DocumentIgnored => "schema: a\n...\nschema: b\n".to_owned(),
+        Code::DocumentEmpty => "# a\n---\nschema: a\n".to_owned(),
         Code::SchemaMissing => and(r#"{"name":"a"}"#),
         Code::SchemaUnknown => and(r#"{"schema":"olm.bundel"}"#),
         Code::BlobMalformed => with(r#""beta"}"#, "4.20}"),

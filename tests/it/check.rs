@@ -174,13 +174,51 @@ fn the_place_of_a_problem_is_counted_in_its_file() {
     assert_eq!(finished.status.code(), Some(1));
     let document: Value = serde_json::from_str(&finished.stdout).unwrap();
     let problem = &document["problems"][0];
+    assert_eq!(problem["code"], "document-empty");
+    assert_eq!(problem["document"], 1);
+    assert_eq!(problem["line"], 1);
+    let problem = &document["problems"][1];
     assert_eq!(problem["code"], "channel-empty");
     assert_eq!(problem["severity"], "error");
     assert_eq!(problem["package"], "plum");
     assert_eq!(problem["channel"], "stable");
     assert_eq!(problem["file"], "plum/a.yaml");
-    assert_eq!(problem["document"], 2);
+    assert_eq!(problem["document"], 3);
     assert_eq!(problem["line"], 7);
+}
+
+#[test]
+fn a_document_of_comments_is_an_error_of_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = Catalog::small().text(Format::Yaml);
+    let good = good.trim_start_matches("---\n");
+    let path = folder.path().join("catalog.yaml");
+    // A comment within a document is none of its own.
+    fs::write(&path, format!("# A catalog\n{good}")).unwrap();
+    assert_good(&check([&*file(folder.path())]));
+    fs::write(&path, format!("# A catalog\n---\n{good}")).unwrap();
+    let finished = check([&*file(folder.path())]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let root = folder.path().to_str().unwrap();
+    insta::assert_snapshot!(finished.stdout.replace(root, "FOLDER"), @r"
+    error[document-empty]: this document holds only comments or blank lines, and opm refuses a catalog with such a document; remove the `---` between it and its neighbour
+     --> FOLDER/catalog.yaml:1 (document 1)
+      |
+    1 | # A catalog
+      |
+
+    1 problem: 1 error
+    ");
+    let finished = check([&*file(folder.path()), "--output", "sarif"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let sarif: Value = serde_json::from_str(&finished.stdout).unwrap();
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(result["ruleId"], "document-empty");
+    assert_eq!(result["level"], "error");
+    let location = &result["locations"][0]["physicalLocation"];
+    assert_eq!(location["region"], json!({"startLine": 1}));
+    let validated = Start::new(["opm", "validate", root]).run();
+    assert_eq!(validated.status.code(), Some(1), "{validated:?}");
 }
 
 #[test]
@@ -263,7 +301,7 @@ fn what_is_no_json_is_pointed_at() {
 }
 
 #[test]
-fn warnings_alone_are_problems_too() {
+fn warnings_alone_fail_only_when_they_are_denied() {
     let catalog = Catalog::new().package("plum", |package| {
         let entries = [
             entry("plum.v1.0.0"),
@@ -277,7 +315,7 @@ fn warnings_alone_are_problems_too() {
     let folder = tempfile::tempdir().unwrap();
     catalog.write_to(folder.path(), Format::JsonLines);
     let finished = check([&*file(folder.path())]);
-    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
     let text = &finished.stdout;
     let start = "warning[replaces-absent]: package \"plum\"";
     assert!(text.starts_with(start), "{text}");
@@ -287,12 +325,24 @@ fn warnings_alone_are_problems_too() {
     );
     let summary = "\n1 problem in 1 package: 1 warning\n";
     assert!(finished.stdout.ends_with(summary), "{text}");
-    let allowed = check([&*file(folder.path()), "--allow-warnings"]);
-    assert_eq!(allowed.status.code(), Some(0), "{allowed:?}");
-    assert_eq!(allowed.stdout, finished.stdout);
+    for output in ["text", "json", "sarif"] {
+        let told = check([&*file(folder.path()), "--output", output]);
+        assert_eq!(told.status.code(), Some(0), "{told:?}");
+        for flag in ["--strict", "--deny-warnings"] {
+            let denied = check([&*file(folder.path()), "--output", output, flag]);
+            assert_eq!(denied.status.code(), Some(1), "{denied:?}");
+            assert_eq!(denied.stdout, told.stdout);
+        }
+    }
     wrong().write_to(folder.path(), Format::JsonLines);
-    let finished = check([&*file(folder.path()), "--allow-warnings"]);
-    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    for flags in [&[][..], &["--strict"]] {
+        let path = file(folder.path());
+        let finished = check([&*path].into_iter().chain(flags.iter().copied()));
+        assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    }
+    let good = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(good.path(), Format::JsonLines);
+    assert_good(&check([&*file(good.path()), "--strict"]));
 }
 
 #[test]
@@ -324,9 +374,9 @@ fn what_is_not_there_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let missing = file(&folder.path().join("missing"));
     assert_refused(&check([&*missing]), 3, &[&missing, "cannot be read"]);
-    // An empty folder is no catalog; serving nothing is never what was meant.
+    // An empty folder is no catalog: opm and catalogd take it for an empty one.
     let empty = file(folder.path());
-    assert_refused(&check([&*empty]), 3, &[&empty, "no file"]);
+    assert_refused(&check([&*empty]), 3, &[&empty, "no file", "check the path"]);
     let layout = format!("oci:{}", folder.path().display());
     assert_refused(&check([&*layout]), 3, &[&layout]);
 }

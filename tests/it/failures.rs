@@ -81,7 +81,7 @@ fn failures_of_the_registry() -> Vec<Failure> {
             "silence",
             "resolve",
             "timeout",
-            &["{image}", "did not answer in time"],
+            &["{image}", "did not respond in time"],
         )
         .of_registry(|registry| registry.silent = true),
         Failure::new(

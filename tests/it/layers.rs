@@ -155,7 +155,7 @@ fn layers_are_read_in_each_compression_or_refused_by_its_name() {
     table.served([stored([head, tail].concat())], both);
     for (magic, name) in [(&b"BZh91AY&SY"[..], "bzip2"), (b"\xfd7zXZ\0\0", "xz")] {
         let layer = stored([magic, &[0; 100]].concat());
-        let words = ["LAYER", name, "only gzip, zstd and plain tar are read"];
+        let words = ["LAYER", name, "only gzip, zstd and plain tar are supported"];
         table.refused([base(), layer], words);
     }
     // As much memory as that is not given to a layer.
@@ -273,21 +273,15 @@ fn links_are_followed_inside_the_folder_and_refused_out_of_it() {
     for target in ["etc/passwd", "configs-extra/three.json"] {
         let layer = base().hard_link("configs/link.json", target);
         let words = ["LAYER", "configs/link.json", "hardlink", target];
-        table.refused(
-            [layer],
-            words.into_iter().chain(["outside the catalog folder"]),
-        );
+        table.refused([layer], words.into_iter().chain(["outside the folder"]));
     }
     for target in ["../etc/passwd", "/etc/passwd", "../../../etc/hostname"] {
         let layer = base().symlink("configs/link.json", target);
         let words = ["LAYER", "configs/link.json", "symlink", target];
-        table.refused(
-            [layer],
-            words.into_iter().chain(["outside the catalog folder"]),
-        );
+        table.refused([layer], words.into_iter().chain(["outside the folder"]));
     }
     for (target, rule) in [
-        ("missing.json", "is not there"),
+        ("missing.json", "is missing"),
         ("sub", "is a folder"),
         ("link.json", "too many symlinks"),
     ] {

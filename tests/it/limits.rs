@@ -21,7 +21,7 @@ use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::grpc::{Client, next, rest};
 use crate::support::h2::{self, Connection};
 use crate::support::http;
-use crate::support::inside::Inside;
+use crate::support::in_process::InProcess;
 
 const ALL: &str = "/catalogs/a/api/v1/all";
 const GET_PACKAGE: &str = "/api.Registry/GetPackage";
@@ -856,7 +856,7 @@ async fn a_client_that_answers_no_ping_is_ended() {
         keep_alive_timeout: Duration::from_secs(3),
         ..Limits::default()
     };
-    let inside = Inside::serve(&Catalog::small(), limits).await;
+    let inside = InProcess::serve(&Catalog::small(), limits).await;
     let mut watched = Client::new(inside.grpc)
         .open::<_, HealthCheckResponse>(WATCH, HealthCheckRequest::default())
         .await

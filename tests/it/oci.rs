@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, IF_NONE_MATCH, RANGE, USER_AGENT};
 use images::digest::Digest;
 use images::manifest::{DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
-use images::{
-    CONFIGS_LABEL, Client, Descriptor, Error, ImageConfig, Manifest, Platform, Reference, Settings,
-};
+use images::{Client, Descriptor, Error, ImageConfig, Manifest, Platform, Reference, Settings};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::support::image::CONFIGS_LABEL;
 use crate::support::registry::{Access, Behaviour, DigestHeader, TestRegistry};
 
 const REPOSITORY: &str = "catalogs/a";
@@ -23,6 +22,7 @@ const GET: &str = "GET /v2/catalogs/a/manifests/latest";
 /// Settings that end a test that hangs.
 fn settings() -> Settings {
     Settings {
+        user_agent: "client-under-test/1.0".into(),
         idle_timeout: Duration::from_secs(10),
         manifest_timeout: Duration::from_secs(20),
         blob_timeout: Duration::from_secs(20),
@@ -153,7 +153,7 @@ async fn an_image_is_resolved_and_pulled_to_its_last_layer() {
     };
     let config = pull(&client, &reference, &image.config).await.unwrap();
     let config = ImageConfig::parse(&config).unwrap();
-    assert_eq!(config.configs_label(), Some("/configs"));
+    assert_eq!(config.label(CONFIGS_LABEL), Some("/configs"));
     let layer = pull(&client, &reference, &image.layers[0]).await.unwrap();
     assert_eq!(Digest::of(&layer), image.layers[0].digest);
     assert_eq!(registry.lines().len(), 4);
@@ -202,12 +202,7 @@ async fn a_poll_is_one_request_that_says_what_it_takes() {
         "{accept}"
     );
     assert_eq!(headers[ACCEPT_ENCODING], "identity");
-    assert!(
-        headers[USER_AGENT]
-            .to_str()
-            .unwrap()
-            .starts_with("almanac/")
-    );
+    assert_eq!(headers[USER_AGENT], "client-under-test/1.0");
     assert!(!headers.contains_key(AUTHORIZATION));
 }
 
@@ -518,7 +513,7 @@ async fn a_registry_that_asked_to_be_left_alone_is() {
     // For every catalog of it, without asking.
     let error = client.manifest(&reference, &digest).await.unwrap_err();
     assert_eq!(error.reason(), "too_many_requests");
-    assert!(error.to_string().contains("left alone"), "{error}");
+    assert!(error.to_string().contains("asked for a pause"), "{error}");
     assert!(error.retry_after().unwrap() > Duration::from_secs(50));
     assert_eq!(registry.lines(), [HEAD]);
 }

@@ -145,15 +145,15 @@ fn a_signature_that_does_not_fit_is_refused_with_the_reason() {
         ),
         (
             Box::new(|setup: &Setup| signer.sign(&other, &setup.name())),
-            "it is one of sha256:",
+            "it signs sha256:",
         ),
         (
             Box::new(|setup: &Setup| signer.sign(&setup.digest(), "quay.io/other/image")),
-            "it is one of quay.io/other/image, not of",
+            "it signs quay.io/other/image, not",
         ),
         (
             Box::new(|_: &Setup| signer.sign_bytes(b"{}".to_vec())),
-            "no document about an image",
+            "no simple signing document",
         ),
         (
             Box::new(|setup: &Setup| {
@@ -213,7 +213,7 @@ fn a_name_with_a_tag_is_asked_for_unless_told_otherwise() {
     let made = signer.sign(&setup.digest(), &setup.name());
     made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
     let (_, text) = refused(setup.by_tag());
-    assert!(text.contains("matchRepository takes that"), "{text}");
+    assert!(text.contains("matchRepository accepts that"), "{text}");
     setup.by_digest().unwrap();
     let made = signer.sign(&setup.digest(), &format!("{}:latest", setup.name()));
     made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
@@ -408,7 +408,7 @@ fn commands_hold_to_the_policy_as_well() {
     };
     let finished = check();
     assert_eq!(finished.status.code(), Some(3), "{finished:?}");
-    assert!(finished.stderr.contains("is not let in"), "{finished:?}");
+    assert!(finished.stderr.contains("is not admitted"), "{finished:?}");
     let made = signer.sign(&setup.digest(), &setup.name());
     made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
     assert_ne!(check().status.code(), Some(3));

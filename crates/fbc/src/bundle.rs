@@ -177,6 +177,7 @@ struct Properties<'a> {
 fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Properties<'a> {
     let mut properties: Vec<Property<'a>> = Vec::new();
     let mut known = Known::default();
+    let mut without_value = WithoutValue::default();
     let mut plain = true;
     let malformed = |message: &str| Defect {
         code: Code::BlobMalformed,
@@ -206,12 +207,14 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
             kind: Cow::Borrowed(""),
             value: b"null",
         };
+        let mut has_value = false;
         let mut checked = None;
         match walk.peek() {
             Some(b'{') => walk.step(),
             Some(b'n') => {
                 plain = false;
                 walk.skip();
+                without_value.push(&property, passed - 1);
                 properties.push(property);
                 continue;
             }
@@ -242,6 +245,7 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
             } else if !key.eq_ignore_ascii_case(b"\"value\"") {
                 walk.skip();
             } else if property.kind == CSV_METADATA_TYPE {
+                has_value = true;
                 let start = walk;
                 let metadata = csv::check(&mut walk);
                 if metadata.is_err() {
@@ -251,10 +255,14 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
                 property.value = walk.since(start.position());
                 checked = Some(metadata);
             } else {
+                has_value = true;
                 property.value = walk.skip();
             }
         }
-        if let Err(Defect { code, message }) = known.take(&property, checked) {
+        if !has_value {
+            known.lost_package |= property.kind == PACKAGE_TYPE;
+            without_value.push(&property, passed - 1);
+        } else if let Err(Defect { code, message }) = known.take(&property, checked) {
             known.lost_package |= property.kind == PACKAGE_TYPE;
             let (number, kind) = (passed - 1, &property.kind);
             let message = format!(
@@ -267,10 +275,48 @@ fn read_properties<'a>(mut walk: Walk<'a>, defects: &mut Vec<Defect>) -> Propert
         plain &= keys.len() == 0;
         properties.push(property);
     }
+    defects.extend(without_value.into_defect());
     Properties {
         list: properties,
         known,
         plain,
+    }
+}
+
+/// The properties of a bundle that have no value. opm cannot read them, whatever
+/// their type, and refuses the package. It accepts a value of `null`.
+///
+/// They are told of together: a list may hold one in every few bytes.
+#[derive(Default)]
+struct WithoutValue<'a> {
+    /// The first one: its type and number.
+    first: Option<(Cow<'a, str>, usize)>,
+    others: usize,
+}
+
+impl<'a> WithoutValue<'a> {
+    fn push(&mut self, property: &Property<'a>, number: usize) {
+        if self.first.is_some() {
+            self.others += 1;
+        } else {
+            self.first = Some((property.kind.clone(), number));
+        }
+    }
+
+    fn into_defect(self) -> Option<Defect> {
+        let (kind, number) = self.first?;
+        let others = match self.others {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let message = format!(
+            "has a property of type {kind:?} without a value (properties[{number}]{others}); add \
+             its \"value\""
+        );
+        Some(Defect {
+            code: Code::PropertyInvalid,
+            message: message.into(),
+        })
     }
 }
 

@@ -31,7 +31,8 @@ pub struct Problem {
 pub enum Severity {
     /// Works, but bites later.
     Warning,
-    /// The package is left out of the gRPC answers.
+    /// `opm` refuses the catalog. Of a package with an error nothing is in the
+    /// gRPC answers; an error that belongs to no package changes no answer.
     Error,
     /// The catalog cannot be served at all.
     Fatal,
@@ -105,6 +106,8 @@ codes! {
     DocumentKeyNotString = "document-key-not-string",
     /// Something behind the end of a YAML document that no `---` parts from it.
     DocumentIgnored = "document-ignored",
+    /// A YAML document that holds only comments or blank lines.
+    DocumentEmpty = "document-empty",
     /// A document without a schema.
     SchemaMissing = "schema-missing",
     /// An `olm.` schema that nobody defines.

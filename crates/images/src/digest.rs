@@ -1,8 +1,6 @@
-//! Content digests (`sha256:<64 hex>`), the only names almanac trusts.
+//! Content digests (`sha256:<64 hex>`, image-spec, descriptor).
 //!
-//! The grammar is the OCI image specification's, narrowed to sha256: the
-//! registries and layouts that hold catalogs use nothing else, and a digest
-//! that cannot be checked is worth nothing.
+//! Other algorithms are rejected: registries and layouts use sha256 alone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 /// A sha256 content digest.
 ///
 /// ```
-/// use almanac::digest::Digest;
+/// use images::Digest;
 ///
 /// let digest = Digest::of(b"");
 /// let text = digest.to_string();
@@ -24,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
-/// Why a text is no digest.
+/// Why a text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
     /// Another algorithm than sha256, or none.
@@ -46,7 +44,7 @@ impl Digest {
         self.digits().map(char::from).iter().collect()
     }
 
-    /// The same as bytes of ASCII.
+    /// The 64 hexadecimal digits as ASCII bytes.
     pub fn digits(&self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut digits = [0; 64];
@@ -62,7 +60,7 @@ impl Digest {
         &self.0
     }
 
-    /// A digest of 32 bytes that were computed elsewhere.
+    /// A digest from 32 bytes that were computed elsewhere.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -72,7 +70,7 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        // Error messages carry the text, so it is cut before it is kept.
+        // Errors carry the text, so it is cut.
         let shown = || text.chars().take(100).collect::<String>();
         let hex = text
             .strip_prefix("sha256:")
@@ -126,7 +124,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// Computes a digest and a size over bytes that come in pieces.
+/// Computes the digest and the size of bytes that arrive in pieces.
 #[derive(Clone, Default)]
 pub struct Hasher {
     hash: Sha256,
@@ -134,13 +132,13 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         self.hash.update(piece);
         self.size += piece.len() as u64;
     }
 
-    /// How many bytes were taken so far.
+    /// The number of bytes so far.
     pub fn size(&self) -> u64 {
         self.size
     }

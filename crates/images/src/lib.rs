@@ -1,51 +1,218 @@
-//! Speaking to registries: what an image reference is, how it is resolved to
-//! a digest, how manifests and blobs are pulled and verified, and how the same
-//! is read from OCI layouts and archives.
+//! Container images: references, registries, mirrors, credentials, signature
+//! policy, layouts and layers.
 //!
-//! Nothing in here writes to disk, unpacks a layer or knows what a catalog is;
-//! it hands on bytes whose size and digest hold, or an [`Error`] that names
-//! what was asked and of whom. What may go well a moment later is asked for
-//! again, a few times, and a blob that was cut goes on where it was cut; one
-//! table, [`Error::is_temporary`], says what that is. Longer waits are left to
-//! the caller, who is told by [`Error::retry_after`] what the registry wishes.
+//! The crate pulls images by digest, without a daemon and without a storage of
+//! its own. It applies the configuration files of podman, CRI-O and OpenShift,
+//! verifies all content, and unpacks one folder of an image into one file.
 //!
-//! The documents (manifest, index, image configuration, layout) are read with
-//! small structs of this module rather than with a general library of OCI
-//! types: they come from outside, so only the few fields that are needed are
-//! looked at (a strange `history` or a platform nobody has heard of must not
-//! stop a catalog), Docker's older media types have to be understood as well,
-//! and every refusal has to have a name.
+//! # References
 //!
-//! In reading order: [`mod@reference`], [`manifest`], [`image`], [`client`],
-//! [`blob`], [`layout`], [`error`]. [`Registries`] is what goes to mirrors and asks the
-//! policy; [`Client`] is what speaks to one registry.
+//! A reference is fully qualified and has either a tag or a digest.
+//!
+//! ```
+//! use images::Reference;
+//!
+//! let reference: Reference = "registry.example:5000/team/app:v1".parse()?;
+//! assert_eq!(reference.registry(), "registry.example:5000");
+//! assert_eq!(reference.repository(), "team/app");
+//! assert_eq!(reference.tag(), Some("v1"));
+//!
+//! // Short names mean another registry on every machine.
+//! assert!("team/app:v1".parse::<Reference>().is_err());
+//! # Ok::<(), images::ReferenceError>(())
+//! ```
+//!
+//! # Pulling
+//!
+//! A [`Client`] talks to one registry after the other. [`Registries`] adds
+//! mirrors and the policy: it makes one [`Route`] for each pull.
+//!
+//! ```no_run
+//! use images::{Manifest, Registries, Settings};
+//!
+//! # async fn pull() -> Result<(), Box<dyn std::error::Error>> {
+//! let registries = Registries::new(&Settings::default())?;
+//! let route = registries.route(&"quay.io/team/app:v1".parse()?).await?;
+//! let digest = route.resolve().await?.digest;
+//! let manifest = route.manifest(&digest).await?;
+//! route.admit(&digest, None).await?;
+//! if let Manifest::Image(image) = Manifest::parse(&manifest, None)? {
+//!     for layer in &image.layers {
+//!         let (_, mut stream) = route.blob(layer).await?;
+//!         while let Some(bytes) = stream.next().await? {
+//!             println!("{} bytes", bytes.len());
+//!         }
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Requests are repeated a few times if that can help: [`Error::is_temporary`]
+//! decides. A blob resumes after a cut. Longer waits are left to the caller:
+//! [`Error::retry_after`] is the pause that the registry asks for.
+//!
+//! # Mirrors
+//!
+//! ```
+//! use images::{MirrorFiles, Mirrors};
+//!
+//! let file = tempfile::NamedTempFile::new()?;
+//! let text = r#"
+//!     [[registry]]
+//!     prefix = "quay.io/team"
+//!     location = "quay.io/team"
+//!     [[registry.mirror]]
+//!     location = "mirror.example:5000/team"
+//! "#;
+//! std::fs::write(file.path(), text)?;
+//! let files = MirrorFiles {
+//!     named: vec![file.path().to_owned()],
+//!     ..MirrorFiles::default()
+//! };
+//! let locations = Mirrors::read(&files)?.locations(&"quay.io/team/app:v1".parse()?);
+//! let names: Vec<String> = locations
+//!     .iter()
+//!     .flatten()
+//!     .map(|location| location.reference.to_string())
+//!     .collect();
+//! assert_eq!(names, ["mirror.example:5000/team/app:v1", "quay.io/team/app:v1"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Policy
+//!
+//! ```
+//! use images::policy::{Admission, PolicyError, PolicyFiles};
+//!
+//! let file = tempfile::NamedTempFile::new()?;
+//! let text = r#"{
+//!     "default": [{"type": "reject"}],
+//!     "transports": {"docker": {"quay.io/team": [{"type": "insecureAcceptAnything"}]}}
+//! }"#;
+//! std::fs::write(file.path(), text)?;
+//! let files = PolicyFiles {
+//!     named: Some(file.path().to_owned()),
+//!     usual: Vec::new(),
+//! };
+//! let admission = Admission::read(&files, &"quay.io/team/app:v1".parse()?)?;
+//! assert!(admission.required_signatures().is_empty());
+//!
+//! let other = Admission::read(&files, &"docker.io/library/app:v1".parse()?);
+//! assert!(matches!(other, Err(PolicyError::Rejected(_))));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Layouts
+//!
+//! ```
+//! use images::manifest::{Index, IndexEntry, OCI_MANIFEST, REFERENCE_NAME};
+//! use images::{Choice, Descriptor, Digest, Format, Layout, document};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let manifest = b"{}";
+//! let descriptor = Descriptor {
+//!     media_type: OCI_MANIFEST.into(),
+//!     digest: Digest::of(manifest),
+//!     size: 2,
+//! };
+//! let index = document::image_index(&Index {
+//!     entries: vec![IndexEntry {
+//!         descriptor: descriptor.clone(),
+//!         platform: None,
+//!         annotations: [(REFERENCE_NAME.to_owned(), "v1".to_owned())].into(),
+//!     }],
+//! })?;
+//! let blobs = folder.path().join("blobs/sha256");
+//! std::fs::create_dir_all(&blobs)?;
+//! std::fs::write(blobs.join(descriptor.digest.hex()), manifest)?;
+//! std::fs::write(folder.path().join("index.json"), index)?;
+//! std::fs::write(folder.path().join("oci-layout"), document::layout_marker()?)?;
+//!
+//! let layout = Layout::open(Format::Folder, folder.path())?;
+//! let found = layout.resolve(Some(&Choice::Name("v1".into())))?;
+//! assert_eq!(&layout.manifest(&found.digest)?[..], manifest);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Layers
+//!
+//! ```
+//! use std::io::{Cursor, Read as _};
+//!
+//! use images::layers::{Layer, Limits, unpack};
+//!
+//! let mut archive = tar::Builder::new(Vec::new());
+//! let mut header = tar::Header::new_gnu();
+//! header.set_size(5);
+//! archive.append_data(&mut header, "data/greeting", &b"hello"[..])?;
+//! let layers = [archive.into_inner()?];
+//!
+//! // All contents go into one file; no path of the archive is opened.
+//! let mut spool = tempfile::tempfile()?;
+//! let open = |index: usize| {
+//!     Ok(Layer {
+//!         name: format!("layer {index}"),
+//!         reader: Cursor::new(&layers[index]),
+//!     })
+//! };
+//! let tree = unpack(0..1, open, "/data", &Limits::default(), &mut spool)?;
+//! let file = &tree.files()[0];
+//! assert_eq!((file.path.as_str(), file.offset, file.size), ("greeting", 0, 5));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Rules and their sources
+//!
+//! | Subject | Source |
+//! |---|---|
+//! | References, tags, registry API, referrers, tokens | OCI distribution-spec, token specification of the distribution project |
+//! | Manifests, indexes, layouts, layers, whiteouts | OCI image-spec |
+//! | Older media types | Docker image manifest version 2, schema 2 |
+//! | Mirrors and blocked registries | containers-registries.conf(5), version 2; `ImageDigestMirrorSet`, `ImageTagMirrorSet`, `ImageContentSourcePolicy` |
+//! | Signature policy | containers-policy.json(5), transport `docker` |
+//! | Credentials | containers-auth.json(5), Docker's `config.json`, credential helper protocol |
+//! | Certificates | containers-certs.d(5) |
+//!
+//! All input is treated as hostile: sizes, counts, depths and times are
+//! bounded, and error messages contain no secrets.
+//!
+//! # Limits of the crate
+//!
+//! It does not push, build or run images, and it stores nothing but the file
+//! with unpacked contents. It does not resolve short names. Of signatures it
+//! verifies those of cosign with a key, not GPG, Fulcio or Rekor. The only
+//! digest algorithm is sha256. Docker's manifest schema 1 and foreign layers
+//! are rejected.
 
+pub mod config_files;
 pub mod credentials;
 pub mod digest;
+pub mod document;
 pub mod error;
-pub mod files;
-pub mod image;
-mod known;
 pub mod layers;
-pub mod layout;
+mod layout;
 pub mod manifest;
 mod mirrors;
 pub mod platform;
-mod policy;
+pub mod policy;
+mod pull;
 pub mod reference;
-mod registries;
-pub mod registry;
+mod registry;
+mod settings;
 pub mod verify;
 
+pub use config_files::{FileError, FileKind};
+pub use digest::Digest;
 pub use error::Error;
-pub use files::{FileError, FileKind};
-pub use image::{CONFIGS_LABEL, DATABASE_LABEL, ImageConfig};
-pub use layout::{ArchiveError, Choice, DockerError, Format, Layout, LayoutError};
-pub use manifest::{Descriptor, ImageManifest, Index, Manifest, ManifestError};
-pub use mirrors::MirrorFiles;
+pub use layout::{Choice, DockerArchiveError, Format, Layout, LayoutError, TarError};
+pub use manifest::{
+    Attachment, Descriptor, ImageConfig, ImageManifest, Index, Manifest, ManifestError, cosign_tags,
+};
+pub use mirrors::{InvalidLocation, MirrorFiles, Mirrors, PullLocation};
 pub use platform::Platform;
-pub use policy::{PolicyFiles, Refusal};
+pub use policy::{Admission, PolicyFiles, PolicyRejection};
+pub use pull::{LocationNumber, Registries, Route};
 pub use reference::{Reference, ReferenceError};
-pub use registries::{PlaceNumber, Registries, Route};
-pub use registry::blob::BlobStream;
-pub use registry::client::{Client, Resolved, Settings};
+pub use registry::{BlobStream, Client, Resolved};
+pub use settings::Settings;

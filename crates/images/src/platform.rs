@@ -1,4 +1,4 @@
-//! Which machine an image is for.
+//! The platform of an image.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The longest part of a platform.
 const MAX_PART: usize = 64;
 
-/// An operating system, an architecture and perhaps a variant, named as Go
-/// names them: `linux/amd64`, `linux/arm64/v8`. The default is `linux/amd64`:
-/// the files of a catalog are the same for every platform, and no catalog is
-/// without this one.
+/// An operating system, an architecture and an optional variant, with Go's
+/// names: `linux/amd64`, `linux/arm64/v8`. The default is `linux/amd64`, on
+/// every machine: results do not depend on where a program runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Platform {
     /// Such as `linux`.
@@ -22,7 +21,7 @@ pub struct Platform {
     pub variant: Option<String>,
 }
 
-/// A text that is no platform.
+/// A text that is not a platform.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a platform: it is written OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT")]
 pub struct PlatformError(String);

@@ -1,51 +1,50 @@
-//! Holding bytes that come in pieces against their descriptor.
+//! Verifying bytes that arrive in pieces against their descriptor.
 
 use std::io::{self, Read};
 
 use crate::digest::{Digest, Hasher};
 use crate::manifest::Descriptor;
 
-/// Takes the pieces of some content and tells whether they are what the
-/// descriptor promised.
+/// Compares pieces of some content with the size and digest of a descriptor.
 pub struct Verifier {
     hasher: Hasher,
     digest: Digest,
     size: u64,
 }
 
-/// Content that is not what its descriptor promised.
+/// Content that does not match its descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    /// More bytes than promised.
+    /// More bytes than the descriptor says.
     #[error("{digest} is longer than its {size} bytes")]
     TooLong {
-        /// What was read.
+        /// The digest in the descriptor.
         digest: Digest,
-        /// The promised size in bytes.
+        /// The size in the descriptor, in bytes.
         size: u64,
     },
-    /// Fewer bytes than promised.
+    /// Fewer bytes than the descriptor says.
     #[error("{digest} ends after {actual} of {size} bytes")]
     TooShort {
-        /// What was read.
+        /// The digest in the descriptor.
         digest: Digest,
-        /// The promised size in bytes.
+        /// The size in the descriptor, in bytes.
         size: u64,
-        /// The bytes that came.
+        /// The number of received bytes.
         actual: u64,
     },
-    /// The promised size, but other bytes.
+    /// The right size, but other bytes.
     #[error("the content of {digest} has the digest {actual}")]
     Digest {
-        /// What was read.
+        /// The digest in the descriptor.
         digest: Digest,
-        /// The digest of what came.
+        /// The digest of the received bytes.
         actual: Digest,
     },
 }
 
 impl Verifier {
-    /// A verifier of what `descriptor` describes.
+    /// A verifier for the content of `descriptor`.
     pub fn new(descriptor: &Descriptor) -> Self {
         Self {
             hasher: Hasher::default(),
@@ -54,7 +53,7 @@ impl Verifier {
         }
     }
 
-    /// Takes the next piece; fails as soon as there are too many bytes.
+    /// Adds the next piece. Fails at the first byte too many.
     pub fn update(&mut self, piece: &[u8]) -> Result<(), VerifyError> {
         if piece.len() as u64 > self.size - self.hasher.size() {
             return Err(VerifyError::TooLong {
@@ -66,17 +65,17 @@ impl Verifier {
         Ok(())
     }
 
-    /// How many bytes came so far.
+    /// The number of bytes so far.
     pub fn received(&self) -> u64 {
         self.hasher.size()
     }
 
-    /// How many bytes are missing.
+    /// The number of missing bytes.
     pub fn missing(&self) -> u64 {
         self.size - self.hasher.size()
     }
 
-    /// Whether the pieces so far are the whole content.
+    /// Checks that the pieces so far are the whole content.
     pub fn finish(&self) -> Result<(), VerifyError> {
         let actual = self.hasher.size();
         if actual < self.size {
@@ -97,9 +96,9 @@ impl Verifier {
     }
 }
 
-/// A reader that verifies what passes through it: it reports the end only when
-/// size and digest hold, and fails with [`io::ErrorKind::InvalidData`] (around
-/// a [`VerifyError`]) otherwise.
+/// A reader that verifies the bytes that pass through it. It reports the end
+/// only if size and digest match. Otherwise it fails with
+/// [`io::ErrorKind::InvalidData`], which contains a [`VerifyError`].
 pub struct VerifiedReader<R> {
     inner: R,
     verifier: Verifier,
@@ -121,10 +120,12 @@ impl<R: Read> Read for VerifiedReader<R> {
             return Ok(0);
         }
         let read = self.inner.read(buffer)?;
-        let verified = if read == 0 {
+        let piece = buffer.get(..read);
+        let piece = piece.ok_or_else(|| io::Error::other("the reader returned too many bytes"))?;
+        let verified = if piece.is_empty() {
             self.verifier.finish()
         } else {
-            self.verifier.update(buffer.get(..read).unwrap_or_default())
+            self.verifier.update(piece)
         };
         verified.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(read)
@@ -152,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_promised_passes() {
+    fn matching_content_passes() {
         assert_eq!(read(b"abc", &descriptor(b"abc")), Ok(b"abc".to_vec()));
         assert_eq!(read(b"", &descriptor(b"")), Ok(Vec::new()));
     }
 
     #[test]
-    fn anything_else_fails() {
+    fn other_content_fails() {
         let promised = descriptor(b"abc");
         assert!(matches!(
             read(b"abcd", &promised),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_too_much_stops_it_at_once() {
+    fn the_first_byte_too_many_fails() {
         let mut verifier = Verifier::new(&descriptor(b"abc"));
         verifier.update(b"abc").unwrap();
         assert!(verifier.update(b"d").is_err());

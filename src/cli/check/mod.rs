@@ -19,15 +19,16 @@ use crate::store::Counts;
 use ::images::digest::Digest;
 use fbc::problem::{Problem, Severity};
 
-/// The exit code when there are problems.
+/// The exit code when there are errors, or warnings that are denied.
 const PROBLEMS: u8 = 1;
 
 /// Read a catalog and print what is wrong with it
 ///
-/// Nothing is served or kept. Each problem is shown with what it means (a
-/// warning, an error for which the package is left out, a fatal one for which
-/// the catalog cannot be served), a code that does not change, and where it
-/// stands: the file, the line and the document.
+/// Nothing is served or kept. Each problem is shown with its severity, a code
+/// that does not change, and its place: the file, the line and the document.
+/// A warning may cause trouble later. For an error, `opm` refuses the catalog,
+/// and `serve` leaves out the package. With a fatal problem, `serve` keeps the
+/// last revision.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -38,9 +39,9 @@ pub(super) struct Arguments {
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
 
-    /// End with 0 where there are only warnings, as `opm validate` does
-    #[arg(long)]
-    allow_warnings: bool,
+    /// End with 1 for warnings too
+    #[arg(long, visible_alias = "deny-warnings")]
+    strict: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -67,8 +68,8 @@ Environment:
   ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
 
 Exit codes:
-  0  no problems
-  1  there are problems, be they only warnings (unless --allow-warnings is given)
+  0  no problems, or only warnings (without --strict)
+  1  there are errors, or with --strict warnings
   2  the arguments cannot be used
   3  the catalog could not be read at all";
 
@@ -90,10 +91,10 @@ impl Arguments {
             Output::Json => print_json(&catalog, &reading, out),
             Output::Sarif => sarif::print(&catalog.input, &reading.problems, out),
         })?;
-        let least = if self.allow_warnings {
-            Severity::Error
-        } else {
+        let least = if self.strict {
             Severity::Warning
+        } else {
+            Severity::Error
         };
         let fails = |problem: &Problem| problem.severity >= least;
         Ok(if reading.problems.iter().any(fails) {

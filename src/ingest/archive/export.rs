@@ -6,19 +6,18 @@ use std::io::{self, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
 use tempfile::NamedTempFile;
 
 use crate::ingest::archive::scan::read_metadata;
 use crate::ingest::archive::{
-    ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, Marker,
-    Metadata, Progress, There,
+    ArchiveError, BLOBS, CarriedRevision, FORMAT, INDEX, LAYOUT, MARKER, Marker, Metadata,
+    Progress, There,
 };
 use crate::name::CatalogName;
 use crate::store::{Image, ImageBlob, RevisionId, Store};
-use ::images::Manifest;
 use ::images::digest::{Digest, Hasher};
-use ::images::manifest::OCI_INDEX;
+use ::images::manifest::{Index, IndexEntry, REFERENCE_NAME};
+use ::images::{Descriptor, Manifest, document};
 
 /// How often a store that changes meanwhile is looked at again.
 const LOOKS: usize = 5;
@@ -359,10 +358,13 @@ fn write(
         metadata: digest,
     };
     let marker = serde_json::to_vec(&marker).map_err(|error| failed(error.into()))?;
-    let index = index(&metadata).to_string();
-    put(&mut archive, LAYOUT, LAYOUT_TEXT.as_bytes()).map_err(failed)?;
+    let index = document::image_index(&index(&metadata));
+    let index = index.map_err(|error| failed(io::Error::other(error)))?;
+    let layout = document::layout_marker();
+    let layout = layout.map_err(|error| failed(io::Error::other(error)))?;
+    put(&mut archive, LAYOUT, &layout).map_err(failed)?;
     put(&mut archive, MARKER, &marker).map_err(failed)?;
-    put(&mut archive, INDEX, index.as_bytes()).map_err(failed)?;
+    put(&mut archive, INDEX, &index).map_err(failed)?;
     let name = format!("{BLOBS}{}", digest.hex());
     put(&mut archive, &name, &document).map_err(failed)?;
     let total: u64 = open.values().map(|(_, part, _)| part.size).sum();
@@ -415,25 +417,27 @@ fn write(
 }
 
 /// The images of an archive, for other tools.
-pub(super) fn index(metadata: &Metadata) -> serde_json::Value {
-    let mut manifests = Vec::new();
+pub(super) fn index(metadata: &Metadata) -> Index {
+    let mut entries = Vec::new();
     for carried in &metadata.catalogs {
         for (tag, digest) in &carried.image.tags {
             let mut found = carried.image.manifests.iter();
             let Some(manifest) = found.find(|manifest| manifest.digest == *digest) else {
                 continue;
             };
-            manifests.push(json!({
-                "mediaType": manifest.media_type,
-                "digest": digest,
-                "size": manifest.size,
-                "annotations": {
-                    "org.opencontainers.image.ref.name": format!("{}:{tag}", carried.catalog),
+            let name = format!("{}:{tag}", carried.catalog);
+            entries.push(IndexEntry {
+                descriptor: Descriptor {
+                    media_type: manifest.media_type.clone(),
+                    digest: *digest,
+                    size: manifest.size,
                 },
-            }));
+                platform: None,
+                annotations: BTreeMap::from([(REFERENCE_NAME.to_owned(), name)]),
+            });
         }
     }
-    json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": manifests})
+    Index { entries }
 }
 
 fn put<W: io::Write>(archive: &mut tar::Builder<W>, name: &str, bytes: &[u8]) -> io::Result<()> {

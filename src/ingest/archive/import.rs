@@ -10,6 +10,7 @@ use crate::ingest::archive::scan::{
     Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan,
 };
 use crate::ingest::archive::{ArchiveError, BLOBS, CarriedRevision, Metadata, Progress};
+use crate::ingest::labels::catalog_path;
 use crate::ingest::pass::{Written, write_revision};
 use crate::ingest::{OnInvalid, PassError, Stage, files, legacy};
 use crate::name::CatalogName;
@@ -302,8 +303,7 @@ fn read(
     };
     let config = ImageConfig::parse(&document(&image.config.digest)?)
         .map_err(|error| refused(error.to_string()))?;
-    let folder = config
-        .catalog_label()
+    let folder = catalog_path(&config)
         .ok_or_else(|| refused("its image does not say where the catalog lies".into()))?;
     let mut layers = Vec::with_capacity(image.layers.len());
     for layer in image.layers {

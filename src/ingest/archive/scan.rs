@@ -13,6 +13,7 @@ use crate::ingest::archive::{
     Metadata, Progress,
 };
 use ::images::digest::{Digest, Hasher};
+use ::images::document;
 
 /// What is read of an archive.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,8 +112,8 @@ pub(super) fn scan(
             let parsed: Metadata =
                 parsed.map_err(|error| no_archive(path, format!("its metadata: {error}")))?;
             check(&parsed).map_err(|problem| no_archive(path, problem))?;
-            let index = index(&parsed).to_string().into_bytes();
-            if listed.as_ref() != Some(&index) {
+            let index = document::image_index(&index(&parsed));
+            if !index.is_ok_and(|index| listed.as_ref() == Some(&index)) {
                 return Err(no_archive(path, format!("{INDEX} is damaged")));
             }
             metadata = Some(parsed);

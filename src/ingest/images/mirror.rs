@@ -13,8 +13,9 @@ use crate::store::{
 };
 use ::images::digest::Digest;
 use ::images::manifest::{DOCKER_LIST, DOCKER_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
-use ::images::registry::referrers::{Attachment, cosign_tags};
-use ::images::{Choice, Descriptor, Error, LayoutError, ManifestError, Route};
+use ::images::{
+    Attachment, Choice, Descriptor, Error, LayoutError, ManifestError, Route, cosign_tags,
+};
 
 /// The most manifests and blobs of an image with all that belongs to it.
 const MAX_PARTS: usize = 10_000;
@@ -240,7 +241,7 @@ impl Walk<'_> {
 /// A refusal of an image as one of the image in a list.
 fn of_part(error: Error, digest: Digest) -> Error {
     match error {
-        Error::Refused { reference, source } => Error::Refused {
+        Error::Rejected { reference, source } => Error::Rejected {
             reference: reference.with_digest(digest),
             source,
         },

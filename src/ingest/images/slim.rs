@@ -7,62 +7,20 @@
 use std::io::{self, Write};
 
 use flate2::{Compression, GzBuilder};
-use serde::Serialize;
 
 use crate::ingest::error::Cause;
+use crate::ingest::labels::CONFIGS_LABEL;
 use crate::snapshot::Snapshot;
 use crate::store::{BlobPin, Image, ImageBlob, ImageKind, ImageManifest, NewBlob, Store};
-use ::images::CONFIGS_LABEL;
 use ::images::digest::{Digest, Hasher};
-use ::images::manifest::OCI_MANIFEST;
+use ::images::document::{self, DocumentError};
+use ::images::manifest::{OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST};
+use ::images::{Descriptor, Platform};
 
 /// The catalog folder in the image, as its label has it.
 const FOLDER: &str = "configs";
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// How hard the layer is compressed: the usual trade.
 const LEVEL: u32 = 6;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Manifest<'a> {
-    schema_version: u32,
-    media_type: &'a str,
-    config: Descriptor<'a>,
-    layers: [Descriptor<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Descriptor<'a> {
-    media_type: &'a str,
-    digest: Digest,
-    size: u64,
-}
-
-/// An image configuration. There is nothing in the image that runs, so its
-/// platform is no matter; a fixed one keeps the digest the same everywhere.
-#[derive(Serialize)]
-struct Config<'a> {
-    architecture: &'a str,
-    os: &'a str,
-    #[serde(rename = "config")]
-    runtime: Runtime,
-    rootfs: RootFs<'a>,
-}
-
-#[derive(Serialize)]
-struct Runtime {
-    #[serde(rename = "Labels")]
-    labels: std::collections::BTreeMap<&'static str, String>,
-}
-
-#[derive(Serialize)]
-struct RootFs<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    diff_ids: [Digest; 1],
-}
 
 /// Makes the blobs of the image of a snapshot, and says what it is. Memory does
 /// not grow with the catalog.
@@ -72,34 +30,22 @@ pub(super) fn make(
     tags: &[String],
 ) -> Result<(Image, Vec<BlobPin>), Cause> {
     let (layer, layer_size, archive) = layer(store, snapshot)?;
-    let labels = [(CONFIGS_LABEL, format!("/{FOLDER}"))];
-    let config = Config {
-        architecture: "amd64",
-        os: "linux",
-        runtime: Runtime {
-            labels: labels.into(),
-        },
-        rootfs: RootFs {
-            kind: "layers",
-            diff_ids: [archive],
-        },
+    // Nothing in the image runs, so any platform would do. A fixed one keeps
+    // the digest the same everywhere.
+    let platform = Platform::default();
+    let label = format!("/{FOLDER}");
+    let config = document::image_config(&platform, (CONFIGS_LABEL, &label), &[archive]);
+    let (config, config_size) = write_document(store, config)?;
+    let described = |media_type: &str, digest, size| Descriptor {
+        media_type: media_type.into(),
+        digest,
+        size,
     };
-    let (config, config_size) = document(store, &config)?;
-    let manifest = Manifest {
-        schema_version: 2,
-        media_type: OCI_MANIFEST,
-        config: Descriptor {
-            media_type: CONFIG,
-            digest: config.digest(),
-            size: config_size,
-        },
-        layers: [Descriptor {
-            media_type: LAYER,
-            digest: layer.digest(),
-            size: layer_size,
-        }],
-    };
-    let (manifest, manifest_size) = document(store, &manifest)?;
+    let manifest = document::image_manifest(
+        &described(OCI_CONFIG, config.digest(), config_size),
+        &[described(OCI_LAYER_GZIP, layer.digest(), layer_size)],
+    );
+    let (manifest, manifest_size) = write_document(store, manifest)?;
     let image = Image {
         kind: ImageKind::Slim,
         origin: None,
@@ -175,8 +121,11 @@ fn header(kind: tar::EntryType, mode: u32) -> tar::Header {
 }
 
 /// Writes a document as a blob, with its size.
-fn document(store: &Store, document: &impl Serialize) -> Result<(BlobPin, u64), Cause> {
-    let bytes = serde_json::to_vec(document).map_err(io::Error::from)?;
+fn write_document(
+    store: &Store,
+    document: Result<Vec<u8>, DocumentError>,
+) -> Result<(BlobPin, u64), Cause> {
+    let bytes = document.map_err(io::Error::other)?;
     let mut blob = store.contents().new_blob()?;
     blob.write_all(&bytes)?;
     Ok((blob.finish()?, bytes.len() as u64))

@@ -1,4 +1,4 @@
-//! The calls: which catalog, which question, which answer.
+//! Calls: their catalog, method and response.
 
 use std::sync::Arc;
 
@@ -12,66 +12,66 @@ use tracing::Instrument as _;
 use crate::name::CatalogName;
 use crate::proto;
 use crate::serve::grpc::health::Health;
+use crate::serve::grpc::methods::{CalledMethod, GrpcService};
 use crate::serve::grpc::observe::Call;
 use crate::serve::grpc::pins::Pins;
 use crate::serve::grpc::reflection::Reflection;
-use crate::serve::grpc::services::{Asked, Service};
-use crate::serve::grpc::{Registry, schemas, wire};
-use crate::serve::net::in_flight::Answer;
-use crate::serve::{Answers, Peer};
-use crate::snapshot::{Catalog, NotFound, Snapshot};
+use crate::serve::grpc::{schemas, wire};
+use crate::serve::net::connection::RequestHandler;
+use crate::serve::net::in_flight::InFlight;
+use crate::serve::net::listen::Peer;
+use crate::snapshot::{Catalog, Catalogs, NotFound, Snapshot};
 use fbc::document::Gvk;
 use fbc::text::go_quote::Quoted;
 
-/// What answers the calls of a connection.
+/// Handles the calls of a connection.
 #[derive(Clone)]
 pub(super) struct Calls {
-    pub(super) registry: Registry,
+    pub(super) catalogs: Catalogs,
     pub(super) pins: Arc<Pins>,
-    /// The catalog whose own port they come by.
+    /// The catalog of the port, if it is a catalog's own.
     pub(super) own: Option<CatalogName>,
     pub(super) health: Health,
     pub(super) reflection: Reflection,
 }
 
-/// Calls come here without a router on the way, which would take as long as a
-/// small answer.
-impl Answers for Calls {
-    async fn answer(
+/// There is no router: it would take as long as a small response.
+impl RequestHandler for Calls {
+    async fn handle(
         &self,
         request: http::Request<Incoming>,
         peer: Peer,
-        sending: &Arc<Answer>,
+        in_flight: &Arc<InFlight>,
     ) -> Response {
         let request = request.map(Body::new);
         if let Err(response) = wire::check(&request) {
             return *response;
         }
-        let asked = Asked::by(request.uri().path());
-        let mut call = Call::begin(&asked, request.uri().path(), peer, sending);
+        let called = CalledMethod::of(request.uri().path());
+        let mut call = Call::begin(&called, request.uri().path(), peer, in_flight);
         let span = call.span.clone();
-        let answered = match (asked.service, asked.method) {
-            (Some(Service::Registry | Service::Experimental), method) => {
-                // Counted until the answer is sent, so that nobody has to go before.
+        let answered = match (called.service, called.method) {
+            (Some(GrpcService::Registry | GrpcService::Experimental), method) => {
+                // The connection is not asked to close before the response is sent.
                 call.open = Some(self.pins.open());
                 let answered = self.registry(&mut call, method, request);
                 answered.instrument(span).await
             }
             (_, Err(unknown)) => Err(unknown),
-            (Some(Service::Health), Ok(method)) => {
+            (Some(GrpcService::Health), Ok(method)) => {
                 let answered = self
                     .health
                     .answer(&mut call, method, request, self.pins.leaving());
                 answered.instrument(span).await
             }
-            // No other service has methods.
+            // The other services are the versions of reflection.
             (_, Ok(_)) => {
                 let answered = self.reflection.answer(request, self.pins.leaving());
                 answered.instrument(span).await
             }
         };
         call.observe(&answered);
-        answered.unwrap_or_else(|status| wire::refuse(&status))
+        answered.unwrap_or_else(|status| wire::error(&status))
     }
 }
 
@@ -84,20 +84,20 @@ impl Calls {
         request: Request,
     ) -> Result<Response, Status> {
         let Self {
-            registry,
+            catalogs,
             pins,
             own,
             ..
         } = self;
         let catalog = match own {
-            Some(name) => registry.catalogs.get(name.as_str()),
-            None => registry.catalogs.route(authority(&request)),
+            Some(name) => catalogs.get(name.as_str()),
+            None => catalogs.route(authority(&request)),
         };
         call.catalog.clone_from(&catalog);
         let method = method?;
         let snapshot = catalog
             .as_deref()
-            .ok_or_else(|| no_catalog(registry, &request))
+            .ok_or_else(|| no_catalog(catalogs, &request))
             .and_then(|catalog| pinned(pins, catalog));
         if let Ok(snapshot) = &snapshot
             && method == "ListBundles"
@@ -124,56 +124,60 @@ async fn answer(
             wire::stream(snapshot?.list_bundles())?
         }
         "GetPackage" => {
-            let asked: proto::GetPackageRequest = wire::read(request).await?;
-            let package = snapshot?.get_package(&asked.name).map_err(not_found)?;
-            pins.asked(&asked.name);
+            let arguments: proto::GetPackageRequest = wire::read(request).await?;
+            let package = snapshot?.get_package(&arguments.name).map_err(not_found)?;
+            pins.asked(&arguments.name);
             wire::unary(package)
         }
         "GetBundle" => {
-            let asked: proto::GetBundleRequest = wire::read(request).await?;
-            let bundle =
-                snapshot?.get_bundle(&asked.pkg_name, &asked.channel_name, &asked.csv_name);
+            let arguments: proto::GetBundleRequest = wire::read(request).await?;
+            let bundle = snapshot?.get_bundle(
+                &arguments.pkg_name,
+                &arguments.channel_name,
+                &arguments.csv_name,
+            );
             wire::unary(bundle.map_err(not_found)?)
         }
         "GetBundleForChannel" => {
-            let asked: proto::GetBundleInChannelRequest = wire::read(request).await?;
-            let bundle = snapshot?.get_bundle_for_channel(&asked.pkg_name, &asked.channel_name);
+            let arguments: proto::GetBundleInChannelRequest = wire::read(request).await?;
+            let bundle =
+                snapshot?.get_bundle_for_channel(&arguments.pkg_name, &arguments.channel_name);
             wire::unary(bundle.map_err(not_found)?)
         }
         "GetBundleThatReplaces" => {
-            let asked: proto::GetReplacementRequest = wire::read(request).await?;
+            let arguments: proto::GetReplacementRequest = wire::read(request).await?;
             let bundle = snapshot?.get_bundle_that_replaces(
-                &asked.csv_name,
-                &asked.pkg_name,
-                &asked.channel_name,
+                &arguments.csv_name,
+                &arguments.pkg_name,
+                &arguments.channel_name,
             );
             wire::unary(bundle.map_err(not_found)?)
         }
         "GetChannelEntriesThatReplace" => {
-            let asked: proto::GetAllReplacementsRequest = wire::read(request).await?;
-            let entries = snapshot?.entries_that_replace(&asked.csv_name);
+            let arguments: proto::GetAllReplacementsRequest = wire::read(request).await?;
+            let entries = snapshot?.entries_that_replace(&arguments.csv_name);
             wire::stream(entries.map_err(not_found)?)?
         }
         "GetChannelEntriesThatProvide" => {
-            let asked: proto::GetAllProvidersRequest = wire::read(request).await?;
-            let api = api(asked.group, asked.version, asked.kind);
+            let arguments: proto::GetAllProvidersRequest = wire::read(request).await?;
+            let api = api(arguments.group, arguments.version, arguments.kind);
             let entries = snapshot?.entries_that_provide(&api);
             wire::stream(entries.map_err(not_found)?)?
         }
         "GetLatestChannelEntriesThatProvide" => {
-            let asked: proto::GetLatestProvidersRequest = wire::read(request).await?;
-            let api = api(asked.group, asked.version, asked.kind);
+            let arguments: proto::GetLatestProvidersRequest = wire::read(request).await?;
+            let api = api(arguments.group, arguments.version, arguments.kind);
             let entries = snapshot?.latest_entries_that_provide(&api);
             wire::stream(entries.map_err(not_found)?)?
         }
         "GetDefaultBundleThatProvides" => {
-            let asked: proto::GetDefaultProviderRequest = wire::read(request).await?;
-            let api = api(asked.group, asked.version, asked.kind);
+            let arguments: proto::GetDefaultProviderRequest = wire::read(request).await?;
+            let api = api(arguments.group, arguments.version, arguments.kind);
             let bundle = snapshot?.get_default_bundle_that_provides(&api);
             wire::unary(bundle.map_err(not_found)?)
         }
         "ExperimentalListPackageCustomSchemas" => schemas::answer(snapshot, request).await?,
-        other => return Err(Status::unimplemented(format!("nothing answers {other}"))),
+        other => return Err(Status::unimplemented(format!("unknown method {other}"))),
     })
 }
 
@@ -185,7 +189,7 @@ fn api(group: String, version: String, kind: String) -> Gvk {
     }
 }
 
-/// The peer's errors are plain ones, which gRPC calls UNKNOWN.
+/// opm returns plain errors, which grpc-go reports as UNKNOWN.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn not_found(error: NotFound) -> Status {
     Status::unknown(wire::shortened(&error.to_string()))
@@ -202,8 +206,8 @@ fn authority(request: &Request) -> &str {
     }
 }
 
-fn no_catalog(registry: &Registry, request: &Request) -> Status {
-    let catalogs = registry.catalogs.all();
+fn no_catalog(catalogs: &Catalogs, request: &Request) -> Status {
+    let catalogs = catalogs.all();
     let names = catalogs.iter().map(|catalog| catalog.name.as_str());
     Status::not_found(format!(
         "no catalog answers to {}; there are: {}",
@@ -212,7 +216,7 @@ fn no_catalog(registry: &Registry, request: &Request) -> Status {
     ))
 }
 
-/// Names with commas, as many as fit into a header, and how many more.
+/// Names with commas, as many as fit into a header, and the number of others.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const MOST: usize = 1024;
     let mut list = String::new();
@@ -249,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_names_ends_with_how_many_more_there_are() {
+    fn a_long_list_of_names_ends_with_the_number_of_others() {
         assert_eq!(listed(["a", "b"].into_iter()), "a, b");
         assert_eq!(listed([].into_iter()), "");
         let names: Vec<String> = (0..200).map(|n| format!("catalog-{n:03}")).collect();

@@ -1,9 +1,9 @@
 //! `grpc.health.v1.Health`.
 //!
-//! The peer answers SERVING to every name, and probes ask under names of their
-//! own. So do we, but for the names of catalogs that are not loaded, set
-//! unavailable or gone, and while almanac is stopping. A watch ends then: it would hold up the end for as long
-//! as the client likes.
+//! opm answers SERVING to every name, and probes use various names. So does
+//! almanac, except for catalogs that are not loaded, set unavailable or removed,
+//! and while it stops. Watches end then: they would delay the end for as long as
+//! the client likes.
 
 use axum::extract::Request;
 use axum::response::Response;
@@ -17,17 +17,17 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::serve::grpc::observe::Call;
-use crate::serve::grpc::{MAX_NAME_REQUEST, wire};
+use crate::serve::grpc::wire::{self, MAX_NAME_REQUEST};
 use crate::snapshot::{Catalogs, Message};
 
-/// Tells whether catalogs are served. Cheap to clone.
+/// The health of catalogs. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Health {
     catalogs: Catalogs,
     draining: watch::Receiver<bool>,
 }
 
-/// What a client that watches has been told.
+/// The state of a watch.
 struct Watch {
     health: Health,
     service: String,
@@ -74,7 +74,7 @@ impl Health {
         }
     }
 
-    /// The status now, and each other one that follows it.
+    /// The current status, then every change.
     fn watch(&self, service: String) -> impl Stream<Item = ServingStatus> + Send + use<> {
         let watch = Watch {
             health: self.clone(),
@@ -94,7 +94,7 @@ impl Health {
 impl Watch {
     async fn next(&mut self) -> Option<ServingStatus> {
         while !self.over {
-            // Asked first, so that the end is never missed.
+            // Read before the status, so that the end is never missed.
             self.over = *self.draining.borrow_and_update();
             let status = self.health.status(&self.service);
             if self.last != Some(status) {
@@ -142,7 +142,7 @@ mod tests {
     ];
 
     #[test]
-    fn nothing_is_well_any_more_when_almanac_ends() {
+    fn nothing_is_serving_while_almanac_stops() {
         let (health, drain) = health();
         for name in NAMES {
             assert_eq!(health.status(name), ServingStatus::Serving, "{name}");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_that_is_gone_is_not_well() {
+    fn a_removed_catalog_is_not_serving() {
         let (publisher, catalogs) = crate::snapshot::CatalogsPublisher::new();
         publisher.remember(["stored".parse().unwrap()]);
         let fruit = publisher.slot("fruit".parse().unwrap(), Routing::default());
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_tells_the_end_and_ends() {
+    async fn a_watch_reports_the_stop_and_ends() {
         let (health, drain) = health();
         for name in NAMES {
             drain.send_replace(false);

@@ -1,45 +1,46 @@
-//! The snapshots that a connection has seen: it sees one generation of each
-//! catalog, the one of its first call, until it is asked to go.
+//! The snapshots of a connection: it sees one revision of each catalog, that of its
+//! first call, until it is asked to close.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use metrics::gauge;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::name::CatalogName;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
 
-/// The snapshots that a connection has seen.
+/// The snapshots of a connection, and its open calls.
 #[derive(Default)]
 pub(super) struct Pins {
     state: Mutex<State>,
-    /// Calls are let in no more.
+    /// Cancelled when no more calls are admitted.
     leaving: CancellationToken,
 }
 
 #[derive(Default)]
 struct State {
     pins: HashMap<CatalogName, Pin>,
-    /// Calls whose answers are not sent yet.
+    /// Calls whose responses are not sent yet.
     open: usize,
-    /// How many packages the client was listed, and those of them that it has
-    /// asked for; none of either once it has asked for all.
+    /// How many packages the last list had, and those of them that the client has
+    /// requested. Both are reset once it has requested all.
     listed: usize,
     asked: HashSet<String>,
-    /// Whether calls are let in no more.
+    /// Whether no more calls are admitted.
     left: bool,
 }
 
-/// A call whose answer is not sent yet.
-pub(super) struct Open(Arc<Pins>);
+/// A call whose response is not sent yet.
+pub(super) struct OpenCall(Arc<Pins>);
 
 struct Pin {
     snapshot: Arc<Snapshot>,
     counted: Counted,
 }
 
-/// A connection as it stands in the metrics.
+/// A connection in the metrics.
 struct Counted {
     catalog: CatalogName,
     generation: &'static str,
@@ -64,18 +65,18 @@ impl Pins {
         Some(snapshot)
     }
 
-    /// A call is open until this is dropped.
-    pub(super) fn open(self: &Arc<Self>) -> Open {
+    /// Registers a call, until the return value is dropped.
+    pub(super) fn open(self: &Arc<Self>) -> OpenCall {
         self.lock().open += 1;
-        Open(Arc::clone(self))
+        OpenCall(Arc::clone(self))
     }
 
-    /// Whether any of them is not the catalog's latest any more.
+    /// Whether any snapshot is not the catalog's latest.
     pub(super) fn outdated(&self, catalogs: &Catalogs) -> bool {
         let mut outdated = false;
         for (name, pin) in &mut self.lock().pins {
             let latest = catalogs.get(name.as_str()).and_then(|c| c.snapshot());
-            // A catalog that is gone, or nothing of it any more, is no latest.
+            // A removed or unloaded catalog has no latest snapshot.
             if !latest.is_some_and(|latest| Arc::ptr_eq(&latest, &pin.snapshot)) {
                 outdated = true;
                 pin.counted.become_generation(OLD);
@@ -84,15 +85,15 @@ impl Pins {
         outdated
     }
 
-    /// The list of all bundles was asked for, and each of this many packages may
-    /// be asked for next. A list before it is forgotten.
+    /// The client requested the list of all bundles, and may request each of this
+    /// many packages next.
     pub(super) fn listed(&self, packages: usize) {
         let state = &mut *self.lock();
         state.listed = packages;
         state.asked.clear();
     }
 
-    /// A package was asked for.
+    /// The client requested a package.
     pub(super) fn asked(&self, package: &str) {
         let state = &mut *self.lock();
         if state.listed == 0 {
@@ -107,15 +108,13 @@ impl Pins {
         }
     }
 
-    /// Whether the client was listed packages and has asked for some of them,
-    /// but not yet for all.
+    /// Whether the client has requested some packages of its list, and not all.
     pub(super) fn half_asked(&self) -> bool {
         !self.lock().asked.is_empty()
     }
 
-    /// No call is let in from now on, if none is open and `quiet` holds. The
-    /// client makes them over its next connection, where they belong together
-    /// with those that follow.
+    /// Stops admitting calls, if none is open and `quiet` holds. The client then
+    /// makes them over its next connection, together with those that follow.
     pub(super) fn leave(&self, quiet: impl FnOnce() -> bool) -> bool {
         let open = self.lock().open;
         let leaving = open == 0 && quiet();
@@ -125,29 +124,28 @@ impl Pins {
         leaving
     }
 
-    /// The same, whatever is open.
+    /// Stops admitting calls, even if some are open.
     pub(super) fn leave_anyway(&self) {
         self.lock().left = true;
         self.leaving.cancel();
     }
 
-    /// Ends streams that would stay as long as the client likes, when the
-    /// connection is to end.
+    /// Ends long-lived streams when the connection is asked to close.
     pub(super) fn leaving(&self) -> CancellationToken {
         self.leaving.clone()
     }
 
-    /// Whether calls are let in no more.
+    /// Whether no more calls are admitted.
     pub(super) fn left(&self) -> bool {
         self.lock().left
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         self.0.lock().open -= 1;
     }
@@ -188,20 +186,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_asks_for_one_package_after_the_other_is_let_finish() {
+    fn a_client_that_requests_the_listed_packages_may_finish() {
         let pins = Pins::default();
         let half_asked = |package| {
             pins.asked(package);
             pins.half_asked()
         };
-        // Without a list there is nothing to finish.
+        // Without a list, no request belongs to one.
         assert!(!half_asked("a"));
         pins.listed(3);
         assert!(!pins.half_asked(), "the list may be all that is wanted");
         let asked = ["a", "b", "a", "c"].map(half_asked);
         assert_eq!(asked, [true, true, true, false]);
         assert!(!half_asked("d"));
-        // One who gave up, and began again.
+        // A client that gave up and started again.
         pins.listed(2);
         assert!(half_asked("a"));
         pins.listed(2);
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_leaves_while_a_call_is_open() {
+    fn a_connection_with_an_open_call_stays() {
         let pins = Arc::new(Pins::default());
         let open = pins.open();
         assert!(!pins.leave(|| true) && !pins.left());

@@ -1,5 +1,5 @@
-//! `grpc.reflection`, both versions of it, which are tonic's. That ends a
-//! stream well when a message cannot be read, so each is looked at before.
+//! `grpc.reflection`, both versions, by tonic. tonic ends a stream with OK when a
+//! message cannot be decoded, so each message is checked before.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -18,9 +18,9 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tower::ServiceExt as _;
 
 use crate::proto;
-use crate::serve::grpc::{MAX_NAME_REQUEST, wire};
+use crate::serve::grpc::wire::{self, MAX_NAME_REQUEST};
 
-/// Tells which services there are. Cheap to clone.
+/// Describes the services. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Reflection(Router);
 
@@ -40,7 +40,7 @@ impl Reflection {
         Ok(Self(services.prepare().into_axum_router()))
     }
 
-    /// Answers the one method there is, for as long as its connection is to stay.
+    /// Answers the only method until the connection is asked to close.
     pub(super) async fn answer(
         &self,
         request: Request,
@@ -62,7 +62,7 @@ impl Reflection {
         Ok(response.map(|body| {
             Body::new(
                 body.map_frame(move |frame| match (frame.into_trailers(), refused.get()) {
-                    (Ok(_), Some(status)) => Frame::trailers(wire::end(status)),
+                    (Ok(_), Some(status)) => Frame::trailers(wire::trailers(status)),
                     (Ok(trailers), None) => Frame::trailers(trailers),
                     (Err(frame), _) => frame,
                 }),
@@ -71,12 +71,12 @@ impl Reflection {
     }
 }
 
-/// The messages of a request, framed, as far as they can be read; then why the
-/// next one cannot.
+/// The framed messages of a request up to the first invalid one, whose status goes
+/// to `refused`.
 fn checked(body: Body, refused: Arc<OnceLock<Status>>) -> impl Stream<Item = Frame<Bytes>> + Send {
     let messages = wire::Messages::of(body, MAX_NAME_REQUEST);
     stream::unfold((messages, refused), async |(mut messages, refused)| {
-        // Those of both versions are the same.
+        // Both versions have the same messages.
         let next = messages.next().await.and_then(|message| {
             message.map_or(Ok(None), |message| {
                 wire::decode::<ServerReflectionRequest>(message.clone())?;
@@ -89,7 +89,7 @@ fn checked(body: Body, refused: Arc<OnceLock<Status>>) -> impl Stream<Item = Fra
                 Some((frame, (messages, refused)))
             }
             Err(status) => {
-                // There is no other before it.
+                // The stream ends here, so this is the only one.
                 let _ = refused.set(status);
                 None
             }

@@ -1,4 +1,4 @@
-//! Blobs of schemas that the API has no calls for, as protobuf values.
+//! Blobs of custom schemas, as protobuf values.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::serve::grpc::wire;
 use crate::snapshot::{Snapshot, Stream};
 use fbc::text::go_quote::Quoted;
 
-/// Without the header by which a client says that it knows the call may
-/// change, the answer is empty and the arguments are not looked at.
+/// Without the header that acknowledges an experimental call, the response is
+/// empty and the arguments are ignored.
 pub(super) async fn answer(
     snapshot: Result<Arc<Snapshot>, Status>,
     request: Request,
@@ -21,15 +21,16 @@ pub(super) async fn answer(
         .headers()
         .get("x-acknowledge-experimental")
         .is_some_and(|value| value == "true");
-    let asked: proto::ExperimentalListPackageCustomSchemasRequest = wire::read(request).await?;
+    let arguments: proto::ExperimentalListPackageCustomSchemasRequest = wire::read(request).await?;
     if !acknowledged {
         return wire::stream(Stream::default());
     }
-    if asked.schema.is_empty() {
+    if arguments.schema.is_empty() {
         return Err(Status::invalid_argument("schema is required"));
     }
-    let packages = Some(("packageName", &asked.package_name)).filter(|(_, name)| !name.is_empty());
-    for (what, name) in [("schema", &asked.schema)].into_iter().chain(packages) {
+    let packages =
+        Some(("packageName", &arguments.package_name)).filter(|(_, name)| !name.is_empty());
+    for (what, name) in [("schema", &arguments.schema)].into_iter().chain(packages) {
         if !is_name(name) {
             return Err(Status::invalid_argument(format!(
                 "invalid custom schema query: invalid {what} {}: \
@@ -38,7 +39,7 @@ pub(super) async fn answer(
             )));
         }
     }
-    wire::stream(snapshot?.custom_schemas(&asked.schema, &asked.package_name))
+    wire::stream(snapshot?.custom_schemas(&arguments.schema, &arguments.package_name))
 }
 
 fn is_name(name: &str) -> bool {

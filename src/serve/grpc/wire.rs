@@ -18,17 +18,19 @@ use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
 use crate::answers::grpc::framing::{PREFIX, prefix};
+use crate::serve::memory_budget;
 use crate::serve::net::body::Slices;
-use crate::serve::worker_pool;
 use crate::snapshot::{Message, Stream};
 
-/// The largest request message, in bytes, as the peer has it.
+/// The largest request message, in bytes, as in opm.
 const MAX_REQUEST: usize = 4 << 20;
-/// A request message that is larger than this is a large one, in bytes. What
-/// clients ask with are a few names.
+/// The largest message to health and reflection, in bytes: the name of a service,
+/// a symbol or a file.
+pub(super) const MAX_NAME_REQUEST: usize = 16 << 10;
+/// Larger request messages are counted, in bytes. Usual ones are a few names.
 const LARGE_REQUEST: usize = 16 << 10;
 /// How many large ones are read at once, on all connections: they are held in
-/// memory until they are whole.
+/// memory until they are complete.
 static LARGE_REQUESTS: Semaphore = Semaphore::const_new(16);
 /// How long a client may take to send its request.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,7 +40,7 @@ pub(super) async fn read<T: prost::Message + Default>(request: Request) -> Resul
     read_at_most(MAX_REQUEST, request).await
 }
 
-/// The same, with a limit of its own, in bytes.
+/// The same with another limit, in bytes.
 pub(super) async fn read_at_most<T: prost::Message + Default>(
     most: usize,
     request: Request,
@@ -48,7 +50,7 @@ pub(super) async fn read_at_most<T: prost::Message + Default>(
     decode(only.map_err(|_| too_late())??)
 }
 
-/// A message of a request.
+/// Decodes a message of a request.
 pub(super) fn decode<T: prost::Message + Default>(message: Bytes) -> Result<T, Status> {
     T::decode(message).map_err(|_| {
         Status::internal(
@@ -57,7 +59,7 @@ pub(super) fn decode<T: prost::Message + Default>(message: Bytes) -> Result<T, S
     })
 }
 
-/// What a client is told whose request does not come.
+/// The status of a request that does not arrive in time.
 pub(super) fn too_late() -> Status {
     Status::deadline_exceeded("the request took too long to arrive")
 }
@@ -65,19 +67,19 @@ pub(super) fn too_late() -> Status {
 /// The messages of a request.
 pub(super) struct Messages {
     body: Body,
-    /// What has come of the next one.
+    /// The bytes of the next one so far.
     bytes: BytesMut,
     most: usize,
 }
 
 impl Messages {
-    /// Of a body, none larger than so many bytes.
+    /// The messages of a body, each at most `most` bytes.
     pub(super) fn of(body: Body, most: usize) -> Self {
         let bytes = BytesMut::new();
         Self { body, bytes, most }
     }
 
-    /// The next one; none at the end.
+    /// The next message; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         while self.bytes.len() < PREFIX {
             if !self.more().await? {
@@ -115,7 +117,7 @@ impl Messages {
         Ok(Some(self.bytes.split_to(length).freeze()))
     }
 
-    /// The one message of a request that has no other.
+    /// The only message of a request.
     async fn only(&mut self) -> Result<Bytes, Status> {
         let message = self.next().await?.ok_or_else(not_whole)?;
         while self.bytes.is_empty() {
@@ -126,7 +128,7 @@ impl Messages {
         Err(Status::internal("the request holds more than one message"))
     }
 
-    /// Waits for more bytes; false at the end.
+    /// Reads more bytes; false at the end.
     async fn more(&mut self) -> Result<bool, Status> {
         let Some(frame) = self.body.frame().await else {
             return Ok(false);
@@ -141,10 +143,10 @@ impl Messages {
 }
 
 fn not_whole() -> Status {
-    Status::internal("the request's message is not whole")
+    Status::internal("the request's message is incomplete")
 }
 
-/// Whether this is a gRPC call at all; else the answer to it.
+/// Checks that a request is a gRPC call, or returns the response.
 pub(super) fn check(request: &Request) -> Result<(), Box<Response>> {
     let kind = request
         .headers()
@@ -163,32 +165,30 @@ pub(super) fn check(request: &Request) -> Result<(), Box<Response>> {
     Err(Box::new(response))
 }
 
-/// `application/grpc`, with an encoding behind it that is protobuf.
+/// `application/grpc`, optionally with the protobuf encoding.
 fn is_grpc(kind: &str) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     matches!(kind, "application/grpc" | "application/grpc+proto")
 }
 
-/// A single message and the status OK. Its parts are put together as they are
-/// sent: a client that does not read them shall not make us hold copies.
+/// One message and the status OK. Its parts are joined as they are sent, so that a
+/// client that does not read holds no copies.
 pub(super) fn unary(message: Message) -> Response {
-    let prefix = Bytes::copy_from_slice(&prefix(message.length as u32));
+    let prefix = Bytes::copy_from_slice(&prefix(length(&message)));
     let parts = std::iter::once(prefix).chain(message.parts);
     respond(Slices::new(parts.collect::<VecDeque<_>>()))
 }
 
-/// Messages that were framed before, and the status OK, if there is room to
-/// hold the list of their pieces until the client takes them.
+/// Framed messages and the status OK, if the memory budget admits the list of
+/// their pieces.
 pub(super) fn stream(stream: Stream) -> Result<Response, Status> {
-    let parts = worker_pool::hold_all(stream.parts).map_err(|_| {
-        Status::resource_exhausted(
-            "too many answers wait for clients that do not take them, try again later",
-        )
+    let parts = memory_budget::hold_all(stream.parts).map_err(|_| {
+        Status::resource_exhausted("too many responses wait for slow clients, try again later")
     })?;
     Ok(respond(Slices::new(parts)))
 }
 
-/// Messages as they come, and the status OK at their end.
+/// Messages as they are produced, then the status OK.
 pub(super) fn live(
     messages: impl futures_util::Stream<Item = Message> + Send + 'static,
 ) -> Response {
@@ -198,14 +198,23 @@ pub(super) fn live(
     begin(Body::new(StreamBody::new(frames)))
 }
 
-/// A message with its prefix.
+/// A framed message.
 pub(super) fn framed(message: &Message) -> Bytes {
     let mut bytes = BytesMut::with_capacity(PREFIX + message.length);
-    bytes.extend_from_slice(&prefix(message.length as u32));
+    bytes.extend_from_slice(&prefix(length(message)));
     for part in &message.parts {
         bytes.extend_from_slice(part);
     }
     bytes.freeze()
+}
+
+/// The length of a stored message in its prefix.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "stored messages are far below 4 GiB: their size was limited when they were made"
+)]
+fn length(message: &Message) -> u32 {
+    message.length as u32
 }
 
 fn respond(body: Slices) -> Response {
@@ -220,22 +229,22 @@ fn begin(body: Body) -> Response {
     response
 }
 
-/// What an answer ends with that is no refusal.
+/// The trailers of a successful call.
 fn ok() -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     trailers
 }
 
-/// No message and a status that says why.
-pub(super) fn refuse(status: &Status) -> Response {
+/// A response with a status only.
+pub(super) fn error(status: &Status) -> Response {
     let mut response = begin(Body::empty());
-    response.headers_mut().extend(end(status));
+    response.headers_mut().extend(trailers(status));
     response
 }
 
-/// What an answer ends with that a status says something of.
-pub(super) fn end(status: &Status) -> HeaderMap {
+/// The trailers of a status.
+pub(super) fn trailers(status: &Status) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if status.add_header(&mut headers).is_err() {
         let code = Code::Internal as i32;
@@ -244,7 +253,7 @@ pub(super) fn end(status: &Status) -> HeaderMap {
     headers
 }
 
-/// A text of a client, cut to what fits into a header.
+/// Text of a client, cut to fit into a header.
 pub(super) fn shortened(text: &str) -> String {
     const MOST: usize = 1024;
     text.chars().take(MOST).collect()

@@ -8,19 +8,20 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::serve::http::headers::header;
 use ::images::digest::Digest;
 
-/// How much an entity tag has of a digest, in digits: half of one is far beyond
-/// chance, and short enough for a log.
+/// How many digits of a digest an entity tag has: half of them exclude
+/// collisions and keep logs short.
 const TAG: usize = 32;
 
-/// What tells one state of an answer from another.
+/// The validators of a response: its entity tag and date.
 pub(super) struct Validators {
     etag: String,
     modified: SystemTime,
 }
 
-/// What the preconditions of a request ask for.
+/// The result of the preconditions of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Precondition {
     Send,
@@ -29,18 +30,19 @@ pub(super) enum Precondition {
 }
 
 impl Validators {
-    /// Of an answer that `tag` stands for, in the form that `suffix` does.
+    /// The validators of the content `tag`, in the form of `suffix`.
     pub(super) fn new(tag: &Digest, modified: SystemTime, suffix: &str) -> Self {
         let digits = tag.digits();
         let mut etag = String::with_capacity(2 + TAG + suffix.len());
         etag.push('"');
+        // Hexadecimal digits are UTF-8.
         etag.push_str(std::str::from_utf8(&digits[..TAG]).unwrap_or_default());
         etag.push_str(suffix);
         etag.push('"');
         Self { etag, modified }
     }
 
-    /// Of an answer whose bytes are at hand; `gzip` tells how it is sent.
+    /// The validators of a response with these bytes before compression.
     pub(super) fn of_bytes(bytes: &[u8], modified: SystemTime, gzip: bool) -> Self {
         let suffix = if gzip { "-gzip" } else { "" };
         Self::new(&Digest::of(bytes), modified, suffix)
@@ -51,20 +53,20 @@ impl Validators {
         &self.etag
     }
 
-    /// The same as a header.
+    /// The entity tag as a header.
     pub(super) fn into_etag(self) -> HeaderValue {
-        crate::serve::http::header(self.etag)
+        header(self.etag)
     }
 
     pub(super) fn last_modified(&self) -> HeaderValue {
         thread_local! {
-            /// The dates of catalogs are few, and one is asked for more than others.
+            /// The last date that was formatted: catalogs have few.
             static LAST: RefCell<Option<(SystemTime, HeaderValue)>> = const { RefCell::new(None) };
         }
         LAST.with_borrow_mut(|last| match last {
             Some((modified, written)) if *modified == self.modified => written.clone(),
             _ => {
-                let written = crate::serve::http::header(httpdate::fmt_http_date(self.modified));
+                let written = header(httpdate::fmt_http_date(self.modified));
                 *last = Some((self.modified, written.clone()));
                 written
             }
@@ -97,13 +99,15 @@ impl Validators {
         Precondition::Send
     }
 
-    /// Whether a range may be sent of it: not when `If-Range` names another
-    /// state (RFC 9110, section 13.1.5).
+    /// Whether a range may be sent: not if `If-Range` names another version
+    /// (RFC 9110, section 13.1.5).
     pub(super) fn allow_range(&self, headers: &HeaderMap) -> bool {
         let Some(condition) = headers.get(IF_RANGE) else {
             return true;
         };
-        let condition = condition.to_str().unwrap_or_default();
+        let Ok(condition) = condition.to_str() else {
+            return false;
+        };
         if condition.starts_with('"') {
             condition == self.etag
         } else {
@@ -112,9 +116,9 @@ impl Validators {
     }
 }
 
-/// Whether a request has preconditions or asks for a piece at all. Most have
-/// not, and looking for each of these headers takes as long as for an answer.
-pub(super) fn any_asked(headers: &HeaderMap) -> bool {
+/// Whether a request has preconditions or a range. Most have neither, and looking
+/// up each header takes as long as the rest of the response.
+pub(super) fn has_conditions(headers: &HeaderMap) -> bool {
     static NAMES: [HeaderName; 6] = [
         IF_MATCH,
         IF_MODIFIED_SINCE,
@@ -134,7 +138,7 @@ pub(super) fn lists(headers: &HeaderMap, name: &HeaderName, tag: &str) -> bool {
 fn any(headers: &HeaderMap, name: &HeaderName, good: impl Fn(&str) -> bool) -> bool {
     let values = headers.get_all(name).iter();
     let mut texts = values.filter_map(|value| value.to_str().ok());
-    // No tag of ours has a comma in it.
+    // Our entity tags contain no comma.
     texts.any(|text| text.split(',').any(|listed| good(listed.trim())))
 }
 

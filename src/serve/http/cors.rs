@@ -1,4 +1,4 @@
-//! Pages of other origins that may ask: none, unless some are configured.
+//! Cross-origin requests (CORS): none are allowed by default.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use http::header::{
 use http::{HeaderValue, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-/// How long a browser may keep what it was allowed.
+/// How long browsers may cache a preflight.
 const MAX_AGE: Duration = Duration::from_hours(1);
 
-/// Pages that may ask.
+/// The origins whose pages may send requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origins {
-    /// None of another origin.
+    /// No other origin.
     #[default]
     None,
-    /// All.
+    /// Any origin.
     Any,
-    /// Those of these origins (`scheme://host[:port]`).
+    /// These origins (`scheme://host[:port]`).
     These(Vec<HeaderValue>),
 }
 
-/// The layer that answers preflights and marks answers. It stands outside of
-/// what asks for tokens, since a preflight never brings one.
+/// The layer that answers preflights and sets the headers. It is outside of the
+/// access layer, since a preflight never has a token.
 pub(super) fn layer(origins: Origins) -> Option<CorsLayer> {
     let allowed = match origins {
         Origins::None => return None,
@@ -35,8 +35,7 @@ pub(super) fn layer(origins: Origins) -> Option<CorsLayer> {
     };
     let layer = CorsLayer::new()
         .allow_origin(allowed)
-        // POST is for questions that do not fit into a URL; a route that has
-        // no use for it refuses it.
+        // POST is for GraphQL. Other routes reject it.
         .allow_methods([Method::GET, Method::HEAD, Method::POST])
         .allow_headers([
             ACCEPT,

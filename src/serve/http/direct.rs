@@ -1,8 +1,8 @@
-//! The two routes that everybody asks, without the router: finding the route
-//! and going through all layers takes longer than finding the answer.
+//! Plain requests for `all` and `metas` without the router: finding the route and
+//! passing all layers takes longer than finding the response.
 //!
-//! Only what is plain and good is answered here. Whatever is not, the router
-//! answers: it knows how to refuse.
+//! Only successful responses are made here. The router handles everything else,
+//! and words the errors.
 
 use std::sync::Arc;
 
@@ -10,48 +10,68 @@ use axum::response::Response;
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 
-use crate::serve::Peer;
-use crate::serve::http::{ALL, METAS, Service, observe, parse_query, respond};
-use crate::serve::net::in_flight::Answer;
-use crate::snapshot::Query;
+use crate::serve::access::Access;
+use crate::serve::http::content::{ALL, METAS};
+use crate::serve::http::observe::Observed;
+use crate::serve::http::query::parse_query;
+use crate::serve::http::respond::respond;
+use crate::serve::net::in_flight::InFlight;
+use crate::serve::net::listen::Peer;
+use crate::snapshot::{Catalogs, Query};
 
-/// Answers a request, if this is all there is to it.
-pub(super) fn answer(
-    service: &Service,
-    request: &Request<Incoming>,
-    peer: Peer,
-    sending: &Arc<Answer>,
-) -> Option<Response> {
-    let method = request.method();
-    if !matches!(*method, Method::GET | Method::HEAD) {
-        return None;
+/// The routes that need no router.
+#[derive(Clone)]
+pub(super) struct Direct {
+    catalogs: Catalogs,
+    access: Access,
+    enabled: bool,
+}
+
+impl Direct {
+    pub(super) fn new(catalogs: Catalogs, access: Access, enabled: bool) -> Self {
+        Self {
+            catalogs,
+            access,
+            enabled,
+        }
     }
-    // Then each answer says that it depends on the origin.
-    if service.shared {
-        return None;
+
+    /// The response, if it can be made here.
+    pub(super) fn respond(
+        &self,
+        request: &Request<Incoming>,
+        peer: Peer,
+        in_flight: &Arc<InFlight>,
+    ) -> Option<Response> {
+        let method = request.method();
+        if !self.enabled || !matches!(*method, Method::GET | Method::HEAD) {
+            return None;
+        }
+        let (name, route) = read(request.uri().path())?;
+        let query = match route {
+            ALL => Query::default(),
+            // No query selects everything.
+            _ => parse_query(request.uri().query().unwrap_or_default()).ok()?,
+        };
+        // A reload sets rules before it adds catalogs. So the catalog is looked
+        // up while the rules cannot change.
+        let find = || self.catalogs.snapshot(name);
+        let snapshot = self.access.if_open(name, find)?;
+        let response = respond(&snapshot.select(&query), request, route == ALL);
+        let status = response.status();
+        if !status.is_success() && status != StatusCode::NOT_MODIFIED {
+            return None;
+        }
+        let observed = Observed {
+            began: in_flight.began(),
+            method,
+            route,
+            catalog: name,
+            path: request.uri().path(),
+        };
+        observed.responded(&response, Some(in_flight), Some(peer));
+        Some(response)
     }
-    let (name, route) = read(request.uri().path())?;
-    let query = match route {
-        ALL => Query::default(),
-        _ => parse_query(request.uri().query().unwrap_or_default()).ok()?,
-    };
-    // No catalog comes while its rules are looked at: they come first.
-    let found = || service.catalogs.snapshot(name);
-    let snapshot = service.access.if_open(name, found)?;
-    let response = respond(&snapshot.select(&query), request, route == ALL);
-    let status = response.status();
-    if !status.is_success() && status != StatusCode::NOT_MODIFIED {
-        return None;
-    }
-    let seen = observe::Seen {
-        began: sending.began(),
-        method,
-        route,
-        catalog: name,
-        path: request.uri().path(),
-    };
-    seen.answered(&response, Some(sending), Some(peer));
-    Some(response)
 }
 
 /// The catalog and the route of a path without escapes.

@@ -1,21 +1,20 @@
-//! What encodings a client takes (RFC 9110, section 12.5.3).
+//! The content encodings that a client accepts (RFC 9110, section 12.5.3).
 
 use http::HeaderValue;
 
-/// How much a client wants each coding, in thousandths; nothing at all is 0.
+/// The weight of each coding, in thousandths; 0 where it is not accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Accepted {
     pub(super) gzip: u16,
-    /// Only when it is named: few who take "anything" can read it.
+    /// Only if named: few clients that accept `*` can read zstd.
     pub(super) zstd: u16,
-    /// `None` when it is refused. It is 0 when nothing is said of it: then it
-    /// will do where there is nothing else.
+    /// `None` if it is refused, and 0 if it is not mentioned: then it is used
+    /// where no other coding is available.
     pub(super) identity: Option<u16>,
 }
 
 impl Accepted {
-    /// Reads `Accept-Encoding`. Without the header nothing is compressed: the
-    /// client did not say that it can read that.
+    /// Reads `Accept-Encoding`. Without the header nothing is compressed.
     pub(super) fn read<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
         let (mut gzip, mut zstd, mut identity, mut any) = (None, None, None, None);
         for header in headers {
@@ -23,14 +22,14 @@ impl Accepted {
                 let mut parts = coding.split(';');
                 let name = parts.next().unwrap_or_default().trim();
                 let named = |names: &[&str]| names.iter().any(|n| name.eq_ignore_ascii_case(n));
-                let place = match name {
+                let coding = match name {
                     "*" => &mut any,
                     _ if named(&["gzip", "x-gzip"]) => &mut gzip,
                     _ if named(&["zstd"]) => &mut zstd,
                     _ if named(&["identity"]) => &mut identity,
                     _ => continue,
                 };
-                *place = Some(weight(parts));
+                *coding = Some(weight(parts));
             }
         }
         Self {
@@ -44,14 +43,14 @@ impl Accepted {
     }
 }
 
-/// Whether `Accept-Encoding` takes gzip, and nothing better.
+/// Whether `Accept-Encoding` accepts gzip and does not prefer `identity`.
 pub(super) fn accepts_gzip<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> bool {
     let accepted = Accepted::read(headers);
     accepted.gzip > 0 && accepted.identity.is_none_or(|it| it <= accepted.gzip)
 }
 
-/// The `q` of what is listed in a header, in thousandths. One that cannot be
-/// read counts as nothing.
+/// The `q` parameter of a list item in a header, in thousandths (default 1000).
+/// A malformed one counts as 0.
 pub(super) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
     let weight = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

@@ -1,4 +1,4 @@
-//! The forms that a selection can be sent in, and which of them a client gets.
+//! The encoded forms of a selection, and the choice between them.
 
 use http::header::{ACCEPT_ENCODING, IF_MATCH, IF_NONE_MATCH, IF_RANGE};
 use http::{HeaderMap, HeaderName};
@@ -8,21 +8,21 @@ use crate::serve::http::encoding::Accepted;
 use crate::snapshot::{Encoded, Selection};
 use crate::store::Encoding;
 
-/// Below this many bytes an answer is not compressed, as with the peer.
+/// Smaller responses are not compressed, as in catalogd. In bytes.
 pub(super) const SMALLEST_COMPRESSED: u64 = 1024;
 
 /// How the lines of a selection are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As they are.
+    /// Not encoded.
     Identity,
-    /// As gzip, of the segments of each.
+    /// The stored gzip segments of its lines.
     Segments,
-    /// Compressed as a whole.
+    /// The stored encoding of the whole catalog.
     Whole(Encoding),
 }
 
-/// A form of a selection, and what tells one state of it from another.
+/// A form of a selection, with its validators and its bytes.
 pub(super) struct Chosen {
     pub(super) form: Form,
     pub(super) validators: Validators,
@@ -30,7 +30,7 @@ pub(super) struct Chosen {
 }
 
 impl Form {
-    /// What `Content-Encoding` says of it.
+    /// Its `Content-Encoding`.
     pub(super) fn coding(self) -> Option<&'static str> {
         match self {
             Self::Identity => None,
@@ -40,10 +40,9 @@ impl Form {
     }
 }
 
-/// Chooses the form for a request: the one that it names the entity tag of, or
-/// else the best that the client takes. `piece` tells whether a piece of it is
-/// asked for, and `plain` that there is nothing to look for in the headers but
-/// what encodings are taken.
+/// Chooses the form for a request: the one whose entity tag the request names,
+/// else the best that the client accepts. `piece` tells whether the request has a
+/// range, and `plain` that it has neither conditions nor a range.
 pub(super) fn choose(
     selection: &Selection,
     headers: &HeaderMap,
@@ -57,8 +56,8 @@ pub(super) fn choose(
     let validators = |form: Form| {
         let suffix = match form {
             Form::Identity => String::new(),
-            // Its length as well, since another version of almanac may encode
-            // the same in another way.
+            // The length belongs to it: another version of almanac may encode
+            // the same content differently.
             Form::Segments => format!("-gzip-{:x}", selection.gzip_length()),
             Form::Whole(encoding) => {
                 let length = selection.whole(encoding).unwrap_or_default().length;
@@ -67,8 +66,8 @@ pub(super) fn choose(
         };
         Validators::new(&tag, selection.snapshot().modified(), &suffix)
     };
-    // A client that has a form is asked to keep it, and one that has a piece
-    // gets the rest of the same.
+    // A client that has one form revalidates that form, and a client that has a
+    // range gets the rest of the same form.
     let named = |header: HeaderName| {
         let mut forms = forms.clone();
         forms.find(|form| lists(headers, &header, validators(*form).tag()))
@@ -85,7 +84,7 @@ pub(super) fn choose(
     } else if let Some(wanted) = wanted() {
         wanted
     } else {
-        // As with the peer, who asks for a piece means a piece of the lines.
+        // As in catalogd, a range is one of the uncompressed lines.
         let tagged = headers.get(IF_RANGE).is_some_and(is_tag);
         if piece && !tagged && accepted.identity.is_some() {
             Form::Identity
@@ -99,6 +98,7 @@ pub(super) fn choose(
         encoded: match form {
             Form::Identity => selection.identity(),
             Form::Segments => selection.gzip(),
+            // `forms` lists it only if it exists, so the default is never sent.
             Form::Whole(encoding) => selection.whole(encoding).unwrap_or_default(),
         },
     }
@@ -108,7 +108,7 @@ fn is_tag(value: &http::HeaderValue) -> bool {
     value.as_bytes().starts_with(b"\"") || value.as_bytes().starts_with(b"W/")
 }
 
-/// The forms that there are and that the client takes, the best first.
+/// The available forms that the client accepts, in order of preference.
 fn forms(selection: &Selection, accepted: Accepted) -> impl Iterator<Item = Form> + Clone {
     let small = selection.length() < SMALLEST_COMPRESSED && accepted.identity.is_some();
     let compressed = |weight| weight > 0 && !small;
@@ -136,8 +136,8 @@ fn forms(selection: &Selection, accepted: Accepted) -> impl Iterator<Item = Form
             identity.is_some(),
         ),
     ];
-    // Of equal weight, in the order they stand here.
+    // The sort is stable: equal weights keep the order above.
     forms.sort_by_key(|(_, weight, _)| std::cmp::Reverse(*weight));
-    let there = forms.into_iter().filter(|(.., there)| *there);
-    there.map(|(form, ..)| form)
+    let available = forms.into_iter().filter(|(.., available)| *available);
+    available.map(|(form, ..)| form)
 }

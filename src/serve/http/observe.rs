@@ -1,9 +1,7 @@
-//! What is counted and logged of each request, and how long it may take to be
-//! answered.
+//! Metrics and log lines of HTTP requests, and the time limit of a response.
 
-use std::cell::Cell;
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -11,20 +9,20 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::CONTENT_ENCODING;
 use http::{Method, StatusCode};
-use metrics::{Counter, Histogram, counter, histogram};
 use tokio::time::Instant;
 
-use crate::serve::Peer;
-use crate::serve::access::Place;
-use crate::serve::http::refusal::Refusal;
-use crate::serve::net::in_flight::Answer;
+use crate::serve::http::catalog_route::CatalogRoute;
+use crate::serve::http::rejection::HttpRejection;
+use crate::serve::net::in_flight::InFlight;
+use crate::serve::net::listen::Peer;
+use crate::serve::request_metrics::{Labels, RequestMetrics};
 use crate::snapshot::Catalogs;
 
-/// How long it may take until an answer begins, the reading of a request's
-/// body included.
+/// How long it may take until a response begins, reading the request's body
+/// included.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// What is said when it took longer.
-const LONG: Refusal = Refusal::Text(
+/// The response after that time.
+const TIMED_OUT: HttpRejection = HttpRejection::Text(
     StatusCode::SERVICE_UNAVAILABLE,
     "the answer took too long, try again later",
 );
@@ -37,84 +35,78 @@ pub(super) async fn observe(
     next: Next,
 ) -> Response {
     let began = Instant::now();
-    let answer: Option<Arc<Answer>> = request.extensions().get().cloned();
+    let in_flight: Option<Arc<InFlight>> = request.extensions().get().cloned();
     let peer: Option<Peer> = request.extensions().get().copied();
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("unknown", MatchedPath::as_str).to_owned();
     let (mut parts, body) = request.into_parts();
-    let place = Place::of(&mut parts).await;
+    let catalog_route = CatalogRoute::of(&mut parts).await;
     let request = Request::from_parts(parts, body);
-    // A client may make up names; metrics may not grow with them.
-    let catalog = match &place {
-        Place::Catalog(name) => catalogs.get(name),
-        Place::NoName | Place::Elsewhere => None,
+    // Names that clients make up must not become labels.
+    let catalog = match &catalog_route {
+        CatalogRoute::Named(name) => catalogs.get(name),
+        CatalogRoute::Invalid | CatalogRoute::Elsewhere => None,
     };
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let response = tokio::time::timeout(TIMEOUT, next.run(request)).await;
-    let response = response.unwrap_or_else(|_| LONG.into_response());
-    let seen = Seen {
+    let response = response.unwrap_or_else(|_| TIMED_OUT.into_response());
+    let observed = Observed {
         began,
         method: &method,
         route: &route,
         catalog: catalog.as_ref().map_or("", |catalog| catalog.name.as_str()),
         path: &path,
     };
-    seen.answered(&response, answer.as_ref(), peer);
+    observed.responded(&response, in_flight.as_ref(), peer);
     response
 }
 
-/// What is known of a request once it is answered.
-pub(super) struct Seen<'a> {
+/// A request whose response is ready to send.
+pub(super) struct Observed<'a> {
     pub(super) began: Instant,
     pub(super) method: &'a Method,
     pub(super) route: &'a str,
-    /// The name of one that there is, or empty.
+    /// The name of an existing catalog, or empty.
     pub(super) catalog: &'a str,
     pub(super) path: &'a str,
 }
 
-impl Seen<'_> {
-    /// Counts it, and logs it when the answer was sent.
-    pub(super) fn answered(
+impl Observed<'_> {
+    /// Counts it, and logs it once the response is sent.
+    pub(super) fn responded(
         &self,
         response: &Response,
-        answer: Option<&Arc<Answer>>,
+        in_flight: Option<&Arc<InFlight>>,
         peer: Option<Peer>,
     ) {
-        let method = match *self.method {
-            Method::GET => "GET",
-            Method::HEAD => "HEAD",
-            Method::POST => "POST",
-            Method::OPTIONS => "OPTIONS",
-            _ => "other",
-        };
+        let method = method_label(self.method);
         let code = response.status().as_u16();
         let encoding = response.headers().get(CONTENT_ENCODING);
         let encoding = encoding.and_then(|encoding| encoding.to_str().ok());
-        let meters = Meters::of(&Labels {
+        let metrics = RequestMetrics::of(&Labels::Http {
             method,
-            route: self.route,
+            route: Cow::Borrowed(self.route),
             code,
-            catalog: self.catalog,
-            encoding: encoding.unwrap_or("identity"),
+            catalog: Cow::Borrowed(self.catalog),
+            encoding: Cow::Borrowed(encoding.unwrap_or("identity")),
         });
-        meters.requests.increment(1);
-        meters.seconds.record(self.began.elapsed().as_secs_f64());
-        let Some(answer) = answer else { return };
-        // Nobody reads the log of each request, unless they said so.
+        metrics.count(self.began.elapsed().as_secs_f64());
+        let Some(in_flight) = in_flight else { return };
+        // The log line costs more than the counters, and is off by default.
         if !tracing::enabled!(target: "almanac::access", tracing::Level::DEBUG) {
-            answer.count_bytes(&meters.sent);
+            in_flight.count_bytes(metrics);
             return;
         }
         let path: String = self.path.chars().take(MAX_PATH).collect();
-        answer.report(move |sent| {
-            meters.sent.increment(sent.bytes);
+        let catalog = self.catalog.to_owned();
+        in_flight.report(move |sent| {
+            metrics.count_sent(sent.bytes);
             tracing::debug!(
                 target: "almanac::access",
                 method,
                 path,
-                catalog = meters.catalog,
+                catalog,
                 code,
                 peer = peer.map(|peer| tracing::field::display(peer.address)),
                 bytes = sent.bytes,
@@ -125,97 +117,13 @@ impl Seen<'_> {
     }
 }
 
-/// What tells the meters of one kind of answers from others. There is only so
-/// much of each, whatever clients send.
-struct Labels<'a> {
-    method: &'static str,
-    route: &'a str,
-    code: u16,
-    catalog: &'a str,
-    encoding: &'a str,
-}
-
-/// What is counted of one kind of answers.
-struct Meters {
-    method: &'static str,
-    route: String,
-    code: u16,
-    catalog: String,
-    encoding: String,
-    requests: Counter,
-    seconds: Histogram,
-    sent: Counter,
-}
-
-/// Those of each catalog: few enough to look at one after the other.
-type Known = HashMap<String, Vec<&'static Meters>>;
-
-/// Finding them by their labels took as long as the rest of a small answer.
-static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
-
-impl Meters {
-    /// Those that count this kind of answers.
-    fn of(labels: &Labels<'_>) -> &'static Self {
-        thread_local! {
-            /// One kind follows itself more often than not, and the table of
-            /// all is what all threads would wait for.
-            static LAST: Cell<Option<&'static Meters>> = const { Cell::new(None) };
-        }
-        let last = LAST.get().filter(|last| last.count(labels));
-        let meters = last.unwrap_or_else(|| Self::known(labels));
-        LAST.set(Some(meters));
-        meters
-    }
-
-    fn known(labels: &Labels<'_>) -> &'static Self {
-        let all = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-        let mut of_catalog = all.get(labels.catalog).into_iter().flatten();
-        if let Some(meters) = of_catalog.find(|meters| meters.count(labels)) {
-            return meters;
-        }
-        drop(all);
-        // Kept for ever, as the metrics are.
-        let meters: &Self = Box::leak(Box::new(Self::new(labels)));
-        let mut all = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        let of_catalog = all.entry(labels.catalog.to_owned()).or_default();
-        // Another request may have come first; both then count the same.
-        of_catalog.push(meters);
-        meters
-    }
-
-    fn new(labels: &Labels<'_>) -> Self {
-        let Labels {
-            method,
-            route,
-            code,
-            catalog,
-            encoding,
-        } = *labels;
-        let labels = [
-            ("method", method.to_owned()),
-            ("route", route.to_owned()),
-            ("code", code.to_string()),
-            ("catalog", catalog.to_owned()),
-            ("encoding", encoding.to_owned()),
-        ];
-        Self {
-            method,
-            route: route.to_owned(),
-            code,
-            catalog: catalog.to_owned(),
-            encoding: encoding.to_owned(),
-            requests: counter!("almanac_http_requests_total", &labels),
-            seconds: histogram!("almanac_http_request_seconds", &labels[1..]),
-            sent: counter!("almanac_http_sent_bytes_total", &labels[1..]),
-        }
-    }
-
-    /// Whether they count this kind of answers.
-    fn count(&self, labels: &Labels<'_>) -> bool {
-        self.code == labels.code
-            && self.catalog == labels.catalog
-            && self.method == labels.method
-            && self.route == labels.route
-            && self.encoding == labels.encoding
+/// The label of a method: clients can make up methods.
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
     }
 }

@@ -1,5 +1,5 @@
-//! Paths that are not written as short as they could be lead there, as with
-//! the peer: `..`, `.` and empty parts are taken out, and the client is told.
+//! Normalised paths: as in catalogd, paths with `..`, `.` or empty segments
+//! redirect to the path without them.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -21,8 +21,8 @@ pub(super) async fn clean(request: Request, next: Next) -> Response {
     }
 }
 
-/// The path without what says nothing, when that is another. It begins with a
-/// single slash, so it never leads to another host. Escapes stay as they are.
+/// The normalised path, if it differs. It begins with a single slash, so it
+/// never redirects to another host. Escapes are kept.
 fn cleaned(path: &str) -> Option<String> {
     if !path.starts_with('/') || !(path.contains("//") || path.contains("/.")) {
         return None;

@@ -1,4 +1,4 @@
-//! Pieces of an answer (RFC 9110, section 14).
+//! Range requests (RFC 9110, section 14).
 
 use std::ops::Range;
 
@@ -6,25 +6,25 @@ use bytes::Bytes;
 
 use crate::snapshot::Encoded;
 
-/// How many pieces may be asked for at once. Who asks for more gets the whole.
+/// How many ranges a request may have. With more, it gets the whole content.
 const MAX_RANGES: usize = 32;
 
-/// What of an answer is asked for.
+/// The ranges of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// All of it.
+pub(super) enum RangeRequest {
+    /// The whole content.
     Whole,
-    /// A piece that is there.
+    /// One satisfiable range.
     One(Range<u64>),
-    /// Several of them.
+    /// Several satisfiable ranges.
     Several(Vec<Range<u64>>),
-    /// Nothing that is there.
-    Nothing,
+    /// No satisfiable range.
+    Unsatisfiable,
 }
 
-impl Asked {
-    /// Reads `Range`. What is not in its grammar is passed over, and so is what
-    /// would be more than the whole.
+impl RangeRequest {
+    /// Reads `Range`. Malformed headers, and ranges that sum up to more than the
+    /// whole, are ignored.
     pub(super) fn read(range: &str, length: u64) -> Self {
         Self::parse(range, length).unwrap_or(Self::Whole)
     }
@@ -52,7 +52,7 @@ impl Asked {
         }
         let sum: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         match ranges.len() {
-            0 => Some(Self::Nothing),
+            0 => Some(Self::Unsatisfiable),
             _ if sum > length => None,
             1 => ranges.pop().map(Self::One),
             _ => Some(Self::Several(ranges)),
@@ -60,7 +60,7 @@ impl Asked {
     }
 }
 
-/// One range, cut to what is there; an empty one when that is nothing.
+/// One range, cut to the length; empty if it is behind the end.
 fn one(spec: &str, length: u64) -> Option<Range<u64>> {
     let (first, last) = spec.split_once('-')?;
     let (first, last) = (first.trim(), last.trim());
@@ -77,18 +77,18 @@ fn one(spec: &str, length: u64) -> Option<Range<u64>> {
     })
 }
 
-/// A number of any length; one that no file reaches is as good as the next.
+/// A number of any length. All beyond `u64` are behind the end of any file.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
-/// What `Content-Range` says of a piece.
+/// The `Content-Range` of a range.
 pub(super) fn content_range(range: &Range<u64>, length: u64) -> String {
     format!("bytes {}-{}/{length}", range.start, range.end - 1)
 }
 
-/// Several pieces as one body (`multipart/byteranges`).
+/// Several ranges as one body (`multipart/byteranges`).
 pub(super) fn multipart(
     whole: &Encoded,
     ranges: &[Range<u64>],
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_cut_to_what_is_there() {
-        let one = |range| Asked::One(range);
+    fn ranges_are_cut_to_the_length() {
+        let one = |range| RangeRequest::One(range);
         for (range, wanted) in [
             ("bytes=0-99", one(0..100)),
             ("bytes=500-", one(500..1000)),
@@ -125,38 +125,47 @@ mod tests {
             ("bytes=900-5000", one(900..1000)),
             ("BYTES = 0-0", one(0..1)),
             ("bytes=0-99999999999999999999999999", one(0..1000)),
-            ("bytes=1000-", Asked::Nothing),
-            ("bytes=99999999999999999999999999-", Asked::Nothing),
-            ("bytes=-0", Asked::Nothing),
-            ("bytes=1000-,2000-3000,-0", Asked::Nothing),
-            ("bytes=0-1, 5-6,,", Asked::Several(vec![0..2, 5..7])),
+            ("bytes=1000-", RangeRequest::Unsatisfiable),
+            (
+                "bytes=99999999999999999999999999-",
+                RangeRequest::Unsatisfiable,
+            ),
+            ("bytes=-0", RangeRequest::Unsatisfiable),
+            ("bytes=1000-,2000-3000,-0", RangeRequest::Unsatisfiable),
+            ("bytes=0-1, 5-6,,", RangeRequest::Several(vec![0..2, 5..7])),
             (
                 "bytes=5-6,0-1,-1",
-                Asked::Several(vec![5..7, 0..2, 999..1000]),
+                RangeRequest::Several(vec![5..7, 0..2, 999..1000]),
             ),
             ("bytes=0-1,5000-", one(0..2)),
-            ("bytes=0-600,300-999", Asked::Whole),
-            ("bytes=5-2", Asked::Whole),
-            ("bytes=0-1,5-2", Asked::Whole),
-            ("bytes=a-b", Asked::Whole),
-            ("bytes=+1-2", Asked::Whole),
-            ("bytes=--1", Asked::Whole),
-            ("bytes=-", Asked::Whole),
-            ("bytes=", Asked::Whole),
-            ("bytes=,", Asked::Whole),
-            ("bytes", Asked::Whole),
-            ("", Asked::Whole),
-            ("lines=0-1", Asked::Whole),
+            ("bytes=0-600,300-999", RangeRequest::Whole),
+            ("bytes=5-2", RangeRequest::Whole),
+            ("bytes=0-1,5-2", RangeRequest::Whole),
+            ("bytes=a-b", RangeRequest::Whole),
+            ("bytes=+1-2", RangeRequest::Whole),
+            ("bytes=--1", RangeRequest::Whole),
+            ("bytes=-", RangeRequest::Whole),
+            ("bytes=", RangeRequest::Whole),
+            ("bytes=,", RangeRequest::Whole),
+            ("bytes", RangeRequest::Whole),
+            ("", RangeRequest::Whole),
+            ("lines=0-1", RangeRequest::Whole),
         ] {
-            assert_eq!(Asked::read(range, 1000), wanted, "{range}");
+            assert_eq!(RangeRequest::read(range, 1000), wanted, "{range}");
         }
         let many = vec!["1-1"; MAX_RANGES + 1].join(",");
-        assert_eq!(Asked::read(&format!("bytes={many}"), 1000), Asked::Whole);
-        assert_eq!(Asked::read("bytes=0-", 0), Asked::Nothing);
+        assert_eq!(
+            RangeRequest::read(&format!("bytes={many}"), 1000),
+            RangeRequest::Whole
+        );
+        assert_eq!(
+            RangeRequest::read("bytes=0-", 0),
+            RangeRequest::Unsatisfiable
+        );
     }
 
     #[test]
-    fn several_pieces_are_one_body() {
+    fn several_ranges_are_one_body() {
         let mut whole = Encoded::default();
         whole.push(Bytes::from_static(b"abcd"));
         whole.push(Bytes::from_static(b"efgh"));

@@ -9,19 +9,18 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Version};
 use http_body::{Body, Frame, SizeHint};
 
-/// How much is handed to a connection at a time, in bytes, so that a large
-/// answer does not keep others waiting; and that of the streams of a connection
-/// one can be given up alone while it is not all handed over.
+/// How much of a response a connection gets at a time, in bytes. Large responses
+/// then do not delay others, and a stalled stream can be aborted alone while the
+/// connection has not taken all of it.
 const PIECE: usize = 256 << 10;
-/// The same for a connection that has one answer at a time: what the system may
-/// take of it in one go.
+/// The same for HTTP/1.1, which has one response at a time: as much as the system
+/// may take in one write.
 const LARGE_PIECE: usize = 4 << 20;
-/// Parts below this many bytes are copied together where several follow each
-/// other, up to as much: each would be a write, or a frame of its own. Most
-/// bundles are one such piece.
+/// Consecutive parts below this size are copied together up to this size: each
+/// would otherwise be a write or frame of its own. Most bundles are one piece.
 const SMALL: usize = 32 << 10;
 
-/// Slices that are sent one after the other, then trailers if there are any.
+/// Slices that are sent in order, then optional trailers.
 #[derive(Debug)]
 pub(crate) struct Slices {
     parts: VecDeque<Bytes>,
@@ -43,7 +42,7 @@ impl Slices {
         }
     }
 
-    /// For a connection of this version of HTTP.
+    /// Sets the piece size for this version of HTTP.
     pub(crate) fn over(mut self, version: Version) -> Self {
         if version < Version::HTTP_2 {
             self.piece = LARGE_PIECE;
@@ -56,7 +55,7 @@ impl Slices {
         self
     }
 
-    /// What is sent next.
+    /// The next piece.
     fn piece(&mut self) -> Option<Bytes> {
         let small = self.parts.iter().take_while(|part| part.len() < SMALL);
         let mut length = 0;
@@ -115,7 +114,7 @@ mod tests {
     #[tokio::test]
     async fn small_parts_are_sent_together_and_large_ones_in_pieces() {
         let lengths = [5, 100, SMALL, 7, SMALL - 7, 1, PIECE + 3, 9];
-        let parts = lengths.map(|length| Bytes::from(vec![length as u8; length]));
+        let parts = lengths.map(|length| Bytes::from(vec![length.to_le_bytes()[0]; length]));
         let whole = parts.concat();
         let mut body = Slices::new(parts);
         assert_eq!(body.size_hint().exact(), Some(whole.len() as u64));

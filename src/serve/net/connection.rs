@@ -1,6 +1,6 @@
-//! One connection, from its first request to its end, which comes in one of
-//! several ways: the client's, an error, almanac's stop, being at nothing for
-//! too long, making room for others, or new content.
+//! One connection, from its first request to its end: the client closes it, it
+//! fails, almanac stops, it is idle for too long, others need its slot, or new
+//! content was published.
 
 use std::error::Error;
 use std::io;
@@ -25,103 +25,104 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
-use crate::serve::net::in_flight::{Answer, Sending, Streams};
+use crate::serve::net::in_flight::{InFlight, InFlightBody, StreamExecutor};
 use crate::serve::net::limits::Limits;
-use crate::serve::net::listen::{Listener, Opened, Peer, ended};
+use crate::serve::net::listen::{Listener, Opened, Peer};
+use crate::serve::net::metrics::count_ended;
 use crate::serve::net::stream::Protocol;
 
 /// How many streams a client of HTTP may have open.
 const MAX_HTTP_STREAMS: u32 = 250;
-/// The most that is read of a request's head, in bytes.
+/// The largest head of a request, in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// The same for HTTP/2, as its peers count it.
+/// The same for HTTP/2, in its own way of counting.
 const MAX_HEADERS: u32 = 32 << 10;
-/// How much of an answer may be ahead of what a client has room for, in bytes
-/// a stream. It is memory that is mapped, for the most part.
+/// How much of a response may be buffered beyond the client's window, in bytes a
+/// stream. Most of it is mapped memory.
 const MAX_SEND_BUFFER: usize = 1 << 20;
-/// When to try again for a place, in seconds.
+/// `Retry-After` of a request beyond a limit, in seconds.
 const SOON: HeaderValue = HeaderValue::from_static("5");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-/// How long a connection that was asked to go may stay at nothing.
+/// How long a connection may stay idle after it was asked to close.
 pub(crate) const LAST: Duration = Duration::from_secs(5);
-/// The same when somebody waits for its place.
+/// The same when another client waits for its slot.
 const LAST_FOR_ROOM: Duration = Duration::from_millis(250);
 
-/// What answers the requests of a port.
-pub trait Answers: Clone + Send + Sync + 'static {
-    /// Answers a request of a peer; `sending` follows the answer to its end.
-    fn answer(
+/// Handles the requests of a port.
+pub trait RequestHandler: Clone + Send + Sync + 'static {
+    /// Responds to a request. `in_flight` lasts until the response is sent.
+    fn handle(
         &self,
         request: Request<Incoming>,
         peer: Peer,
-        sending: &Arc<Answer>,
+        in_flight: &Arc<InFlight>,
     ) -> impl Future<Output = Response> + Send;
 }
 
-/// Handlers find who asks, and what follows the answer, in the request.
-impl Answers for Router {
-    async fn answer(
+/// Routes find the peer and the [`InFlight`] in the extensions of a request.
+impl RequestHandler for Router {
+    async fn handle(
         &self,
         mut request: Request<Incoming>,
         peer: Peer,
-        sending: &Arc<Answer>,
+        in_flight: &Arc<InFlight>,
     ) -> Response {
         request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(Arc::clone(sending));
+        request.extensions_mut().insert(Arc::clone(in_flight));
         let Ok(response) = self.clone().call(request).await;
         response
     }
 }
 
 impl Listener {
-    /// Serves what answers over HTTP/1.1 and HTTP/2 until it is stopped. Open
-    /// connections then finish what they are at; `connections` tells when.
+    /// Serves HTTP/1.1 and HTTP/2 until `stop`. Open connections then finish their
+    /// requests; `connections` tracks them.
     pub async fn serve(
         self,
-        answers: impl Answers,
+        handler: impl RequestHandler,
         limits: Limits,
         stop: CancellationToken,
         connections: TaskTracker,
     ) {
-        // What a request holds is about what a connection does, and one of
-        // HTTP/2 has many.
+        // A request takes about as much memory as a connection, and HTTP/2
+        // connections have many.
         let most = limits.connections.min(Semaphore::MAX_PERMITS);
         let requests = Arc::new(Semaphore::new(most));
-        let context = (answers, limits.clone(), stop.clone(), requests);
+        let context = (handler, limits.clone(), stop.clone(), requests);
         self.accept(&limits, stop, connections, move |opened| {
-            let (answers, limits, stop, requests) = context.clone();
+            let (handler, limits, stop, requests) = context.clone();
             async move {
                 let mut builder = builder(&opened, &limits);
                 builder.http2().max_concurrent_streams(MAX_HTTP_STREAMS);
                 let beyond = opened.beyond;
-                let service = front(answers, &opened, move |request, _| {
+                let service = follow(handler, &opened, move |request, _| {
                     let version = request.version();
-                    let refused = |what, most| {
-                        let refusal = no_place(version, what, most);
-                        Err(Refusal::Answer(Box::new(refusal)))
+                    let rejected = |what, most| {
+                        let response = over_limit(version, what, most);
+                        Err(NotAdmitted::Respond(Box::new(response)))
                     };
                     if let Some(most) = beyond {
-                        return refused("connections", most);
+                        return rejected("connections", most);
                     }
                     if version < Version::HTTP_2 {
                         return Ok(None);
                     }
                     match Arc::clone(&requests).try_acquire_owned() {
                         Ok(permit) => Ok(Some(permit)),
-                        Err(_) => refused("requests", most),
+                        Err(_) => rejected("requests", most),
                     }
                 });
-                // A client of HTTP/1.1 cannot be told. What it has begun to say
-                // is a head that takes too long.
+                // HTTP/1.1 has no GOAWAY. If the client has sent a part of a head,
+                // that took too long.
                 let last = match opened.protocol {
                     Protocol::Http2 => LAST,
                     _ => LAST_FOR_ROOM,
                 };
                 let idle = {
-                    let (service, activity) = (opened.service, Arc::clone(&opened.activity));
+                    let (service, state) = (opened.service, Arc::clone(&opened.state));
                     async move {
-                        activity.idle(limits.idle_timeout).await;
-                        ended(service, "idle");
+                        state.wait_until_idle(limits.idle_timeout).await;
+                        count_ended(service, "idle");
                         last
                     }
                 };
@@ -132,27 +133,27 @@ impl Listener {
     }
 }
 
-/// What a client of HTTP is told whose connection or request is one too many.
-fn no_place(version: Version, what: &str, most: usize) -> Response {
+/// The response to a request or connection beyond the limits.
+fn over_limit(version: Version, what: &str, most: usize) -> Response {
     let text = format!("{most} {what} are open, as many as may be; try again later\n");
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, TEXT);
     headers.insert(RETRY_AFTER, SOON);
-    // In HTTP/2 there is no such header: GOAWAY comes.
+    // HTTP/2 has GOAWAY instead of this header.
     if version < Version::HTTP_2 {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-/// What holds for the connections of all ports.
-pub(crate) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<Streams> {
-    let streams = Streams::new(opened.service, limits.stall_timeout);
+/// The settings of connections on all ports.
+pub(crate) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<StreamExecutor> {
+    let streams = StreamExecutor::new(opened.service, limits.stall_timeout);
     let mut builder = auto::Builder::new(streams);
-    // A client that does not come to the end of a request's head is at nothing,
-    // and ended for that. A timer for each head would cost more than the head.
+    // A connection with an incomplete head counts as idle and is closed. A timer
+    // for each head would cost more than the head.
     builder.http1().max_buf_size(MAX_HEAD);
     builder
         .http2()
@@ -167,109 +168,110 @@ pub(crate) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<Streams
     }
 }
 
-/// Why a request is not let in.
-pub(crate) enum Refusal {
-    /// It is answered with this.
-    Answer(Box<Response>),
-    /// It counts as never seen: the client makes it again over another
-    /// connection (RFC 9113, section 8.7). There is no such thing in HTTP/1.1.
+/// Why a request is not admitted.
+pub(crate) enum NotAdmitted {
+    /// It gets this response.
+    Respond(Box<Response>),
+    /// It counts as never processed: the client repeats it on another connection
+    /// (RFC 9113, section 8.7). HTTP/1.1 has no equivalent.
     Unseen,
 }
 
-/// Has requests answered and follows each answer to its end. `admit` gets the
-/// request and how many others are open on the connection; it may take a place
-/// for the answer, or refuse.
-pub(crate) fn front<S, A>(
-    answers: S,
+/// The service of a connection: it follows each response to its end. `admit` gets
+/// the request and the number of others that are open on the connection. It may
+/// return a permit to hold meanwhile, or reject the request.
+pub(crate) fn follow<S, A>(
+    handler: S,
     opened: &Opened,
     admit: A,
 ) -> impl Service<
     Request<Incoming>,
-    Response = http::Response<Sending>,
+    Response = http::Response<InFlightBody>,
     Error = h2::Error,
     Future: Send + 'static,
 > + use<S, A>
 where
-    S: Answers,
-    A: Fn(&Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, Refusal>,
+    S: RequestHandler,
+    A: Fn(&Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, NotAdmitted>,
 {
-    let (activity, peer) = (Arc::clone(&opened.activity), opened.peer);
+    let (state, peer) = (Arc::clone(&opened.state), opened.peer);
     service_fn(move |request: Request<Incoming>| {
-        let busy = activity.begin();
-        let admitted = admit(&request, busy.others());
-        let answers = answers.clone();
+        let active = state.begin();
+        let admitted = admit(&request, active.others());
+        let handler = handler.clone();
         async move {
             let permit = match admitted {
                 Ok(permit) => permit,
-                Err(Refusal::Answer(refusal)) => {
-                    let answer = Answer::begin(busy, None);
-                    return Ok(refusal.map(|body| answer.sending(body)));
+                Err(NotAdmitted::Respond(response)) => {
+                    let in_flight = InFlight::begin(active, None);
+                    return Ok(response.map(|body| in_flight.body(body)));
                 }
-                Err(Refusal::Unseen) => return Err(h2::Reason::REFUSED_STREAM.into()),
+                Err(NotAdmitted::Unseen) => return Err(h2::Reason::REFUSED_STREAM.into()),
             };
-            // In here, since it is not known before which task it is.
-            let answer = Answer::begin(busy, permit);
-            let response = answers.answer(request, peer, &answer).await;
-            Ok(response.map(|body| answer.sending(body)))
+            // Not earlier: it has to run in the task of its stream.
+            let in_flight = InFlight::begin(active, permit);
+            let response = handler.handle(request, peer, &in_flight).await;
+            Ok(response.map(|body| in_flight.body(body)))
         }
     })
 }
 
-/// What a connection is told.
+/// A signal to a connection.
 enum Signal {
-    /// To end at once.
-    Cut,
-    /// To finish what it is at, and to end when it has been at nothing for so
-    /// long.
-    Go(Duration),
+    /// Close at once.
+    Abort,
+    /// Finish open requests, and close after being idle for this long.
+    Close(Duration),
 }
 
-/// Serves a connection to its end. When `renew` comes, the client is asked to
-/// go, and may stay at nothing for as long as that says.
+/// Serves a connection to its end. When `renew` completes, the client is asked to
+/// close, and may stay idle for the returned time.
 pub(crate) async fn drive<S, F>(
     opened: Opened,
-    builder: &auto::Builder<Streams>,
+    builder: &auto::Builder<StreamExecutor>,
     service: S,
     stop: &CancellationToken,
     renew: impl Future<Output = Duration> + Send,
 ) where
     S: Service<
             Request<Incoming>,
-            Response = http::Response<Sending>,
+            Response = http::Response<InFlightBody>,
             Error = h2::Error,
             Future = F,
         >,
-    F: Future<Output = Result<http::Response<Sending>, h2::Error>> + Send + 'static,
+    F: Future<Output = Result<http::Response<InFlightBody>, h2::Error>> + Send + 'static,
 {
-    let (peer, activity) = (opened.peer.address, opened.activity);
+    let (peer, state) = (opened.peer.address, opened.state);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(opened.stream), service));
-    // Looking at each of them whenever something moves would take as long as a
-    // small answer: so only those are looked at that have something to say.
+    // Polling each of these whenever the connection wakes up would take as long
+    // as a small response. This set only polls those that woke up.
     let mut signals = FuturesUnordered::<Pin<Box<dyn Future<Output = Signal> + Send + '_>>>::new();
-    signals.push(Box::pin(activity.is_cut().map(|()| Signal::Cut)));
+    signals.push(Box::pin(state.aborted().map(|()| Signal::Abort)));
     signals.push(Box::pin(
-        activity.dismissed().map(|()| Signal::Go(LAST_FOR_ROOM)),
+        state
+            .asked_to_close()
+            .map(|()| Signal::Close(LAST_FOR_ROOM)),
     ));
-    signals.push(Box::pin(stop.cancelled().map(|()| Signal::Go(LAST))));
-    signals.push(Box::pin(renew.map(Signal::Go)));
+    signals.push(Box::pin(stop.cancelled().map(|()| Signal::Close(LAST))));
+    signals.push(Box::pin(renew.map(Signal::Close)));
     let mut ending: Option<Instant> = None;
     let mut last = LAST;
     let result = loop {
         let over = async {
-            // Long enough for the client to hear of it.
+            // Long enough for the client to receive it.
             tokio::time::sleep_until(ending.unwrap_or_else(Instant::now) + last).await;
-            activity.idle(last).await;
+            state.wait_until_idle(last).await;
         };
         tokio::select! {
             result = connection.as_mut() => break result,
             () = over, if ending.is_some() => return,
             Some(signal) = signals.next() => match signal {
-                Signal::Cut => {
-                    ended(opened.service, "stalled");
+                Signal::Abort => {
+                    count_ended(opened.service, "stalled");
                     return;
                 }
-                Signal::Go(_) if ending.is_some() => continue,
-                Signal::Go(longest) => last = longest,
+                Signal::Close(_) if ending.is_some() => continue,
+                Signal::Close(longest) => last = longest,
             },
         }
         ending = Some(Instant::now());
@@ -277,13 +279,13 @@ pub(crate) async fn drive<S, F>(
     };
     if let Err(error) = result {
         if is_stall(&*error) {
-            ended(opened.service, "stalled");
+            count_ended(opened.service, "stalled");
         }
         tracing::debug!(service = opened.service, %peer, %error, "connection ended");
     }
 }
 
-/// Whether a connection ended since its client took nothing.
+/// Whether a connection ended because its client stopped reading.
 fn is_stall(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {

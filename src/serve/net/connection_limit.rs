@@ -1,10 +1,9 @@
-//! Places for the connections of a listener: so many, and a few more in which
-//! clients are told that there is none.
+//! The connection limit of a listener, with a few slots beyond it for clients
+//! that get an error.
 //!
-//! When all are taken, some connections that have been at nothing for longest
-//! are asked to go. When none is, the next client gets one of the few: whoever
-//! waited in silence would not know what for. When these are taken as well, the
-//! next ones wait.
+//! At the limit, the longest-idle connections are closed first. If none is idle,
+//! the next client gets a slot beyond the limit, so that it learns the reason.
+//! When these are taken as well, further clients wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,54 +12,53 @@ use metrics::{Gauge, gauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::serve::net::connection_state::{Activity, Connections};
-use crate::serve::net::listen::ended;
+use crate::serve::net::connection_state::{ConnectionState, Connections};
+use crate::serve::net::metrics::count_ended;
 
-/// How many more clients can be told at once.
+/// How many connections beyond the limit get an error response at once.
 pub(crate) const MORE: usize = 100;
-/// How long such a client may ask before it has to go: not at once, or it would
-/// come again as often as it can connect.
+/// How long such a client may send requests. Closing at once would make it
+/// reconnect as often as it can.
 const STAY: Duration = Duration::from_secs(2);
 /// How long its connection may take to end after that.
 const END: Duration = Duration::from_secs(5);
-/// How long to wait for a connection that makes room before another is asked.
+/// How long to wait for one connection to close before asking another.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The part of the connections that is asked at once: one of so many.
+/// One of so many connections is asked to close at a time.
 const PART: usize = 20;
-/// How often the log says that clients are sent away.
-const SAY: Duration = Duration::from_mins(1);
+/// How often the log reports rejected clients.
+const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The places of a listener.
-pub(crate) struct Places {
+/// The limit of a listener.
+pub(crate) struct ConnectionLimit {
     service: &'static str,
     most: usize,
     all: Arc<Connections>,
     free: Arc<Semaphore>,
     more: Arc<Semaphore>,
     open: Gauge,
-    /// How many clients found no place that the log does not say yet, and when
-    /// it last said so.
-    unsaid: usize,
-    said: Option<Instant>,
+    /// How many clients were rejected since the last report, and its time.
+    unreported: usize,
+    reported: Option<Instant>,
 }
 
 /// One of them, until it is dropped.
-pub(crate) struct Place {
-    activity: Arc<Activity>,
-    kind: Kind,
+pub(crate) struct ConnectionSlot {
+    state: Arc<ConnectionState>,
+    kind: SlotKind,
     open: Gauge,
     _permit: OwnedSemaphorePermit,
 }
 
-enum Kind {
-    /// With the number by which the connection is known.
+enum SlotKind {
+    /// Within the limit, with the number of the connection.
     Regular(Arc<Connections>, u64),
-    /// One more than these.
+    /// Beyond this limit.
     Beyond(usize),
 }
 
-impl Places {
-    /// So many for a service.
+impl ConnectionLimit {
+    /// A limit for a service.
     pub(crate) fn new(service: &'static str, most: usize) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
         Self {
@@ -70,13 +68,13 @@ impl Places {
             free: Arc::new(Semaphore::new(most)),
             more: Arc::new(Semaphore::new(MORE)),
             open: gauge!("almanac_connections", "service" => service),
-            unsaid: 0,
-            said: None,
+            unreported: 0,
+            reported: None,
         }
     }
 
-    /// A place for one more connection, once there is one.
-    pub(crate) async fn take(&mut self) -> Arc<Place> {
+    /// Waits for a slot for one more connection.
+    pub(crate) async fn take(&mut self) -> Arc<ConnectionSlot> {
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
             return self.regular(permit);
         }
@@ -101,51 +99,52 @@ impl Places {
             match tokio::time::timeout(PAUSE, either).await {
                 Ok((Ok(permit), true)) => return self.regular(permit),
                 Ok((Ok(permit), false)) => return self.beyond(permit),
-                // The semaphores are never closed.
+                // The semaphores are never closed, so this is the timeout.
                 Ok((Err(_), _)) | Err(_) => {}
             }
         }
     }
 
-    /// Asks some to go, and not only one: the next will come soon.
+    /// Asks several idle connections to close: more clients will follow.
     pub(crate) fn make_room(&self) {
         for _ in 0..self.all.make_room(self.most / PART + 1) {
-            ended(self.service, "room");
+            count_ended(self.service, "room");
         }
     }
 
-    fn regular(&self, permit: OwnedSemaphorePermit) -> Arc<Place> {
-        let (number, activity) = self.all.add();
-        let kind = Kind::Regular(Arc::clone(&self.all), number);
-        self.place(activity, kind, permit)
+    fn regular(&self, permit: OwnedSemaphorePermit) -> Arc<ConnectionSlot> {
+        let (number, state) = self.all.add();
+        let kind = SlotKind::Regular(Arc::clone(&self.all), number);
+        self.slot(state, kind, permit)
     }
 
-    fn beyond(&mut self, permit: OwnedSemaphorePermit) -> Arc<Place> {
-        ended(self.service, "limit");
-        self.unsaid += 1;
-        if self.said.is_none_or(|said| said.elapsed() >= SAY) {
+    fn beyond(&mut self, permit: OwnedSemaphorePermit) -> Arc<ConnectionSlot> {
+        count_ended(self.service, "limit");
+        self.unreported += 1;
+        let due = |last: Instant| last.elapsed() >= REPORT_INTERVAL;
+        if self.reported.is_none_or(due) {
             tracing::warn!(
                 service = self.service,
                 limit = self.most,
-                clients = self.unsaid,
-                "as many connections are open as the port lets in (max_connections, where that \
-                 can be set), and none is idle: clients are sent away"
+                clients = self.unreported,
+                "the port has reached its connection limit (max_connections, where that can be \
+                 set), and no connection is idle: new clients get an error"
             );
-            self.said = Some(Instant::now());
-            self.unsaid = 0;
+            self.reported = Some(Instant::now());
+            self.unreported = 0;
         }
-        self.place(Activity::new(), Kind::Beyond(self.most), permit)
+        self.slot(ConnectionState::new(), SlotKind::Beyond(self.most), permit)
     }
 
-    fn place(
+    fn slot(
         &self,
-        activity: Arc<Activity>,
-        kind: Kind,
+        state: Arc<ConnectionState>,
+        kind: SlotKind,
         permit: OwnedSemaphorePermit,
-    ) -> Arc<Place> {
+    ) -> Arc<ConnectionSlot> {
         self.open.increment(1.0);
-        Arc::new(Place {
-            activity,
+        Arc::new(ConnectionSlot {
+            state,
             kind,
             open: self.open.clone(),
             _permit: permit,
@@ -153,32 +152,32 @@ impl Places {
     }
 }
 
-impl Place {
-    /// What the connection in it is at.
-    pub(crate) fn activity(&self) -> Arc<Activity> {
-        Arc::clone(&self.activity)
+impl ConnectionSlot {
+    /// The state of its connection.
+    pub(crate) fn state(&self) -> Arc<ConnectionState> {
+        Arc::clone(&self.state)
     }
 
-    /// The most connections that there may be, when this is for one more.
+    /// The limit, if this slot is beyond it.
     pub(crate) fn beyond(&self) -> Option<usize> {
         match self.kind {
-            Kind::Regular(..) => None,
-            Kind::Beyond(most) => Some(most),
+            SlotKind::Regular(..) => None,
+            SlotKind::Beyond(most) => Some(most),
         }
     }
 
-    /// Waits until a connection beyond the others has to be over; before that
-    /// its client is asked to go.
+    /// Waits until a connection beyond the limit has to end. Before that, its
+    /// client is asked to close it.
     pub(crate) async fn over(&self) {
         tokio::time::sleep(STAY).await;
-        self.activity.dismiss();
+        self.state.ask_to_close();
         tokio::time::sleep(END).await;
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        if let Kind::Regular(all, number) = &self.kind {
+        if let SlotKind::Regular(all, number) = &self.kind {
             all.remove(*number);
         }
         self.open.decrement(1.0);
@@ -189,70 +188,70 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    /// Takes a place that is there at once.
-    async fn take(places: &mut Places) -> Arc<Place> {
-        let taken = tokio::time::timeout(PAUSE / 2, places.take());
-        taken.await.expect("there is a place")
+    /// Takes a slot that is free at once.
+    async fn take(limit: &mut ConnectionLimit) -> Arc<ConnectionSlot> {
+        let taken = tokio::time::timeout(PAUSE / 2, limit.take());
+        taken.await.expect("a slot is free")
     }
 
     #[tokio::test]
-    async fn who_is_one_too_many_is_let_in_to_be_told() {
-        let mut places = Places::new("test", 2);
-        let first = take(&mut places).await;
-        let second = take(&mut places).await;
-        let _busy = [first.activity().begin(), second.activity().begin()];
+    async fn connections_beyond_the_limit_are_accepted_for_an_error() {
+        let mut limit = ConnectionLimit::new("test", 2);
+        let first = take(&mut limit).await;
+        let second = take(&mut limit).await;
+        let _busy = [first.state().begin(), second.state().begin()];
         assert_eq!((first.beyond(), second.beyond()), (None, None));
         let mut more = Vec::new();
         for _ in 0..MORE {
-            let place = take(&mut places).await;
-            assert_eq!(place.beyond(), Some(2));
-            more.push(place);
+            let slot = take(&mut limit).await;
+            assert_eq!(slot.beyond(), Some(2));
+            more.push(slot);
         }
-        // The next waits, for a place of either kind.
+        // The next waits, for a slot of either kind.
         assert!(
-            tokio::time::timeout(PAUSE / 10, places.take())
+            tokio::time::timeout(PAUSE / 10, limit.take())
                 .await
                 .is_err()
         );
         more.pop();
-        more.push(take(&mut places).await);
+        more.push(take(&mut limit).await);
         drop(first);
-        assert_eq!(take(&mut places).await.beyond(), None);
+        assert_eq!(take(&mut limit).await.beyond(), None);
     }
 
     #[tokio::test]
-    async fn who_is_at_nothing_makes_room_before_anybody_is_sent_away() {
-        let mut places = Places::new("test", 1);
-        let first = take(&mut places).await;
+    async fn idle_connections_are_closed_before_new_ones_are_rejected() {
+        let mut limit = ConnectionLimit::new("test", 1);
+        let first = take(&mut limit).await;
         let leave = {
-            let activity = first.activity();
+            let state = first.state();
             async move {
-                activity.dismissed().await;
+                state.asked_to_close().await;
                 tokio::time::sleep(PAUSE / 10).await;
                 drop(first);
             }
         };
-        let (place, ()) = tokio::join!(places.take(), leave);
-        assert_eq!(place.beyond(), None);
+        let (slot, ()) = tokio::join!(limit.take(), leave);
+        assert_eq!(slot.beyond(), None);
     }
 
     #[tokio::test]
-    async fn who_does_not_go_is_not_waited_for() {
-        let mut places = Places::new("test", 1);
-        let _stays = take(&mut places).await;
-        assert_eq!(places.take().await.beyond(), Some(1));
+    async fn a_connection_that_does_not_close_delays_no_error() {
+        let mut limit = ConnectionLimit::new("test", 1);
+        let _stays = take(&mut limit).await;
+        assert_eq!(limit.take().await.beyond(), Some(1));
     }
 
     #[tokio::test]
-    async fn a_client_beyond_the_others_is_asked_to_go() {
-        let mut places = Places::new("test", 1);
-        let first = take(&mut places).await;
-        let _busy = first.activity().begin();
-        let beyond = take(&mut places).await;
-        let activity = beyond.activity();
+    async fn a_client_beyond_the_limit_is_asked_to_close() {
+        let mut limit = ConnectionLimit::new("test", 1);
+        let first = take(&mut limit).await;
+        let _busy = first.state().begin();
+        let beyond = take(&mut limit).await;
+        let state = beyond.state();
         tokio::select! {
-            () = beyond.over() => panic!("its client is asked to go first"),
-            () = activity.dismissed() => {}
+            () = beyond.over() => panic!("its client is asked to close first"),
+            () = state.asked_to_close() => {}
         }
     }
 }

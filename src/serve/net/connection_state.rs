@@ -1,79 +1,79 @@
-//! What a connection is at: how many answers are open on it, since when there
-//! is none, and since when nothing moves. Who has to make room, or to go, is
-//! told through it.
+//! The state of a connection: its open requests, how long it has been idle, and
+//! how long no bytes have moved. It also carries requests to close or abort.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What one connection is at.
+/// The state of one connection.
 #[derive(Debug)]
-pub(crate) struct Activity {
-    state: Mutex<State>,
+pub(crate) struct ConnectionState {
+    requests: Mutex<Requests>,
     began: Instant,
-    /// When a request last came or a piece of an answer was taken, in
+    /// When a request last arrived or a part of a response was sent, in
     /// milliseconds since `began`.
     moved: AtomicU64,
-    /// Asked to go as soon as it is at nothing.
-    dismissed: CancellationToken,
-    /// To be dropped, whatever it is at.
-    cut: CancellationToken,
+    /// To be closed as soon as it is idle.
+    asked_to_close: CancellationToken,
+    /// To be closed at once.
+    abort: CancellationToken,
 }
 
 #[derive(Debug)]
-struct State {
+struct Requests {
     open: usize,
-    /// When the last answer ended, or the connection began.
+    /// When the last response ended, or the connection began.
     since: Instant,
 }
 
-/// An answer that is open on a connection, until it is dropped.
+/// An open request of a connection, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Busy {
-    connection: Arc<Activity>,
-    /// How many were open before.
+pub(crate) struct ActiveRequest {
+    connection: Arc<ConnectionState>,
+    /// How many other requests were open when it arrived.
     others: usize,
     began: Instant,
-    /// When it ended, if somebody has looked at the clock already.
+    /// When it ended, if the caller knows the time already.
     ended: Option<Instant>,
 }
 
-/// All connections of a listener.
+/// The connections of a listener.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     next: AtomicU64,
-    open: Mutex<HashMap<u64, Arc<Activity>>>,
+    open: Mutex<HashMap<u64, Arc<ConnectionState>>>,
 }
 
-impl Activity {
-    /// Of a connection that begins now.
+impl ConnectionState {
+    /// The state of a new connection.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
+            requests: Mutex::new(Requests {
                 open: 0,
                 since: Instant::now(),
             }),
             began: Instant::now(),
             moved: AtomicU64::new(0),
-            dismissed: CancellationToken::new(),
-            cut: CancellationToken::new(),
+            asked_to_close: CancellationToken::new(),
+            abort: CancellationToken::new(),
         })
     }
 
-    /// Another answer is open from now on.
-    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
+    /// Registers a request that arrives now.
+    pub(crate) fn begin(self: &Arc<Self>) -> ActiveRequest {
         let began = Instant::now();
         let others = {
-            let mut state = self.state();
-            state.open += 1;
-            state.open - 1
+            let mut requests = self.requests();
+            requests.open += 1;
+            requests.open - 1
         };
         self.moved(began);
-        Busy {
+        ActiveRequest {
             connection: Arc::clone(self),
             others,
             began,
@@ -81,16 +81,15 @@ impl Activity {
         }
     }
 
-    /// Something was taken of an answer.
+    /// A part of a response was sent.
     pub(crate) fn moved(&self, now: Instant) {
         let since = now.saturating_duration_since(self.began);
-        self.moved
-            .store(since.as_millis() as u64, Ordering::Relaxed);
+        self.moved.store(milliseconds(since), Ordering::Relaxed);
     }
 
-    /// Waits until nothing has moved for that long, in either direction. Open
-    /// answers do not count when they stand still.
-    pub(crate) async fn quiet(&self, limit: Duration) {
+    /// Waits until no bytes have moved for that long, in either direction. Open
+    /// responses that stand still do not count.
+    pub(crate) async fn wait_until_quiet(&self, limit: Duration) {
         loop {
             let until = self.quiet_from(limit);
             if until <= Instant::now() {
@@ -100,7 +99,7 @@ impl Activity {
         }
     }
 
-    /// Whether nothing has moved for that long.
+    /// Whether no bytes have moved for that long.
     pub(crate) fn is_quiet(&self, limit: Duration) -> bool {
         self.quiet_from(limit) <= Instant::now()
     }
@@ -109,14 +108,14 @@ impl Activity {
         self.began + Duration::from_millis(self.moved.load(Ordering::Relaxed)) + limit
     }
 
-    /// Since when there is none.
+    /// Since when no request is open.
     fn idle_since(&self) -> Option<Instant> {
-        let state = self.state();
-        (state.open == 0).then_some(state.since)
+        let requests = self.requests();
+        (requests.open == 0).then_some(requests.since)
     }
 
-    /// Waits until there has been none for that long.
-    pub(crate) async fn idle(&self, limit: Duration) {
+    /// Waits until no request has been open for that long.
+    pub(crate) async fn wait_until_idle(&self, limit: Duration) {
         loop {
             let now = Instant::now();
             match self.idle_since() {
@@ -127,116 +126,125 @@ impl Activity {
         }
     }
 
-    /// Asks the connection to go as soon as it is at nothing.
-    pub(crate) fn dismiss(&self) {
-        self.dismissed.cancel();
+    /// Asks for the connection to be closed as soon as it is idle.
+    pub(crate) fn ask_to_close(&self) {
+        self.asked_to_close.cancel();
     }
 
-    /// Waits until somebody else needs the place.
-    pub(crate) async fn dismissed(&self) {
-        self.dismissed.cancelled().await;
+    /// Waits for [`Self::ask_to_close`].
+    pub(crate) async fn asked_to_close(&self) {
+        self.asked_to_close.cancelled().await;
     }
 
-    /// Ends the connection whatever it is at.
-    pub(crate) fn cut(&self) {
-        self.cut.cancel();
+    /// Closes the connection at once, with its open requests.
+    pub(crate) fn abort(&self) {
+        self.abort.cancel();
     }
 
-    /// Waits for that.
-    pub(crate) async fn is_cut(&self) {
-        self.cut.cancelled().await;
+    /// Waits for [`Self::abort`].
+    pub(crate) async fn aborted(&self) {
+        self.abort.cancelled().await;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock()
     }
 }
 
-impl Busy {
+impl ActiveRequest {
     /// The connection.
-    pub(crate) fn connection(&self) -> &Activity {
+    pub(crate) fn connection(&self) -> &ConnectionState {
         &self.connection
     }
 
-    /// When its request came.
+    /// When it arrived.
     pub(crate) fn began(&self) -> Instant {
         self.began
     }
 
-    /// How many others were open on the connection when it began.
+    /// How many other requests were open on the connection when it arrived.
     pub(crate) fn others(&self) -> usize {
         self.others
     }
 
-    /// It is dropped next, and this is the time.
+    /// Sets the time of its end, just before it is dropped.
     pub(crate) fn ends(&mut self, now: Instant) {
         self.ended = Some(now);
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let now = self.ended.unwrap_or_else(Instant::now);
         self.connection.moved(now);
-        let mut state = self.connection.state();
-        state.open = state.open.saturating_sub(1);
-        state.since = now;
+        let mut requests = self.connection.requests();
+        requests.open = requests.open.saturating_sub(1);
+        requests.since = now;
     }
 }
 
 impl Connections {
-    /// A new connection, with the number by which it is removed.
-    pub(crate) fn add(&self) -> (u64, Arc<Activity>) {
+    /// Adds a connection. The number removes it.
+    pub(crate) fn add(&self) -> (u64, Arc<ConnectionState>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let activity = Activity::new();
-        self.lock().insert(number, Arc::clone(&activity));
-        (number, activity)
+        let state = ConnectionState::new();
+        self.lock().insert(number, Arc::clone(&state));
+        (number, state)
     }
 
-    /// A connection that has ended.
+    /// Removes a connection that has ended.
     pub(crate) fn remove(&self, number: u64) {
         self.lock().remove(&number);
     }
 
-    /// Asks the connections to go that have been at nothing for longest, at
-    /// most so many. Tells how many there are.
+    /// Asks the longest-idle connections to close, at most `most`. Returns how
+    /// many it asked.
     pub(crate) fn make_room(&self, most: usize) -> usize {
         let open = self.lock();
-        let idle = open.values().filter(|one| !one.dismissed.is_cancelled());
+        let idle = open
+            .values()
+            .filter(|one| !one.asked_to_close.is_cancelled());
         let mut idle: Vec<_> = idle
             .filter_map(|one| Some((one.idle_since()?, one)))
             .collect();
         idle.sort_unstable_by_key(|(since, _)| *since);
         idle.truncate(most);
         for (_, longest) in &idle {
-            longest.dismiss();
+            longest.ask_to_close();
         }
         idle.len()
     }
 
-    /// Whether any was asked to go, and is at nothing that it would finish.
+    /// Whether any idle connection was asked to close and is still open.
     pub(crate) fn leaving(&self) -> bool {
         let open = self.lock();
-        let mut asked = open.values().filter(|one| one.dismissed.is_cancelled());
+        let mut asked = open
+            .values()
+            .filter(|one| one.asked_to_close.is_cancelled());
         asked.any(|one| one.idle_since().is_some())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Activity>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionState>>> {
+        self.open.lock()
     }
+}
+
+/// The milliseconds of a duration, saturating.
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Time stands still but for sleep, so all of them are exact.
+    /// Time is paused, so all durations are exact.
     const MOMENT: Duration = Duration::from_millis(20);
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_is_idle_when_its_last_answer_has_ended_for_long() {
-        let activity = Activity::new();
-        let (first, second) = (activity.begin(), activity.begin());
+    async fn a_connection_is_idle_some_time_after_its_last_response() {
+        let state = ConnectionState::new();
+        let (first, second) = (state.begin(), state.begin());
         assert_eq!((first.others(), second.others()), (0, 1));
         let ended = async {
             tokio::time::sleep(MOMENT).await;
@@ -246,7 +254,7 @@ mod tests {
             Instant::now()
         };
         let idle = async {
-            activity.idle(MOMENT).await;
+            state.wait_until_idle(MOMENT).await;
             Instant::now()
         };
         let (ended, idle) = tokio::join!(ended, idle);
@@ -254,22 +262,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_is_quiet_when_nothing_moves() {
-        let activity = Activity::new();
+    async fn a_connection_is_quiet_when_no_bytes_move() {
+        let state = ConnectionState::new();
         let begin = Instant::now();
-        activity.quiet(MOMENT).await;
+        state.wait_until_quiet(MOMENT).await;
         assert_eq!(begin.elapsed(), MOMENT);
-        // At once when it has been so for long.
-        activity.quiet(MOMENT).await;
+        // Returns at once if it has been quiet for that long.
+        state.wait_until_quiet(MOMENT).await;
         assert_eq!(begin.elapsed(), MOMENT);
-        let _stands_still = activity.begin();
+        let _stands_still = state.begin();
         let touch = async {
             tokio::time::sleep(MOMENT / 2).await;
-            activity.moved(Instant::now());
+            state.moved(Instant::now());
             Instant::now()
         };
         let quiet = async {
-            activity.quiet(MOMENT).await;
+            state.wait_until_quiet(MOMENT).await;
             Instant::now()
         };
         let (moved, quiet) = tokio::join!(touch, quiet);
@@ -277,26 +285,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_connection_that_is_idle_for_longest_makes_room() {
+    async fn the_longest_idle_connections_are_closed_first() {
         let connections = Connections::default();
         let mut all = Vec::new();
         for _ in 0..3 {
             all.push(connections.add());
             tokio::time::sleep(MOMENT).await;
         }
-        // The oldest is at something.
+        // The oldest has an open request.
         let _busy = all[0].1.begin();
         assert!(!connections.leaving());
         assert_eq!(connections.make_room(1), 1);
         assert!(connections.leaving());
-        let dismissed = |at: usize| all[at].1.dismissed.is_cancelled();
+        let asked_to_close = |at: usize| all[at].1.asked_to_close.is_cancelled();
         assert_eq!(
-            [dismissed(0), dismissed(1), dismissed(2)],
+            [asked_to_close(0), asked_to_close(1), asked_to_close(2)],
             [false, true, false]
         );
         connections.remove(all[1].0);
         assert_eq!(connections.make_room(2), 1);
-        assert!(dismissed(2));
+        assert!(asked_to_close(2));
         assert_eq!(connections.make_room(2), 0);
     }
 }

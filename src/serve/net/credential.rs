@@ -1,7 +1,8 @@
-//! Files that prove who somebody is: certificates, keys and tokens. They are
-//! read at the start and looked at again and again, by their content: whoever
-//! renews them swaps files, links or whole folders. What cannot be used is
-//! reported, and what was read before it stays.
+//! Files with credentials: certificates, keys, tokens and users.
+//!
+//! They are read at the start and then polled by content, since tools that renew
+//! them replace files, links or whole folders. An invalid file is reported, and
+//! the last valid content stays in effect.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -14,12 +15,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The time between two looks at the files.
-const LOOK: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 2000 });
+/// The polling interval.
+const POLL: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 2000 });
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// How often files are read until two readings agree, which they do not while
-/// somebody swaps them.
+/// How often files are read until two readings agree. They differ while the files
+/// are being replaced.
 const READINGS: usize = 3;
 
 /// A file that cannot be used.
@@ -30,26 +31,26 @@ pub enum CredentialError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         problem: io::Error,
     },
-    /// It is too large to be what it should be.
+    /// It is too large.
     #[error("{} is larger than 1 MiB", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// It is no PEM, or holds something else.
+    /// It is not PEM, or has other content.
     #[error("{} holds no {wanted} in PEM{}", path.display(), because(problem.as_deref()))]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected content.
         wanted: &'static str,
-        /// What is wrong, when something can be said.
+        /// The error, if known.
         problem: Option<String>,
     },
-    /// A certificate and a key that cannot be used, or not with each other.
+    /// A certificate and a key that do not belong together or are invalid.
     #[error(
         "the certificate {} and the key {} cannot be used together: {problem}",
         certificate.display(), key.display()
@@ -59,18 +60,18 @@ pub enum CredentialError {
         certificate: PathBuf,
         /// The key's.
         key: PathBuf,
-        /// Why not.
+        /// The reason.
         problem: rustls::Error,
     },
-    /// Authorities that cannot be used to verify clients.
+    /// Authorities that cannot verify clients.
     #[error("{} holds an authority that cannot be used: {problem}", path.display())]
     Authority {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
-    /// A line that is no bearer token. Nothing of it is shown.
+    /// A line that is not a bearer token. Its text is not shown.
     #[error("line {line} of {} is no bearer token: letters, digits and -._~+/= are", path.display())]
     Token {
         /// The file.
@@ -78,7 +79,7 @@ pub enum CredentialError {
         /// The line, from 1.
         line: usize,
     },
-    /// A line that is no user with a hash. Nothing of it is shown.
+    /// A line that is not a user with a hash. Its text is not shown.
     #[error(
         "line {line} of {} is no user with a bcrypt hash; `htpasswd -B` writes such",
         path.display()
@@ -89,7 +90,7 @@ pub enum CredentialError {
         /// The line, from 1.
         line: usize,
     },
-    /// The system gives no random numbers to sign with.
+    /// The system provides no random numbers for a signing key.
     #[error("the system has no random numbers")]
     Random,
 }
@@ -98,16 +99,16 @@ fn because(problem: Option<&str>) -> String {
     problem.map_or_else(String::new, |problem| format!(": {problem}"))
 }
 
-/// Makes what is needed of the contents of the files.
+/// Builds a value from the contents of the files.
 type Build<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, CredentialError> + Send + Sync>;
 
-/// Files that are looked at again and again.
+/// Files that are polled for changes.
 pub struct Followed<T> {
     kind: &'static str,
-    of: String,
+    owner: String,
     files: Arc<Files<T>>,
     seen: Seen,
-    cell: watch::Sender<Arc<T>>,
+    current: watch::Sender<Arc<T>>,
 }
 
 struct Files<T> {
@@ -119,43 +120,43 @@ struct Files<T> {
 type Seen = [u8; 32];
 
 impl<T: Send + Sync + 'static> Followed<T> {
-    /// Reads the files for the first time. `kind` and `of` (whose they are)
-    /// are for logs and metrics.
+    /// Reads the files for the first time. `kind` and `owner` are for logs and
+    /// metrics.
     ///
     /// # Errors
-    /// When one of them cannot be used.
+    /// When a file cannot be used.
     pub(crate) fn open(
         kind: &'static str,
-        of: &str,
+        owner: &str,
         paths: Vec<PathBuf>,
         build: Build<T>,
     ) -> Result<(Self, watch::Receiver<Arc<T>>), CredentialError> {
         let files = Files { paths, build };
         let (contents, seen) = files.read()?;
         let first = Arc::new((files.build)(&contents)?);
-        let (cell, receiver) = watch::channel(first);
+        let (current, receiver) = watch::channel(first);
         let followed = Self {
             kind,
-            of: of.to_owned(),
+            owner: owner.to_owned(),
             files: Arc::new(files),
             seen,
-            cell,
+            current,
         };
         Ok((followed, receiver))
     }
 
-    /// Looks at them until it is stopped.
+    /// Polls the files until `stop`.
     pub async fn follow(mut self, stop: CancellationToken) {
         let mut missing = false;
         loop {
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL) => {}
                 () = stop.cancelled() => return,
             }
             let (files, seen) = (Arc::clone(&self.files), self.seen);
-            let looked = tokio::task::spawn_blocking(move || files.look(seen)).await;
-            let Ok(looked) = looked else { continue };
-            let result = match looked {
+            let polled = tokio::task::spawn_blocking(move || files.poll(seen)).await;
+            let Ok(polled) = polled else { continue };
+            let result = match polled {
                 Ok(None) => {
                     missing = false;
                     continue;
@@ -165,7 +166,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
                     missing = false;
                     built
                 }
-                // Said once, and not at every look.
+                // Reported once, and not at every poll.
                 Err(_) if missing => continue,
                 Err(error) => {
                     missing = true;
@@ -177,32 +178,32 @@ impl<T: Send + Sync + 'static> Followed<T> {
     }
 
     fn take(&self, result: Result<T, CredentialError>) {
-        let (kind, of) = (self.kind, self.of.as_str());
+        let (kind, of) = (self.kind, self.owner.as_str());
         let outcome = match result {
             Ok(new) => {
-                self.cell.send_replace(Arc::new(new));
-                tracing::info!(kind, of, "credentials were read again");
+                self.current.send_replace(Arc::new(new));
+                tracing::info!(kind, of, "credentials reloaded");
                 "taken"
             }
             Err(error) => {
-                tracing::error!(kind, of, %error, "new credentials are refused, the old ones stay");
+                tracing::error!(kind, of, %error, "cannot reload credentials; the old ones stay in effect");
                 "refused"
             }
         };
         counter!(
             "almanac_credential_reloads_total",
-            "kind" => kind, "of" => self.of.clone(), "outcome" => outcome
+            "kind" => kind, "of" => self.owner.clone(), "outcome" => outcome
         )
         .increment(1);
     }
 }
 
-/// What new contents were made into, with their digest.
-type Looked<T> = (Seen, Result<T, CredentialError>);
+/// The value of changed contents, with their digest.
+type Changed<T> = (Seen, Result<T, CredentialError>);
 
 impl<T> Files<T> {
-    /// What the files hold when that is not what was seen.
-    fn look(&self, seen: Seen) -> Result<Option<Looked<T>>, CredentialError> {
+    /// The value of the files, if their content differs from `seen`.
+    fn poll(&self, seen: Seen) -> Result<Option<Changed<T>>, CredentialError> {
         let (contents, now) = self.read()?;
         Ok((now != seen).then(|| (now, (self.build)(&contents))))
     }
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_new_is_taken_and_what_is_bad_is_not() {
+    async fn valid_changes_take_effect_and_invalid_ones_do_not() {
         let folder = tempfile::tempdir().unwrap();
         let write = |text: &str| {
             fs::write(folder.path().join("next"), text).unwrap();
@@ -282,13 +283,13 @@ mod tests {
         let stop = CancellationToken::new();
         let following = tokio::spawn(followed.follow(stop.clone()));
         write("two");
-        tokio::time::sleep(LOOK * 3).await;
+        tokio::time::sleep(POLL * 3).await;
         assert!(!receiver.has_changed().unwrap());
         write("3");
         receiver.changed().await.unwrap();
         assert_eq!(**receiver.borrow_and_update(), 3);
         fs::remove_file(folder.path().join("number")).unwrap();
-        tokio::time::sleep(LOOK * 3).await;
+        tokio::time::sleep(POLL * 3).await;
         assert!(!receiver.has_changed().unwrap());
         stop.cancel();
         following.await.unwrap();

@@ -1,14 +1,14 @@
-//! How many files and connections the process may have open.
+//! The limit of open files and connections of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::serve::net::connection_limit::MORE;
 
-/// What files, the store and the registry client may need besides connections.
+/// Descriptors for files, the store and the registry client.
 const OTHERS: u64 = 200;
 
-/// Takes as many descriptors as the process may have, and says so when that
-/// is less than a listener with so many connections needs.
+/// Raises the limit of open files to its maximum. Warns if that is not enough for
+/// a listener with so many connections.
 pub fn raise_descriptor_limit(connections: usize) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -18,7 +18,7 @@ pub fn raise_descriptor_limit(connections: usize) {
     let current = match setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum,
         Err(error) => {
-            tracing::debug!(%error, "the limit of open files stays as it is");
+            tracing::debug!(%error, "cannot raise the limit of open files");
             limit.current
         }
     };
@@ -27,8 +27,8 @@ pub fn raise_descriptor_limit(connections: usize) {
         tracing::warn!(
             limit = current,
             needed,
-            "fewer files may be open than connections are let in: raise the limit (ulimit -n), \
-             or lower max_connections where that can be set"
+            "the limit of open files is below the connection limit: raise it (ulimit -n), or \
+             lower max_connections where that can be set"
         );
     }
 }

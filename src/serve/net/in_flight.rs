@@ -1,161 +1,164 @@
-//! What is being answered, from the request to the last byte that the client
-//! took: how long, how much, and whether it goes on.
+//! Requests in flight, from their arrival to the last byte of the response.
 //!
-//! The body of an answer is handed to hyper long before it is written, and h2
-//! keeps what no window is open for. So each piece of a body holds on to its
-//! [`Answer`] until it has been written or thrown away; only then is the
-//! connection free of it, its place is given back and it is reported.
+//! hyper takes the body of a response long before it writes it, and h2 buffers
+//! what the client's flow-control window does not admit. So each piece of a body
+//! holds its [`InFlight`] until it has been written or dropped. Only then the
+//! request ends: its permit is returned and its metrics are reported.
 
 use std::future::Future;
 use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
-use metrics::{Counter, counter};
+use metrics::counter;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
-use crate::serve::net::connection_state::Busy;
+use crate::serve::net::connection_state::{ActiveRequest, milliseconds};
+use crate::serve::request_metrics::RequestMetrics;
 
 tokio::task_local! {
-    /// Where the answer is put that a task of [`Streams`] gives.
+    /// The request of the current task of [`StreamExecutor`].
     static SLOT: Arc<Slot>;
 }
 
-/// How much a client has to take of what waits for it, in bytes, for it to count
-/// as taken: not a byte at a time.
+/// How many bytes a client has to read before that counts as progress. A client
+/// that reads single bytes makes none.
 pub(crate) const PROGRESS: usize = 4 << 10;
 
-/// What is being answered.
-pub struct Answer {
-    /// Bytes that were written.
+/// A request in flight.
+pub struct InFlight {
+    /// Bytes of its response that were written.
     written: AtomicU64,
-    /// Pieces that were handed on and are not written yet.
+    /// Pieces that hyper took and has not written yet.
     waiting: AtomicUsize,
-    /// When a piece was last handed on, or [`PROGRESS`] more bytes written, in
-    /// milliseconds since it began; and how many were written then.
+    /// When hyper last took a piece, or [`PROGRESS`] more bytes were written, in
+    /// milliseconds since the request arrived; and how many were written then.
     moved: AtomicU64,
     marked: AtomicU64,
     report: Mutex<Option<Report>>,
-    busy: Busy,
-    /// Given back at the end.
+    active: ActiveRequest,
+    /// Returned at the end.
     _permit: Option<OwnedSemaphorePermit>,
-    /// Gone at the end.
+    /// Dropped at the end.
     _end: Mutex<Option<oneshot::Sender<()>>>,
 }
 
-/// What became of an answer.
+/// The outcome of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     /// Bytes of its body that were written.
     pub(crate) bytes: u64,
-    /// From the request to the last of them.
+    /// The time from the request's arrival to the last of them.
     pub(crate) elapsed: Duration,
 }
 
-/// Who hears of it.
+/// The report of the outcome.
 enum Report {
-    /// Only the bytes count.
-    Bytes(&'static Counter),
+    /// Counts the bytes. This needs no allocation.
+    Bytes(Arc<RequestMetrics>),
     Whole(Box<dyn FnOnce(Sent) + Send>),
 }
 
-/// The body of an answer.
-pub(crate) struct Sending {
+/// The body of a response.
+pub(crate) struct InFlightBody {
     body: Body,
-    answer: Arc<Answer>,
+    request: Arc<InFlight>,
 }
 
-/// A piece of it.
-pub(crate) struct Piece {
+/// A piece of a body.
+pub(crate) struct InFlightPiece {
     bytes: Bytes,
-    answer: Arc<Answer>,
+    request: Arc<InFlight>,
 }
 
-/// Runs the streams of HTTP/2 connections, each in a task of its own, and ends
-/// those whose client takes nothing.
+/// Runs the streams of HTTP/2 connections, each in a task of its own, and aborts
+/// those whose client does not read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Streams {
+pub(crate) struct StreamExecutor {
     service: &'static str,
     stall_timeout: Duration,
 }
 
 #[derive(Default)]
 struct Slot {
-    answer: Mutex<Option<Weak<Answer>>>,
+    request: Mutex<Option<Weak<InFlight>>>,
     end: Mutex<Option<oneshot::Sender<()>>>,
 }
 
-impl Answer {
-    /// An answer that begins now. In a task of [`Streams`], that looks after it
-    /// from now on.
-    pub(crate) fn begin(busy: Busy, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
-        let end = SLOT.try_with(|slot| lock(&slot.end).take());
-        let answer = Arc::new(Self {
+impl InFlight {
+    /// A request that arrives now. In a task of [`StreamExecutor`], that task
+    /// watches it for stalls.
+    pub(crate) fn begin(active: ActiveRequest, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
+        let end = SLOT.try_with(|slot| slot.end.lock().take());
+        let request = Arc::new(Self {
             written: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             moved: AtomicU64::new(0),
             marked: AtomicU64::new(0),
             report: Mutex::new(None),
-            busy,
+            active,
             _permit: permit,
             _end: Mutex::new(end.ok().flatten()),
         });
-        let _ = SLOT.try_with(|slot| *lock(&slot.answer) = Some(Arc::downgrade(&answer)));
-        answer
+        let _ = SLOT.try_with(|slot| *slot.request.lock() = Some(Arc::downgrade(&request)));
+        request
     }
 
-    /// When its request came.
+    /// When it arrived.
     pub(crate) fn began(&self) -> Instant {
-        self.busy.began()
+        self.active.began()
     }
 
-    /// Calls this with what became of the answer, once that is known.
+    /// Calls `report` with the outcome at the end.
     pub(crate) fn report(&self, report: impl FnOnce(Sent) + Send + 'static) {
-        *lock(&self.report) = Some(Report::Whole(Box::new(report)));
+        *self.report.lock() = Some(Report::Whole(Box::new(report)));
     }
 
-    /// Counts its bytes, once they are sent.
-    pub(crate) fn count_bytes(&self, counter: &'static Counter) {
-        *lock(&self.report) = Some(Report::Bytes(counter));
+    /// Counts the bytes of the response at the end.
+    pub(crate) fn count_bytes(&self, metrics: Arc<RequestMetrics>) {
+        *self.report.lock() = Some(Report::Bytes(metrics));
     }
 
     /// The body to send.
-    pub(crate) fn sending(self: Arc<Self>, body: Body) -> Sending {
-        Sending { body, answer: self }
+    pub(crate) fn body(self: Arc<Self>, body: Body) -> InFlightBody {
+        InFlightBody {
+            body,
+            request: self,
+        }
     }
 
     fn moved(&self) {
         let now = Instant::now();
         let since = now.saturating_duration_since(self.began());
-        self.moved
-            .store(since.as_millis() as u64, Ordering::Relaxed);
-        self.busy.connection().moved(now);
+        self.moved.store(milliseconds(since), Ordering::Relaxed);
+        self.active.connection().moved(now);
     }
 
-    /// Bytes of a piece were written, and whether it was the whole rest of it.
+    /// Bytes of a piece were written; `whole` tells whether it was its end.
     fn wrote(&self, count: u64, whole: bool) {
         if whole && self.waiting.load(Ordering::Relaxed) == 1 {
-            // Nothing waits now; what comes next looks at the clock.
+            // Nothing waits now. The next piece reads the clock.
             self.written.fetch_add(count, Ordering::Relaxed);
             return;
         }
         let written = self.written.fetch_add(count, Ordering::Relaxed) + count;
         if written - self.marked.load(Ordering::Relaxed) < PROGRESS as u64 {
-            self.busy.connection().moved(Instant::now());
+            self.active.connection().moved(Instant::now());
             return;
         }
         self.marked.store(written, Ordering::Relaxed);
         self.moved();
     }
 
-    /// How long something has waited for the client to take it.
+    /// How long a piece has waited for the client to read.
     fn stalled(&self) -> Duration {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return Duration::ZERO;
@@ -165,40 +168,39 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for InFlight {
     fn drop(&mut self) {
         let now = Instant::now();
         let bytes = self.written.load(Ordering::Relaxed);
-        let report = self.report.get_mut();
-        match report.unwrap_or_else(PoisonError::into_inner).take() {
-            Some(Report::Bytes(counter)) => counter.increment(bytes),
+        match self.report.get_mut().take() {
+            Some(Report::Bytes(metrics)) => metrics.count_sent(bytes),
             Some(Report::Whole(report)) => report(Sent {
                 bytes,
                 elapsed: now.saturating_duration_since(self.began()),
             }),
             None => {}
         }
-        self.busy.ends(now);
+        self.active.ends(now);
     }
 }
 
-impl http_body::Body for Sending {
-    type Data = Piece;
+impl http_body::Body for InFlightBody {
+    type Data = InFlightPiece;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<InFlightPiece>, axum::Error>>> {
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
         Poll::Ready(frame.map(|frame| {
             frame.map(|frame| {
                 frame.map_data(|bytes| {
-                    self.answer.waiting.fetch_add(1, Ordering::Relaxed);
-                    self.answer.moved();
-                    Piece {
+                    self.request.waiting.fetch_add(1, Ordering::Relaxed);
+                    self.request.moved();
+                    InFlightPiece {
                         bytes,
-                        answer: Arc::clone(&self.answer),
+                        request: Arc::clone(&self.request),
                     }
                 })
             })
@@ -214,7 +216,7 @@ impl http_body::Body for Sending {
     }
 }
 
-impl Buf for Piece {
+impl Buf for InFlightPiece {
     fn remaining(&self) -> usize {
         self.bytes.remaining()
     }
@@ -230,19 +232,19 @@ impl Buf for Piece {
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         let whole = !self.bytes.has_remaining();
-        self.answer.wrote(count as u64, whole);
+        self.request.wrote(count as u64, whole);
     }
 }
 
-impl Drop for Piece {
+impl Drop for InFlightPiece {
     fn drop(&mut self) {
-        // When it was written is known already.
-        self.answer.waiting.fetch_sub(1, Ordering::Relaxed);
+        // The time of the write is recorded already.
+        self.request.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Streams {
-    /// Ends a stream when its client takes nothing for that long.
+impl StreamExecutor {
+    /// Aborts a stream whose client reads nothing for that long.
     pub(crate) fn new(service: &'static str, stall_timeout: Duration) -> Self {
         Self {
             service,
@@ -250,11 +252,11 @@ impl Streams {
         }
     }
 
-    /// Waits until the answer in the slot stalls.
+    /// Waits until the request in the slot stalls.
     async fn stalled(self, slot: &Slot) {
         loop {
-            let answer = lock(&slot.answer).as_ref().and_then(Weak::upgrade);
-            let stalled = answer.map_or(Duration::ZERO, |answer| answer.stalled());
+            let request = slot.request.lock().as_ref().and_then(Weak::upgrade);
+            let stalled = request.map_or(Duration::ZERO, |request| request.stalled());
             match self.stall_timeout.checked_sub(stalled) {
                 None | Some(Duration::ZERO) => return,
                 Some(left) => tokio::time::sleep(left).await,
@@ -267,7 +269,7 @@ impl Streams {
     }
 }
 
-impl<F> hyper::rt::Executor<F> for Streams
+impl<F> hyper::rt::Executor<F> for StreamExecutor
 where
     F: Future + Send + 'static,
     F::Output: Send,
@@ -276,10 +278,10 @@ where
         let streams = *self;
         let (end, ended) = oneshot::channel();
         let slot = Arc::new(Slot {
-            answer: Mutex::new(None),
+            request: Mutex::new(None),
             end: Mutex::new(Some(end)),
         });
-        // The task would hold it twice, and for longer than it is needed.
+        // Boxed: the task would hold the future twice, and too long.
         let mut stream = Box::pin(SLOT.scope(Arc::clone(&slot), stream));
         tokio::spawn(async move {
             let stalls = tokio::select! {
@@ -287,29 +289,25 @@ where
                 _ = stream.as_mut() => false,
                 () = streams.stalled(&slot) => true,
             };
-            // When it stalls this resets the stream.
+            // If it stalls, this resets the stream.
             drop(stream);
             if stalls {
                 streams.count();
                 return;
             }
-            // What is left is the connection's, and nothing that could be
-            // taken back but all of it.
-            lock(&slot.end).take();
+            // The connection buffers the rest, which only ends with the whole
+            // connection.
+            slot.end.lock().take();
             tokio::select! {
                 biased;
                 _ = ended => {}
                 () = streams.stalled(&slot) => {
                     streams.count();
-                    if let Some(answer) = lock(&slot.answer).as_ref().and_then(Weak::upgrade) {
-                        answer.busy.connection().cut();
+                    if let Some(request) = slot.request.lock().as_ref().and_then(Weak::upgrade) {
+                        request.active.connection().abort();
                     }
                 }
             }
         });
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

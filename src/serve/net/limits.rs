@@ -1,44 +1,44 @@
-//! How much clients may take of the ports, in numbers and in time.
+//! The limits of clients, in numbers and in time.
 
 use std::time::Duration;
 
-/// What bounds clients. Each listener has `connections` of its own; the calls
-/// are those of all gRPC ports together.
+/// The limits of clients. `connections` applies to each listener, `calls` to all
+/// gRPC ports together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most connections of one listener.
+    /// Maximum connections of a listener.
     pub connections: usize,
-    /// The most gRPC calls that are answered at once.
+    /// Maximum concurrent gRPC calls.
     pub calls: usize,
-    /// The most of them on one connection.
+    /// Maximum concurrent gRPC calls of a connection.
     pub calls_per_connection: usize,
-    /// How long an HTTP connection may be without a request, and any connection
-    /// without its first bytes.
+    /// How long an HTTP connection may have no open request, and any connection
+    /// may send no first byte.
     pub idle_timeout: Duration,
-    /// How long a client may take nothing of an answer that waits for it.
+    /// How long a client may read nothing of a waiting response.
     pub stall_timeout: Duration,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How often a quiet HTTP/2 connection is asked whether it is there.
+    /// Interval of HTTP/2 pings on quiet connections.
     pub keep_alive: Duration,
-    /// How long it may take to answer that.
+    /// How long the reply to a ping may take.
     pub keep_alive_timeout: Duration,
-    /// When clients of gRPC have to come again for new content.
+    /// When gRPC clients have to reconnect for new content.
     pub renewal: Renewal,
 }
 
-/// When a gRPC connection that sees what is not served any more is asked to go.
+/// When a gRPC connection that sees an old revision is asked to close.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// How long nothing has to move on it before that. OLM asks for one package
-    /// after the other while it reads the list of bundles, and its pauses are
-    /// those of the network and of a busy machine.
+    /// After no bytes have moved for this long. OLM requests one package after
+    /// the other while it reads the list of bundles, with pauses of the network
+    /// and of a busy machine.
     pub quiet: Duration,
-    /// The same while the client has asked for some of the packages that it was
-    /// listed, but not for all: it will go on, if it is still there.
+    /// The same while the client has requested some of the packages in its list
+    /// and not all: it will probably continue.
     pub half_asked: Duration,
-    /// When it is asked at the latest: the pauses of some are too short, others
-    /// read too slowly, and new content has to reach them too.
+    /// At the latest after this time: new content also has to reach clients that
+    /// never pause or read slowly.
     pub latest: Duration,
 }
 
@@ -47,8 +47,8 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             calls: 10_000,
-            // packageserver asks for all packages of a catalog at once, and
-            // leaves out those that are refused.
+            // packageserver requests all packages of a catalog at once, and
+            // omits those whose calls fail.
             calls_per_connection: 4_000,
             idle_timeout: Duration::from_mins(1),
             stall_timeout: Duration::from_mins(2),

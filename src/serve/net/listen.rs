@@ -1,4 +1,4 @@
-//! Accepting connections, up to where it is known what each client speaks.
+//! Accepting connections, up to the detection of each client's protocol.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,15 +12,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::name::CatalogName;
-use crate::serve::net::connection_limit::{Place, Places};
-use crate::serve::net::connection_state::Activity;
+use crate::serve::net::connection_limit::{ConnectionLimit, ConnectionSlot};
+use crate::serve::net::connection_state::ConnectionState;
 use crate::serve::net::limits::Limits;
+use crate::serve::net::metrics::count_ended;
 use crate::serve::net::stream::{Protocol, Stream, protocol};
 use crate::serve::net::tls::Tls;
 
-/// How long to wait when the system has no descriptor left for a connection.
+/// How long to wait when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// What a client is told that speaks HTTP to a port with TLS.
+/// The response to a client that speaks HTTP to a TLS port.
 const TLS_ONLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 25\r\nConnection: close\r\n\r\n\
     this port speaks TLS only";
@@ -34,15 +35,15 @@ pub struct Listener {
     tls: Option<Tls>,
 }
 
-/// A port that cannot be had.
+/// A port that cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for {service}: {problem}")]
 pub struct ListenError {
-    /// What was to be served there.
+    /// The service of the port.
     pub service: &'static str,
     /// The address.
     pub address: SocketAddr,
-    /// Why not.
+    /// The reason.
     pub problem: io::Error,
 }
 
@@ -64,35 +65,35 @@ pub async fn bind(service: &'static str, address: SocketAddr) -> Result<Listener
     })
 }
 
-/// Who is at the other end of a connection.
+/// The remote end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// Whether it has shown a certificate, which was verified.
+    /// Whether it has a verified client certificate.
     pub certified: bool,
 }
 
-/// A connection whose client has begun to speak.
+/// A connection whose client has sent its first bytes.
 pub(crate) struct Opened {
     pub(crate) service: &'static str,
     pub(crate) peer: Peer,
     pub(crate) stream: Stream,
     pub(crate) protocol: Protocol,
-    pub(crate) activity: Arc<Activity>,
-    /// The most connections that there may be, when this is one more: its
-    /// client is told so.
+    pub(crate) state: Arc<ConnectionState>,
+    /// The connection limit, if this connection is beyond it: its requests get
+    /// an error.
     pub(crate) beyond: Option<usize>,
 }
 
 impl Listener {
-    /// With TLS, if there is any.
+    /// Adds TLS, if configured.
     #[must_use]
     pub fn secured(self, tls: Option<Tls>) -> Self {
         Self { tls, ..self }
     }
 
-    /// For one catalog alone.
+    /// Serves this catalog only.
     #[must_use]
     pub fn of_catalog(self, name: CatalogName) -> Self {
         Self {
@@ -101,28 +102,28 @@ impl Listener {
         }
     }
 
-    /// The address, with the port that was really bound.
+    /// The bound address, with its port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What is served here.
+    /// The name of the service.
     pub fn service(&self) -> &'static str {
         self.service
     }
 
-    /// The one catalog that is served here, if it is one.
+    /// The only catalog served here, if there is one.
     pub fn catalog(&self) -> Option<&CatalogName> {
         self.catalog.as_ref()
     }
 
-    /// Whether it speaks TLS.
+    /// Whether it has TLS.
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Hands on each connection whose client has begun to speak, as soon as
-    /// there is a place for it.
+    /// Passes on each connection that has a slot and whose client has sent its
+    /// first bytes.
     pub(crate) async fn accept<F>(
         self,
         limits: &Limits,
@@ -133,7 +134,7 @@ impl Listener {
         F: Future<Output = ()> + Send,
     {
         let service = self.service;
-        let mut places = Places::new(service, limits.connections);
+        let mut limit = ConnectionLimit::new(service, limits.connections);
         loop {
             let accepted = tokio::select! {
                 accepted = self.tcp.accept() => accepted,
@@ -142,32 +143,32 @@ impl Listener {
             let (tcp, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(service, %error, "a connection was not accepted");
+                    tracing::warn!(service, %error, "cannot accept a connection");
                     let errno = Errno::from_io_error(&error);
                     if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
-                        places.make_room();
+                        limit.make_room();
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
             counter!("almanac_connections_total", "service" => service).increment(1);
-            let place = tokio::select! {
-                place = places.take() => place,
+            let slot = tokio::select! {
+                slot = limit.take() => slot,
                 () = stop.cancelled() => return,
             };
-            // Answers are whole when they are written: nothing to wait for.
+            // Responses are written whole, so delaying small writes gains nothing.
             let _ = tcp.set_nodelay(true);
             let opening = Opening {
                 service,
                 tcp,
                 address,
                 tls: self.tls.clone(),
-                place,
+                slot,
             };
             let (limits, stop, handle) = (limits.clone(), stop.clone(), handle.clone());
             tracker.spawn(async move {
-                let place = opening.place.clone();
+                let slot = opening.slot.clone();
                 let serve = async move {
                     if let Some(opened) = opening.open(&limits, &stop).await {
                         handle(opened).await;
@@ -175,17 +176,11 @@ impl Listener {
                 };
                 tokio::select! {
                     () = serve => {}
-                    () = place.over(), if place.beyond().is_some() => {}
+                    () = slot.over(), if slot.beyond().is_some() => {}
                 }
             });
         }
     }
-}
-
-/// Counts a connection that almanac ended, and why.
-pub(crate) fn ended(service: &'static str, reason: &'static str) {
-    counter!("almanac_connections_ended_total", "service" => service, "reason" => reason)
-        .increment(1);
 }
 
 /// A connection that was just accepted.
@@ -194,20 +189,20 @@ struct Opening {
     tcp: TcpStream,
     address: SocketAddr,
     tls: Option<Tls>,
-    place: Arc<Place>,
+    slot: Arc<ConnectionSlot>,
 }
 
 impl Opening {
-    /// Waits until the client has begun to speak. Neither a limit nor the end
-    /// of almanac reaches hyper before that.
+    /// Waits for the client's first bytes. hyper knows neither limits nor shutdown
+    /// before that.
     async fn open(self, limits: &Limits, stop: &CancellationToken) -> Option<Opened> {
-        let activity = self.place.activity();
+        let state = self.slot.state();
         let service = self.service;
         tokio::select! {
             opened = self.begin(limits) => opened,
-            () = activity.dismissed() => None,
+            () = state.asked_to_close() => None,
             () = tokio::time::sleep(limits.idle_timeout) => {
-                ended(service, "silent");
+                count_ended(service, "silent");
                 None
             }
             () = stop.cancelled() => None,
@@ -223,13 +218,13 @@ impl Opening {
         let protocol = stream.begin().await?;
         match protocol {
             Protocol::Tls => {
-                ended(service, "protocol");
-                tracing::debug!(service, %peer, "a client speaks TLS to a port without it");
+                count_ended(service, "protocol");
+                tracing::debug!(service, %peer, "a client speaks TLS to a port without TLS");
                 return None;
             }
             Protocol::Other => {
-                ended(service, "protocol");
-                tracing::debug!(service, %peer, "a client speaks what is not known");
+                count_ended(service, "protocol");
+                tracing::debug!(service, %peer, "a client speaks an unknown protocol");
                 return None;
             }
             Protocol::Http1 | Protocol::Http2 => {}
@@ -242,8 +237,8 @@ impl Opening {
             },
             stream,
             protocol,
-            activity: self.place.activity(),
-            beyond: self.place.beyond(),
+            state: self.slot.state(),
+            beyond: self.slot.beyond(),
         })
     }
 }
@@ -260,23 +255,23 @@ async fn shake_hands(
     match peeked {
         Ok(Ok(0) | Err(_)) => return None,
         Ok(Ok(_)) if protocol(first[0]) == Protocol::Http1 => {
-            ended(service, "protocol");
-            tracing::debug!(service, %peer, "a client speaks HTTP to a port with TLS");
+            count_ended(service, "protocol");
+            tracing::debug!(service, %peer, "a client speaks HTTP to a TLS port");
             let stream = Stream::plain(tcp, limits.stall_timeout);
             stream.dismiss(TLS_ONLY).await;
             return None;
         }
         Ok(Ok(_)) => {}
         Err(_) => {
-            ended(service, "handshake");
+            count_ended(service, "handshake");
             return None;
         }
     }
     match tls.accept(tcp, limits.handshake_timeout).await {
         Ok(stream) => Some(Stream::tls(stream, limits.stall_timeout)),
         Err(error) => {
-            ended(service, "handshake");
-            tracing::debug!(service, %peer, %error, "a handshake failed");
+            count_ended(service, "handshake");
+            tracing::debug!(service, %peer, %error, "a TLS handshake failed");
             None
         }
     }

@@ -1,14 +1,15 @@
-//! Connections: listening, TLS, limits, and answers until they are written.
+//! Connections: listeners, TLS, limits, and responses until they are sent.
 
-pub mod body;
-pub mod connection;
-pub mod connection_limit;
-pub mod connection_state;
+pub(crate) mod body;
+pub(crate) mod connection;
+pub(crate) mod connection_limit;
+pub(crate) mod connection_state;
 pub mod credential;
-pub mod descriptors;
-pub mod in_flight;
-pub mod limits;
-pub mod listen;
-pub mod stream;
+pub(crate) mod descriptors;
+pub(crate) mod in_flight;
+pub(crate) mod limits;
+pub(crate) mod listen;
+pub(crate) mod metrics;
+pub(crate) mod stream;
 pub mod tls;
 pub mod validity;

@@ -1,6 +1,5 @@
-//! The bytes of a connection: plain or through TLS, with what was read of them
-//! to learn what a client speaks, and never waiting for long for a client that
-//! takes nothing.
+//! The bytes of a connection, plain or TLS: the first bytes are read to detect
+//! the protocol and replayed, and writes time out if the client does not read.
 
 use std::io;
 use std::pin::Pin;
@@ -15,31 +14,31 @@ use tokio_rustls::server::TlsStream;
 
 use crate::serve::net::in_flight::PROGRESS;
 
-/// What an HTTP/2 connection begins with (RFC 9113, section 3.4).
+/// The first bytes of an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How much is read of a client that was sent away, so that it comes to read
-/// why, in bytes and in time.
+/// How much is still read from a rejected client, in bytes and time. Closing with
+/// unread bytes would reset the connection, and lose the response.
 const LAST_READ: u64 = 64 << 10;
 const LAST_TIME: Duration = Duration::from_secs(1);
 
 /// A connection's bytes.
 pub(crate) struct Stream {
     io: Io,
-    /// What was read already.
+    /// The bytes that were read already.
     beginning: Bytes,
     stall: Stall,
 }
 
-/// What a client speaks, by what it began with.
+/// The protocol of a client, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Something that may be HTTP/1.1.
+    /// Possibly HTTP/1.1.
     Http1,
     /// HTTP/2 without an upgrade.
     Http2,
     /// TLS.
     Tls,
-    /// Nothing that a client of ours says.
+    /// Anything else.
     Other,
 }
 
@@ -48,12 +47,12 @@ enum Io {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// How long a write may wait.
+/// The timeout of writes.
 struct Stall {
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
-    /// How much was taken, in bytes, since a write began to wait; `None` when
-    /// none does.
+    /// How many bytes were taken since a write began to wait; `None` if none
+    /// waits.
     waited: Option<usize>,
 }
 
@@ -80,7 +79,7 @@ impl Stream {
         }
     }
 
-    /// Whether the client has shown a certificate, which was verified.
+    /// Whether the client has a verified certificate.
     pub(crate) fn certified(&self) -> bool {
         match &self.io {
             Io::Plain(_) => false,
@@ -204,8 +203,8 @@ impl AsyncWrite for Stream {
 }
 
 impl Stall {
-    /// Lets a write wait only for so long. What ends the waiting is that enough
-    /// was `taken`, or that nothing is left of what was written.
+    /// Bounds the wait of a write. The wait ends when enough bytes were `taken`, or
+    /// when nothing is left to write.
     fn bound<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -228,7 +227,7 @@ impl Stall {
             self.waited = Some(0);
         }
         ready!(timer.as_mut().poll(cx));
-        let problem = "the client takes next to nothing of what is sent";
+        let problem = "the client has stopped reading";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, problem)))
     }
 }

@@ -1,5 +1,5 @@
-//! TLS on a port: the certificate and key, the authorities that clients'
-//! certificates are verified with, and new ones of them without a restart.
+//! TLS of a port: its certificate and key, the authorities of client
+//! certificates, and their renewal without a restart.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use tokio_rustls::server::TlsStream;
 use crate::serve::net::credential::{CredentialError, Followed};
 use crate::serve::net::validity::validity;
 
-/// What a port's TLS is made of.
+/// The TLS settings of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The certificate and those of the authorities above it, in PEM.
+    /// The certificate chain, in PEM.
     pub certificate: PathBuf,
-    /// Its key, in PEM.
+    /// The private key, in PEM.
     pub key: PathBuf,
-    /// The authorities that clients' certificates are verified with, in PEM;
-    /// none when clients are not asked for one.
+    /// The authorities of client certificates, in PEM. Without them, clients are
+    /// not asked for a certificate.
     pub client_ca: Option<PathBuf>,
-    /// Whether a client without a certificate is let in all the same.
+    /// Whether clients may connect without a certificate.
     pub client_optional: bool,
-    /// The lowest version that is spoken.
+    /// The minimum version.
     pub min_version: Version,
 }
 
@@ -45,14 +45,13 @@ pub enum Version {
     Tls13,
 }
 
-/// A port's TLS as it is now. Cheap to clone.
+/// The current TLS of a port. Cheap to clone.
 #[derive(Clone)]
 pub struct Tls(watch::Receiver<Arc<ServerConfig>>);
 
 impl Tls {
-    /// Reads what `settings` name for a service, which speaks one of the
-    /// protocols (ALPN names). What is returned beside it has to be followed
-    /// for new files to count.
+    /// Reads the files of `settings` for a service with these ALPN protocols. The
+    /// returned [`Followed`] has to run for changed files to take effect.
     ///
     /// # Errors
     /// When a file cannot be used.
@@ -73,7 +72,7 @@ impl Tls {
         Ok((Self(config), followed))
     }
 
-    /// Shakes hands with a client, within a time.
+    /// Runs the handshake with a client, within a time limit.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
@@ -145,7 +144,7 @@ fn client_verifier(
     builder.build().map_err(|error| refused(error.to_string()))
 }
 
-/// The certificates in a file, of which there has to be one.
+/// The certificates in a file; at least one.
 fn certificates(
     path: &Path,
     content: &[u8],
@@ -163,7 +162,7 @@ fn certificates(
     Ok(found)
 }
 
-/// Tells when the certificate ends that is served from now on.
+/// Reports when the active certificate expires.
 fn note_expiry(service: &'static str, settings: &Settings, contents: &[Vec<u8>]) {
     let path = &settings.certificate;
     let chain = certificates(path, contents.first().map_or(&[], Vec::as_slice));

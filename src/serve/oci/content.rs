@@ -1,5 +1,5 @@
-//! Sending manifests and blobs: exact bytes, whole or a range of them, and
-//! never under a content encoding.
+//! Sending manifests and blobs: exact bytes, whole or a range, and never with a
+//! content encoding.
 
 use std::ops::Range;
 
@@ -13,27 +13,31 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use crate::serve::net::body::Slices;
-use crate::serve::oci::refusal::Refusal;
+use crate::serve::oci::rejection::OciRejection;
 use ::images::digest::Digest;
 
-/// The header with the digest of what is sent.
+/// The header with the digest of the content.
 pub(super) const DIGEST: &str = "docker-content-digest";
-/// What is named by its digest never changes.
-const FOR_EVER: &str = "max-age=31536000, immutable";
+/// Content with a digest as its reference never changes.
+const IMMUTABLE: &str = "max-age=31536000, immutable";
 
-/// What is sent.
+/// A manifest or blob to send.
 pub(super) struct Content<'a> {
     pub(super) digest: Digest,
     pub(super) media_type: &'a str,
     pub(super) bytes: Bytes,
-    /// Whether it was asked for by its digest.
+    /// Whether its reference is a digest.
     pub(super) fixed: bool,
 }
 
 impl Content<'_> {
-    /// The answer to a GET or HEAD with these headers.
-    pub(super) fn respond(self, method: &Method, asked: &HeaderMap) -> Result<Response, Refusal> {
-        let length = self.bytes.len() as u64;
+    /// The response to a GET or HEAD with these headers.
+    pub(super) fn respond(
+        self,
+        method: &Method,
+        request: &HeaderMap,
+    ) -> Result<Response, OciRejection> {
+        let length = self.bytes.len();
         let digest = text(self.digest.to_string());
         let etag = text(format!("\"{}\"", self.digest));
         let mut headers = HeaderMap::new();
@@ -42,22 +46,21 @@ impl Content<'_> {
         headers.insert(ETAG, etag.clone());
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         if self.fixed {
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static(FOR_EVER));
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static(IMMUTABLE));
         }
-        if lists(asked, &etag) {
+        if lists(request, &etag) {
             return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
         }
-        // A range is for GET alone (RFC 9110, 14.2): HEAD tells of the whole.
-        let wanted = match *method {
+        // Ranges are defined for GET alone (RFC 9110, section 14.2).
+        let requested = match *method {
             Method::HEAD => None,
-            _ => range(asked, &etag, length)?,
+            _ => range(request, &etag, length)?,
         };
-        let (status, bytes) = match wanted {
+        let (status, bytes) = match requested {
             None => (StatusCode::OK, self.bytes),
             Some(range) => {
                 let stated = format!("bytes {}-{}/{length}", range.start, range.end - 1);
                 headers.insert(CONTENT_RANGE, text(stated));
-                let range = range.start as usize..range.end as usize;
                 (StatusCode::PARTIAL_CONTENT, self.bytes.slice(range))
             }
         };
@@ -71,23 +74,23 @@ impl Content<'_> {
     }
 }
 
-/// The range that is asked for of `length` bytes; none when the whole is to be
-/// sent, as also for several ranges and for other units.
+/// The requested range of `length` bytes. `None` for the whole content, also with
+/// several ranges and with other units.
 fn range(
-    asked: &HeaderMap,
+    request: &HeaderMap,
     etag: &HeaderValue,
-    length: u64,
-) -> Result<Option<Range<u64>>, Refusal> {
-    let Some(asked_range) = asked.get(RANGE) else {
+    length: usize,
+) -> Result<Option<Range<usize>>, OciRejection> {
+    let Some(header) = request.get(RANGE) else {
         return Ok(None);
     };
-    if asked
+    if request
         .get(IF_RANGE)
         .is_some_and(|condition| condition != etag)
     {
         return Ok(None);
     }
-    let Some(range) = asked_range.to_str().ok().and_then(bytes) else {
+    let Some(range) = header.to_str().ok().and_then(bytes) else {
         return Ok(None);
     };
     if range.contains(',') {
@@ -95,8 +98,8 @@ fn range(
     }
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // More than can be counted is behind every end.
-        digits.then(|| text.parse().unwrap_or(u64::MAX))
+        // A number that does not fit is behind the end of any content.
+        digits.then(|| text.parse().unwrap_or(usize::MAX))
     };
     let range = match range.trim().split_once('-') {
         Some(("", last)) => number(last).map(|count| length.saturating_sub(count)..length),
@@ -109,26 +112,27 @@ fn range(
     };
     match range {
         Some(range) if range.start < range.end => Ok(Some(range)),
-        _ => Err(Refusal::Range(length)),
+        _ => Err(OciRejection::Range(length as u64)),
     }
 }
 
-/// What stands behind the unit, if that is bytes.
+/// The ranges of the unit `bytes`.
 fn bytes(range: &str) -> Option<&str> {
     let (unit, range) = range.split_once('=')?;
     unit.trim().eq_ignore_ascii_case("bytes").then_some(range)
 }
 
-/// Whether the client has it already.
-fn lists(asked: &HeaderMap, etag: &HeaderValue) -> bool {
-    let etag = etag.to_str().unwrap_or_default();
-    asked.get_all(IF_NONE_MATCH).iter().any(|value| {
-        let mut tags = value.to_str().unwrap_or_default().split(',').map(str::trim);
+/// Whether the client has the content already.
+fn lists(request: &HeaderMap, etag: &HeaderValue) -> bool {
+    let values = request.get_all(IF_NONE_MATCH).iter();
+    let mut values = values.filter_map(|value| value.to_str().ok());
+    values.any(|value| {
+        let mut tags = value.split(',').map(str::trim);
         tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
     })
 }
 
-/// A header of text that was checked before.
+/// A header of text that was validated before.
 pub(super) fn text(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
@@ -138,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_cut_to_what_is_there_or_refused() {
+    fn a_range_is_cut_to_the_length_or_rejected() {
         let etag = HeaderValue::from_static("\"a\"");
         let of = |text: &'static str| {
             let mut headers = HeaderMap::new();

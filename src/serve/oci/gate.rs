@@ -1,45 +1,41 @@
-//! Who may pull what.
+//! Access control of pulls.
 //!
-//! A catalog that asks its readers for something over HTTP asks for the same
-//! here; its bearer token may come as a password, with any user, since that is
-//! all that clients of registries can be told. Other catalogs ask for a user
-//! when there are users, else for nothing.
+//! The rules of catalogs apply as over HTTP (`access` decides). The bearer token
+//! of a catalog may come as a password, with any user: clients of registries
+//! cannot be configured otherwise. Other catalogs require a user if there are
+//! users, else nothing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
-use metrics::counter;
 
 use crate::name::CatalogName;
-use crate::serve::Peer;
-use crate::serve::access::Access;
+use crate::serve::access::{Access, Authorization, Credentials, Denied, count_denied};
 use crate::serve::net::credential::{CredentialError, Followed};
+use crate::serve::net::listen::Peer;
 use crate::serve::oci::content::text;
-use crate::serve::oci::refusal::Refusal;
+use crate::serve::oci::rejection::OciRejection;
 use crate::serve::oci::token::{Grant, Signer};
 use crate::serve::oci::users::{Checker, Users};
 
-/// What whoever pulls is asked for; nothing by default.
+/// The credentials that pulls require; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateSettings {
     /// Files with users, as `htpasswd -B` writes them.
     pub user_files: Vec<PathBuf>,
-    /// How clients show who they are.
+    /// How clients authenticate.
     pub flow: Flow,
 }
 
-/// How clients show who they are.
+/// How clients authenticate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flow {
-    /// With a user and a password for each request.
+    /// With a user and password in each request.
     #[default]
     Basic,
-    /// With a token, for which they show a user and a password once.
+    /// With a token that they get for a user and password.
     Token,
 }
 
@@ -51,20 +47,20 @@ pub struct Gate {
     signer: Signer,
 }
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Default)]
 pub(super) struct Caller {
-    /// Whether a user was named, with the right password.
+    /// Whether the request has a user and the right password.
     user: bool,
-    /// What came that may be a catalog's bearer token.
+    /// A possible bearer token of a catalog.
     secret: Option<Vec<u8>>,
     grant: Option<Grant>,
     certified: bool,
 }
 
 impl Gate {
-    /// Opens the files. What is returned beside has to be followed for new
-    /// ones to count.
+    /// Opens the files. The returned [`Followed`] has to run for changed files to
+    /// take effect.
     ///
     /// # Errors
     /// When a file cannot be used.
@@ -87,22 +83,22 @@ impl Gate {
         Ok((gate, files))
     }
 
-    /// Who sends these headers.
+    /// The sender of these headers.
     pub(super) async fn caller(
         &self,
         headers: &HeaderMap,
         peer: Option<&Peer>,
-    ) -> Result<Caller, Refusal> {
+    ) -> Result<Caller, OciRejection> {
         let mut caller = Caller {
             certified: peer.is_some_and(|peer| peer.certified),
             ..Caller::default()
         };
-        match credentials(headers) {
-            Some(Credentials::Bearer(token)) => {
-                caller.grant = self.signer.read(&token);
-                caller.secret = Some(token);
+        match Authorization::read(headers) {
+            Some(Authorization::Bearer(token)) => {
+                caller.grant = self.signer.read(token);
+                caller.secret = Some(token.to_vec());
             }
-            Some(Credentials::Basic(user, password)) => {
+            Some(Authorization::Basic { user, password }) => {
                 if let Some(users) = &self.users {
                     caller.user = users.check(&user, &password).await?;
                 }
@@ -113,9 +109,9 @@ impl Gate {
         Ok(caller)
     }
 
-    /// Whether anything is asked of anybody.
-    pub(super) fn asks(&self) -> bool {
-        self.users.is_some() || self.access.asks_any()
+    /// Whether any pull requires credentials.
+    pub(super) fn requires_any(&self) -> bool {
+        self.users.is_some() || self.access.restricts_any()
     }
 
     /// Whether the caller may pull a catalog.
@@ -124,39 +120,43 @@ impl Gate {
         if caller.grant.as_ref().is_some_and(granted) {
             return true;
         }
-        if self.access.asks(catalog) {
-            let secret = caller.secret.as_deref();
-            return self.access.admits(catalog, secret, caller.certified);
+        let rules = self.access.rules();
+        if rules.restrict(catalog.as_str()) {
+            return rules.check(catalog.as_str(), caller.credentials()).is_ok();
         }
         self.users.is_none() || caller.user
     }
 
-    /// Whether the caller has shown anything that is good.
+    /// Whether the caller has any valid credentials.
     pub(super) fn knows(&self, caller: &Caller) -> bool {
-        let token = |secret: &[u8]| self.access.knows(secret);
+        let token = |secret: &[u8]| self.access.knows_token(secret);
         caller.user
             || caller.grant.is_some()
             || caller.certified
             || caller.secret.as_deref().is_some_and(token)
     }
 
-    /// What somebody is told who may not have what they ask for; `name` is the
-    /// repository, and `here` the address of this registry.
-    pub(super) fn refusal(
+    /// The rejection of a caller who may not pull any of these catalogs. `name` is
+    /// the repository, and `here` the address of this registry.
+    pub(super) fn rejection(
         &self,
+        caller: &Caller,
         name: Option<&str>,
         catalogs: &[CatalogName],
         here: &str,
-    ) -> Refusal {
+    ) -> OciRejection {
         for catalog in catalogs {
-            let labels = [("catalog", catalog.to_string())];
-            counter!("almanac_http_denied_total", &labels).increment(1);
+            count_denied(catalog.as_str());
         }
-        let certificates = |catalog| self.access.asks_only_certificate(catalog);
-        if !catalogs.is_empty() && catalogs.iter().all(certificates) {
-            return Refusal::Denied;
+        let rules = self.access.rules();
+        let needs_certificate = |catalog: &CatalogName| {
+            let decision = rules.check(catalog.as_str(), caller.credentials());
+            decision == Err(Denied::CertificateMissing)
+        };
+        if !catalogs.is_empty() && catalogs.iter().all(needs_certificate) {
+            return OciRejection::Denied;
         }
-        Refusal::Unauthorized(self.challenge(name, here))
+        OciRejection::Unauthorized(self.challenge(name, here))
     }
 
     fn challenge(&self, name: Option<&str>, here: &str) -> HeaderValue {
@@ -172,50 +172,37 @@ impl Gate {
         }
     }
 
-    /// What asks for a user and a password.
+    /// The challenge for a user and password.
     pub(super) fn basic_challenge() -> HeaderValue {
         HeaderValue::from_static("Basic realm=\"almanac\"")
     }
 
     /// A token for these catalogs.
-    pub(super) fn token(&self, catalogs: BTreeSet<String>) -> String {
-        self.signer.sign(catalogs)
+    pub(super) fn token(&self, catalogs: BTreeSet<String>) -> Result<String, OciRejection> {
+        self.signer.sign(catalogs).map_err(|error| {
+            tracing::error!(%error, "a token cannot be written as JSON");
+            OciRejection::Failed
+        })
     }
 
-    /// Whether there are tokens at all.
+    /// Whether the token flow is active.
     pub(super) fn gives_tokens(&self) -> bool {
         self.flow == Flow::Token
     }
 }
 
 impl Caller {
-    /// Whether a user and password, or a token, came at all.
-    pub(super) fn has_shown(&self) -> bool {
+    /// Whether the request has any credentials.
+    pub(super) fn has_credentials(&self) -> bool {
         self.secret.is_some()
     }
-}
 
-enum Credentials {
-    Bearer(Vec<u8>),
-    Basic(String, Vec<u8>),
-}
-
-/// What `Authorization` holds.
-fn credentials(headers: &HeaderMap) -> Option<Credentials> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, value) = value.split_once(' ')?;
-    let value = value.trim();
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(Credentials::Bearer(value.into()));
+    /// The credentials for the rules of catalogs. A catalog's bearer token may
+    /// come as a password.
+    fn credentials(&self) -> Credentials<'_> {
+        Credentials {
+            token: self.secret.as_deref(),
+            certified: self.certified,
+        }
     }
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let pair = BASE64_STANDARD.decode(value).ok()?;
-    let colon = pair.iter().position(|&byte| byte == b':')?;
-    let user = std::str::from_utf8(&pair[..colon]).ok()?;
-    Some(Credentials::Basic(
-        user.to_owned(),
-        pair[colon + 1..].to_vec(),
-    ))
 }

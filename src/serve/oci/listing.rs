@@ -1,37 +1,37 @@
-//! Lists: tags, referrers, repositories.
+//! Lists of tags, referrers and repositories.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::serve::oci::content::text;
-use crate::serve::oci::refusal::Refusal;
+use crate::serve::oci::rejection::OciRejection;
 use crate::serve::oci::repository::Repository;
 use ::images::digest::Digest;
 use ::images::manifest::OCI_INDEX;
 
-/// The most entries of one page of referrers.
+/// Maximum entries of a page of referrers.
 const MAX_REFERRERS: usize = 1000;
 
-/// What a query asks for. Of a key that comes again the first counts; others
-/// than these are let be.
+/// The parameters of a query. The first value of a key counts, and unknown keys
+/// are ignored.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Parameters {
     number: Option<String>,
     last: Option<String>,
     artifact_type: Option<String>,
-    /// The registry that the client means.
+    /// The upstream registry that the client means.
     pub(super) namespace: Option<String>,
     /// The scopes of a token.
     pub(super) scopes: Vec<String>,
 }
 
-/// The most scopes of one token.
+/// Maximum scopes of a token.
 const MAX_SCOPES: usize = 100;
 
 impl Parameters {
@@ -61,14 +61,14 @@ impl Parameters {
         read
     }
 
-    /// The page of sorted names that is asked for, and whether more follow.
-    fn page<'a>(&self, names: Vec<&'a str>) -> Result<(Vec<&'a str>, bool), Refusal> {
+    /// The requested page of sorted names, and whether more follow.
+    fn page<'a>(&self, names: Vec<&'a str>) -> Result<(Vec<&'a str>, bool), OciRejection> {
         let limit = match self.number.as_deref() {
             None => usize::MAX,
             Some(number) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => {
                 number.parse().unwrap_or(usize::MAX)
             }
-            Some(_) => return Err(Refusal::Number),
+            Some(_) => return Err(OciRejection::Number),
         };
         let last = self.last.as_deref();
         let mut behind = names
@@ -80,13 +80,13 @@ impl Parameters {
     }
 }
 
-/// The answer to `tags/list`.
+/// The response to `tags/list`.
 pub(super) fn tags(
     name: &str,
     repository: &Repository,
     parameters: &Parameters,
     method: &Method,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OciRejection> {
     let tags = repository.tags();
     let (page, more) = parameters.page(tags.into_keys().collect())?;
     let mut headers = HeaderMap::new();
@@ -102,12 +102,12 @@ pub(super) fn tags(
     ))
 }
 
-/// The answer to `_catalog`, a list of Docker's that other registries have too.
+/// The response to `_catalog`, a list that Docker's registry introduced.
 pub(super) fn repositories(
     names: &[String],
     parameters: &Parameters,
     method: &Method,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OciRejection> {
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
     names.dedup();
     let (page, more) = parameters.page(names)?;
@@ -124,7 +124,7 @@ pub(super) fn repositories(
     ))
 }
 
-/// The answer to `referrers`: an index, empty when there is nothing.
+/// The response to `referrers`: an index, which may be empty.
 pub(super) fn referrers(
     name: &str,
     repository: &Repository,
@@ -158,6 +158,7 @@ pub(super) fn referrers(
             HeaderValue::from_static("artifactType"),
         );
     }
+    // A digest of another algorithm has no referrers.
     let found = subject.map(|subject| repository.referrers(subject));
     let found = found.unwrap_or_default();
     let last: Option<Digest> = parameters
@@ -193,15 +194,20 @@ pub(super) fn referrers(
     document(method, OCI_INDEX, headers, &index)
 }
 
-/// An answer of JSON.
+/// A response of JSON.
 pub(super) fn document(
     method: &Method,
     media_type: &'static str,
     mut headers: HeaderMap,
     document: &impl Serialize,
 ) -> Response {
-    // Strings and numbers cannot fail to be written.
-    let bytes = serde_json::to_vec(document).unwrap_or_default();
+    let bytes = match serde_json::to_vec(document) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            tracing::error!(%error, "a response cannot be written as JSON");
+            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        }
+    };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(CONTENT_LENGTH, bytes.len().into());
     if *method == Method::HEAD {
@@ -210,7 +216,7 @@ pub(super) fn document(
     (headers, bytes).into_response()
 }
 
-/// What escapes stand for; those that stand for nothing are left as they are.
+/// Decodes escapes. Malformed ones are kept.
 pub(super) fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
         return Cow::Borrowed(text);
@@ -229,8 +235,8 @@ pub(super) fn unescape(text: &str) -> Cow<'_, str> {
                 bytes.push(byte);
                 rest = behind;
             }
-            // Media types have it, and clients do not always escape it; in
-            // a scope it stands between two of them.
+            // `+` is kept: media types have it, and clients do not always escape
+            // it. In a scope it separates two scopes.
             (other, None) => bytes.push(other),
         }
     }
@@ -254,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_what_comes_behind_the_last() {
+    fn a_page_follows_the_last_name() {
         let page = |query: &str| {
             let names = vec!["A", "a", "b", "c"];
             Parameters::read(query).page(names).map_err(|_| ())
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_read_once() {
+    fn escapes_are_decoded_once() {
         assert_eq!(unescape("a%2Fb+c%zz%"), "a/b+c%zz%");
         let kind = "application/vnd.x+json&a";
         let empty = Parameters::read("artifactType=&ns=");

@@ -1,44 +1,57 @@
-//! What a path of the API asks for.
+//! The requests of the API, by their paths.
 
 use crate::serve::oci::listing::unescape;
-use crate::serve::oci::refusal::Refusal;
+use crate::serve::oci::rejection::OciRejection;
 use ::images::digest::Digest;
 use ::images::reference::{is_repository, is_tag};
 
-/// How much of a text from outside an answer repeats, in characters.
+/// How much text of a client a response repeats, in characters.
 const MAX_SHOWN: usize = 200;
 
-/// A question.
+/// A request, by its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// Whether this is a registry.
+pub(super) enum OciRequest {
+    /// The check whether this is a registry.
     Ping,
     /// The names of all repositories.
     Repositories,
     /// A token.
     Token,
     /// A manifest.
-    Manifest(String, Version),
-    /// A blob; a digest of another kind than ours is kept as text.
+    Manifest(String, ManifestReference),
+    /// A blob; a digest of another algorithm than sha256 is kept as text.
     Blob(String, Result<Digest, String>),
     /// The tags of a repository.
     Tags(String),
-    /// What refers to a manifest.
+    /// The referrers of a manifest.
     Referrers(String, Result<Digest, String>),
 }
 
-/// How a manifest is named.
+/// The reference of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum ManifestReference {
     Tag(String),
     Digest(Digest),
-    /// A digest of an algorithm that nothing is kept under.
+    /// A digest of another algorithm.
     Other(String),
 }
 
-impl Asked {
-    /// Reads what stands behind `/v2/`.
-    pub(super) fn read(path: &str) -> Result<Self, Refusal> {
+impl OciRequest {
+    /// The label of its route in metrics.
+    pub(super) fn route(&self) -> &'static str {
+        match self {
+            Self::Ping => "/v2/",
+            Self::Repositories => "/v2/_catalog",
+            Self::Token => "/v2/token",
+            Self::Manifest(..) => "/v2/{name}/manifests/{reference}",
+            Self::Blob(..) => "/v2/{name}/blobs/{digest}",
+            Self::Tags(_) => "/v2/{name}/tags/list",
+            Self::Referrers(..) => "/v2/{name}/referrers/{digest}",
+        }
+    }
+
+    /// Parses the path after `/v2/`.
+    pub(super) fn read(path: &str) -> Result<Self, OciRejection> {
         let path = &*unescape(path);
         match path {
             "" => return Ok(Self::Ping),
@@ -49,25 +62,25 @@ impl Asked {
         if let Some(name) = path.strip_suffix("/tags/list") {
             return Ok(Self::Tags(repository(name)?));
         }
-        // The last one counts: a repository may have such words in its name.
+        // The last one separates: repositories may have such words in their names.
         let kinds = ["/manifests/", "/blobs/", "/referrers/"];
         let last = kinds
             .iter()
             .filter_map(|kind| Some((path.rfind(kind)?, *kind)))
             .max();
-        let (at, kind) = last.ok_or(Refusal::Path)?;
+        let (at, kind) = last.ok_or(OciRejection::Path)?;
         let name = repository(&path[..at])?;
         let text = &path[at + kind.len()..];
         Ok(match kind {
-            "/manifests/" => Self::Manifest(name, Version::read(text)?),
+            "/manifests/" => Self::Manifest(name, ManifestReference::read(text)?),
             "/blobs/" => Self::Blob(name, digest(text)?),
             _ => Self::Referrers(name, digest(text)?),
         })
     }
 }
 
-impl Version {
-    fn read(text: &str) -> Result<Self, Refusal> {
+impl ManifestReference {
+    fn read(text: &str) -> Result<Self, OciRejection> {
         if text.contains(':') {
             return Ok(match digest(text)? {
                 Ok(digest) => Self::Digest(digest),
@@ -77,20 +90,20 @@ impl Version {
         if is_tag(text) {
             return Ok(Self::Tag(text.to_owned()));
         }
-        Err(Refusal::UnknownManifest(shown(text)))
+        Err(OciRejection::UnknownManifest(shown(text)))
     }
 }
 
-fn repository(name: &str) -> Result<String, Refusal> {
+fn repository(name: &str) -> Result<String, OciRejection> {
     if is_repository(name) {
         return Ok(name.to_owned());
     }
-    Err(Refusal::Name)
+    Err(OciRejection::Name)
 }
 
 /// A digest, or the text of one of another algorithm (image specification,
 /// "Digests").
-fn digest(text: &str) -> Result<Result<Digest, String>, Refusal> {
+fn digest(text: &str) -> Result<Result<Digest, String>, OciRejection> {
     if let Ok(digest) = text.parse() {
         return Ok(Ok(digest));
     }
@@ -109,7 +122,7 @@ fn digest(text: &str) -> Result<Result<Digest, String>, Refusal> {
     if other {
         return Ok(Err(shown(text)));
     }
-    Err(Refusal::Digest(shown(text)))
+    Err(OciRejection::Digest(shown(text)))
 }
 
 fn shown(text: &str) -> String {
@@ -121,50 +134,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_says_what_is_asked_for() {
+    fn paths_are_parsed() {
         let a = Digest::of(b"a");
         for (path, wanted) in [
-            (String::new(), Asked::Ping),
-            ("a/tags/list".into(), Asked::Tags("a".into())),
+            (String::new(), OciRequest::Ping),
+            ("a/tags/list".into(), OciRequest::Tags("a".into())),
             (
                 "a/b/manifests/v4.20".into(),
-                Asked::Manifest("a/b".into(), Version::Tag("v4.20".into())),
+                OciRequest::Manifest("a/b".into(), ManifestReference::Tag("v4.20".into())),
             ),
             (
                 format!("blobs/manifests/{a}"),
-                Asked::Manifest("blobs".into(), Version::Digest(a)),
+                OciRequest::Manifest("blobs".into(), ManifestReference::Digest(a)),
             ),
             (
                 format!("a/manifests/b/blobs/{a}"),
-                Asked::Blob("a/manifests/b".into(), Ok(a)),
+                OciRequest::Blob("a/manifests/b".into(), Ok(a)),
             ),
             (
                 format!("a/manifests/{a}").replace(':', "%3A"),
-                Asked::Manifest("a".into(), Version::Digest(a)),
+                OciRequest::Manifest("a".into(), ManifestReference::Digest(a)),
             ),
             (
                 "a%2fb/manifests/v4%2E20".into(),
-                Asked::Manifest("a/b".into(), Version::Tag("v4.20".into())),
+                OciRequest::Manifest("a/b".into(), ManifestReference::Tag("v4.20".into())),
             ),
             (
                 format!("a/referrers/{a}"),
-                Asked::Referrers("a".into(), Ok(a)),
+                OciRequest::Referrers("a".into(), Ok(a)),
             ),
             (
                 "a/blobs/md5:d41d8cd98f00b204e9800998ecf8427e".into(),
-                Asked::Blob(
+                OciRequest::Blob(
                     "a".into(),
                     Err("md5:d41d8cd98f00b204e9800998ecf8427e".into()),
                 ),
             ),
         ] {
-            assert_eq!(Asked::read(&path).unwrap(), wanted, "{path}");
+            assert_eq!(OciRequest::read(&path).unwrap(), wanted, "{path}");
         }
     }
 
     #[test]
-    fn what_is_malformed_is_told_apart() {
-        let refusal = |path: &str| format!("{:?}", Asked::read(path).unwrap_err());
+    fn malformed_parts_are_told_apart() {
+        let refusal = |path: &str| format!("{:?}", OciRequest::read(path).unwrap_err());
         for (path, begin) in [
             ("a", "Path"),
             ("A/tags/list", "Name"),

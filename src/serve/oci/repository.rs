@@ -1,5 +1,4 @@
-//! Repositories: the images of catalogs under the names that they are asked
-//! by.
+//! Repositories: the images of catalogs by their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,23 +10,22 @@ use crate::snapshot::{Image, Images, PublishedImages};
 use crate::store::ImageManifest;
 use ::images::digest::Digest;
 
-/// What lies under one name: parts of one or more catalogs.
+/// The content of one name: images of one or more catalogs.
 pub(super) struct Repository {
     parts: Vec<Part>,
 }
 
-/// What a catalog has under a name.
+/// The images of a catalog in a repository.
 struct Part {
     catalog: CatalogName,
-    /// Whether the name is the catalog's own; else it is that of its source.
+    /// Whether the name is the catalog's; else it is that of its source.
     own: bool,
     shown: PublishedImages,
 }
 
 impl Repository {
-    /// What lies under a name, the catalog of that name first; nothing when
-    /// there is no such repository. `namespace` is the registry that a client
-    /// means which asks here in its stead.
+    /// The repository of a name, the catalog of that name first. `namespace` is the
+    /// upstream registry that a mirror client means.
     pub(super) fn find(images: &Images, name: &str, namespace: Option<&str>) -> Option<Self> {
         let mut parts = Vec::new();
         for (catalog, shown) in images.all() {
@@ -65,23 +63,22 @@ impl Repository {
         names
     }
 
-    /// The catalogs that have something here.
+    /// Its catalogs.
     pub(super) fn catalogs(&self) -> impl Iterator<Item = &CatalogName> {
         self.parts.iter().map(|part| &part.catalog)
     }
 
-    /// Leaves out the catalogs that are not good.
+    /// Removes other catalogs than these.
     pub(super) fn retain(&mut self, good: impl Fn(&CatalogName) -> bool) {
         self.parts.retain(|part| good(&part.catalog));
     }
 
-    /// Whether nothing can be pulled yet of what there is.
+    /// Whether no image is made yet.
     pub(super) fn is_waiting(&self) -> bool {
         self.parts.iter().all(|part| part.shown.current.is_none())
     }
 
-    /// The tags, sorted by their bytes, without those that could be either of
-    /// two.
+    /// The tags, sorted by bytes, without ambiguous ones.
     pub(super) fn tags(&self) -> BTreeMap<&str, Digest> {
         let known = self.all_tags().into_iter();
         known
@@ -89,19 +86,18 @@ impl Repository {
             .collect()
     }
 
-    /// Whether a part of it is not there yet, so that nobody can tell yet what
-    /// all of its tags are.
+    /// Whether an image is not made yet, so that tags may be missing.
     pub(super) fn is_partial(&self) -> bool {
         self.parts.iter().any(|part| part.shown.current.is_none())
     }
 
-    /// Whether several registries have a tag, and not for the same image.
+    /// Whether several upstream registries have a tag with different images.
     pub(super) fn is_ambiguous(&self, tag: &str) -> bool {
         self.all_tags().get(tag) == Some(&None)
     }
 
-    /// All tags, those of the catalog's own name before others; without a
-    /// digest are those of which nobody can tell which is meant.
+    /// All tags. Those of the catalog of that name take precedence. Ambiguous tags
+    /// have no digest.
     fn all_tags(&self) -> BTreeMap<&str, Option<Digest>> {
         let mut tags: BTreeMap<&str, Option<Digest>> = BTreeMap::new();
         let mut of_name = BTreeSet::new();
@@ -137,7 +133,7 @@ impl Repository {
         self.images().find_map(|image| image.blob(digest)).cloned()
     }
 
-    /// The manifests that refer to one, each once, sorted by digest.
+    /// The referrers of a manifest, each once, sorted by digest.
     pub(super) fn referrers(&self, subject: Digest) -> BTreeMap<Digest, ImageManifest> {
         let found = self.images().flat_map(|image| image.referrers(subject));
         found
@@ -145,7 +141,7 @@ impl Repository {
             .collect()
     }
 
-    /// What can be pulled by digest: also what was there a moment ago.
+    /// All images that can be pulled by digest: current and previous ones.
     fn images(&self) -> impl Iterator<Item = &Arc<Image>> {
         let current = self.parts.iter().map(|part| &part.shown.current);
         let previous = self.parts.iter().map(|part| &part.shown.previous);

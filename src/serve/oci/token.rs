@@ -1,5 +1,5 @@
-//! Tokens of the Docker token flow: what somebody may pull, for a while, signed
-//! with a key that nobody has but this process.
+//! Tokens of the Docker token flow: the catalogs that a client may pull for some
+//! time, signed with a key of this process.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,17 +10,17 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// How long a token holds, in seconds.
+/// How long a token is valid, in seconds.
 pub(super) const LIFETIME: u64 = 300;
-/// The longest token that is looked at.
+/// The longest token that is verified, in bytes.
 const MAX_TOKEN: usize = 64 << 10;
 
-/// What a token says.
+/// The content of a token.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grant {
     /// The catalogs that may be pulled, by name.
     pub(super) catalogs: BTreeSet<String>,
-    /// When it ends, in seconds since 1970.
+    /// Its expiry, in seconds since 1970.
     until: u64,
 }
 
@@ -28,8 +28,7 @@ pub(super) struct Grant {
 pub(super) struct Signer([u8; 64]);
 
 impl Signer {
-    /// A signer with a key of its own; nothing when the system has no random
-    /// numbers.
+    /// A signer with a new key; `None` if the system has no random numbers.
     pub(super) fn new() -> Option<Self> {
         let mut key = [0; 64];
         let provider = rustls::crypto::ring::default_provider();
@@ -38,23 +37,27 @@ impl Signer {
     }
 
     /// A token for these catalogs.
-    pub(super) fn sign(&self, catalogs: BTreeSet<String>) -> String {
+    ///
+    /// # Errors
+    /// Never in practice: names and a number always serialise.
+    pub(super) fn sign(&self, catalogs: BTreeSet<String>) -> Result<String, serde_json::Error> {
         let until = now() + LIFETIME;
         let grant = Grant { catalogs, until };
-        let payload = serde_json::to_vec(&grant).unwrap_or_default();
+        let payload = serde_json::to_vec(&grant)?;
         let payload = BASE64_URL_SAFE_NO_PAD.encode(payload);
         let signature = self.mac(&payload).finalize().into_bytes();
-        format!("{payload}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(signature);
+        Ok(format!("{payload}.{signature}"))
     }
 
-    /// What a token says, when it is one of ours and holds.
+    /// The content of a token that this process signed and that is valid.
     pub(super) fn read(&self, token: &[u8]) -> Option<Grant> {
         if token.len() > MAX_TOKEN {
             return None;
         }
         let (payload, signature) = std::str::from_utf8(token).ok()?.split_once('.')?;
         let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
-        // Takes as long wherever they differ.
+        // In constant time.
         self.mac(payload).verify_slice(&signature).ok()?;
         let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
         let grant: Grant = serde_json::from_slice(&payload).ok()?;
@@ -78,10 +81,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_only_taken_from_its_signer_and_whole() {
+    fn only_unchanged_tokens_of_the_same_signer_are_valid() {
         let signer = Signer::new().unwrap();
         let catalogs = BTreeSet::from(["a".to_owned()]);
-        let token = signer.sign(catalogs.clone());
+        let token = signer.sign(catalogs.clone()).unwrap();
         assert_eq!(signer.read(token.as_bytes()).unwrap().catalogs, catalogs);
         assert!(Signer::new().unwrap().read(token.as_bytes()).is_none());
         for (at, _) in token.char_indices() {
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_ends() {
+    fn a_token_expires() {
         let signer = Signer::new().unwrap();
         let grant = Grant {
             catalogs: BTreeSet::new(),

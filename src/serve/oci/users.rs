@@ -1,32 +1,33 @@
 //! Users and passwords, as `htpasswd -B` writes them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use quick_cache::sync::Cache;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 
 use crate::serve::net::credential::{CredentialError, Followed};
-use crate::serve::oci::refusal::Refusal;
+use crate::serve::oci::rejection::OciRejection;
 
-/// The costs of hashes that are taken: each step doubles the time.
+/// The accepted costs of hashes: each step doubles the time.
 const COSTS: std::ops::RangeInclusive<u32> = 4..=15;
-/// How many passwords are checked at once: that takes a core for a while.
+/// How many passwords are checked at once: each occupies a core for a while.
 const CHECKS: usize = 2;
-/// How long a client may wait for its turn.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How many good pairs are remembered, so that a pull of many blobs is not a
-/// check of many passwords.
-const REMEMBERED: usize = 1024;
-/// The longest password; what is behind 72 bytes never counted for bcrypt.
+/// How long a check may wait for others.
+const WAIT: Duration = Duration::from_secs(10);
+/// How many valid passwords are cached, so that a pull of many blobs checks its
+/// password once.
+const CACHED: usize = 1024;
+/// The longest password, in bytes. bcrypt ignores all after 72 bytes.
 const MAX_PASSWORD: usize = 1024;
-/// A hash of something that nobody knows: checked for users that are not there,
-/// so that they take as long as others.
+/// A hash that no known password has. It is checked for unknown users, so that they
+/// take as long as others.
 const NOBODY: &str = "$2y$10$abcdefghijklmnopqrstuu5p1mCFKYvXq9qbYcG2V8s4xkG5mJm7y";
 
-/// What is in the files: users, each with a hash.
+/// The users in the files, each with the hash of the password.
 #[derive(Default)]
 pub struct Users(BTreeMap<String, String>);
 
@@ -34,13 +35,14 @@ pub struct Users(BTreeMap<String, String>);
 #[derive(Clone)]
 pub(super) struct Checker {
     users: watch::Receiver<Arc<Users>>,
-    turns: Arc<Semaphore>,
-    remembered: Arc<Mutex<HashSet<[u8; 32]>>>,
+    checks: Arc<Semaphore>,
+    /// Digests of valid users and passwords.
+    valid: Arc<Cache<[u8; 32], ()>>,
 }
 
 impl Checker {
-    /// Reads the files. What is returned beside has to be followed for new
-    /// ones to count.
+    /// Reads the files. The returned [`Followed`] has to run for changed files to
+    /// take effect.
     pub(super) fn open(paths: Vec<PathBuf>) -> Result<(Self, Followed<Users>), CredentialError> {
         let build = {
             let paths = paths.clone();
@@ -49,22 +51,22 @@ impl Checker {
         let (files, users) = Followed::open("users", "distribution", paths, Box::new(build))?;
         let checker = Self {
             users,
-            turns: Arc::new(Semaphore::new(CHECKS)),
-            remembered: Arc::default(),
+            checks: Arc::new(Semaphore::new(CHECKS)),
+            valid: Arc::new(Cache::new(CACHED)),
         };
         Ok((checker, files))
     }
 
     /// Whether this is the password of the user.
-    pub(super) async fn check(&self, user: &str, password: &[u8]) -> Result<bool, Refusal> {
+    pub(super) async fn check(&self, user: &str, password: &[u8]) -> Result<bool, OciRejection> {
         if password.len() > MAX_PASSWORD {
             return Ok(false);
         }
         let known = self.users.borrow().0.get(user).cloned();
-        let there = known.is_some();
+        let exists = known.is_some();
         let hash = known.unwrap_or_else(|| NOBODY.to_owned());
         let pair: [u8; 32] = {
-            // The hash is part of it: with another password it is another pair.
+            // With the hash, so that a new password invalidates the entry.
             let mut digest = Sha256::new();
             for part in [hash.as_bytes(), user.as_bytes(), password] {
                 digest.update((part.len() as u64).to_be_bytes());
@@ -72,39 +74,31 @@ impl Checker {
             }
             digest.finalize().into()
         };
-        if there && self.remembered().contains(&pair) {
+        if exists && self.valid.get(&pair).is_some() {
             return Ok(true);
         }
-        let turn = Arc::clone(&self.turns).acquire_owned();
-        let turn = tokio::time::timeout(PATIENCE, turn).await;
-        let turn = turn.map_err(|_| Refusal::TooMany)?;
+        let permit = Arc::clone(&self.checks).acquire_owned();
+        let permit = tokio::time::timeout(WAIT, permit).await;
+        let permit = permit.map_err(|_| OciRejection::TooMany)?;
         let password = password.to_vec();
         let checked = tokio::task::spawn_blocking(move || {
-            // Kept here: the check goes on when the client goes away.
-            let _turn = turn;
+            // Kept here: the check continues if the client disconnects.
+            let _permit = permit;
+            // The hash was parsed when it was read, so an error is a mismatch.
             bcrypt::verify(password, &hash).unwrap_or(false)
         });
-        let good = there && checked.await.unwrap_or(false);
-        if good {
-            let mut remembered = self.remembered();
-            if remembered.len() >= REMEMBERED {
-                remembered.clear();
-            }
-            remembered.insert(pair);
+        // A check that panics did not succeed.
+        let valid = exists && checked.await.unwrap_or(false);
+        if valid {
+            self.valid.insert(pair, ());
         }
-        Ok(good)
-    }
-
-    fn remembered(&self) -> std::sync::MutexGuard<'_, HashSet<[u8; 32]>> {
-        self.remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        Ok(valid)
     }
 }
 
 impl Users {
-    /// `USER:HASH`, one a line; lines that are empty or begin with `#` do not
-    /// count.
+    /// Reads `USER:HASH`, one a line. Empty lines and lines that begin with `#` are
+    /// skipped.
     fn read(paths: &[PathBuf], contents: &[Vec<u8>]) -> Result<Self, CredentialError> {
         let mut users = BTreeMap::new();
         for (path, content) in paths.iter().zip(contents) {
@@ -139,7 +133,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_user_is_known_by_the_password() {
+    async fn only_the_right_password_is_valid() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("users");
         let hash = bcrypt::hash("s3cret", 4).unwrap();
@@ -155,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_a_hash_that_can_be_checked() {
+    fn the_hash_for_unknown_users_can_be_checked() {
         assert!(!bcrypt::verify("", NOBODY).unwrap());
     }
 
     #[test]
-    fn a_line_that_is_no_user_is_named_and_not_shown() {
+    fn an_invalid_line_is_reported_by_number_without_its_text() {
         for line in [
             "ann",
             "ann:{SHA}s3cret",

@@ -1,4 +1,5 @@
-//! The hundred small catalogs, each made for one question.
+//! The hundred small catalogs, each made for one question, against what opm and
+//! catalogd decided about them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +7,11 @@ use fbc::problem::{Problem, Severity};
 use serde::Deserialize;
 
 use super::{Checked, check};
-use crate::support::program::{Start, shared, skip_without};
+use crate::support::fixtures;
+use crate::support::program::Start;
 use crate::support::served::{Served, source};
 
-/// What the peers make of a case.
+/// The verdicts of opm and catalogd on a case.
 #[derive(Deserialize)]
 struct Case {
     #[serde(rename = "case")]
@@ -22,21 +24,21 @@ struct Case {
     catalogd_jsonl: Option<String>,
 }
 
-/// What can differ.
+/// An aspect in which a verdict can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// Whether no package is left out.
+    /// Whether every package is accepted.
     Accepts,
-    /// Whether it is stored at all.
+    /// Whether the catalog is stored.
     Stores,
     /// The canonical lines.
     Lines,
-    /// The objects that are named as wrong.
+    /// The objects that the messages name.
     Names,
 }
 
-/// Where the peers are not followed, and why. Each has to differ: one that no
-/// longer does is to be taken out.
+/// The wanted differences, with the reason. A row that no longer differs fails
+/// the tests: remove it.
 const DIFFERENCES: &[(&str, What, &str)] = &[
     ("no-schema", What::Stores, NO_SCHEMA),
     ("no-schema", What::Lines, NO_SCHEMA),
@@ -46,18 +48,18 @@ const DIFFERENCES: &[(&str, What, &str)] = &[
     ("yaml-types", What::Lines, EXACT_INTEGERS),
 ];
 
-const NO_SCHEMA: &str = "catalogd stores a document without a schema; it is no blob of a catalog, \
-     opm refuses it, nobody can ask for it, and by the design such a catalog is not served";
-const EXACT_INTEGERS: &str = "an integer that no float64 holds is kept as it was written; the \
-     peers change its digits";
+const NO_SCHEMA: &str = "a document without a schema belongs to no catalog and no client can ask \
+     for it: opm refuses the catalog and so does almanac; catalogd stores it";
+const EXACT_INTEGERS: &str = "almanac keeps an integer that no float64 holds as it was written; \
+     opm and catalogd change its digits";
 
-fn cases() -> Option<(PathBuf, Vec<Case>)> {
-    if skip_without("shared") {
-        return None;
-    }
-    let folder = shared()?.join("cases");
+/// The folder of the cases, and the verdicts on each.
+fn cases() -> (PathBuf, Vec<Case>) {
+    let folder = fixtures::path("cases");
     let text = std::fs::read(folder.join("expected.json")).unwrap();
-    Some((folder, serde_json::from_slice(&text).unwrap()))
+    let cases: Vec<Case> = serde_json::from_slice(&text).unwrap();
+    assert_eq!(cases.len(), 100);
+    (folder, cases)
 }
 
 /// Collects what differs, against [`DIFFERENCES`].
@@ -74,7 +76,7 @@ impl Findings {
                 .0
                 .push(format!("{}, {what:?}: {}", case.name, detail())),
             (Some((_, _, why)), true) => self.0.push(format!(
-                "{}, {what:?}: is as the peers have it, and stands in the table: {why}",
+                "{}, {what:?}: no longer differs, remove it from the table: {why}",
                 case.name
             )),
             (None, true) | (Some(_), false) => {}
@@ -93,10 +95,7 @@ impl Findings {
 
 #[tokio::test]
 async fn catalogs_are_accepted_and_stored_as_the_peers_do() {
-    let Some((folder, cases)) = cases() else {
-        return;
-    };
-    assert_eq!(cases.len(), 100);
+    let (folder, cases) = cases();
     let mut findings = Findings::default();
     for case in &cases {
         let checked = check(&folder.join(&case.name)).await;
@@ -115,9 +114,7 @@ async fn catalogs_are_accepted_and_stored_as_the_peers_do() {
 
 #[test]
 fn what_is_served_is_what_catalogd_stores() {
-    let Some((folder, cases)) = cases() else {
-        return;
-    };
+    let (folder, cases) = cases();
     let sources = cases
         .iter()
         .map(|case| source(&case.name, &folder.join(&case.name)));
@@ -141,9 +138,7 @@ fn what_is_served_is_what_catalogd_stores() {
 
 #[tokio::test]
 async fn every_catalog_that_is_rendered_reads_back_to_the_same() {
-    let Some((folder, cases)) = cases() else {
-        return;
-    };
+    let (folder, cases) = cases();
     let mut rendered = 0;
     for case in &cases {
         let source = folder.join(&case.name);

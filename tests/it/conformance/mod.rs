@@ -1,18 +1,25 @@
-//! The program held against what the peers made of the same catalogs: small
-//! cases, a real catalog, and real packages that are refused.
+//! The program compared with opm and catalogd on the same catalogs.
 //!
-//! The catalogs and the peers' answers lie beside the project (`../shared`),
-//! not in it; where they are absent these tests say that they are skipped.
+//! The small cases and the recorded answers on the sample catalog are part of
+//! the project (`tests/fixtures`). The large real catalogs lie beside it
+//! (`../shared`): without them their tests report that they are skipped.
 
 mod cases;
 mod corpus;
 mod curated;
+mod grpc_answers;
+mod http_answers;
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use almanac::ingest::{self, LoadOptions, Source};
 use fbc::problem::{Problem, Severity};
+
+/// The sample catalog of the project.
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/catalog")
+}
 
 /// What reading a folder came to.
 struct Checked {

@@ -117,6 +117,18 @@ impl Client {
         Ok(answer?.into_inner())
     }
 
+    /// The same, with every message of the answer.
+    pub(crate) async fn raw_stream(
+        &self,
+        path: &str,
+        message: &[u8],
+    ) -> Result<Vec<Bytes>, Status> {
+        let message = Bytes::copy_from_slice(message);
+        let mut grpc = self.ready().await?;
+        let answer = grpc.server_streaming(self.request(message), parse(path), Raw);
+        rest(&mut answer.await?.into_inner()).await
+    }
+
     /// The connection, for clients of other services.
     pub(crate) fn channel(&self) -> Channel {
         self.channel.clone()

@@ -25,7 +25,7 @@ pub use blobs::is_base64;
 use blobs::{read_channel, read_deprecations, read_package};
 pub use output::{Meta, Output, Spot};
 pub use pieces::{Format, Piece, Pieces, pieces};
-use refusal::{CORRECT, Refusal, blanks, ignored, lines, refuse};
+use refusal::{CORRECT, Refusal, blanks, empty, ignored, lines, refuse};
 
 /// Reads pieces, and keeps its scratch memory from one to the next.
 #[derive(Default)]
@@ -107,7 +107,10 @@ impl Reader {
                             refusal.note(out);
                         }
                         _ if converted.found => self.take_converted(file, line, out),
-                        _ => {}
+                        _ => {
+                            out.problem(first, None, empty());
+                            out.documents += 1;
+                        }
                     }
                 }
                 Err(error) => {

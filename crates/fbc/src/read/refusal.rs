@@ -90,6 +90,21 @@ fn refuse_at(out: &mut Output, line: u32, column: Option<u32>, code: Code, messa
     out.documents += 1;
 }
 
+/// opm takes such a document for an object without a schema and refuses the
+/// catalog, wherever it stands in its file; catalogd passes over it. So do
+/// readers of what is served: nothing is lost.
+pub(super) fn empty() -> Problem {
+    Problem {
+        code: Code::DocumentEmpty,
+        severity: Severity::Error,
+        subject: Subject::default(),
+        place: None,
+        message: "this document holds only comments or blank lines, and opm refuses a catalog \
+                  with such a document; remove the `---` between it and its neighbour"
+            .to_owned(),
+    }
+}
+
 /// The peers read the first YAML document between two separators and pass over
 /// the others without a word.
 pub(crate) fn ignored() -> Problem {

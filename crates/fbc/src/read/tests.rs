@@ -40,7 +40,7 @@ fn a_file_that_begins_like_json_may_be_yaml() {
         // What the first line is indented by counts only from where it begins.
         ("{\"schema\":\"x\"} schema: b\nname: z\n", &["x", "b"]),
         ("{\"schema\":\"x\"} \n  schema: b\n  name: z\n", &["x", "b"]),
-        ("{\"schema\":\"x\"}\n# c\n", &["x"]),
+        ("{\"schema\":\"x\"}\n# c\nschema: b", &["x", "b"]),
         ("{\"schema\":\"x\"}\n---\n{\"schema\":\"b\"}\n", &["x", "b"]),
         (
             "{\"schema\":\"x\"}\n{\"schema\":\"y\"}\n{\"schema\":\"z\"}",
@@ -137,11 +137,16 @@ fn the_place_of_a_document_is_where_its_text_begins() {
         ("# c\n\nname: b", 3),
         ("{\"schema\":\"x\"}\n---\n# c\n\nname: b", 5),
         ("{\"schema\":\"x\"}\n\n\nname: b", 4),
-        ("schema: x\n---\n# c\n--- # d\nname: b", 5),
+        ("schema: x\n--- # d\nname: b", 3),
     ] {
         let out = read(content.as_bytes(), 1000);
         assert_eq!(findings(&out), [(Code::SchemaMissing, line)], "{content:?}");
     }
+    let out = read(b"schema: x\n---\n# c\n--- # d\nname: b", 1000);
+    assert_eq!(
+        findings(&out),
+        [(Code::DocumentEmpty, 3), (Code::SchemaMissing, 5)]
+    );
     let out = read(b"---\n# c\n\na: b\nc: \"d\n", 1000);
     assert_eq!(findings(&out), [(Code::FileUnreadable, 5)]);
 }
@@ -151,7 +156,7 @@ fn what_stands_behind_the_end_of_a_document_is_warned_of() {
     for (content, line) in [
         ("---\n{\"schema\":\"x\"}\n{\"schema\":\"y\"}", 3),
         ("schema: x\n...\nschema: z", 3),
-        ("---\n...\n\n{a: b}\n---\nschema: x\n", 4),
+        ("---\nschema: x\n...\n\n{a: b}\n---\nschema: x\n", 5),
         ("{schema: x}\n{\"schema\":\"y\"}", 2),
     ] {
         let out = read(content.as_bytes(), 1000);
@@ -166,15 +171,59 @@ fn what_stands_behind_the_end_of_a_document_is_warned_of() {
 }
 
 #[test]
+fn a_document_without_content_is_an_error_wherever_it_stands() {
+    for (content, lines) in [
+        ("# c\n---\nschema: x\n", &[1][..]),
+        ("---\n# c\n---\nschema: x\n", &[1]),
+        ("schema: x\n---\n# c\n--- # d\nschema: x\n", &[3]),
+        ("schema: x\n---\n# c\n", &[3]),
+        ("schema: x\n---\n\n", &[3]),
+        ("schema: x\n---\n---\n", &[3]),
+        ("schema: x\n---\n\n---\n# c\n---\nschema: x\n", &[3, 5]),
+        ("{\"schema\":\"x\"}\n# c\n", &[2]),
+        ("{\"schema\":\"x\"}\n---\n", &[2]),
+        ("---\n---\nschema: x\n", &[1]),
+        ("schema: x\n---\n---\n---\nschema: x\n", &[3]),
+        ("# c\n", &[1]),
+        ("\n", &[1]),
+        // Of these opm makes no document.
+        ("", &[]),
+        ("schema: x\n---\n", &[]),
+        ("schema: x\n---\n---\nschema: x\n", &[]),
+        ("# c\nschema: x\n", &[]),
+        ("--- # c\n# d\n\nschema: x\n# e\n", &[]),
+        ("schema: x\n--- # c\n", &[]),
+        ("{\"schema\":\"x\"}\n\n", &[]),
+    ] {
+        for target in [1, 1000] {
+            let out = read(content.as_bytes(), target);
+            let wanted: Vec<_> = lines
+                .iter()
+                .map(|line| (Code::DocumentEmpty, *line))
+                .collect();
+            assert_eq!(findings(&out), wanted, "{content:?}");
+            let severities = out.problems.iter().map(|(_, problem)| problem.severity);
+            assert!(severities.into_iter().all(|one| one == Severity::Error));
+            assert!(!out.blobs.incomplete, "{content:?}");
+            assert_eq!(schemas(&out).len(), content.matches("schema").count());
+        }
+    }
+    let out = read(b"# c\n---\nschema: x\n---\nname: x\n", 1000);
+    let numbers: Vec<_> = out.problems.iter().map(|(spot, _)| spot.document).collect();
+    assert_eq!(numbers, [0, 2], "it counts as a document of its file");
+}
+
+#[test]
 fn a_file_means_the_same_in_one_piece_or_many() {
     let json = "{\"schema\":\"a\",\n \"name\":\"}\\n{\"}\n{\"schema\":\"b\"}\n\n{\"schema\":\"c\"} {\"schema\":\"d\"}\n{\"schema\":\"e\"}\n";
     let yaml =
         "---\nschema: a\n---\nschema: b\nname: |\n  }\n  {\n---\n# nothing\n---\nschema: c\n";
-    for content in [json, yaml] {
+    for (content, wanted) in [(json, vec![]), (yaml, vec![(Code::DocumentEmpty, 9)])] {
         let whole = read(content.as_bytes(), usize::MAX / 2);
-        assert!(whole.problems.is_empty(), "{:?}", whole.problems);
+        assert_eq!(findings(&whole), wanted);
         for target in 1..content.len() {
             let parts = read(content.as_bytes(), target);
+            assert_eq!(parts.problems, whole.problems);
             assert_eq!(parts.lines, whole.lines);
             assert_eq!(parts.metas, whole.metas);
         }
@@ -331,6 +380,28 @@ fn what_a_bundle_says_wrongly_of_itself_has_a_code_of_its_own() {
             vec![Code::PackagePropertyCount],
         ),
         (other, vec![Code::PackagePropertyMismatch]),
+        // As opm has it: a value may be `null`, and has to be there.
+        (
+            format!("{package},{{\"type\":\"x\",\"value\":null}}"),
+            vec![],
+        ),
+        (format!("{package},{{\"value\":1}}"), vec![]),
+        (
+            format!("{package},{{\"type\":\"x\"}}"),
+            vec![Code::PropertyInvalid],
+        ),
+        (
+            format!("{package},{{}},null,{{\"type\":\"x\"}}"),
+            vec![Code::PropertyInvalid],
+        ),
+        (
+            format!("{package},{{\"type\":\"olm.csv.metadata\"}}"),
+            vec![Code::PropertyInvalid],
+        ),
+        (
+            "{\"type\":\"olm.package\"}".to_owned(),
+            vec![Code::PropertyInvalid],
+        ),
         (
             format!("{package},{object}"),
             vec![Code::BundleObjectInvalid],

@@ -1,25 +1,25 @@
-//! Layers are told apart by their first bytes, not by their media type, which
-//! is often wrong.
+//! Decompressing layers. The first bytes decide on the compression; the media
+//! type is often wrong.
 
 use std::io::{self, BufReader, Chain, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
 
-/// Compressed bytes read at once: 16 KiB costs a fifth more time.
+/// The bytes of one read: 16 KiB would take a fifth more time.
 const INPUT: usize = 256 * 1024;
 
-/// The largest zstd window, as a power of two: 32 MiB, what all levels up to 20
-/// write. Reading takes as much memory.
+/// The largest zstd window, as a power of two: 32 MiB, as for levels up to 20.
+/// Reading takes as much memory.
 const ZSTD_WINDOW: u32 = 25;
 
-/// What libzstd says when a window is larger.
+/// The error of libzstd for a larger window.
 const ZSTD_REFUSAL: &str = "Frame requires too much memory for decoding";
 
-/// Bytes that tell every known compression.
+/// The number of bytes that identify a compression.
 const MAGIC: usize = 6;
 
-/// A layer's archive, uncompressed while it is read.
+/// The uncompressed archive of a layer.
 pub(super) enum Decompressed<R: Read> {
     Plain(Input<R>),
     Gzip(Box<MultiGzDecoder<Input<R>>>),
@@ -30,13 +30,13 @@ pub(super) type Input<R> = BufReader<Chain<Cursor<Vec<u8>>, Stored<R>>>;
 
 /// Why a layer's archive cannot be read.
 pub(super) enum DecompressError {
-    /// The stored bytes could not be read.
+    /// The stored bytes cannot be read.
     Stored(io::Error),
-    /// A compression that is not read, by name.
+    /// The name of an unsupported compression.
     Unsupported(&'static str),
 }
 
-/// Looks at the first bytes of a layer and uncompresses it accordingly.
+/// Decompresses a layer by its first bytes.
 pub(super) fn decompress<R: Read>(reader: R) -> Result<Decompressed<R>, DecompressError> {
     let mut reader = Stored { reader };
     let mut magic = Vec::with_capacity(MAGIC);
@@ -70,14 +70,13 @@ impl<R: Read> Read for Decompressed<R> {
     }
 }
 
-/// The largest window that is taken, in bytes, if an error of a decompressor
-/// says that one is larger.
+/// The window limit in bytes, if an error of a decompressor is about it.
 pub(super) fn exceeded_window(error: &io::Error) -> Option<u64> {
     (error.to_string() == ZSTD_REFUSAL).then_some(1 << ZSTD_WINDOW)
 }
 
-/// Takes an error of the stored bytes out of an error that came through a
-/// decompressor; `Err` gives back an error of the decompressor itself.
+/// Extracts an error of the stored bytes from an error of a decompressor. `Err`
+/// returns an error of the decompressor itself.
 pub(super) fn stored_error(error: io::Error) -> Result<io::Error, io::Error> {
     match error.downcast::<StoredError>() {
         Ok(StoredError(error)) => Ok(error),
@@ -105,8 +104,8 @@ impl Kind {
     }
 }
 
-/// Marks the errors of a layer's own reader, so that a failing disk is not
-/// taken for a damaged archive.
+/// Marks the errors of the layer's reader, to distinguish a failing disk from a
+/// damaged archive.
 pub(super) struct Stored<R> {
     reader: R,
 }

@@ -1,29 +1,30 @@
-//! Whether a layer hides all that the layers below it have of the catalog
-//! folder, so that nobody needs them.
+//! Finding a layer that hides the folder from all layers below, so that those
+//! need not be pulled.
 
 use std::io::Read;
 
-use crate::layers::Layer;
-use crate::layers::archive::{Archive, Budget, EntryKind};
+use crate::layers::budget::Budget;
 use crate::layers::compression::decompress;
-use crate::layers::layer::{Whiteout, whiteout};
+use crate::layers::layer::Layer;
 use crate::layers::limits::Limits;
 use crate::layers::path::{SEPARATOR, is_within, split_last, write_key};
+use crate::layers::tar_entries::{EntryKind, TarEntries};
+use crate::layers::whiteout::{Whiteout, whiteout};
 
-/// What was looked at of an image's layers so far: no more of them than is
-/// unpacked of an image.
+/// The bytes and entries of an image that were searched so far. The limits are
+/// those of unpacking.
 #[derive(Debug, Default)]
 pub struct Looks(Budget);
 
-/// Whether `layer` hides the folder `folder`, or one above it, from the layers
-/// below. It is read until that is found.
+/// Whether `layer` hides `folder`, or a parent of it, from the layers below.
+/// Reading stops when it does.
 ///
-/// A whiteout counts only when the layer itself makes the folder that it
-/// stands in, before anything else in that: where a lower layer has a symlink,
-/// the whiteout would hide something in another place.
+/// A whiteout applies only if the layer itself contains its folder, before
+/// anything else in it. Otherwise a symlink of a lower layer could move the
+/// whiteout.
 ///
-/// What is wrong with a layer is not told here: one that cannot be read hides
-/// nothing, and [`unpack`](crate::layers::unpack) says why.
+/// Errors are not reported here: an unreadable layer hides nothing, and
+/// [`unpack`](crate::layers::unpack) returns the error.
 pub fn covers<R: Read>(
     layer: Layer<R>,
     folder: &str,
@@ -37,7 +38,7 @@ pub fn covers<R: Read>(
     let Ok(source) = decompress(layer.reader) else {
         return false;
     };
-    let mut archive = Archive::new(source, limits, budget);
+    let mut archive = TarEntries::new(source, limits, budget);
     let mut way = Way::to(&way);
     let mut key = Vec::new();
     while let Ok(Some(entry)) = archive.next_entry() {
@@ -52,7 +53,7 @@ pub fn covers<R: Read>(
     false
 }
 
-/// The folders from the root down to the catalog folder.
+/// The parents of the folder, from the root, and the folder itself.
 struct Way<'k> {
     steps: Vec<Step<'k>>,
 }
@@ -64,11 +65,11 @@ struct Step<'k> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The layer has said nothing of it so far.
+    /// The layer has no entry for it so far.
     Unknown,
-    /// It is a folder, whatever lower layers have there.
+    /// It is a folder in this layer.
     Made,
-    /// The layer took it for granted, or has something else there.
+    /// The layer has entries below it, or it is no folder.
     Assumed,
 }
 
@@ -90,7 +91,7 @@ impl<'k> Way<'k> {
         }
     }
 
-    /// Whether the entry at `key` is a whiteout that hides the catalog folder.
+    /// Whether the entry at `key` is a whiteout that hides the folder.
     fn is_hidden_by(&self, key: &[u8]) -> bool {
         let Some((folder, name)) = split_last(key) else {
             return false;
@@ -113,7 +114,7 @@ impl<'k> Way<'k> {
         }
     }
 
-    /// Takes note of the entry at `key`.
+    /// Notes the entry at `key`.
     fn pass(&mut self, key: &[u8], is_folder: bool) {
         let unknown = |step: &&mut Step<'_>| step.state == State::Unknown;
         for step in self.steps.iter_mut().filter(unknown) {
@@ -310,7 +311,7 @@ mod tests {
                 if !covered(layer.clone(), "a/b") {
                     continue;
                 }
-                // When these layers alone are refused, all of them are asked.
+                // When these layers alone are rejected, all of them are read.
                 let Ok(files) = files_of(&layers, number, "a/b") else {
                     continue;
                 };

@@ -1,63 +1,62 @@
-//! What can be wrong with an image.
+//! Why an image cannot be unpacked.
 
 use std::io;
 
-/// Why an image was not unpacked.
+/// Why an image cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// The label names no folder.
-    #[error("the label's folder {folder:?} is refused: {refusal}")]
-    Label {
-        /// The label's value, shortened.
+    /// The requested folder is invalid.
+    #[error("the folder {folder:?} is rejected: {rejection}")]
+    Folder {
+        /// The requested folder, shortened.
         folder: String,
-        /// Why.
-        refusal: Refusal,
+        /// The cause.
+        rejection: LayerRejection,
     },
-    /// No layer has the folder, or an upper one hides it.
+    /// No layer has the folder, or an upper layer hides it.
     #[error("the image has no folder {folder:?}")]
     MissingFolder {
-        /// The label's value, or where its symlinks lead.
+        /// The folder, or the target of its symlinks.
         folder: String,
     },
-    /// The folder is behind more symlinks than are followed.
-    #[error("the folder {folder:?} is still behind a symlink after {limit} rounds over the layers")]
+    /// The folder is behind too many symlinks.
+    #[error("the folder {folder:?} is behind more than {limit} symlinks")]
     TooManyRounds {
-        /// The label's value.
+        /// The requested folder.
         folder: String,
-        /// How many rounds were made.
+        /// The number of symlinks that are followed.
         limit: usize,
     },
-    /// The folder is behind a symlink that leads to where layers that were not
-    /// looked at may have something.
-    #[error("the folder {folder:?} leads to {place:?}, and lower layers were not looked at")]
+    /// The folder is a symlink to a path that skipped layers may contain.
+    #[error("the folder {folder:?} leads to {target:?}, and the lower layers were skipped")]
     Covered {
-        /// The label's value.
+        /// The requested folder.
         folder: String,
-        /// Where it leads.
-        place: String,
+        /// The target.
+        target: String,
     },
-    /// A layer could not be opened.
+    /// A layer cannot be opened.
     #[error("layer {index} cannot be opened")]
     Open {
-        /// Its place in the image, 0 is the lowest.
+        /// Its position in the image; 0 is the lowest.
         index: usize,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A layer's stored bytes could not be read (or did not verify).
+    /// The bytes of a layer cannot be read, or fail their verification.
     #[error("layer {layer} cannot be read")]
     Read {
         /// The layer's name.
         layer: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The spool file could not be written.
+    /// The spool file cannot be written.
     #[error("the spool file cannot be written")]
     Spool(#[source] io::Error),
-    /// The layer is compressed in a way that is not read.
+    /// The layer has an unsupported compression.
     #[error(
-        "layer {layer} is compressed with {compression}; only gzip, zstd and plain tar are read"
+        "layer {layer} is compressed with {compression}; only gzip, zstd and plain tar are supported"
     )]
     Compression {
         /// The layer's name.
@@ -65,40 +64,40 @@ pub enum UnpackError {
         /// The compression's name.
         compression: &'static str,
     },
-    /// The layer is no whole archive.
+    /// The layer is no complete archive.
     #[error("layer {layer} is damaged after {path:?}: {damage}")]
     Damaged {
         /// The layer's name.
         layer: String,
-        /// The last path that was read; empty at the start.
+        /// The last path; empty at the start.
         path: String,
-        /// How.
+        /// The damage.
         damage: Damage,
     },
-    /// A limit was reached.
+    /// A limit is exceeded.
     #[error("layer {layer}, path {path:?}: {exceeded}")]
     Limit {
         /// The layer's name.
         layer: String,
-        /// The path at which it was reached, shortened.
+        /// The path, shortened.
         path: String,
-        /// Which limit.
+        /// The limit.
         exceeded: Exceeded,
     },
-    /// An entry is refused.
-    #[error("layer {layer}, path {path:?}: {refusal}")]
+    /// An entry is rejected.
+    #[error("layer {layer}, path {path:?}: {rejection}")]
     Refused {
         /// The layer's name.
         layer: String,
         /// The entry's path, shortened.
         path: String,
-        /// Why.
-        refusal: Refusal,
+        /// The cause.
+        rejection: LayerRejection,
     },
 }
 
 impl UnpackError {
-    /// A short, constant word for metrics: `damaged`, `hostile`, `io`,
+    /// A short label for metrics: `damaged`, `hostile`, `io`,
     /// `limit`, `missing_folder` or `unsupported`.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -107,21 +106,21 @@ impl UnpackError {
             Self::Compression { .. } => "unsupported",
             Self::Damaged { .. } => "damaged",
             Self::Limit { .. } | Self::TooManyRounds { .. } => "limit",
-            Self::Label { .. } | Self::Refused { .. } => "hostile",
+            Self::Folder { .. } | Self::Refused { .. } => "hostile",
         }
     }
 }
 
-/// How an archive is damaged.
+/// The damage of an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
-    /// The compressed bytes are cut, wrong, or followed by something else.
+    /// The compressed bytes are cut, invalid, or followed by other bytes.
     #[error("the compressed bytes are not valid: {0}")]
     Compressed(io::Error),
     /// A header's checksum does not match its bytes.
     #[error("the checksum of a header does not match")]
     Checksum,
-    /// A header's size is no number, or too large a one.
+    /// The size in a header is no number, or too large.
     #[error("the size in a header is not valid")]
     Size,
     /// The archive ends inside a header.
@@ -130,131 +129,133 @@ pub enum Damage {
     /// The archive ends inside a file.
     #[error("the archive is cut inside a file")]
     CutFile,
-    /// A header that extends the next one stands last.
-    #[error("the archive ends where an extended header announces an entry")]
+    /// The last header extends a missing entry.
+    #[error("the archive ends after an extended header, without its entry")]
     NothingExtended,
-    /// An extended header that breaks its grammar.
+    /// An extended header has a syntax error.
     #[error("an extended header is not valid")]
     Extension,
-    /// An extended header that is longer than any honest one.
+    /// An extended header is too long.
     #[error("an extended header of {size} bytes is longer than {limit}")]
     LongExtension {
         /// Its bytes.
         size: u64,
-        /// The most that is read.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// A sparse file whose parts do not fit into it, or its contents.
+    /// The parts of a sparse file do not fit its size or contents.
     #[error("the map of a sparse file is not valid")]
     SparseMap,
-    /// Something follows the end of the archive.
+    /// Bytes follow the end of the archive.
     #[error("there are bytes after the end of the archive")]
     Trailing,
 }
 
-/// Which limit was reached.
+/// An exceeded limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
     /// [`Limits::bytes`](crate::layers::Limits::bytes).
     #[error("the layers unpack to more than {0} bytes")]
     Bytes(u64),
-    /// How far back a layer of zstd refers, which has to be held in memory.
+    /// The zstd window, which is kept in memory.
     #[error("its zstd window is larger than {0} bytes")]
     Window(u64),
-    /// [`Limits::catalog_bytes`](crate::layers::Limits::catalog_bytes).
-    #[error("the files under the catalog folder have more than {0} bytes")]
-    CatalogBytes(u64),
+    /// [`Limits::folder_bytes`](crate::layers::Limits::folder_bytes).
+    #[error("the files under the folder have more than {0} bytes")]
+    FolderBytes(u64),
     /// [`Limits::entries`](crate::layers::Limits::entries).
     #[error("the layers have more than {0} archive entries")]
     Entries(u64),
     /// [`Limits::files`](crate::layers::Limits::files).
-    #[error("there are more than {0} files, folders and links under the catalog folder")]
+    #[error("there are more than {0} files, folders and links under the folder")]
     Files(u64),
     /// [`Limits::path`](crate::layers::Limits::path).
     #[error("a path or link target has more than {0} bytes")]
     Path(usize),
-    /// All names together; a fixed bound on memory.
-    #[error("the paths under the catalog folder have more than {0} bytes together")]
+    /// The fixed bound on the memory for names.
+    #[error("the paths under the folder have more than {0} bytes together")]
     Names(usize),
-    /// All steps that following symlinks takes; a fixed bound on time.
+    /// The fixed bound on the time for following symlinks.
     #[error("following the symlinks takes more than {0} steps")]
     LinkSteps(u64),
 }
 
-/// Why a path or an entry is refused.
+/// Why a path or an entry is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// A `..` in a path, which could lead out of the image.
+pub enum LayerRejection {
+    /// A `..` in a path could lead out of the image.
     #[error("the path has a \"..\" component")]
     ParentComponent,
-    /// A zero byte in a path: readers disagree on where it ends.
+    /// Readers disagree on the end of a path with a zero byte.
     #[error("the path has a zero byte")]
     ZeroByte,
-    /// A path that is no text.
+    /// The path is not UTF-8.
     #[error("the path is not UTF-8")]
     NotUtf8,
-    /// A label longer than [`Limits::path`](crate::layers::Limits::path).
+    /// A folder longer than [`Limits::path`](crate::layers::Limits::path).
     #[error("the path has more than {0} bytes")]
     TooLong(usize),
-    /// The root of the image given as something else than a folder.
+    /// The root of the image is not a folder.
     #[error("the root of the image is not a folder")]
     Root,
-    /// A whiteout that hides nothing a path can name, or that is a folder.
-    #[error("the whiteout names nothing that it could hide")]
+    /// A whiteout without a valid name, or a whiteout that is a folder.
+    #[error("the whiteout has no valid name to hide")]
     Whiteout,
     /// A device, fifo or an entry of an unknown type.
     #[error("{0} is neither a file, a folder nor a link")]
     Special(&'static str),
-    /// A sparse file of a format that is not known.
-    #[error("a sparse file of this format is not read; the old GNU format, 0.0, 0.1 and 1.0 are")]
+    /// A sparse file in an unknown format.
+    #[error(
+        "this format of sparse files is not supported; the old GNU format, 0.0, 0.1 and 1.0 are"
+    )]
     Sparse,
-    /// A hardlink to something that no layer had at that point.
-    #[error("the hardlink's target {target:?} is not there")]
+    /// A hardlink to a path without an earlier entry.
+    #[error("the hardlink's target {target:?} is missing")]
     HardlinkMissing {
-        /// As the archive has it.
+        /// As written in the archive.
         target: String,
     },
-    /// A hardlink out of the catalog folder.
-    #[error("the hardlink's target {target:?} is outside the catalog folder")]
+    /// A hardlink out of the folder.
+    #[error("the hardlink's target {target:?} is outside the folder")]
     HardlinkOutside {
-        /// As the archive has it.
+        /// As written in the archive.
         target: String,
     },
-    /// A hardlink to something else than a file.
+    /// A hardlink to something other than a file.
     #[error("the hardlink's target {target:?} is not a file")]
     HardlinkNotAFile {
-        /// As the archive has it.
+        /// As written in the archive.
         target: String,
     },
-    /// An entry below a symlink: where it would land depends on the reader.
+    /// An entry below a symlink, which readers place differently.
     #[error("the path leads through the symlink {link:?}")]
     ThroughSymlink {
         /// The symlink's path.
         link: String,
     },
-    /// A symlink to nothing.
-    #[error("the symlink's target {target:?} is not there")]
+    /// A symlink to a missing path.
+    #[error("the symlink's target {target:?} is missing")]
     SymlinkDangling {
-        /// As the archive has it.
+        /// As written in the archive.
         target: String,
     },
-    /// A symlink out of the catalog folder.
-    #[error("the symlink's target {target:?} is outside the catalog folder")]
+    /// A symlink out of the folder.
+    #[error("the symlink's target {target:?} is outside the folder")]
     SymlinkOutside {
-        /// As the archive has it.
+        /// As written in the archive.
         target: String,
     },
-    /// A symlink to a folder. The peers' walk does not descend into one and
-    /// fails to read it as a file.
-    #[error("the symlink's target {target:?} is a folder; only symlinks to files are read")]
+    /// A symlink to a folder. Go's `fs.WalkDir` does not follow it and fails to
+    /// read it as a file.
+    #[error("the symlink's target {target:?} is a folder; only symlinks to files are supported")]
     SymlinkToFolder {
-        /// As the archive has it.
+        /// As written in the archive.
         target: String,
     },
     /// Symlinks that lead to each other.
     #[error("the symlink to {target:?} leads through too many symlinks")]
     SymlinkLoop {
-        /// As the archive has it.
+        /// As written in the archive.
         target: String,
     },
 }

@@ -1,24 +1,20 @@
-//! How much of an image is taken.
+//! Limits on unpacking.
 
-use serde::Deserialize;
-
-/// Bounds on an image while it is unpacked. They hold for all layers together
-/// and count also what is outside the catalog folder, except where said.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Limits on unpacking an image. They apply to all layers together, and to
+/// entries outside the folder as well, unless stated otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Uncompressed bytes of all layers. 8 GiB unless set.
+    /// Uncompressed bytes of all layers. Default: 8 GiB.
     pub bytes: u64,
-    /// Bytes of files under the catalog folder: what is spooled, and also what
-    /// the files add up to when links let one be read under several names.
-    /// 2 GiB unless set.
-    pub catalog_bytes: u64,
-    /// Archive entries, headers that only extend another counted as well.
-    /// 1,000,000 unless set.
+    /// Bytes of the files in the folder: in the spool file, and in total when
+    /// links give a file several names. Default: 2 GiB.
+    pub folder_bytes: u64,
+    /// Archive entries, including headers that extend another. Default:
+    /// 1,000,000.
     pub entries: u64,
-    /// Files, folders and links under the catalog folder. 100,000 unless set.
+    /// Files, folders and links in the folder. Default: 100,000.
     pub files: u64,
-    /// Bytes of one path, or of one link's target. 4,096 unless set.
+    /// Bytes of one path or link target. Default: 4,096.
     pub path: usize,
 }
 
@@ -26,7 +22,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             bytes: 8 << 30,
-            catalog_bytes: 2 << 30,
+            folder_bytes: 2 << 30,
             entries: 1_000_000,
             files: 100_000,
             path: 4096,
@@ -35,11 +31,11 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Bounds that a test reaches quickly.
+    /// Small limits for tests.
     pub fn for_testing() -> Self {
         Self {
             bytes: 4 << 20,
-            catalog_bytes: 1 << 20,
+            folder_bytes: 1 << 20,
             entries: 200,
             files: 100,
             path: 300,

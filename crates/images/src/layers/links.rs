@@ -1,27 +1,27 @@
-//! Picks the catalog folder out of the finished tree, and follows symlinks in
-//! it. Nothing here leaves the tree: a target is looked up, never opened.
+//! Reading the folder from the finished tree, through symlinks. Targets are
+//! looked up in the tree and never opened.
 
-use crate::layers::File;
-use crate::layers::error::{Exceeded, Refusal, UnpackError};
+use crate::layers::error::{Exceeded, LayerRejection, UnpackError};
 use crate::layers::limits::Limits;
 use crate::layers::path::{SEPARATOR, is_within, join, parent, push, shown, shown_key, split_last};
 use crate::layers::scope::Scope;
 use crate::layers::tree::{ImageTree, Node, NodeKind};
+use crate::layers::unpacked::UnpackedFile;
 
-/// Symlinks behind symlinks, as a Linux kernel follows them.
+/// The most symlinks behind one another, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// Names looked at while all symlinks of an image are followed.
+/// The most steps to follow all symlinks of an image.
 const MAX_STEPS: u64 = 1_000_000;
 
-/// What came of picking the folder out.
+/// The result of reading the folder.
 pub(super) enum Picked {
-    Files(Vec<File>),
-    /// Symlinks lead to a place that was not looked at so far, by its key.
+    Files(Vec<UnpackedFile>),
+    /// The key of a folder that symlinks lead to and that is not in the tree.
     Elsewhere(String),
 }
 
-/// Picks the files under the scope's folder out of the tree of all layers.
+/// Reads the files of the folder from the tree of all layers.
 pub(super) fn pick(
     tree: &ImageTree,
     scope: &Scope,
@@ -37,25 +37,25 @@ pub(super) fn pick(
         }
         Err(Unresolved::Missing(place)) => return Ok(Picked::Elsewhere(place)),
         Err(Unresolved::Loop | Unresolved::Steps) => {
-            return Err(UnpackError::Label {
-                folder: scope.label.clone(),
-                refusal: Refusal::SymlinkLoop {
+            return Err(UnpackError::Folder {
+                folder: scope.requested.clone(),
+                rejection: LayerRejection::SymlinkLoop {
                     target: shown_key(label),
                 },
             });
         }
         Err(Unresolved::Climbs) => {
-            return Err(UnpackError::Label {
-                folder: scope.label.clone(),
-                refusal: Refusal::ParentComponent,
+            return Err(UnpackError::Folder {
+                folder: scope.requested.clone(),
+                rejection: LayerRejection::ParentComponent,
             });
         }
     };
     if !scope.holds(folder.as_bytes()) {
-        // Its contents were not kept: a symlink leads to a folder above.
+        // A symlink leads to a parent, whose contents were not kept.
         return Ok(Picked::Elsewhere(folder));
     }
-    // The image may be empty; its root is still there.
+    // The root exists in an empty image as well.
     let is_file = match tree.get(&folder).map(|node| &node.kind) {
         Some(NodeKind::File { .. }) => true,
         None if !folder.is_empty() => return Err(missing(&folder)),
@@ -66,12 +66,12 @@ pub(super) fn pick(
     let mut total = 0_u64;
     for (key, node) in tree.within(&folder) {
         let fail = |problem| match problem {
-            Problem::Refused(refusal) => UnpackError::Refused {
+            TargetProblem::Refused(rejection) => UnpackError::Refused {
                 layer: layer_name(layers, node),
                 path: shown_key(key),
-                refusal,
+                rejection,
             },
-            Problem::Exceeded(exceeded) => UnpackError::Limit {
+            TargetProblem::Exceeded(exceeded) => UnpackError::Limit {
                 layer: layer_name(layers, node),
                 path: shown_key(key),
                 exceeded,
@@ -84,11 +84,11 @@ pub(super) fn pick(
                 resolver.file_behind(key, target, &folder).map_err(fail)?
             }
         };
-        // Links let one file be read many times.
+        // Links give a file several names.
         total = total.saturating_add(size);
-        if total > limits.catalog_bytes {
-            return Err(fail(Problem::Exceeded(Exceeded::CatalogBytes(
-                limits.catalog_bytes,
+        if total > limits.folder_bytes {
+            return Err(fail(TargetProblem::Exceeded(Exceeded::FolderBytes(
+                limits.folder_bytes,
             ))));
         }
         let name = if is_file {
@@ -96,7 +96,7 @@ pub(super) fn pick(
         } else {
             below(key, &folder)
         };
-        files.push(File {
+        files.push(UnpackedFile {
             path: name.replace(SEPARATOR, "/"),
             offset,
             size,
@@ -105,18 +105,18 @@ pub(super) fn pick(
     Ok(Picked::Files(files))
 }
 
-/// What a symlink's target is not.
-enum Problem {
-    Refused(Refusal),
+/// Why the target of a symlink is rejected.
+enum TargetProblem {
+    Refused(LayerRejection),
     Exceeded(Exceeded),
 }
 
-/// Why a path leads to nothing in the tree.
+/// Why a path cannot be resolved.
 enum Unresolved {
-    /// Nothing is at this key.
+    /// The key does not exist.
     Missing(String),
     Loop,
-    /// A `..` behind something that is not there.
+    /// A `..` after a missing name.
     Climbs,
     Steps,
 }
@@ -127,13 +127,13 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// The contents that the symlink at `key` leads to.
+    /// The contents behind the symlink at `key`.
     fn file_behind(
         &mut self,
         key: &str,
         target: &'a str,
         folder: &str,
-    ) -> Result<(u64, u64), Problem> {
+    ) -> Result<(u64, u64), TargetProblem> {
         let start = if target.starts_with('/') {
             ""
         } else {
@@ -142,26 +142,26 @@ impl<'a> Resolver<'a> {
         let resolved = self.resolve(start, target, '/');
         let target = shown(target.as_bytes());
         let inside = |key: &str| is_within(key.as_bytes(), folder.as_bytes());
-        Err(Problem::Refused(match resolved {
-            Ok(place) if !inside(&place) => Refusal::SymlinkOutside { target },
+        Err(TargetProblem::Refused(match resolved {
+            Ok(place) if !inside(&place) => LayerRejection::SymlinkOutside { target },
             Ok(place) => match self.tree.get(&place).map(|node| &node.kind) {
                 Some(NodeKind::File { offset, size }) => return Ok((*offset, *size)),
-                _ => Refusal::SymlinkToFolder { target },
+                _ => LayerRejection::SymlinkToFolder { target },
             },
             Err(Unresolved::Missing(place)) if inside(&place) => {
-                Refusal::SymlinkDangling { target }
+                LayerRejection::SymlinkDangling { target }
             }
-            Err(Unresolved::Missing(_)) => Refusal::SymlinkOutside { target },
-            Err(Unresolved::Loop) => Refusal::SymlinkLoop { target },
-            Err(Unresolved::Climbs) => Refusal::SymlinkDangling { target },
+            Err(Unresolved::Missing(_)) => LayerRejection::SymlinkOutside { target },
+            Err(Unresolved::Loop) => LayerRejection::SymlinkLoop { target },
+            Err(Unresolved::Climbs) => LayerRejection::SymlinkDangling { target },
             Err(Unresolved::Steps) => {
-                return Err(Problem::Exceeded(Exceeded::LinkSteps(MAX_STEPS)));
+                return Err(TargetProblem::Exceeded(Exceeded::LinkSteps(MAX_STEPS)));
             }
         }))
     }
 
-    /// Follows `path`, whose names `separator` parts, from the folder `start`
-    /// on, name by name and through symlinks, to a key without any.
+    /// Resolves `path` from the folder `start`, name by name and through
+    /// symlinks. `separator` is between the names.
     fn resolve(
         &mut self,
         start: &str,
@@ -178,7 +178,7 @@ impl<'a> Resolver<'a> {
             }
             match name {
                 "" | "." => continue,
-                // The root's parent is the root, as for every process.
+                // The root's parent is the root.
                 ".." => {
                     done.truncate(parent(&done).len());
                     continue;
@@ -226,6 +226,7 @@ fn missing(key: &str) -> UnpackError {
     }
 }
 
+/// The name of the layer of a node.
 fn layer_name(layers: &[String], node: &Node) -> String {
     layers.get(node.layer).cloned().unwrap_or_default()
 }

@@ -1,22 +1,21 @@
-//! Image layers in, the files under the catalog folder out.
+//! Unpacking the files of one folder from the layers of an image (image-spec,
+//! layer).
 //!
-//! No path of an archive ever touches the file system. The parts of the image
-//! that matter (the catalog folder, what is in it, and the folders above it)
-//! are kept as a tree in memory, the contents of files under the catalog
-//! folder are appended to one spool file, and the tree says where in it each
-//! file lies. Whiteouts, replaced folders and links of all layers are applied
-//! to that tree before the folder is picked out, so a layer that hides the
-//! catalog folder, or a folder above it, hides what the layers below put there.
-//! Everything else streams through without being kept.
+//! No path of an archive ever reaches the file system. The folder, its contents
+//! and its parents are kept as a tree in memory. File contents go into one
+//! spool file, and the tree records where each of them starts. Whiteouts,
+//! replaced folders and links of all layers are applied to the tree before the
+//! folder is read from it: a layer that hides the folder, or a parent of it,
+//! hides the files of the layers below. All other entries are skipped.
 //!
-//! Archives are hostile: see [`Limits`] for what bounds them and [`Refusal`]
-//! for what is refused.
+//! Archives are hostile: [`Limits`] bounds them, and [`LayerRejection`] lists
+//! the rejected entries.
 //!
-//! Left to others: fetching and verifying layers (the reader of a [`Layer`] is
-//! read to its end, so a reader may verify while it is read), `.indexignore`,
-//! and what the files mean.
+//! Fetching and verifying layers is left to the caller. The reader of a
+//! [`Layer`] is read to its end, so it can verify the bytes as they pass.
 
-mod archive;
+mod apply;
+mod budget;
 mod compression;
 mod cover;
 mod error;
@@ -28,116 +27,21 @@ mod pax;
 mod scope;
 mod sparse;
 mod spool;
+mod tar_entries;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod tree;
-
-use std::io::{self, Read};
-use std::ops::Range;
+mod unpack;
+mod unpacked;
+mod whiteout;
 
 pub use cover::{Looks, covers};
-pub use error::{Damage, Exceeded, Refusal, UnpackError};
+pub use error::{Damage, Exceeded, LayerRejection, UnpackError};
+pub use layer::Layer;
 pub use limits::Limits;
 pub use path::walk_order;
-
-use layer::{Budget, apply_layer};
-use links::Picked;
-use scope::Scope;
-use spool::Spool;
 pub use spool::SpoolFile;
-use tree::ImageTree;
-
-/// How often all layers are walked for a catalog folder behind symlinks.
-const MAX_ROUNDS: usize = 8;
-
-/// One layer of an image.
-pub struct Layer<R> {
-    /// What messages call it: its digest.
-    pub name: String,
-    /// The bytes as they are stored: a tar archive, plain or compressed with
-    /// gzip or zstd. Read to the end unless something is wrong before.
-    pub reader: R,
-}
-
-/// The files under a catalog folder.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
-    files: Vec<File>,
-}
-
-/// One file under the catalog folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// Relative to the catalog folder, with `/` between names; when the
-    /// catalog folder is one file: its name. Text to show and to match, not a
-    /// path to open.
-    pub path: String,
-    /// Where its contents start in the spool file, in bytes.
-    pub offset: u64,
-    /// How many bytes it has.
-    pub size: u64,
-}
-
-impl Tree {
-    /// All files, in the order of [`walk_order`].
-    pub fn files(&self) -> &[File] {
-        &self.files
-    }
-}
-
-/// Unpacks the files under `folder` of an image.
-///
-/// `open` gives the layers, of which 0 is the image's lowest; each may be
-/// opened again, because a catalog folder that turns out to be a symlink takes
-/// a further round over all layers. Those below `layers` are not looked at:
-/// the lowest of it [covers] them. `folder` is the value of the image's
-/// label: `/configs`, `configs`, `configs/` and `./configs` are the same, an
-/// empty one or `/` is the whole image. `spool` is emptied first; after an
-/// error it holds nothing of use.
-pub fn unpack<R: Read>(
-    layers: Range<usize>,
-    mut open: impl FnMut(usize) -> io::Result<Layer<R>>,
-    folder: &str,
-    limits: &Limits,
-    spool: &mut dyn SpoolFile,
-) -> Result<Tree, UnpackError> {
-    let mut scope = Scope::new(folder, limits)?;
-    let mut spool = Spool::new(spool);
-    for _ in 0..MAX_ROUNDS {
-        spool.restart()?;
-        let mut tree = ImageTree::default();
-        let mut budget = Budget::default();
-        let mut names = Vec::new();
-        for (place, index) in layers.clone().enumerate() {
-            let layer = open(index).map_err(|source| UnpackError::Open { index, source })?;
-            names.push(layer.name.clone());
-            apply_layer(
-                layer,
-                place,
-                &scope,
-                limits,
-                &mut budget,
-                &mut tree,
-                &mut spool,
-            )?;
-        }
-        spool.flush()?;
-        match links::pick(&tree, &scope, &names, limits)? {
-            Picked::Files(files) => return Ok(Tree { files }),
-            // It is the label's folder that was covered, and no other.
-            Picked::Elsewhere(place) if layers.start > 0 => {
-                return Err(UnpackError::Covered {
-                    folder: folder.into(),
-                    place: path::shown_key(&place),
-                });
-            }
-            Picked::Elsewhere(place) => scope.widen(place),
-        }
-    }
-    Err(UnpackError::TooManyRounds {
-        folder: folder.into(),
-        limit: MAX_ROUNDS,
-    })
-}
+pub use unpack::unpack;
+pub use unpacked::{UnpackedFile, UnpackedTree};

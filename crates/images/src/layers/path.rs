@@ -7,19 +7,19 @@
 
 use std::cmp::Ordering;
 
-use crate::layers::error::Refusal;
+use crate::layers::error::LayerRejection;
 
-/// Between the names of a key.
+/// The separator between the names of a key.
 pub(super) const SEPARATOR: char = '\0';
 
-/// Characters of a path that messages show.
+/// The longest path in messages, in characters.
 const SHOWN: usize = 256;
 
-/// The order of Go's `fs.WalkDir`, in which the peers read a catalog: name by
-/// name, each compared bytewise, so that `a/b` comes before `a.yaml`.
+/// The order of Go's `fs.WalkDir`: name by name, each compared bytewise, so that
+/// `a/b` comes before `a.yaml`.
 ///
 /// ```
-/// use almanac::unpack::walk_order;
+/// use images::layers::walk_order;
 ///
 /// let mut paths = ["b", "a.yaml", "a/b", "a/B"];
 /// paths.sort_by(|a, b| walk_order(a, b));
@@ -29,15 +29,15 @@ pub fn walk_order(a: &str, b: &str) -> Ordering {
     a.split('/').cmp(b.split('/'))
 }
 
-/// Writes the key of a path, as an archive or a label has it, over `key`.
-/// Leading, doubled and trailing slashes and `.` names mean nothing.
-pub(super) fn write_key(path: &[u8], key: &mut Vec<u8>) -> Result<(), Refusal> {
+/// Writes the key of a path into `key`. Leading, doubled and trailing slashes
+/// and `.` names are dropped.
+pub(super) fn write_key(path: &[u8], key: &mut Vec<u8>) -> Result<(), LayerRejection> {
     key.clear();
     for name in path.split(|byte| *byte == b'/') {
         match name {
             b"" | b"." => {}
-            b".." => return Err(Refusal::ParentComponent),
-            name if memchr::memchr(0, name).is_some() => return Err(Refusal::ZeroByte),
+            b".." => return Err(LayerRejection::ParentComponent),
+            name if memchr::memchr(0, name).is_some() => return Err(LayerRejection::ZeroByte),
             name => {
                 if !key.is_empty() {
                     key.push(SEPARATOR as u8);
@@ -101,7 +101,7 @@ pub(super) fn shown_key(key: &str) -> String {
     shown(key.replace(SEPARATOR, "/").as_bytes())
 }
 
-/// A path for messages: cut, and readable where it is no text.
+/// A path for messages: cut, with replacements for invalid UTF-8.
 pub(super) fn shown(path: &[u8]) -> String {
     // A character has at most four bytes.
     let head = &path[..path.len().min(4 * SHOWN + 4)];
@@ -117,14 +117,14 @@ pub(super) fn shown(path: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn key(path: &str) -> Result<String, Refusal> {
+    fn key(path: &str) -> Result<String, LayerRejection> {
         let mut key = vec![b'x'];
         write_key(path.as_bytes(), &mut key)?;
         Ok(String::from_utf8(key).unwrap())
     }
 
     #[test]
-    fn many_spellings_are_one_path() {
+    fn paths_are_normalised() {
         for path in [
             "configs/a",
             "/configs/a",
@@ -136,13 +136,13 @@ mod tests {
         for path in ["", "/", ".", "./", "//"] {
             assert_eq!(key(path), Ok(String::new()), "{path}");
         }
-        assert_eq!(key("a/../b"), Err(Refusal::ParentComponent));
-        assert_eq!(key("a\0b"), Err(Refusal::ZeroByte));
+        assert_eq!(key("a/../b"), Err(LayerRejection::ParentComponent));
+        assert_eq!(key("a\0b"), Err(LayerRejection::ZeroByte));
         assert_eq!(key("..a/b.."), Ok("..a\0b..".into()));
     }
 
     #[test]
-    fn keys_sort_as_a_walk_goes() {
+    fn keys_sort_in_the_order_of_a_walk() {
         let paths = [
             "a/b", "a/b/c", "a/b-", "a.yaml", "a0", "a", "", "B", "a/é", "a/\u{1}",
         ];
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_holds_itself_and_what_is_below_it() {
+    fn a_folder_contains_itself_and_its_descendants() {
         let within =
             |a: &str, b: &str| is_within(key(a).unwrap().as_bytes(), key(b).unwrap().as_bytes());
         assert!(within("configs", "configs"));

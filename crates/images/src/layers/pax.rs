@@ -1,16 +1,16 @@
-//! The records of a PAX header, as far as they say where an entry is.
+//! The records of a PAX header about the name, size and storage of an entry.
 
 use crate::layers::error::Damage;
 use crate::layers::sparse;
 use crate::layers::sparse::Sparse;
 
-/// What PAX records say of the entry after them.
+/// The PAX records of the next entry.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
-    /// What is said of a file that is stored with holes.
+    /// The records of a sparse file.
     sparse: SparseRecords,
 }
 
@@ -26,17 +26,16 @@ struct SparseRecords {
     has_map: bool,
 }
 
-/// How a file is stored, as PAX records say it.
+/// How a file is stored.
 pub(super) enum Stored {
     Plain,
     Sparse(Sparse),
-    /// With holes, in a way that nobody has described.
+    /// Sparse, in an unknown format.
     Unknown,
 }
 
 impl Records {
-    /// How the file is stored. What the records say of a sparse file counts
-    /// for a file only; its name is used up here.
+    /// How the file is stored. Takes the name of a sparse file as the path.
     pub(super) fn stored(&mut self) -> Stored {
         let sparse = std::mem::take(&mut self.sparse);
         let version = (sparse.major.as_deref(), sparse.minor.as_deref());
@@ -46,7 +45,7 @@ impl Records {
             (None, None) | (Some(b"0"), Some(b"0" | b"1")) => Some(sparse.numbers),
             _ => return Stored::Unknown,
         };
-        // Where the file really is: the path names a stand-in.
+        // The path of a sparse file is a placeholder.
         if let Some(name) = sparse.name {
             self.path = Some(name);
         }
@@ -63,8 +62,8 @@ impl SparseRecords {
             b"minor" => self.minor = text(),
             b"name" => self.name = text(),
             b"size" | b"realsize" => self.size = Some(number()?),
-            // 0.0: a record for each number. An extended header is bounded,
-            // and so are they.
+            // 0.0: one record for each number. The size of an extended header
+            // bounds them.
             b"offset" | b"numbytes" => {
                 let is_offset = self.numbers.len().is_multiple_of(2);
                 if is_offset != (key == b"offset") {
@@ -73,7 +72,7 @@ impl SparseRecords {
                 self.numbers.push(number()?);
                 self.has_map = true;
             }
-            // 0.1: one record for all.
+            // 0.1: one record for all numbers.
             b"map" => {
                 self.numbers = sparse::read_list(value).ok_or(Damage::SparseMap)?;
                 self.has_map = true;
@@ -109,7 +108,7 @@ pub(super) fn read_records(mut rest: &[u8]) -> Result<Records, Damage> {
 }
 
 fn first_record(rest: &[u8]) -> Option<&[u8]> {
-    // A length has few digits: the search need not go further.
+    // A length has few digits.
     let space = memchr::memchr(b' ', &rest[..rest.len().min(20)])?;
     let length = usize::try_from(decimal(&rest[..space])?).ok()?;
     let record = rest.get(..length)?;

@@ -1,56 +1,56 @@
-//! Which paths of an image matter.
+//! The relevant paths of an image.
 
-use crate::layers::error::{Refusal, UnpackError};
+use crate::layers::error::{LayerRejection, UnpackError};
 use crate::layers::limits::Limits;
 use crate::layers::path::{is_within, shown, write_key};
 
-/// The catalog folder, and the places that its symlinks were found to lead to.
+/// The folder, and the targets of its symlinks so far.
 #[derive(Debug)]
 pub(super) struct Scope {
-    /// The label's value as it was given, shortened for messages.
-    pub(super) label: String,
-    /// Keys; the label's own is the first.
+    /// The requested folder, shortened for messages.
+    pub(super) requested: String,
+    /// Keys; the first is that of the requested folder.
     folders: Vec<String>,
 }
 
 impl Scope {
-    pub(super) fn new(label: &str, limits: &Limits) -> Result<Self, UnpackError> {
-        let refused = |refusal| UnpackError::Label {
-            folder: shown(label.as_bytes()),
-            refusal,
+    pub(super) fn new(requested: &str, limits: &Limits) -> Result<Self, UnpackError> {
+        let rejected = |rejection| UnpackError::Folder {
+            folder: shown(requested.as_bytes()),
+            rejection,
         };
-        if label.len() > limits.path {
-            return Err(refused(Refusal::TooLong(limits.path)));
+        if requested.len() > limits.path {
+            return Err(rejected(LayerRejection::TooLong(limits.path)));
         }
         let mut key = Vec::new();
-        write_key(label.as_bytes(), &mut key).map_err(refused)?;
-        // Whole names of a text are text.
-        let key = String::from_utf8(key).map_err(|_| refused(Refusal::NotUtf8))?;
+        write_key(requested.as_bytes(), &mut key).map_err(rejected)?;
+        // A key of a UTF-8 path is UTF-8.
+        let key = String::from_utf8(key).map_err(|_| rejected(LayerRejection::NotUtf8))?;
         Ok(Self {
-            label: shown(label.as_bytes()),
+            requested: shown(requested.as_bytes()),
             folders: vec![key],
         })
     }
 
-    /// Takes in a further folder that the label leads to.
+    /// Adds a folder that the requested one leads to.
     pub(super) fn widen(&mut self, key: String) {
         self.folders.push(key);
     }
 
-    /// The label's key.
+    /// The key of the requested folder.
     pub(super) fn folder(&self) -> &str {
         self.folders.first().map_or("", String::as_str)
     }
 
-    /// Whether the contents at `key` are wanted.
+    /// Whether the contents at `key` are kept.
     pub(super) fn holds(&self, key: &[u8]) -> bool {
         self.folders
             .iter()
             .any(|folder| is_within(key, folder.as_bytes()))
     }
 
-    /// Whether what is at `key` can decide what the folder holds: it is in the
-    /// folder, or above it.
+    /// Whether the entry at `key` can affect the folder: it is in the folder, or
+    /// a parent of it.
     pub(super) fn concerns(&self, key: &[u8]) -> bool {
         self.folders
             .iter()

@@ -1,5 +1,5 @@
-//! Files that are stored with holes: of the contents only the parts that are
-//! not zeros, and a map that says where they belong.
+//! Sparse files: the archive has only the parts that are not zero, and a map of
+//! their positions.
 //!
 //! GNU tar has written such maps in four ways: in the header and in blocks
 //! after it (its old format), in PAX records (0.0 and 0.1), and in lines before
@@ -9,44 +9,44 @@ use tar::{GnuSparseHeader, Header};
 
 use crate::layers::error::Damage;
 
-/// The most parts of one file; each takes sixteen bytes of memory.
+/// The most parts of one file. Each takes sixteen bytes of memory.
 const MAX_PARTS: usize = 1 << 15;
 
-/// What is known of a sparse file before its contents are looked at.
+/// A sparse file before its contents are read.
 #[derive(Debug, Default)]
 pub(super) struct Sparse {
-    /// Offsets and lengths, in turns.
+    /// Offsets and lengths, alternating.
     numbers: Vec<u64>,
-    /// The bytes of the file, holes included.
+    /// The size of the file with its holes, in bytes.
     size: Option<u64>,
-    /// Whether the map stands before the contents.
+    /// Whether the map is at the start of the contents.
     pub(super) map_in_contents: bool,
-    /// Whether something could not be read; it matters once the file does.
+    /// Whether the map is damaged, which is an error once the file is read.
     damaged: bool,
 }
 
-/// A file's parts, and how far they were read.
+/// The parts of a file, and the position in it.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// Offset and length of each, in order, none in another.
+    /// The offset and length of each part, in order, without overlaps.
     stored: Vec<(u64, u64)>,
     next: usize,
     size: u64,
     position: u64,
 }
 
-/// What comes next of a sparse file.
+/// The next bytes of a sparse file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// So many zeros that are not stored.
+    /// This many zeros, which are not stored.
     Hole(u64),
-    /// So many bytes that are.
+    /// This many stored bytes.
     Stored(u64),
     End,
 }
 
 impl Sparse {
-    /// What the header of an old GNU sparse file says.
+    /// The header of a file in the old GNU format.
     pub(super) fn of_header(header: &Header) -> Self {
         let mut sparse = Self::default();
         let Some(header) = header.as_gnu() else {
@@ -58,7 +58,7 @@ impl Sparse {
         sparse
     }
 
-    /// A map in PAX records; `None` is one in the contents.
+    /// A map from PAX records, or in the contents if there are no numbers.
     pub(super) fn of_records(numbers: Option<Vec<u64>>, size: Option<u64>) -> Self {
         Self {
             map_in_contents: numbers.is_none(),
@@ -68,7 +68,7 @@ impl Sparse {
         }
     }
 
-    /// Takes more of the map of an old GNU sparse file.
+    /// Adds to the map of a file in the old GNU format.
     pub(super) fn extend(&mut self, entries: &[GnuSparseHeader]) {
         for entry in entries.iter().take_while(|entry| !entry.is_empty()) {
             match (entry.offset(), entry.length()) {
@@ -80,13 +80,13 @@ impl Sparse {
         }
     }
 
-    /// Sets the map that stood before the contents.
+    /// Sets the map from the contents.
     pub(super) fn set_map(&mut self, numbers: Vec<u64>) {
         self.numbers = numbers;
     }
 
-    /// The parts; `stored` is how many bytes the archive has of the file, map
-    /// excluded.
+    /// The parts. `stored` is the number of bytes in the archive, without the
+    /// map.
     pub(super) fn into_parts(self, stored: u64) -> Result<Parts, Damage> {
         let (numbers, size) = (self.numbers, self.size.ok_or(Damage::SparseMap)?);
         if self.damaged || !numbers.len().is_multiple_of(2) || numbers.len() > 2 * MAX_PARTS {
@@ -101,7 +101,7 @@ impl Sparse {
             }
             end = offset.checked_add(length).ok_or(Damage::SparseMap)?;
             total += length;
-            // A part of nothing only marks the end.
+            // An empty part marks the end.
             if length > 0 {
                 parts.push((offset, length));
             }
@@ -119,12 +119,12 @@ impl Sparse {
 }
 
 impl Parts {
-    /// The bytes of the file, holes included.
+    /// The size of the file with its holes, in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// What comes next.
+    /// The next bytes.
     pub(super) fn next(&self) -> Next {
         let left = self.size - self.position;
         match self.stored.get(self.next) {
@@ -135,7 +135,7 @@ impl Parts {
         }
     }
 
-    /// Goes on by at most what [`Parts::next`] said.
+    /// Moves on by at most the length of [`Parts::next`].
     pub(super) fn advance(&mut self, count: u64) {
         self.position += count;
         if let Some((offset, length)) = self.stored.get(self.next)
@@ -146,10 +146,9 @@ impl Parts {
     }
 }
 
-/// Reads the map that stands before the contents: a number of parts, then
-/// offset and length of each, all in decimal and each on a line of its own.
-/// `block` gives the next 512 bytes; what follows the map in the last block
-/// means nothing.
+/// Reads the map at the start of the contents: the number of parts, then the
+/// offset and length of each, in decimal, one number a line.
+/// `block` reads the next 512 bytes. The rest of the last block is ignored.
 pub(super) fn read_map<E: From<Damage>>(
     mut block: impl FnMut(&mut [u8; 512]) -> Result<(), E>,
 ) -> Result<Vec<u64>, E> {
@@ -189,7 +188,7 @@ pub(super) fn read_map<E: From<Damage>>(
     Ok(numbers)
 }
 
-/// The numbers of a map in one PAX record, between commas.
+/// Reads a map in one PAX record: numbers separated by commas.
 pub(super) fn read_list(value: &[u8]) -> Option<Vec<u64>> {
     let text = std::str::from_utf8(value).ok()?;
     let mut numbers = Vec::new();

@@ -1,11 +1,11 @@
-//! The one file that all contents are appended to.
+//! The file with all contents.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write};
 
 use crate::layers::error::UnpackError;
 
-/// Bytes that are gathered before they are written.
+/// The size of the buffer, in bytes.
 const BUFFER: usize = 256 * 1024;
 
 /// A file that file contents are unpacked into.
@@ -21,8 +21,8 @@ impl SpoolFile for File {
     }
 }
 
-/// Appends contents to a file in large writes. Contents are read straight into
-/// its buffer: there is no second copy.
+/// Appends contents to a file in large writes. Contents are read directly into
+/// its buffer, without a copy.
 pub(super) struct Spool<'a> {
     file: &'a mut dyn SpoolFile,
     buffer: Box<[u8]>,
@@ -40,20 +40,19 @@ impl<'a> Spool<'a> {
         }
     }
 
-    /// Forgets all contents.
+    /// Removes all contents.
     pub(super) fn restart(&mut self) -> Result<(), UnpackError> {
         self.filled = 0;
         self.written = 0;
         self.file.clear().map_err(UnpackError::Spool)
     }
 
-    /// Where the next byte will stand.
+    /// The position of the next byte.
     pub(super) fn position(&self) -> u64 {
         self.written + self.filled as u64
     }
 
-    /// Appends what `read` puts into the buffers it is given, until it puts
-    /// nothing.
+    /// Appends the bytes that `read` writes into buffers, until it writes none.
     pub(super) fn append(
         &mut self,
         mut read: impl FnMut(&mut [u8]) -> Result<usize, UnpackError>,
@@ -69,7 +68,7 @@ impl<'a> Spool<'a> {
         }
     }
 
-    /// Writes what is gathered.
+    /// Writes the buffer to the file.
     pub(super) fn flush(&mut self) -> Result<(), UnpackError> {
         self.file
             .write_all(&self.buffer[..self.filled])

@@ -1,10 +1,10 @@
-//! Builds archives in memory, honest and other ones.
+//! Building archives in memory, valid and invalid ones.
 
 use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 
 use tar::{EntryType, Header};
 
-use crate::layers::{Layer, Limits, Tree, UnpackError, unpack};
+use crate::layers::{Layer, Limits, UnpackError, UnpackedTree, unpack};
 
 /// A tar archive that is being written.
 #[derive(Clone, Default)]
@@ -113,7 +113,7 @@ pub(super) fn run_with(
     let mut spool = tempfile::tempfile().unwrap();
     let unpacked = run_into(layers, folder, limits, &mut spool);
     // Whatever happens, no more is written than was allowed.
-    assert!(spool.metadata().unwrap().len() <= limits.catalog_bytes);
+    assert!(spool.metadata().unwrap().len() <= limits.folder_bytes);
     Ok(listed(&unpacked?, &mut spool))
 }
 
@@ -135,9 +135,9 @@ pub(super) fn files_of(
     Ok(listed(&tree, &mut spool))
 }
 
-fn listed(tree: &Tree, spool: &mut std::fs::File) -> Vec<(String, String)> {
+fn listed(tree: &UnpackedTree, spool: &mut std::fs::File) -> Vec<(String, String)> {
     let files = tree.files().iter().map(|file| {
-        let mut contents = vec![0; file.size as usize];
+        let mut contents = vec![0; usize::try_from(file.size).unwrap()];
         spool.seek(SeekFrom::Start(file.offset)).unwrap();
         spool.read_exact(&mut contents).unwrap();
         (
@@ -153,7 +153,7 @@ pub(super) fn run_into(
     folder: &str,
     limits: &Limits,
     spool: &mut std::fs::File,
-) -> Result<Tree, UnpackError> {
+) -> Result<UnpackedTree, UnpackError> {
     let open = |index: usize| {
         Ok(Layer {
             name: format!("layer-{index}"),

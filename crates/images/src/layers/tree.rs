@@ -1,34 +1,34 @@
-//! The image's tree, as far as it matters.
+//! The relevant part of the image's tree.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::layers::error::{Exceeded, Refusal};
+use crate::layers::error::{Exceeded, LayerRejection};
 use crate::layers::limits::Limits;
 use crate::layers::path::{ancestors, is_within, shown_key};
 
-/// All names together may have this many bytes.
+/// The most bytes of all names together.
 const MAX_NAMES: usize = 64 << 20;
 
-/// What all layers so far made of the places that matter, by key.
+/// The nodes of all layers so far, by key.
 #[derive(Debug, Default)]
 pub(super) struct ImageTree {
     nodes: BTreeMap<String, Node>,
-    /// How many nodes were ever made, and the bytes of their names: what is
-    /// hidden again counts too, so that no order of entries gets around it.
+    /// The number of nodes ever made, and the bytes of their names. Hidden nodes
+    /// count as well, so that no order of entries evades the limits.
     made: u64,
     names: usize,
-    /// Symlinks of lower layers that the current one has something below, and
-    /// the first of that, by key: a whiteout of the link may still come.
+    /// Symlinks of lower layers with entries of the current layer below them,
+    /// and the first of these. A whiteout of the link can still follow.
     through: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) kind: NodeKind,
-    /// The highest layer that has it, or something below it.
+    /// The highest layer with it, or with something below it.
     pub(super) layer: usize,
-    /// The layer that last hid what lower layers have below it.
+    /// The last layer that hid the nodes of lower layers below it.
     hidden_by: Option<usize>,
 }
 
@@ -40,16 +40,16 @@ pub(super) enum NodeKind {
         offset: u64,
         size: u64,
     },
-    /// The target as the archive has it.
+    /// The target, as written in the archive.
     Symlink(String),
-    /// A file whose contents nobody wants, where a folder would matter.
+    /// A file without kept contents, in place of a parent of the folder.
     Elsewhere,
 }
 
-/// Why an entry does not become part of the tree.
+/// Why an entry cannot be added to the tree.
 #[derive(Debug)]
 pub(super) enum InsertError {
-    Refused(Refusal),
+    Refused(LayerRejection),
     Exceeded(Exceeded),
 }
 
@@ -58,16 +58,15 @@ impl ImageTree {
         self.nodes.get(key)
     }
 
-    /// `folder` itself and everything below it, in the order of a walk: one
-    /// range, as nothing else sorts between them.
+    /// `folder` and everything below it, in the order of a walk.
     pub(super) fn within(&self, folder: &str) -> impl Iterator<Item = (&str, &Node)> {
         within(&self.nodes, folder)
     }
 
-    /// Puts what layer `layer` has at `key`. A folder over a folder merges;
-    /// everything else replaces what was there, and what was below it.
-    /// Missing folders above it are made, for the time being also where a
-    /// lower layer has a symlink (see [`Self::end_layer`]).
+    /// Adds an entry of the layer `layer` at `key`. A folder merges with a
+    /// folder; everything else replaces the node and everything below it.
+    /// Missing parents are added, until the end of the layer also in place of a
+    /// symlink of a lower layer (see [`Self::end_layer`]).
     pub(super) fn insert(
         &mut self,
         key: &str,
@@ -92,9 +91,9 @@ impl ImageTree {
         self.put(key, kind, layer, limits)
     }
 
-    /// Hides what layers below `layer` have at `key` and below it, without
-    /// `key` itself when it is only emptied. Where in the layer the whiteout
-    /// stands does not matter: what the layer itself has stays.
+    /// Hides the nodes of layers below `layer` at and below `key`; only below it
+    /// unless `itself` is set. Nodes of the layer itself stay, whatever the order
+    /// of its entries.
     pub(super) fn hide(&mut self, key: &str, layer: usize, itself: bool) {
         let hidden = within(&self.through, key).map(|(link, _)| link);
         let hidden = hidden.filter(|link| itself || *link != key);
@@ -108,16 +107,16 @@ impl ImageTree {
             self.remove(key, |_| true);
             return;
         }
-        // Once is enough, however often the layer says it.
+        // A repeated whiteout has no further effect.
         if node.hidden_by.replace(layer) != Some(layer) {
             let key = key.to_owned();
             self.remove(&key, |(below, node)| below != key && node.layer < layer);
         }
     }
 
-    /// Ends a layer. When it has something below a symlink that none of its
-    /// whiteouts hides, that is refused, and told with its path.
-    pub(super) fn end_layer(&mut self) -> Result<(), (String, Refusal)> {
+    /// Ends a layer. Rejects an entry below a symlink that no whiteout of the
+    /// layer hides.
+    pub(super) fn end_layer(&mut self) -> Result<(), (String, LayerRejection)> {
         match self.through.pop_first() {
             Some((link, below)) => Err((shown_key(&below), through(&link))),
             None => Ok(()),
@@ -159,7 +158,7 @@ impl ImageTree {
         Ok(())
     }
 
-    /// Takes out what is at `key` and below it, where `gone` says so.
+    /// Removes the nodes at and below `key` for which `gone` is true.
     fn remove(&mut self, key: &str, gone: impl Fn((&str, &Node)) -> bool) {
         let keys: Vec<String> = self
             .within(key)
@@ -181,8 +180,8 @@ fn within<'m, T>(
         .map(|(key, value)| (key.as_str(), value))
 }
 
-fn through(link: &str) -> Refusal {
-    Refusal::ThroughSymlink {
+fn through(link: &str) -> LayerRejection {
+    LayerRejection::ThroughSymlink {
         link: shown_key(link),
     }
 }

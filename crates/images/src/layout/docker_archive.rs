@@ -1,6 +1,6 @@
-//! What `docker save` writes: a `manifest.json` that names files of the
-//! archive. Its images are read as if they lay in an OCI layout: a manifest is
-//! made for each, of the digests that its configuration says its layers have.
+//! Archives of `docker save`, with a `manifest.json` that names files of the
+//! archive. Its images are read as if they were in an OCI layout: a manifest is
+//! made for each, with the layer digests in its configuration.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -10,59 +10,61 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::digest::{Digest, Hasher};
-use crate::layout::archive::{Archive, ArchiveError};
-use crate::manifest::{DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_DOCUMENT, MAX_LAYERS};
+use crate::document::{self, DocumentError};
+use crate::layout::tar_files::{TarError, TarFiles};
+use crate::manifest::{
+    DOCKER_CONFIG, DOCKER_LAYER, DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_DOCUMENT,
+    MAX_LAYERS,
+};
 
-/// The name of the file that tells what is in the archive.
+/// The file that lists the images.
 const MANIFEST: &str = "manifest.json";
-const CONFIG_TYPE: &str = "application/vnd.docker.container.image.v1+json";
-const LAYER_TYPE: &str = "application/vnd.docker.image.rootfs.diff.tar";
 /// The most images, and the most names of one.
 const MAX_IMAGES: usize = 1000;
-/// What plain archives do not begin with.
+/// The first bytes of compressed layers.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Where the blobs of the images lie.
+/// The files with the blobs of the images.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DockerImages {
-    /// Manifests that were made.
-    pub(crate) manifests: HashMap<Digest, Bytes>,
-    /// The names of the files that hold blobs.
-    pub(crate) blobs: HashMap<Digest, String>,
+pub(super) struct DockerImages {
+    /// The made manifests.
+    pub(super) manifests: HashMap<Digest, Bytes>,
+    /// The names of the files with blobs.
+    pub(super) blobs: HashMap<Digest, String>,
 }
 
-/// Why an archive is none of `docker save`.
+/// Why an archive is not from `docker save`.
 #[derive(Debug, thiserror::Error)]
-pub enum DockerError {
+pub enum DockerArchiveError {
     /// The archive itself.
     #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// A file that cannot be read.
+    Archive(#[from] TarError),
+    /// An unreadable file.
     #[error("{name:?} in {} cannot be read", path.display())]
     Read {
         /// The archive.
         path: PathBuf,
         /// The file.
         name: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A document that is too large or is no JSON of the right shape.
-    #[error("{name:?} in {} is not what it should be: {problem}", path.display())]
+    /// A document that is too large or has another format.
+    #[error("{name:?} in {} is not valid: {problem}", path.display())]
     Document {
         /// The archive.
         path: PathBuf,
         /// The file.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Image {
+struct SavedImage {
     config: String,
     #[serde(default)]
     repo_tags: Option<Vec<String>>,
@@ -71,7 +73,7 @@ struct Image {
 }
 
 #[derive(Deserialize)]
-struct Config {
+struct SavedConfig {
     rootfs: Root,
 }
 
@@ -82,16 +84,19 @@ struct Root {
 }
 
 impl DockerImages {
-    /// Reads what the archive says of its images. `name_key` is the annotation
-    /// for the names that they have.
-    pub(crate) fn read(archive: &Archive, name_key: &str) -> Result<(Self, Index), DockerError> {
+    /// Reads the images of an archive. `name_key` is the annotation for their
+    /// names.
+    pub(super) fn read(
+        archive: &TarFiles,
+        name_key: &str,
+    ) -> Result<(Self, Index), DockerArchiveError> {
         let bytes = document(archive, MANIFEST)?;
-        let wrong = |name: &str, problem: String| DockerError::Document {
+        let wrong = |name: &str, problem: String| DockerArchiveError::Document {
             path: archive.path().into(),
             name: name.chars().take(200).collect(),
             problem,
         };
-        let listed: Vec<Image> =
+        let listed: Vec<SavedImage> =
             serde_json::from_slice(&bytes).map_err(|error| wrong(MANIFEST, error.to_string()))?;
         if listed.len() > MAX_IMAGES {
             return Err(wrong(MANIFEST, format!("more than {MAX_IMAGES} images")));
@@ -100,7 +105,7 @@ impl DockerImages {
         let mut entries = Vec::new();
         for image in listed {
             let config = document(archive, &image.config)?;
-            let parsed: Config = serde_json::from_slice(&config)
+            let parsed: SavedConfig = serde_json::from_slice(&config)
                 .map_err(|error| wrong(&image.config, error.to_string()))?;
             let ids = parsed.rootfs.diff_ids;
             if ids.len() != image.layers.len() || ids.len() > MAX_LAYERS {
@@ -113,12 +118,15 @@ impl DockerImages {
             }
             let digest = Digest::of(&config);
             let config = Descriptor {
-                media_type: CONFIG_TYPE.into(),
+                media_type: DOCKER_CONFIG.into(),
                 digest,
                 size: config.len() as u64,
             };
             images.blobs.insert(digest, image.config);
-            let descriptor = images.manifest(&config, &layers);
+            let descriptor = images
+                .manifest(&config, &layers)
+                .map_err(|error| wrong(MANIFEST, error.to_string()))?;
+            // Images without names are saved with `null`.
             let mut names = image.repo_tags.unwrap_or_default();
             names.truncate(MAX_IMAGES);
             let mut add = |annotations| {
@@ -138,15 +146,15 @@ impl DockerImages {
         Ok((images, Index { entries }))
     }
 
-    /// A layer's descriptor. A plain one is what its configuration says; of
-    /// one that is compressed all bytes have to be read for a digest.
+    /// The descriptor of a layer. The digest of an uncompressed one is in the
+    /// configuration. A compressed one is read to compute its digest.
     fn layer(
         &mut self,
-        archive: &Archive,
+        archive: &TarFiles,
         name: &str,
         id: Digest,
-    ) -> Result<Descriptor, DockerError> {
-        let read = |source| DockerError::Read {
+    ) -> Result<Descriptor, DockerArchiveError> {
+        let read = |source| DockerArchiveError::Read {
             path: archive.path().into(),
             name: name.chars().take(200).collect(),
             source,
@@ -167,49 +175,41 @@ impl DockerImages {
         };
         self.blobs.insert(digest, name.to_owned());
         Ok(Descriptor {
-            media_type: LAYER_TYPE.into(),
+            media_type: DOCKER_LAYER.into(),
             digest,
             size,
         })
     }
 
-    fn manifest(&mut self, config: &Descriptor, layers: &[Descriptor]) -> Descriptor {
-        let shown = |descriptor: &Descriptor| {
-            serde_json::json!({
-                "mediaType": descriptor.media_type,
-                "digest": descriptor.digest,
-                "size": descriptor.size,
-            })
-        };
-        let manifest = serde_json::json!({
-            "schemaVersion": 2,
-            "mediaType": DOCKER_MANIFEST,
-            "config": shown(config),
-            "layers": layers.iter().map(shown).collect::<Vec<_>>(),
-        });
-        let bytes = Bytes::from(manifest.to_string());
+    /// Makes the manifest of an image.
+    fn manifest(
+        &mut self,
+        config: &Descriptor,
+        layers: &[Descriptor],
+    ) -> Result<Descriptor, DocumentError> {
+        let bytes = Bytes::from(document::docker_manifest(config, layers)?);
         let descriptor = Descriptor {
             media_type: DOCKER_MANIFEST.into(),
             digest: Digest::of(&bytes),
             size: bytes.len() as u64,
         };
         self.manifests.insert(descriptor.digest, bytes);
-        descriptor
+        Ok(descriptor)
     }
 }
 
-fn document(archive: &Archive, name: &str) -> Result<Vec<u8>, DockerError> {
+fn document(archive: &TarFiles, name: &str) -> Result<Vec<u8>, DockerArchiveError> {
     let (mut file, size) = archive.file(name)?;
     if size > MAX_DOCUMENT as u64 {
-        return Err(DockerError::Document {
+        return Err(DockerArchiveError::Document {
             path: archive.path().into(),
             name: name.chars().take(200).collect(),
             problem: format!("it has {size} bytes; the limit is {MAX_DOCUMENT}"),
         });
     }
-    let mut bytes = Vec::with_capacity(size as usize);
+    let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)
-        .map_err(|source| DockerError::Read {
+        .map_err(|source| DockerArchiveError::Read {
             path: archive.path().into(),
             name: name.to_owned(),
             source,
@@ -231,7 +231,7 @@ mod tests {
         json!({"rootfs": {"type": "layers", "diff_ids": ids}})
     }
 
-    fn read(files: &[(&str, &[u8])]) -> Result<(DockerImages, Index), DockerError> {
+    fn read(files: &[(&str, &[u8])]) -> Result<(DockerImages, Index), DockerArchiveError> {
         let mut builder = tar::Builder::new(Vec::new());
         for (name, bytes) in files {
             let mut header = tar::Header::new_gnu();
@@ -240,7 +240,7 @@ mod tests {
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), builder.into_inner().unwrap()).unwrap();
-        DockerImages::read(&Archive::open(file.path())?, NAME)
+        DockerImages::read(&TarFiles::open(file.path())?, NAME)
     }
 
     fn listed(image: &Value) -> String {
@@ -270,7 +270,7 @@ mod tests {
         let digest = index.entries[0].descriptor.digest;
         let manifest: Value = serde_json::from_slice(&images.manifests[&digest]).unwrap();
         let layers = &manifest["layers"];
-        // A plain layer has the digest that its configuration says.
+        // The digest of an uncompressed layer is in the configuration.
         assert_eq!(layers[0]["digest"], ids[0].to_string());
         assert_eq!(layers[1]["digest"], Digest::of(&gzip).to_string());
         assert_eq!(layers[1]["size"], gzip.len());
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused_by_name() {
+    fn contradictions_are_rejected_by_name() {
         let config = config_of(&[Digest::of(b"one")]).to_string();
         let image =
             |config: &str, layers: &[&str]| listed(&json!({"Config": config, "Layers": layers}));

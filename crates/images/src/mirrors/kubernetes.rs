@@ -1,18 +1,19 @@
-//! Mirrors as clusters have them: `ImageDigestMirrorSet`, `ImageTagMirrorSet`
-//! and the older `ImageContentSourcePolicy`, in YAML or JSON, alone or in a
-//! `List`. Objects of other kinds are passed over, so that a folder of oc-mirror's
-//! can be named as it is.
+//! The mirror sets of OpenShift clusters: `ImageDigestMirrorSet`,
+//! `ImageTagMirrorSet` and the older `ImageContentSourcePolicy`, in YAML or JSON,
+//! alone or in a `List`. Other objects are ignored, so the output folder of
+//! oc-mirror can be used as it is.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::mirrors::{Mirror, PullFrom, Rule, checked_location, checked_prefix, yaml};
+use crate::mirrors::rule::{Mirror, MirrorRule, PullFrom, checked_location, checked_prefix};
+use crate::mirrors::yaml;
 
 /// The deepest nesting of lists of objects.
 const MAX_LISTS: usize = 4;
 
-/// The rules of a file, and whether there was any object that could have some.
-pub(super) fn parse(text: &str) -> Result<(Vec<Rule>, bool), String> {
+/// The rules of a file, and whether it has any mirror set.
+pub(super) fn parse(text: &str) -> Result<(Vec<MirrorRule>, bool), String> {
     let mut rules = Vec::new();
     let mut found = false;
     for document in yaml::documents(text)? {
@@ -21,7 +22,7 @@ pub(super) fn parse(text: &str) -> Result<(Vec<Rule>, bool), String> {
     Ok((rules, found))
 }
 
-/// A set of mirrors, whichever of the three it is.
+/// A mirror set of any of the three kinds.
 #[derive(Deserialize)]
 struct Spec {
     #[serde(default, rename = "imageDigestMirrors")]
@@ -42,7 +43,7 @@ struct Entry {
     mirror_source_policy: Option<SourcePolicy>,
 }
 
-/// What happens when no mirror has it.
+/// What happens if no mirror has the image.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 enum SourcePolicy {
     NeverContactSource,
@@ -51,7 +52,7 @@ enum SourcePolicy {
 
 fn object(
     mut document: Value,
-    rules: &mut Vec<Rule>,
+    rules: &mut Vec<MirrorRule>,
     found: &mut bool,
     depth: usize,
 ) -> Result<(), String> {
@@ -59,7 +60,7 @@ fn object(
     let (version, kind) = (text("apiVersion"), text("kind"));
     if kind.ends_with("List") {
         if depth == MAX_LISTS {
-            return Err("lists are nested too deep".into());
+            return Err(format!("lists are nested deeper than {MAX_LISTS} times"));
         }
         if let Value::Array(items) = document["items"].take() {
             for item in items {
@@ -77,7 +78,7 @@ fn object(
     let name = document["metadata"]["name"].as_str().unwrap_or_default();
     let named = |problem: String| format!("{kind} {name:?}: {problem}");
     if !version.starts_with(group) {
-        let problem = format!("its apiVersion is {version:?}, which is not known");
+        let problem = format!("its apiVersion {version:?} is not supported");
         return Err(named(problem));
     }
     *found = true;
@@ -97,7 +98,7 @@ fn object(
     Ok(())
 }
 
-fn rule(entry: Entry, pull: PullFrom) -> Result<Rule, String> {
+fn rule(entry: Entry, pull: PullFrom) -> Result<MirrorRule, String> {
     let prefix = checked_prefix(&entry.source)?;
     let mirrors = entry.mirrors.unwrap_or_default();
     let mirrors = mirrors.iter().map(|location| {
@@ -107,7 +108,7 @@ fn rule(entry: Entry, pull: PullFrom) -> Result<Rule, String> {
             pull,
         })
     });
-    Ok(Rule {
+    Ok(MirrorRule {
         location: if prefix.starts_with("*.") {
             String::new()
         } else {
@@ -127,11 +128,11 @@ mod tests {
     const SETS: &str = "
 apiVersion: config.openshift.io/v1
 kind: ImageDigestMirrorSet
-metadata: {name: idms-operator-0}
+metadata: {name: idms-example-0}
 spec:
   imageDigestMirrors:
-  - source: quay.io/operators
-    mirrors: [mirror.example:5000/operators, other.example/operators]
+  - source: quay.io/teams
+    mirrors: [mirror.example:5000/teams, other.example/teams]
     mirrorSourcePolicy: NeverContactSource
   - source: '*.redhat.io'
     mirrors: [mirror.example:5000/redhat]
@@ -144,8 +145,8 @@ items:
   metadata: {name: itms}
   spec:
     imageTagMirrors:
-    - source: quay.io/catalogs/a
-      mirrors: [mirror.example:5000/catalogs/a]
+    - source: quay.io/apps/a
+      mirrors: [mirror.example:5000/apps/a]
       mirrorSourcePolicy: AllowContactingSource
 - apiVersion: operator.openshift.io/v1alpha1
   kind: ImageContentSourcePolicy
@@ -155,13 +156,13 @@ items:
     - source: quay.io/older
       mirrors: [mirror.example:5000/older]
 ---
-apiVersion: operators.coreos.com/v1alpha1
-kind: CatalogSource
-spec: {image: 'mirror.example:5000/catalogs/a:v1'}
+apiVersion: v1
+kind: Pod
+spec: {containers: [{image: 'mirror.example:5000/apps/a:v1'}]}
 ";
 
     #[test]
-    fn each_kind_of_set_is_read_wherever_it_stands() {
+    fn each_kind_of_mirror_set_is_read() {
         let (rules, found) = parse(SETS).unwrap();
         assert!(found);
         let shown: Vec<String> = rules
@@ -179,24 +180,24 @@ spec: {image: 'mirror.example:5000/catalogs/a:v1'}
         assert_eq!(
             shown,
             [
-                "quay.io/operators quay.io/operators true: mirror.example:5000/operators Digest, \
-                 other.example/operators Digest",
+                "quay.io/teams quay.io/teams true: mirror.example:5000/teams Digest, \
+                 other.example/teams Digest",
                 "*.redhat.io  false: mirror.example:5000/redhat Digest",
-                "quay.io/catalogs/a quay.io/catalogs/a false: mirror.example:5000/catalogs/a Tag",
+                "quay.io/apps/a quay.io/apps/a false: mirror.example:5000/apps/a Tag",
                 "quay.io/older quay.io/older false: mirror.example:5000/older Digest",
             ]
         );
-        assert!(!parse("kind: CatalogSource").unwrap().1);
+        assert!(!parse("kind: Pod").unwrap().1);
     }
 
     #[test]
-    fn a_set_that_cannot_be_read_is_named() {
+    fn an_invalid_mirror_set_is_named() {
         let with = |find: &str, put: &str| parse(&SETS.replace(find, put)).unwrap_err();
         for (find, put, problem) in [
             (
                 "NeverContactSource",
                 "Sometimes",
-                "\"idms-operator-0\": unknown variant `Sometimes`",
+                "\"idms-example-0\": unknown variant `Sometimes`",
             ),
             (
                 "mirror.example:5000/older",

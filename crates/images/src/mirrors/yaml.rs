@@ -1,7 +1,5 @@
-//! Kubernetes' YAML, as far as lists of mirrors need it: objects, lists, and
-//! scalars that are all taken for strings. What a catalog's YAML means, with
-//! its types of scalars, aliases and merge keys, is a matter of `fbc`; nothing
-//! of that may stand here.
+//! The YAML of mirror sets: objects, lists, and scalars, which are all strings.
+//! Aliases are rejected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,17 +11,17 @@ const MAX_DEPTH: usize = 32;
 /// The most values of one file.
 const MAX_VALUES: usize = 200_000;
 
-/// The documents of a text; empty ones are left out.
+/// The documents of a text, without empty ones.
 pub(super) fn documents(text: &str) -> Result<Vec<Value>, String> {
-    // The parser relies on an ended last line, and on there being no CRLF.
+    // The parser needs a newline at the end, and no CRLF.
     let text = text.replace("\r\n", "\n") + "\n";
-    // What it does not survive is no YAML that anybody writes.
+    // The parser can panic on invalid YAML.
     catch_unwind(AssertUnwindSafe(|| parse(&text)))
-        .unwrap_or_else(|_| Err("it is no YAML that can be read".into()))
+        .unwrap_or_else(|_| Err("it is not valid YAML".into()))
 }
 
-/// A collection that is not at its end: the items, and of a mapping the key
-/// whose value comes next.
+/// An unfinished collection: its items, and of an object the key of the next
+/// value.
 enum Open {
     List(Vec<Value>),
     Object(Map<String, Value>, Option<String>),
@@ -40,8 +38,8 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
         let event = parser.parse().map_err(|error| {
             let line = error.problem_mark().map(|mark| mark.line + 1);
             match line {
-                Some(line) => format!("it is no YAML, line {line}"),
-                None => "it is no YAML".to_owned(),
+                Some(line) => format!("line {line}: it is not valid YAML"),
+                None => "it is not valid YAML".to_owned(),
             }
         })?;
         let line = event.start_mark.line + 1;
@@ -87,7 +85,7 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
         };
         values += 1;
         if values > MAX_VALUES {
-            return Err(format!("there are more than {MAX_VALUES} values in it"));
+            return Err(format!("it contains more than {MAX_VALUES} values"));
         }
         match open.last_mut() {
             None if value.is_null() => {}
@@ -98,7 +96,7 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
                     members.insert(key, value);
                 }
                 (None, Value::String(text)) => *key = Some(text),
-                (None, _) => return Err(format!("line {line}: a key is no text")),
+                (None, _) => return Err(format!("line {line}: a key is not a string")),
             },
         }
     }
@@ -110,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn objects_and_lists_of_texts_are_read() {
+    fn objects_and_lists_of_strings_are_read() {
         let text =
             "# Mirrors\na: yes\r\nb: [x, \"y\", 'null', ~]\nc:\n- d: 010\n---\n---\n{\"e\": {}}";
         let expected = [
@@ -122,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_line() {
+    fn invalid_yaml_is_reported_with_its_line() {
         for (text, problem) in [
             ("a: b\nc: [", "line"),
             ("a: &b c\nd: *b", "line 2: aliases"),
-            ("? [a]\n: b", "line 1: a key is no text"),
+            ("? [a]\n: b", "line 1: a key is not a string"),
             (&"[".repeat(100), "nested deeper than 32"),
-            ("[!a, b]", "no YAML"),
+            ("[!a, b]", "not valid YAML"),
         ] {
             let error = documents(text).unwrap_err();
             assert!(error.contains(problem), "{text:?}: {error}");

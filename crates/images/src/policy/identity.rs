@@ -1,4 +1,4 @@
-//! Under which name an image may be signed: `signedIdentity` of a policy.
+//! The name in a signature: `signedIdentity` of a policy.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use crate::reference::Reference;
 
-/// The longest name in a signature that is looked at.
+/// The longest name in a signature, in bytes.
 const MAX_NAME: usize = 1000;
 
-/// How the name in a signature has to fit the image.
+/// The rule that the name in a signature must match.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(
     tag = "type",
@@ -17,11 +17,11 @@ const MAX_NAME: usize = 1000;
     rename_all_fields = "camelCase",
     deny_unknown_fields
 )]
-pub(crate) enum SignedIdentity {
+pub(super) enum SignedIdentity {
     /// The same repository and tag.
     MatchExact {},
-    /// The same repository and tag; of an image that is asked for by digest,
-    /// the same repository.
+    /// The same repository and tag; for a reference by digest, the same
+    /// repository.
     MatchRepoDigestOrExact {},
     /// The same repository.
     MatchRepository {},
@@ -29,14 +29,14 @@ pub(crate) enum SignedIdentity {
     ExactReference { docker_reference: String },
     /// This repository.
     ExactRepository { docker_repository: String },
-    /// The default rule for a name whose prefix is replaced.
+    /// The default rule, after replacing a prefix.
     RemapIdentity {
         prefix: String,
         signed_prefix: String,
     },
 }
 
-/// A name with what stands behind it, written out in full.
+/// A full name with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Name {
     repository: String,
@@ -51,8 +51,8 @@ impl Default for SignedIdentity {
 }
 
 impl SignedIdentity {
-    /// Whether `signed`, the name in a signature, fits.
-    pub(crate) fn check(&self, image: &Reference, signed: &str) -> Result<(), String> {
+    /// Checks `signed`, the name in a signature.
+    pub(super) fn check(&self, image: &Reference, signed: &str) -> Result<(), String> {
         let claimed = Name::parse(signed)?;
         let asked = Name {
             repository: format!("{}/{}", image.registry(), image.repository()),
@@ -66,21 +66,18 @@ impl SignedIdentity {
             if claimed.repository == name.repository {
                 return Ok(());
             }
-            Err(format!(
-                "it is one of {claimed}, not of {}",
-                name.repository
-            ))
+            Err(format!("it signs {claimed}, not {}", name.repository))
         };
         let same = |name: &Name| {
             if claimed == *name && !claimed.version.is_empty() {
                 return Ok(());
             }
             let note = if claimed.version.is_empty() && claimed.repository == name.repository {
-                " (cosign signs repositories: signedIdentity matchRepository takes that)"
+                " (cosign signs repositories: signedIdentity matchRepository accepts that)"
             } else {
                 ""
             };
-            Err(format!("it is one of {claimed}, not of {name}{note}"))
+            Err(format!("it signs {claimed}, not {name}{note}"))
         };
         match self {
             Self::MatchRepoDigestOrExact {} if image.tag().is_none() => same_repository(&asked),
@@ -115,14 +112,14 @@ impl SignedIdentity {
 }
 
 impl Name {
-    /// A name as Docker writes it, where a host may be left out.
+    /// Parses a name in Docker's format, where the host is optional.
     fn parse(text: &str) -> Result<Self, String> {
-        let refused = || {
+        let rejected = || {
             let shown: String = text.chars().take(100).collect();
-            Err(format!("{shown:?} is no name of an image"))
+            Err(format!("{shown:?} is no image name"))
         };
         if text.len() > MAX_NAME {
-            return refused();
+            return rejected();
         }
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, format!("@{digest}")),
@@ -132,6 +129,7 @@ impl Name {
             Some((name, tag)) if !tag.contains('/') => (name, format!(":{tag}")),
             _ => (rest, String::new()),
         };
+        // A split has at least one part.
         let first = name.split('/').next().unwrap_or_default();
         let has_host = name.contains('/') && (first.contains(['.', ':']) || first == "localhost");
         let name = match (has_host, name.split_once('/')) {
@@ -145,7 +143,7 @@ impl Name {
         // The grammar is that of references.
         let good = |version: &str| format!("{name}{version}").parse::<Reference>().is_ok();
         if !good(&tag) || !good(&digest) {
-            return refused();
+            return rejected();
         }
         Ok(Self {
             repository: name,
@@ -171,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_takes_what_it_is_for() {
+    fn each_rule_accepts_its_names() {
         let digest = format!("sha256:{}", "0".repeat(64));
         let tagged = "quay.io/a/b:v1";
         let pinned = format!("quay.io/a/b@{digest}");
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_written_out_in_full() {
+    fn names_are_completed() {
         for (text, full) in [
             ("busybox", "docker.io/library/busybox"),
             ("docker.io/busybox:v1", "docker.io/library/busybox:v1"),

@@ -1,5 +1,5 @@
-//! Public keys as cosign writes them (PEM, `SubjectPublicKeyInfo`), and
-//! whether a signature was made with one.
+//! Public keys in PEM (`SubjectPublicKeyInfo`), and the verification of
+//! signatures.
 
 use std::fmt;
 
@@ -21,9 +21,9 @@ const SEQUENCE: u8 = 0x30;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const BIT_STRING: u8 = 0x03;
 
-/// A key that signatures are verified with.
+/// A key that verifies signatures.
 #[derive(Clone)]
-pub(crate) struct PublicKey {
+pub(super) struct PublicKey {
     kind: Kind,
     bytes: Vec<u8>,
 }
@@ -38,10 +38,10 @@ enum Kind {
 
 impl PublicKey {
     /// Reads the first key of a PEM.
-    pub(crate) fn parse(pem: &[u8]) -> Result<Self, &'static str> {
+    pub(super) fn parse(pem: &[u8]) -> Result<Self, &'static str> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem)
-            .map_err(|_| "it is no public key in PEM (BEGIN PUBLIC KEY)")?;
-        let (kind, bytes) = split(&der).ok_or("its PEM holds no public key")?;
+            .map_err(|_| "it is no PEM public key (BEGIN PUBLIC KEY)")?;
+        let (kind, bytes) = split(&der).ok_or("its PEM contains no public key")?;
         let kind = kind.ok_or(
             "its kind of key is not supported; supported are ECDSA with P-256 or P-384, \
              Ed25519 and RSA",
@@ -53,7 +53,7 @@ impl PublicKey {
     }
 
     /// Whether `signature` was made over `message` with this key.
-    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let algorithms: &[&'static dyn VerificationAlgorithm] = match self.kind {
             Kind::P256 => &[&ECDSA_P256_SHA256_ASN1],
             // Both are in use.
@@ -74,7 +74,7 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// The kind of a key, when it is known, and its bits.
+/// The kind of a key, if it is supported, and its bits.
 fn split(der: &[u8]) -> Option<(Option<Kind>, &[u8])> {
     let (whole, []) = value(der, SEQUENCE)? else {
         return None;
@@ -92,11 +92,11 @@ fn split(der: &[u8]) -> Option<(Option<Kind>, &[u8])> {
         (RSA, None) => Some(Kind::Rsa),
         _ => None,
     };
-    // The first byte says how many bits of the last one do not count.
+    // The first byte is the number of unused bits.
     Some((kind, bits.strip_prefix(&[0])?))
 }
 
-/// The content of the DER value that `bytes` begin with, and what follows it.
+/// The content of the first DER value, and the bytes after it.
 fn value(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = bytes.split_first_chunk::<2>()?;
     if found != tag {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_public_key_is_refused() {
+    fn other_content_is_rejected() {
         let pair = KeyPair::generate().unwrap();
         for pem in [
             String::new(),

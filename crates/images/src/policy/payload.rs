@@ -1,23 +1,23 @@
-//! What a signature says: the "simple signing" document that cosign signs.
+//! The payload of a signature: the "simple signing" document of cosign.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::digest::Digest;
 
-/// What cosign writes for the kind of document.
+/// The `type` that cosign writes.
 const KIND: &str = "cosign container image signature";
 
-/// Which image was signed, and under which name.
+/// The signed image and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Payload {
+pub(super) struct Payload {
     /// The digest of its manifest or index.
-    pub(crate) digest: Digest,
+    pub(super) digest: Digest,
     /// Its name, with or without a tag.
-    pub(crate) name: String,
+    pub(super) name: String,
 }
 
-/// `critical` holds what has to be understood; `optional` the rest.
+/// Unknown fields are allowed in `optional` only.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -50,16 +50,16 @@ struct Image {
 }
 
 impl Payload {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let document: Document = serde_json::from_slice(bytes)
-            .map_err(|_| "what was signed is no document about an image".to_owned())?;
+            .map_err(|_| "its payload is no simple signing document".to_owned())?;
         let Critical {
             identity,
             image,
             kind,
         } = document.critical;
         if kind != KIND {
-            return Err("what was signed is no document of cosign's".into());
+            return Err("its payload is no document of cosign".into());
         }
         Ok(Self {
             digest: image.docker_manifest_digest,
@@ -74,7 +74,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_is_understood_is_taken() {
+    fn unknown_fields_are_rejected() {
         let digest = Digest::of(b"image");
         let good = json!({
             "critical": {

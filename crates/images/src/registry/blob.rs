@@ -1,10 +1,9 @@
-//! A blob on its way.
+//! Streaming a blob, with resumption.
 //!
-//! Registries, their blob stores and the proxies before them cut bodies. What
-//! came stays: the rest is asked for with `Range`, and size and digest are
-//! held against the whole. A server that does not know ranges sends all again,
-//! and what is there already is passed over; since that costs, a blob never
-//! takes more than about twice its bytes.
+//! Registries, blob stores and proxies cut bodies. The received bytes stay
+//! valid: the rest is requested with `Range`, and size and digest are verified
+//! for the whole. A server without ranges sends everything again, and the known
+//! bytes are skipped. A blob transfers at most about twice its size.
 
 use bytes::{Buf as _, Bytes};
 use http::StatusCode;
@@ -13,42 +12,43 @@ use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
 
 use crate::digest::Digest;
-use crate::error::{Error, redacted};
+use crate::error::Error;
 use crate::manifest::Descriptor;
 use crate::reference::Reference;
-use crate::registry::client::Client;
-use crate::registry::gate::Place;
+use crate::registry::request_limits::RequestPermit;
 use crate::registry::retry::Retries;
+use crate::registry::session::Session;
+use crate::registry::url::redacted;
 use crate::verify::{Verifier, VerifyError};
 
-/// What a blob may cost beyond twice its size, in bytes: a small one may be
-/// begun again as often as there are attempts.
+/// The allowed transfer beyond twice the size, in bytes: a small blob can start
+/// again for each attempt.
 const SLACK: u64 = 1 << 20;
 
-/// The bytes of a blob as they arrive, verified on the way: the end is
-/// reported only when size and digest hold, and more bytes than the descriptor
-/// promised stop it at once. After a cut it goes on by itself, as long as
-/// something comes of that. Dropping it closes the connection.
+/// The bytes of a blob, verified as they arrive. The end is reported only if
+/// size and digest match, and the first byte too many is an error. After a cut
+/// the stream resumes, as long as it makes progress. Dropping it closes the
+/// connection.
 pub struct BlobStream {
-    client: Client,
-    wanted: Wanted,
+    session: Session,
+    request: BlobRequest,
     verifier: Verifier,
     retries: Retries,
     deadline: Instant,
-    /// Bytes that come again and are not needed.
+    /// Known bytes that the server sends again.
     skip: u64,
     transferred: u64,
     resumptions: u32,
     state: State,
-    _place: Place,
+    _permit: RequestPermit,
 }
 
-/// What a stream is of.
-pub(crate) struct Wanted {
-    pub(crate) reference: Reference,
-    /// Where the registry has it, before any redirect.
-    pub(crate) url: Url,
-    pub(crate) accept: &'static str,
+/// The request for a blob.
+pub(super) struct BlobRequest {
+    pub(super) reference: Reference,
+    /// The address at the registry, before any redirect.
+    pub(super) url: Url,
+    pub(super) accept: &'static str,
     descriptor: Descriptor,
 }
 
@@ -58,8 +58,8 @@ enum State {
     Failed,
 }
 
-impl Wanted {
-    pub(crate) fn new(
+impl BlobRequest {
+    pub(super) fn new(
         reference: &Reference,
         descriptor: &Descriptor,
         url: &Url,
@@ -75,33 +75,33 @@ impl Wanted {
 }
 
 impl BlobStream {
-    /// A stream over the body of `response`, given up at `deadline`.
-    pub(crate) fn new(
-        client: Client,
-        wanted: Wanted,
+    /// A stream of the body of `response`, which ends at `deadline`.
+    pub(super) fn new(
+        session: Session,
+        request: BlobRequest,
         response: Response,
         deadline: Instant,
-        place: Place,
+        permit: RequestPermit,
     ) -> Self {
         Self {
-            verifier: Verifier::new(&wanted.descriptor),
-            retries: client.retries(),
-            client,
-            wanted,
+            verifier: Verifier::new(&request.descriptor),
+            retries: session.retries(),
+            session,
+            request,
             deadline,
             skip: 0,
             transferred: 0,
             resumptions: 0,
             state: State::Open(response),
-            _place: place,
+            _permit: permit,
         }
     }
 
-    /// The next bytes, or `None` at the verified end. After an error it only
-    /// gives errors.
+    /// The next bytes, or `None` at the verified end. After an error all
+    /// further calls fail.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let outcome = self.advance().await;
-        // Lets go of the connection in both cases.
+        // Closes the connection in both cases.
         match outcome {
             Ok(Some(_)) => {}
             Ok(None) => self.state = State::Ended,
@@ -110,12 +110,12 @@ impl BlobStream {
         outcome
     }
 
-    /// How many bytes have come, those that came twice counted twice.
+    /// The number of transferred bytes, including repeated ones.
     pub fn transferred(&self) -> u64 {
         self.transferred
     }
 
-    /// How often it went on after a cut.
+    /// The number of resumptions.
     pub fn resumptions(&self) -> u32 {
         self.resumptions
     }
@@ -127,7 +127,7 @@ impl BlobStream {
                 State::Ended => return Ok(None),
                 State::Failed => {
                     return Err(Error::BlobFailed {
-                        reference: self.wanted.reference.clone(),
+                        reference: self.request.reference.clone(),
                         digest: self.digest(),
                     });
                 }
@@ -137,9 +137,10 @@ impl BlobStream {
                 Err(_) => return Err(self.late(&url)),
                 Ok(Ok(Some(mut bytes))) => {
                     self.transferred += bytes.len() as u64;
-                    let known = self.skip.min(bytes.len() as u64);
-                    self.skip -= known;
-                    bytes.advance(known as usize);
+                    let known =
+                        usize::try_from(self.skip).map_or(bytes.len(), |n| n.min(bytes.len()));
+                    self.skip -= known as u64;
+                    bytes.advance(known);
                     if bytes.is_empty() {
                         continue;
                     }
@@ -149,19 +150,19 @@ impl BlobStream {
                     self.retries.progress();
                     return Ok(Some(bytes));
                 }
-                // A connection may break when all has come.
+                // The connection can break after the last byte.
                 Ok(_) if self.verifier.missing() == 0 => {
                     return match self.verifier.finish() {
                         Ok(()) => Ok(None),
                         Err(source) => Err(self.mismatch(&url, source)),
                     };
                 }
-                Ok(Err(error)) => Error::of_transport(&self.wanted.reference, &url, error),
+                Ok(Err(error)) => Error::of_transport(&self.request.reference, &url, error),
                 Ok(Ok(None)) => self.mismatch(
                     &url,
                     VerifyError::TooShort {
                         digest: self.digest(),
-                        size: self.wanted.descriptor.size,
+                        size: self.request.descriptor.size,
                         actual: self.verifier.received(),
                     },
                 ),
@@ -170,9 +171,9 @@ impl BlobStream {
         }
     }
 
-    /// Gets an answer with the rest, after `error` ended the one before.
+    /// Requests the rest, after `error` ended the response before.
     async fn resume(&mut self, mut error: Error) -> Result<(), Error> {
-        // Before any wait: the connection is of no use any more.
+        // Closes the connection before the wait.
         self.state = State::Failed;
         loop {
             let Some(wait) = self.retries.after(&error) else {
@@ -185,18 +186,23 @@ impl BlobStream {
             let from = self.verifier.received();
             tracing::debug!(
                 digest = %self.digest(), from, reason = error.reason(), ?wait, %error,
-                "a body broke off; asking for the rest"
+                "a body broke off; requesting the rest"
             );
             tokio::time::sleep_until(next).await;
-            let rest = self.client.rest(&self.wanted, from);
+            let rest = self.session.rest(
+                &self.request.reference,
+                &self.request.url,
+                self.request.accept,
+                from,
+            );
             match timeout_at(self.deadline, rest).await {
-                Err(_) => return Err(self.late(&self.wanted.url)),
+                Err(_) => return Err(self.late(&self.request.url)),
                 Ok(Err(next)) => error = next,
                 Ok(Ok(response)) => {
                     self.skip = if response.status() == StatusCode::PARTIAL_CONTENT {
                         self.check_range(&response, from)?;
                         0
-                    } else if self.is_too_dear() {
+                    } else if self.exceeds_transfer_limit() {
                         return Err(error);
                     } else {
                         from
@@ -209,9 +215,9 @@ impl BlobStream {
         }
     }
 
-    /// Whether an answer is the part from `from` on.
+    /// Checks that a response has the bytes after the first `from`.
     fn check_range(&self, response: &Response, from: u64) -> Result<(), Error> {
-        let size = self.wanted.descriptor.size;
+        let size = self.request.descriptor.size;
         let range = response.headers().get(CONTENT_RANGE);
         let range = range.and_then(|range| range.to_str().ok());
         match range.and_then(content_range) {
@@ -221,7 +227,7 @@ impl BlobStream {
                 Ok(())
             }
             _ => Err(Error::Range {
-                reference: self.wanted.reference.clone(),
+                reference: self.request.reference.clone(),
                 url: redacted(response.url()),
                 from,
                 size,
@@ -229,35 +235,35 @@ impl BlobStream {
         }
     }
 
-    /// Whether all of it once more, from a server that knows no ranges, would
-    /// be too much.
-    fn is_too_dear(&self) -> bool {
-        let size = self.wanted.descriptor.size;
+    /// Whether another transfer of the whole, from a server without ranges,
+    /// would exceed the limit.
+    fn exceeds_transfer_limit(&self) -> bool {
+        let size = self.request.descriptor.size;
         let limit = size.saturating_mul(2).saturating_add(SLACK);
         self.transferred.saturating_add(size) > limit
     }
 
     fn digest(&self) -> Digest {
-        self.wanted.descriptor.digest
+        self.request.descriptor.digest
     }
 
     fn late(&self, url: &Url) -> Error {
         Error::Timeout {
-            reference: self.wanted.reference.clone(),
+            reference: self.request.reference.clone(),
             url: redacted(url),
         }
     }
 
     fn mismatch(&self, url: &Url, source: VerifyError) -> Error {
         Error::BlobMismatch {
-            reference: self.wanted.reference.clone(),
+            reference: self.request.reference.clone(),
             url: redacted(url),
             source,
         }
     }
 }
 
-/// First byte, last byte and, unless it is `*`, size of the whole.
+/// The first byte, the last byte and, unless it is `*`, the total size.
 fn content_range(text: &str) -> Option<(u64, u64, Option<u64>)> {
     let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
     let (start, end) = range.split_once('-')?;
@@ -274,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_read_as_it_is_written() {
+    fn a_content_range_is_parsed() {
         assert_eq!(content_range("bytes 5-9/10"), Some((5, 9, Some(10))));
         assert_eq!(content_range("bytes 5-9/*"), Some((5, 9, None)));
         for none in [

@@ -1,10 +1,10 @@
-//! Which certificates count at a host: those of its folder in `certs.d`, and
-//! the bundles that count everywhere.
+//! The certificates for a host: from its folder in `certs.d`
+//! (containers-certs.d(5)), and from the bundles for all hosts.
 //!
-//! A folder is named `HOST` or `HOST:PORT`, as an image reference begins. In
-//! it, `*.crt` are authorities to trust besides the system's, and `NAME.cert`
-//! with `NAME.key` is what to show of ourselves. The files are looked at for
-//! each request and read when they have changed.
+//! A folder is named `HOST` or `HOST:PORT`, as in an image reference. `*.crt`
+//! are trusted authorities, `NAME.cert` and `NAME.key` are a client
+//! certificate. The files are checked for each request and read when they
+//! change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,28 @@ use std::time::SystemTime;
 
 use reqwest::{Certificate, Identity};
 
-use crate::files;
-use crate::files::{FileError, FileKind};
+use crate::config_files::{self, FileError, FileKind};
 
 /// The largest file of certificates, in bytes.
 const MAX_CERTIFICATES: u64 = 4 << 20;
 
-/// Where certificates lie. Cheap to clone.
+/// The files with certificates. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Certificates {
+pub(super) struct Certificates {
     bundles: Arc<[PathBuf]>,
     folders: Arc<[PathBuf]>,
 }
 
-/// The files that count for a request, as they are now: while two of them are
-/// equal, so is what would be read.
+/// The files for a request, in their current state: equal values mean equal
+/// content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Chosen {
+pub(super) struct Chosen {
     authorities: Vec<Stamp>,
     /// A certificate and its key.
     identity: Option<(Stamp, Stamp)>,
 }
 
-/// A file at a moment.
+/// A file in a certain state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Stamp {
     path: PathBuf,
@@ -43,23 +42,23 @@ struct Stamp {
     modified: Option<SystemTime>,
 }
 
-/// What was read of the chosen files.
-pub(crate) struct Loaded {
-    pub(crate) authorities: Vec<Certificate>,
-    pub(crate) identity: Option<Identity>,
+/// The content of the chosen files.
+pub(super) struct Loaded {
+    pub(super) authorities: Vec<Certificate>,
+    pub(super) identity: Option<Identity>,
 }
 
 impl Certificates {
-    pub(crate) fn new(bundles: &[PathBuf], folders: &[PathBuf]) -> Self {
+    pub(super) fn new(bundles: &[PathBuf], folders: &[PathBuf]) -> Self {
         Self {
             bundles: bundles.into(),
             folders: folders.into(),
         }
     }
 
-    /// The folder of a host (`HOST` or `HOST:PORT`): the first there is.
-    pub(crate) fn folder(&self, host: &str) -> Option<PathBuf> {
-        // Hosts are checked before they come here; a path they must never be.
+    /// The first existing folder of a host (`HOST` or `HOST:PORT`).
+    pub(super) fn folder(&self, host: &str) -> Option<PathBuf> {
+        // Hosts are checked before; a path must never pass.
         if host.is_empty() || host.starts_with('.') || host.contains(['/', '\\']) {
             return None;
         }
@@ -67,9 +66,9 @@ impl Certificates {
         folders.find(|folder| folder.is_dir())
     }
 
-    /// The files that count at each of `trusted`, and of the folder of `own`
-    /// also what to show there.
-    pub(crate) fn choose(&self, trusted: &[&str], own: &str) -> Result<Chosen, FileError> {
+    /// The files with the authorities of each host in `trusted`, and with the
+    /// client certificate of the host `own`.
+    pub(super) fn choose(&self, trusted: &[&str], own: &str) -> Result<Chosen, FileError> {
         let mut chosen = Chosen::default();
         for path in self.bundles.iter() {
             chosen.authorities.push(Stamp::of(path)?);
@@ -78,7 +77,7 @@ impl Certificates {
             let Some(folder) = self.folder(host) else {
                 continue;
             };
-            for path in files::list(FileKind::Certificates, &folder, &[".crt"])? {
+            for path in config_files::list(FileKind::Certificates, &folder, &[".crt"])? {
                 chosen.authorities.push(Stamp::of(&path)?);
             }
             if *host == own && chosen.identity.is_none() {
@@ -91,15 +90,15 @@ impl Certificates {
 
 impl Chosen {
     /// Reads the files.
-    pub(crate) fn load(&self) -> Result<Loaded, FileError> {
+    pub(super) fn load(&self) -> Result<Loaded, FileError> {
         let mut authorities = Vec::new();
         for Stamp { path, .. } in &self.authorities {
-            let pem = files::read(FileKind::Certificates, path, MAX_CERTIFICATES)?;
+            let pem = config_files::read(FileKind::Certificates, path, MAX_CERTIFICATES)?;
             let refused = |problem: &str| FileError::content(FileKind::Certificates, path, problem);
             let found = Certificate::from_pem_bundle(&pem)
-                .map_err(|_| refused("it is no PEM of certificates"))?;
+                .map_err(|_| refused("it is no PEM file with certificates"))?;
             if found.is_empty() {
-                return Err(refused("there is no certificate in it"));
+                return Err(refused("it contains no certificate"));
             }
             authorities.extend(found);
         }
@@ -107,10 +106,14 @@ impl Chosen {
             None => None,
             Some((certificate, key)) => {
                 let limit = MAX_CERTIFICATES;
-                let mut pem = files::read(FileKind::Certificates, &certificate.path, limit)?;
+                let mut pem = config_files::read(FileKind::Certificates, &certificate.path, limit)?;
                 pem.push(b'\n');
-                pem.extend(files::read(FileKind::Certificates, &key.path, limit)?);
-                let problem = "it is no certificate in PEM with a key beside it";
+                pem.extend(config_files::read(
+                    FileKind::Certificates,
+                    &key.path,
+                    limit,
+                )?);
+                let problem = "it is no PEM certificate with a matching key";
                 let refused = |_| {
                     let path = &certificate.path;
                     FileError::content(FileKind::Certificates, path, problem)
@@ -142,14 +145,15 @@ impl Stamp {
 
 /// The first certificate of a folder with its key.
 fn pair(folder: &Path) -> Result<Option<(Stamp, Stamp)>, FileError> {
-    let found = files::list(FileKind::Certificates, folder, &[".cert", ".key"])?;
+    let found = config_files::list(FileKind::Certificates, folder, &[".cert", ".key"])?;
     for path in &found {
         let is_key = path.extension().is_some_and(|ending| ending == "key");
         let other = path.with_extension(if is_key { "cert" } else { "key" });
         if !found.contains(&other) {
+            // Its path has a file name, as `path` has one.
             let name = other.file_name().unwrap_or_default().to_string_lossy();
             let problem =
-                format!("{name} is missing beside it (authorities to trust are named *.crt)");
+                format!("{name} is missing next to it (trusted authorities are named *.crt)");
             return Err(FileError::content(FileKind::Certificates, path, problem));
         }
     }
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_a_host_says_what_counts_there() {
+    fn a_host_has_the_certificates_of_its_folder() {
         let first = tempfile::tempdir().unwrap();
         let second = tempfile::tempdir().unwrap();
         let (pem, key) = certificate();
@@ -195,7 +199,7 @@ mod tests {
         let loaded = chosen.unwrap().load().unwrap();
         assert_eq!(loaded.authorities.len(), 1);
         assert!(loaded.identity.is_some());
-        // Another host is trusted by what is trusted here, and sees nothing of us.
+        // The authorities apply to a redirect, the client certificate does not.
         let chosen = certificates.choose(&["a.example:5000", "b.example"], "b.example");
         let loaded = chosen.unwrap().load().unwrap();
         assert_eq!(loaded.authorities.len(), 2);
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_has_changed_is_another() {
+    fn a_changed_file_is_another_choice() {
         let folder = tempfile::tempdir().unwrap();
         let bundle = folder.path().join("ca.pem");
         let (pem, _) = certificate();
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_refused_by_its_name() {
+    fn an_invalid_certificate_is_rejected_by_name() {
         let (pem, key) = certificate();
         for (files, named) in [
             (vec![("ca.crt", "")], "ca.crt"),

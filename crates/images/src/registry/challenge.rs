@@ -1,38 +1,41 @@
-//! What a registry asks for in `WWW-Authenticate` (RFC 9110, section 11.6.1;
-//! the token scheme of the distribution project).
+//! The `WWW-Authenticate` header (RFC 9110, section 11.6.1; token scheme of the
+//! distribution project).
 //!
-//! The header comes from outside: what cannot be read ends the reading, and
-//! what was understood before it counts.
+//! Docker and podman keep the parameters before a syntax error, and registries
+//! are tested with these clients only. So does this parser: it accepts an
+//! unquoted scope (`scope=repository:a:pull`), several spaces after the scheme,
+//! and parameters without commas. The strict parser of the `http-auth` crate
+//! drops the whole challenge there, and has no limits.
 
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-/// The longest header that is looked at, in bytes.
+/// The longest header that is read, in bytes.
 const MAX_HEADER: usize = 8 << 10;
-/// The most challenges and the most parameters of one that are kept.
+/// The most challenges, and the most parameters of one.
 const MAX_ITEMS: usize = 32;
 
-/// How a registry wants to be asked.
+/// The authentication that a registry wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Challenge {
-    /// User and password with every request.
+pub(super) enum Challenge {
+    /// A user and a password with every request.
     Basic,
-    /// A token that another service hands out.
+    /// A token of a token service.
     Bearer(Bearer),
 }
 
-/// Where a token is to be had.
+/// A token service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bearer {
-    /// The address of the token service, as written.
-    pub(crate) realm: String,
-    /// The name the registry has there.
-    pub(crate) service: Option<String>,
+pub(super) struct Bearer {
+    /// Its address, as written.
+    pub(super) realm: String,
+    /// The name of the registry at the token service.
+    pub(super) service: Option<String>,
 }
 
-/// The challenge to answer: the first for a token, else for a password. None
-/// when the registry offers neither.
-pub(crate) fn choose(headers: &HeaderMap) -> Option<Challenge> {
+/// The challenge to answer: the first for a token, else one for a password;
+/// none if the registry offers neither.
+pub(super) fn choose(headers: &HeaderMap) -> Option<Challenge> {
     let offers = headers
         .get_all(WWW_AUTHENTICATE)
         .iter()
@@ -72,8 +75,8 @@ impl Offer {
     }
 }
 
-/// Reads `scheme key=value, key="value", scheme ...`: a word followed by `=`
-/// is a parameter of the scheme before it, any other word a new scheme.
+/// Parses `scheme key=value, key="value", scheme ...`. A word before `=` is a
+/// parameter of the scheme before it; any other word is a new scheme.
 fn parse(text: &str) -> Vec<Offer> {
     let mut offers: Vec<Offer> = Vec::new();
     let mut rest = text;
@@ -156,6 +159,8 @@ mod tests {
             r#"bearer REALM="https://a/token" , Service=reg"#,
             r#"Basic realm="x, y", Bearer realm="https://a/token",service="reg""#,
             r#"Bearer service="reg", realm="https://\a/token", error="invalid_token""#,
+            r#"Bearer  realm="https://a/token" service="reg""#,
+            r#"Bearer realm="https://a/token",service="reg",scope=repository:x:pull"#,
         ] {
             assert_eq!(
                 chosen(&[line]),
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_challenge() {
+    fn a_header_with_a_syntax_error_is_no_challenge() {
         for line in [
             "",
             ",,,",

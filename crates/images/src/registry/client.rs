@@ -1,36 +1,29 @@
-//! The registry client: resolve, pull a manifest, pull a blob.
-//!
-//! Each of the three takes a place at the registry's gate and is tried a few
-//! times; what of a request is worth that is said in `error`, how often and
-//! when in `retry`, and how a blob goes on after a cut in `blob`.
+//! The registry client: resolves references, pulls manifests and blobs.
 
-use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RANGE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, Method, StatusCode};
 use reqwest::{Response, Url};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::credentials::AuthFiles;
 use crate::digest::Digest;
-use crate::error::{Error, redacted, retry_after};
-use crate::known::KnownTags;
+use crate::error::Error;
 use crate::manifest::{Descriptor, MAX_DOCUMENT, Manifest};
-use crate::mirrors::MirrorFiles;
-use crate::policy::PolicyFiles;
 use crate::reference::Reference;
-use crate::registry::blob::BlobStream;
-use crate::registry::gate::{Gate, Gates};
-use crate::registry::retry::Retries;
-use crate::registry::token::{Authorization, Authorizer};
-use crate::registry::transport::{Request, Security, Transport, body, is_ok, refusal, same_origin};
-use crate::registry::{blob, challenge};
+use crate::registry::blob::{BlobRequest, BlobStream};
+use crate::registry::request_limits::HostLimit;
+use crate::registry::resolved::Resolved;
+use crate::registry::response::{body, is_ok, status_error};
+use crate::registry::session::Session;
+use crate::registry::tag_cache::TagCache;
+use crate::registry::transport::Security;
+use crate::registry::url::redacted;
+use crate::settings::Settings;
 use crate::verify::VerifyError;
 
-/// The manifests that are taken: OCI's first, then Docker's.
+/// The accepted manifests: OCI's first, then Docker's.
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
     application/vnd.oci.image.manifest.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, \
@@ -40,149 +33,68 @@ const DIGEST_HEADER: &str = "docker-content-digest";
 /// The longest media type that is kept.
 const MAX_MEDIA_TYPE: usize = 255;
 
-/// How to speak to registries.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Registries (`host` or `host:port`) that are spoken to over plain http.
-    /// Loopback hosts always are.
-    pub insecure: Vec<String>,
-    /// Files with credentials (`auth.json` of podman, `config.json` of
-    /// Docker), asked in this order. They are read when a registry asks for
-    /// credentials; one that is missing then is an error.
-    pub auth_files: Vec<PathBuf>,
-    /// Further such files, asked after those, which may be missing.
-    pub usual_auth_files: Vec<PathBuf>,
-    /// PEM files of certificate authorities that are trusted besides the
-    /// system's. They are read by [`Client::new`], and again when they change.
-    pub ca_files: Vec<PathBuf>,
-    /// Folders as `certs.d`: in each one folder a registry, `HOST` or
-    /// `HOST:PORT`, of which the first there is counts.
-    pub certificate_folders: Vec<PathBuf>,
-    /// The files that name mirrors; they are read for each pass.
-    pub mirrors: MirrorFiles,
-    /// The files that say which images are let in; they are read for each pass.
-    pub policy: PolicyFiles,
-    /// The longest time to connect, TLS included.
-    pub connect_timeout: Duration,
-    /// The longest time without a single byte.
-    pub idle_timeout: Duration,
-    /// The longest time for a manifest, from the first request (asking for a
-    /// token included) to its last byte.
-    pub manifest_timeout: Duration,
-    /// The longest time for a blob, counted from its first byte, all its
-    /// resumptions included.
-    pub blob_timeout: Duration,
-    /// How often the same is tried at most while nothing comes of it.
-    pub attempts: NonZeroU32,
-    /// The most requests that one registry gets at once.
-    pub requests_per_host: NonZeroUsize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            insecure: Vec::new(),
-            auth_files: Vec::new(),
-            usual_auth_files: Vec::new(),
-            ca_files: Vec::new(),
-            certificate_folders: Vec::new(),
-            mirrors: MirrorFiles::default(),
-            policy: PolicyFiles::default(),
-            connect_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_mins(1),
-            manifest_timeout: Duration::from_mins(2),
-            blob_timeout: Duration::from_hours(1),
-            attempts: const { NonZeroU32::new(3).unwrap() },
-            requests_per_host: const { NonZeroUsize::new(6).unwrap() },
-        }
-    }
-}
-
-/// A client of registries. Cheap to clone; clones share connections and
+/// A client for registries. Cheap to clone; clones share connections and
 /// tokens.
 #[derive(Clone)]
 pub struct Client {
-    transport: Transport,
-    authorizer: Authorizer,
-    gates: Gates,
-    known: KnownTags,
-    attempts: NonZeroU32,
+    session: Session,
+    tags: TagCache,
     manifest_timeout: Duration,
     blob_timeout: Duration,
-}
-
-/// What a reference stands for at the moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    /// The digest of the document that the reference names (of the index, when
-    /// it names an index).
-    pub digest: Digest,
-    /// Its media type, when the registry said so.
-    pub media_type: Option<String>,
-    /// Its size in bytes, when the registry said so.
-    pub size: Option<u64>,
 }
 
 impl Client {
     /// A client with these settings. Fails when certificates cannot be read.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
-        let transport = Transport::new(settings)?;
-        let files = AuthFiles::new(
-            settings.auth_files.clone(),
-            settings.usual_auth_files.clone(),
-        );
         Ok(Self {
-            authorizer: Authorizer::new(transport.clone(), files),
-            transport,
-            gates: Gates::new(settings.requests_per_host),
-            known: KnownTags::default(),
-            attempts: settings.attempts,
+            session: Session::new(settings)?,
+            tags: TagCache::default(),
             manifest_timeout: settings.manifest_timeout,
             blob_timeout: settings.blob_timeout,
         })
     }
 
-    /// The same client, as sure of whom it speaks to as it is told to be. It
-    /// shares connections, but no tokens.
+    /// The same client with another level of security. It shares connections,
+    /// but no tokens.
     pub(crate) fn secured(&self, security: Security) -> Self {
-        let transport = self.transport.secured(security);
         Self {
-            authorizer: self.authorizer.over(transport.clone()),
-            transport,
+            session: self.session.secured(security),
             ..self.clone()
         }
     }
 
-    /// Whether a registry is spoken to over plain http.
+    /// Whether requests to the registry use plain http.
     pub(crate) fn is_plain(&self, reference: &Reference) -> bool {
-        let url = self.transport.url(reference, "");
+        let url = self.session.url(reference, "");
         url.is_ok_and(|url| url.scheme() == "http")
     }
 
-    /// A document of at most 4 MiB at some path below the repository, which
-    /// nothing verifies.
+    /// A document of at most 4 MiB at a path below the repository. Its content
+    /// is not verified.
     pub(crate) async fn document(
         &self,
         reference: &Reference,
         path: &str,
         accept: &'static str,
     ) -> Result<Bytes, Error> {
-        let url = self.transport.url(reference, path)?;
-        let gate = self.gates.of(&url);
-        let _place = gate.enter().await;
+        let url = self.session.url(reference, path)?;
+        let limit = self.session.limit(&url);
+        let _permit = limit.acquire().await;
         let attempt = || async {
             let response = self
-                .get(reference, &url, &gate, accept, HeaderMap::new())
+                .session
+                .get(reference, &url, &limit, accept, HeaderMap::new())
                 .await?;
             body(reference, response, MAX_DOCUMENT).await
         };
-        self.in_time(reference, &url, self.persist(attempt)).await
+        let work = self.session.persist(attempt);
+        self.session.in_time(reference, &url, work).await
     }
 
-    /// The digest that a reference stands for: one HEAD request when all is
-    /// well, and a GET only when the registry does not answer that as it
-    /// should (or refuses, as the reason is in the body). A reference by
-    /// digest stands for itself, without any request.
+    /// Resolves a reference to a digest with one HEAD request. A GET request
+    /// follows only if the registry does not answer HEAD as specified, or
+    /// rejects it with a reason in the body. A reference by digest resolves to
+    /// itself, without any request.
     pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
         let Some(tag) = reference.tag() else {
             return match reference.digest() {
@@ -196,51 +108,49 @@ impl Client {
                 }),
             };
         };
-        let url = self.transport.url(reference, &format!("manifests/{tag}"))?;
-        let gate = self.gates.of(&url);
-        let _place = gate.enter().await;
-        let attempt = || self.resolve_once(reference, &url, &gate);
-        self.in_time(reference, &url, self.persist(attempt)).await
+        let url = self.session.url(reference, &format!("manifests/{tag}"))?;
+        let limit = self.session.limit(&url);
+        let _permit = limit.acquire().await;
+        let attempt = || self.resolve_once(reference, &url, &limit);
+        let work = self.session.persist(attempt);
+        self.session.in_time(reference, &url, work).await
     }
 
     /// The manifest with this digest in the reference's repository, verified,
     /// of at most 4 MiB.
     pub async fn manifest(&self, reference: &Reference, digest: &Digest) -> Result<Bytes, Error> {
-        let url = self
-            .transport
-            .url(reference, &format!("manifests/{digest}"))?;
-        let gate = self.gates.of(&url);
-        let place = gate.enter().await;
+        let session = &self.session;
+        let url = session.url(reference, &format!("manifests/{digest}"))?;
+        let limit = session.limit(&url);
+        let permit = limit.acquire().await;
         let deadline = Instant::now() + self.manifest_timeout;
-        let get = || self.get(reference, &url, &gate, MANIFESTS, HeaderMap::new());
-        let response = self.in_time(reference, &url, self.persist(get)).await?;
+        let get = || session.get(reference, &url, &limit, MANIFESTS, HeaderMap::new());
+        let response = session
+            .in_time(reference, &url, session.persist(get))
+            .await?;
         let Some(size) = response.content_length() else {
-            // Nobody knows where it would have to go on after a cut.
+            // Without a length a cut body cannot be resumed.
             let body = body(reference, response, MAX_DOCUMENT);
-            let bytes = self.in_time(reference, &url, body).await?;
+            let bytes = session.in_time(reference, &url, body).await?;
             verify_manifest(reference, &url, *digest, &bytes)?;
             return Ok(bytes);
         };
-        if size > MAX_DOCUMENT as u64 {
-            return Err(Error::TooLarge {
+        let capacity = usize::try_from(size)
+            .ok()
+            .filter(|size| *size <= MAX_DOCUMENT)
+            .ok_or_else(|| Error::TooLarge {
                 reference: reference.clone(),
                 url: redacted(&url),
                 limit: MAX_DOCUMENT,
-            });
-        }
+            })?;
         let descriptor = Descriptor {
             media_type: String::new(),
             digest: *digest,
             size,
         };
-        let mut stream = BlobStream::new(
-            self.clone(),
-            blob::Wanted::new(reference, &descriptor, &url, MANIFESTS),
-            response,
-            deadline,
-            place,
-        );
-        let mut bytes = BytesMut::with_capacity(size as usize);
+        let request = BlobRequest::new(reference, &descriptor, &url, MANIFESTS);
+        let mut stream = BlobStream::new(session.clone(), request, response, deadline, permit);
+        let mut bytes = BytesMut::with_capacity(capacity);
         loop {
             match stream.next().await {
                 Ok(Some(piece)) => bytes.extend_from_slice(&piece),
@@ -263,18 +173,21 @@ impl Client {
     }
 
     /// A blob of the reference's repository, as a stream that verifies itself
-    /// against the descriptor and goes on by itself after a cut.
+    /// against the descriptor and resumes after a cut.
     pub async fn blob(
         &self,
         reference: &Reference,
         descriptor: &Descriptor,
     ) -> Result<BlobStream, Error> {
         let Descriptor { digest, size, .. } = *descriptor;
-        let url = self.transport.url(reference, &format!("blobs/{digest}"))?;
-        let gate = self.gates.of(&url);
-        let place = gate.enter_for_blob().await;
-        let get = || self.get(reference, &url, &gate, BLOBS, HeaderMap::new());
-        let response = self.in_time(reference, &url, self.persist(get)).await?;
+        let session = &self.session;
+        let url = session.url(reference, &format!("blobs/{digest}"))?;
+        let limit = session.limit(&url);
+        let permit = limit.acquire_for_blob().await;
+        let get = || session.get(reference, &url, &limit, BLOBS, HeaderMap::new());
+        let response = session
+            .in_time(reference, &url, session.persist(get))
+            .await?;
         let announced = response.content_length();
         if let Some(actual) = announced
             && actual != size
@@ -295,13 +208,10 @@ impl Client {
             });
         }
         let deadline = Instant::now() + self.blob_timeout;
-        let wanted = blob::Wanted::new(reference, descriptor, &url, BLOBS);
+        let request = BlobRequest::new(reference, descriptor, &url, BLOBS);
+        let session = session.clone();
         Ok(BlobStream::new(
-            self.clone(),
-            wanted,
-            response,
-            deadline,
-            place,
+            session, request, response, deadline, permit,
         ))
     }
 
@@ -310,21 +220,22 @@ impl Client {
         &self,
         reference: &Reference,
         url: &Url,
-        gate: &Gate,
+        limit: &HostLimit,
     ) -> Result<Resolved, Error> {
-        let known = self.known.get(url);
+        let cached = self.tags.get(url);
         let mut condition = HeaderMap::new();
-        if let Some(known) = &known {
-            condition.insert(IF_NONE_MATCH, known.etag.clone());
+        if let Some(cached) = &cached {
+            condition.insert(IF_NONE_MATCH, cached.etag.clone());
         }
         let (response, authorization) = self
-            .ask(reference, Method::HEAD, url, gate, MANIFESTS, condition)
+            .session
+            .send(reference, Method::HEAD, url, limit, MANIFESTS, condition)
             .await?;
         if response.status() == StatusCode::NOT_MODIFIED
-            && let Some(known) = known
-            && stated_digest(&response).is_none_or(|digest| digest == known.resolved.digest)
+            && let Some(cached) = cached
+            && stated_digest(&response).is_none_or(|digest| digest == cached.resolved.digest)
         {
-            return Ok(known.resolved);
+            return Ok(cached.resolved);
         }
         if is_ok(&response)
             && let Some(digest) = stated_digest(&response)
@@ -335,31 +246,31 @@ impl Client {
                 media_type: media_type(&response),
                 size: size.and_then(|text| text.parse().ok()),
             };
-            self.known.set(url, response.headers().get(ETAG), &resolved);
+            self.tags.set(url, response.headers().get(ETAG), &resolved);
             return Ok(resolved);
         }
-        if !is_ok(&response) && !may_know_get(response.status()) {
-            return Err(refusal(reference, response, authorization.with_credentials).await);
+        if !is_ok(&response) && !get_may_differ(response.status()) {
+            return Err(status_error(reference, response, authorization.with_credentials).await);
         }
-        self.resolve_by_get(reference, url, gate).await
+        self.resolve_by_get(reference, url, limit).await
     }
 
     async fn resolve_by_get(
         &self,
         reference: &Reference,
         url: &Url,
-        gate: &Gate,
+        limit: &HostLimit,
     ) -> Result<Resolved, Error> {
         let response = self
-            .get(reference, url, gate, MANIFESTS, HeaderMap::new())
+            .session
+            .get(reference, url, limit, MANIFESTS, HeaderMap::new())
             .await?;
         let stated = stated_digest(&response);
         let media_type = media_type(&response);
         let bytes = body(reference, response, MAX_DOCUMENT).await?;
         let digest = Digest::of(&bytes);
         verify_manifest(reference, url, stated.unwrap_or(digest), &bytes)?;
-        // A page of some proxy has a digest too; better told now than when
-        // the manifest is pulled.
+        // The error page of a proxy has a digest too: reject it here.
         Manifest::parse(&bytes, media_type.as_deref()).map_err(|source| Error::Manifest {
             reference: reference.clone(),
             digest,
@@ -371,136 +282,10 @@ impl Client {
             size: Some(bytes.len() as u64),
         })
     }
-
-    /// What is left of something that was cut: an answer with the bytes from
-    /// `from` on, or with all of them.
-    pub(crate) async fn rest(&self, wanted: &blob::Wanted, from: u64) -> Result<Response, Error> {
-        let gate = self.gates.of(&wanted.url);
-        let mut range = HeaderMap::new();
-        if from > 0
-            && let Ok(value) = format!("bytes={from}-").parse()
-        {
-            // No If-Range: what is named by its digest cannot have changed,
-            // and the servers behind one name often disagree on its ETag.
-            range.insert(RANGE, value);
-        }
-        let request = self.get(&wanted.reference, &wanted.url, &gate, wanted.accept, range);
-        self.in_time(&wanted.reference, &wanted.url, request).await
-    }
-
-    /// The attempts that each thing gets.
-    pub(crate) fn retries(&self) -> Retries {
-        Retries::new(self.attempts)
-    }
-
-    /// Tries until it goes well, is not worth another attempt, or there were
-    /// enough of them.
-    async fn persist<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        let mut retries = self.retries();
-        loop {
-            let error = match attempt().await {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-            let Some(wait) = retries.after(&error) else {
-                return Err(error);
-            };
-            tracing::debug!(reason = error.reason(), ?wait, %error, "asking again");
-            tokio::time::sleep(wait).await;
-        }
-    }
-
-    async fn get(
-        &self,
-        reference: &Reference,
-        url: &Url,
-        gate: &Gate,
-        accept: &'static str,
-        headers: HeaderMap,
-    ) -> Result<Response, Error> {
-        let may_be_part = headers.contains_key(RANGE);
-        let (response, authorization) = self
-            .ask(reference, Method::GET, url, gate, accept, headers)
-            .await?;
-        let is_part = response.status() == StatusCode::PARTIAL_CONTENT;
-        if is_ok(&response) || is_part && may_be_part {
-            return Ok(response);
-        }
-        Err(refusal(reference, response, authorization.with_credentials).await)
-    }
-
-    /// Sends a request with what the registry is known to ask for, and once
-    /// more when it then asks for something else.
-    async fn ask(
-        &self,
-        reference: &Reference,
-        method: Method,
-        url: &Url,
-        gate: &Gate,
-        accept: &'static str,
-        headers: HeaderMap,
-    ) -> Result<(Response, Authorization), Error> {
-        if let Some(wait) = gate.closed() {
-            return Err(Error::LeftAlone {
-                reference: reference.clone(),
-                url: redacted(url),
-                wait,
-            });
-        }
-        let request = |authorization: &Authorization| Request {
-            reference,
-            method: method.clone(),
-            url: url.clone(),
-            accept,
-            authorization: authorization.header.clone(),
-            headers: headers.clone(),
-            form: None,
-        };
-        let note = |response: Response| {
-            if is_told_to_wait(response.status())
-                && same_origin(url, response.url())
-                && let Some(wait) = retry_after(response.headers(), SystemTime::now())
-            {
-                gate.close_for(wait);
-            }
-            response
-        };
-        let first = self.authorizer.remembered(reference).await?;
-        let response = note(self.transport.send(request(&first)).await?);
-        // A host that was redirected to gets no credentials, whatever it asks.
-        if response.status() != StatusCode::UNAUTHORIZED || !same_origin(url, response.url()) {
-            return Ok((response, first));
-        }
-        let Some(challenge) = challenge::choose(response.headers()) else {
-            return Ok((response, first));
-        };
-        let second = self.authorizer.answer(reference, challenge).await?;
-        if second.header.is_none() || second.header == first.header {
-            return Ok((response, second));
-        }
-        let response = note(self.transport.send(request(&second)).await?);
-        Ok((response, second))
-    }
-
-    async fn in_time<T>(
-        &self,
-        reference: &Reference,
-        url: &Url,
-        work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let late = |_| Error::Timeout {
-            reference: reference.clone(),
-            url: redacted(url),
-        };
-        timeout(self.manifest_timeout, work).await.map_err(late)?
-    }
 }
 
-/// Whether a GET may tell more than the HEAD that was answered so.
-fn may_know_get(status: StatusCode) -> bool {
+/// Whether a GET request may succeed after a HEAD request with this status.
+fn get_may_differ(status: StatusCode) -> bool {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
             false
@@ -508,14 +293,6 @@ fn may_know_get(status: StatusCode) -> bool {
         StatusCode::NOT_IMPLEMENTED => true,
         status => status.is_client_error() || status.is_success(),
     }
-}
-
-/// Whether a `Retry-After` of this answer is meant for all who ask.
-fn is_told_to_wait(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
-    )
 }
 
 fn verify_manifest(

@@ -1,11 +1,25 @@
-//! One registry: requests, authentication, certificates, retries, blobs.
+//! One registry (distribution-spec): requests, authentication, certificates,
+//! retries, blobs.
 
-pub mod blob;
-pub(crate) mod certificates;
-pub(crate) mod challenge;
-pub mod client;
-pub(crate) mod gate;
-pub mod referrers;
-pub(crate) mod retry;
-pub(crate) mod token;
-pub(crate) mod transport;
+mod blob;
+mod certificates;
+mod challenge;
+mod client;
+mod http_clients;
+pub(crate) mod message;
+mod request_limits;
+mod resolved;
+mod response;
+mod retry;
+mod retry_after;
+mod session;
+mod tag_cache;
+mod token;
+mod transport;
+pub(crate) mod url;
+
+pub use blob::BlobStream;
+pub use client::Client;
+pub use resolved::Resolved;
+
+pub(crate) use transport::Security;

@@ -1,10 +1,8 @@
-//! How often a registry is asked again for the same thing, and when.
+//! When a failed request is repeated.
 //!
-//! What is worth another attempt at all stands in one table,
-//! [`Error::is_temporary`]; how long a registry asks to be left alone in
-//! [`Error::retry_after`]. Here the two become waits. A registry that asks for
-//! more time than a pass should spend waiting is left alone: the error goes to
-//! the caller, who comes back with a later pass.
+//! [`Error::is_temporary`] decides whether, and [`Error::retry_after`] how long
+//! to wait before. If a registry asks for a longer pause than
+//! [`LONGEST_WAIT`], the caller gets the error instead.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,33 +11,33 @@ use crate::error::Error;
 
 /// The wait before the second attempt; each further one is four times as long.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// The longest wait that a pass spends on one attempt, whoever asks for it.
+/// The longest wait before an attempt.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// The attempts at one thing.
+/// The attempts at one request.
 #[derive(Clone, Debug)]
-pub(crate) struct Retries {
+pub(super) struct Retries {
     attempts: u32,
     failed: u32,
 }
 
 impl Retries {
-    /// At most so many attempts, the first included.
-    pub(crate) fn new(attempts: NonZeroU32) -> Self {
+    /// This many attempts, including the first.
+    pub(super) fn new(attempts: NonZeroU32) -> Self {
         Self {
             attempts: attempts.get(),
             failed: 0,
         }
     }
 
-    /// Something came: what failed before counts no more.
-    pub(crate) fn progress(&mut self) {
+    /// Notes progress, which resets the number of failures.
+    pub(super) fn progress(&mut self) {
         self.failed = 0;
     }
 
-    /// How long to wait before the next attempt, after one has failed; `None`
-    /// when there is to be none.
-    pub(crate) fn after(&mut self, error: &Error) -> Option<Duration> {
+    /// The wait before the next attempt, after one has failed; none if there
+    /// is no further attempt.
+    pub(super) fn after(&mut self, error: &Error) -> Option<Duration> {
         self.failed += 1;
         if self.failed >= self.attempts || !error.is_temporary() {
             return None;
@@ -53,7 +51,7 @@ impl Retries {
     }
 }
 
-/// Up to a quarter more or less, so that many do not come back at once.
+/// Up to a quarter more or less, so that clients do not retry at once.
 fn jitter(wait: Duration) -> Duration {
     wait.mul_f64(0.75 + 0.5 * fastrand::f64())
 }
@@ -63,14 +61,14 @@ mod tests {
     use http::StatusCode;
 
     use super::*;
-    use crate::error::Message;
+    use crate::registry::message::RegistryMessage;
 
     fn status(status: u16, retry_after: Option<u64>) -> Error {
         Error::Status {
             reference: "quay.io/a/b:v1".parse().unwrap(),
             url: String::new(),
             status: StatusCode::from_u16(status).unwrap(),
-            message: Message::default(),
+            message: RegistryMessage::default(),
             retry_after: retry_after.map(Duration::from_secs),
             with_credentials: false,
         }
@@ -92,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_makes_failures_forgotten() {
+    fn progress_resets_the_failures() {
         let mut retries = retries();
         for _ in 0..10 {
             assert!(retries.after(&status(500, None)).is_some());
@@ -101,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn what_will_not_change_is_not_asked_again() {
+    fn permanent_errors_are_not_retried() {
         for permanent in [401, 403, 404, 418, 501] {
             assert_eq!(retries().after(&status(permanent, None)), None);
         }
     }
 
     #[test]
-    fn a_registry_gets_the_time_it_asks_for_or_is_left_alone() {
+    fn a_registry_gets_the_pause_it_asks_for_or_no_retry() {
         let wait = |seconds| retries().after(&status(429, Some(seconds)));
         assert_eq!(wait(0), Some(Duration::ZERO));
         assert_eq!(wait(7), Some(Duration::from_secs(7)));
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_of_attempts_makes_a_wait_absurd() {
+    fn every_wait_is_bounded() {
         let mut retries = Retries::new(NonZeroU32::MAX);
         for _ in 0..100 {
             assert!(retries.after(&status(503, None)).unwrap() <= LONGEST_WAIT);

@@ -1,50 +1,52 @@
-//! Answering a registry's challenge, and remembering the answer, so that the
-//! next poll is one request again.
+//! Answering the challenges of registries with tokens and passwords. Answers
+//! are kept, so that the next poll is one request.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, Method};
+use parking_lot::Mutex;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::credentials;
-use crate::credentials::{AuthFiles, Credentials, Secret};
-use crate::error::{Error, redacted};
+use crate::credentials::{AuthFiles, Credentials, Secret, basic_header, bearer_header};
+use crate::error::Error;
 use crate::reference::Reference;
 use crate::registry::challenge::{Bearer, Challenge};
-use crate::registry::transport::{Request, Transport, body, is_ok, refusal};
+use crate::registry::response::{body, is_ok, status_error};
+use crate::registry::transport::{Request, Transport};
+use crate::registry::url::redacted;
 
-/// The largest answer of a token service, in bytes.
+/// The largest response of a token service, in bytes.
 const MAX_TOKEN: usize = 256 << 10;
-/// How long a token holds when nothing is said (distribution specification).
+/// The lifetime of a token without `expires_in` (distribution-spec).
 const DEFAULT_LIFETIME: Duration = Duration::from_mins(1);
-/// The longest that a token is kept.
+/// The longest time that a token is kept.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
-/// The most repositories that are remembered.
+/// The most repositories whose challenge is kept.
 const MAX_REMEMBERED: usize = 4096;
 
-/// What to send along, and whether there are credentials behind it.
+/// The authorization of a request.
 #[derive(Clone, Default)]
-pub(crate) struct Authorization {
+pub(super) struct Authorization {
     /// The value of the `Authorization` header; none for an anonymous request.
-    pub(crate) header: Option<HeaderValue>,
-    /// Whether credentials were used to make it.
-    pub(crate) with_credentials: bool,
+    pub(super) header: Option<HeaderValue>,
+    /// Whether it is based on credentials.
+    pub(super) with_credentials: bool,
 }
 
-/// Answers challenges with tokens and passwords. Cheap to clone; clones share
-/// what they remember.
+/// Answers challenges. Cheap to clone; clones share tokens.
 #[derive(Clone)]
-pub(crate) struct Authorizer {
+pub(super) struct Authorizer {
     transport: Transport,
     files: AuthFiles,
+    client_id: Arc<str>,
     remembered: Arc<Mutex<HashMap<Key, Remembered>>>,
 }
 
-/// A registry and a repository of it: the scope of a token.
+/// A registry and a repository: the scope of a token.
 type Key = (String, String);
 
 #[derive(Clone)]
@@ -60,23 +62,24 @@ struct Token {
 }
 
 impl Authorizer {
-    pub(crate) fn new(transport: Transport, files: AuthFiles) -> Self {
+    pub(super) fn new(transport: Transport, files: AuthFiles, client_id: &str) -> Self {
         Self {
             transport,
             files,
+            client_id: client_id.into(),
             remembered: Arc::default(),
         }
     }
 
-    /// The same over another transport, with nothing remembered.
-    pub(crate) fn over(&self, transport: Transport) -> Self {
-        Self::new(transport, self.files.clone())
+    /// The same over another transport, without tokens.
+    pub(super) fn over(&self, transport: Transport) -> Self {
+        Self::new(transport, self.files.clone(), &self.client_id)
     }
 
-    /// What the first request for a repository should carry: whatever its
-    /// registry asked for last time, or nothing.
-    pub(crate) async fn remembered(&self, reference: &Reference) -> Result<Authorization, Error> {
-        let known = self.lock().get(&key(reference)).cloned();
+    /// The authorization for the first request to a repository: the one that
+    /// its registry wanted last time, or none.
+    pub(super) async fn remembered(&self, reference: &Reference) -> Result<Authorization, Error> {
+        let known = self.remembered.lock().get(&key(reference)).cloned();
         match known {
             None => Ok(Authorization::default()),
             Some(Remembered {
@@ -85,17 +88,17 @@ impl Authorizer {
             Some(Remembered { challenge, .. }) => {
                 let answer = self.answer(reference, challenge).await;
                 if answer.is_err() {
-                    // The registry may ask for something else by now, so the
-                    // next request begins as a stranger's.
-                    self.lock().remove(&key(reference));
+                    // The registry may want something else by now, so the
+                    // next request is anonymous.
+                    self.remembered.lock().remove(&key(reference));
                 }
                 answer
             }
         }
     }
 
-    /// Answers a challenge of the registry and remembers the answer.
-    pub(crate) async fn answer(
+    /// Answers a challenge and keeps the answer.
+    pub(super) async fn answer(
         &self,
         reference: &Reference,
         challenge: Challenge,
@@ -111,13 +114,13 @@ impl Authorizer {
         let with_credentials = credentials.is_some();
         let (header, lifetime) = match (&challenge, credentials) {
             (Challenge::Basic, Some(Credentials::Password { user, password })) => {
-                // Read from the files each time, so that a rotated one counts.
-                (credentials::basic(&user, &password), None)
+                // Read from the files each time, in case it is rotated.
+                (basic_header(&user, &password), None)
             }
             (Challenge::Basic, _) => return Ok(Authorization::default()),
             (Challenge::Bearer(bearer), credentials) => {
                 let (token, lifetime) = self.fetch(reference, bearer, credentials).await?;
-                (credentials::bearer(&token), Some(lifetime))
+                (bearer_header(&token), Some(lifetime))
             }
         };
         let authorization = Authorization {
@@ -128,7 +131,7 @@ impl Authorizer {
             authorization: authorization.clone(),
             until: Instant::now() + lifetime,
         });
-        let mut remembered = self.lock();
+        let mut remembered = self.remembered.lock();
         if remembered.len() >= MAX_REMEMBERED {
             remembered.clear();
         }
@@ -155,42 +158,37 @@ impl Authorizer {
             .may_ask(&registry, &realm)
             .map_err(|reason| problem(&shown, reason))?;
         let with_credentials = credentials.is_some();
-        let request = token_request(reference, bearer, realm, credentials)
+        let request = token_request(reference, bearer, realm, credentials, &self.client_id)
             .ok_or_else(|| problem(&shown, "the credentials cannot be sent in a header"))?;
         let response = self.transport.send(request).await?;
         if !is_ok(&response) {
-            return Err(refusal(reference, response, with_credentials).await);
+            return Err(status_error(reference, response, with_credentials).await);
         }
         let bytes = body(reference, response, MAX_TOKEN).await?;
-        let answer: Answer = serde_json::from_slice(&bytes)
-            .map_err(|_| problem(&shown, "its answer is no token document"))?;
+        let answer: TokenDocument = serde_json::from_slice(&bytes)
+            .map_err(|_| problem(&shown, "its response is no token document"))?;
         let lifetime = answer.lifetime();
         let token = [answer.token, answer.access_token]
             .into_iter()
             .flatten()
             .find(|token| !token.is_empty())
             .map(Secret::from)
-            .ok_or_else(|| problem(&shown, "its answer holds no token"))?;
-        if credentials::bearer(&token).is_none() {
+            .ok_or_else(|| problem(&shown, "its response contains no token"))?;
+        if bearer_header(&token).is_none() {
             return Err(problem(&shown, "its token cannot be sent in a header"));
         }
         Ok((token, lifetime))
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Remembered>> {
-        self.remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// The request for a token to pull from one repository. The scope is made
-/// here and not taken from the challenge: nothing else is ever needed.
+/// The request for a token to pull from one repository. The scope is not taken
+/// from the challenge: no other scope is needed.
 fn token_request<'a>(
     reference: &'a Reference,
     bearer: &Bearer,
     mut realm: Url,
     credentials: Option<Credentials>,
+    client_id: &str,
 ) -> Option<Request<'a>> {
     let scope = format!("repository:{}:pull", reference.repository());
     let mut parameters = vec![("scope", scope)];
@@ -209,7 +207,7 @@ fn token_request<'a>(
     match credentials {
         Some(Credentials::IdentityToken(token)) => {
             parameters.push(("grant_type", "refresh_token".into()));
-            parameters.push(("client_id", "almanac".into()));
+            parameters.push(("client_id", client_id.to_owned()));
             parameters.push(("refresh_token", token.expose().to_owned()));
             let mut form = realm;
             form.query_pairs_mut().clear().extend_pairs(parameters);
@@ -218,7 +216,7 @@ fn token_request<'a>(
         }
         credentials => {
             if let Some(Credentials::Password { user, password }) = credentials {
-                request.authorization = Some(credentials::basic(&user, &password)?);
+                request.authorization = Some(basic_header(&user, &password)?);
             }
             realm.query_pairs_mut().extend_pairs(parameters);
             request.url = realm;
@@ -234,9 +232,9 @@ fn key(reference: &Reference) -> Key {
     )
 }
 
-/// The answer of a token service; both names are in use.
+/// The response of a token service. Both names of the token are in use.
 #[derive(Deserialize)]
-struct Answer {
+struct TokenDocument {
     #[serde(default)]
     token: Option<String>,
     #[serde(default)]
@@ -245,9 +243,9 @@ struct Answer {
     expires_in: Value,
 }
 
-impl Answer {
-    /// How long to use the token: nine tenths of its time, as the clock of the
-    /// registry goes on while the request travels.
+impl TokenDocument {
+    /// How long to use the token: nine tenths of its lifetime, which passes
+    /// while a request travels.
     fn lifetime(&self) -> Duration {
         let stated = self
             .expires_in
@@ -263,12 +261,12 @@ mod tests {
     use super::*;
 
     fn lifetime(document: &str) -> u64 {
-        let answer: Answer = serde_json::from_str(document).unwrap();
+        let answer: TokenDocument = serde_json::from_str(document).unwrap();
         answer.lifetime().as_secs()
     }
 
     #[test]
-    fn a_token_is_dropped_a_little_early() {
+    fn a_token_is_dropped_before_it_expires() {
         assert_eq!(lifetime(r#"{"expires_in":300}"#), 270);
         assert_eq!(lifetime(r#"{"expires_in":null}"#), 54);
         assert_eq!(lifetime("{}"), 54);
@@ -290,14 +288,16 @@ mod tests {
             user: "me".into(),
             password: Secret::from("p".to_owned()),
         };
-        let request = token_request(&reference, &bearer, realm.clone(), Some(password)).unwrap();
+        let request =
+            token_request(&reference, &bearer, realm.clone(), Some(password), "test").unwrap();
         assert_eq!(
             request.url.as_str(),
             "https://auth.example/token?account=x&scope=repository%3Aa%2Fb%3Apull&service=quay+io"
         );
         assert!(request.authorization.is_some());
         let token = Credentials::IdentityToken(Secret::from("r&t".to_owned()));
-        let request = token_request(&reference, &bearer, realm.clone(), Some(token)).unwrap();
+        let request =
+            token_request(&reference, &bearer, realm.clone(), Some(token), "test").unwrap();
         assert_eq!(request.url, realm);
         assert_eq!(request.method, Method::POST);
         assert!(request.authorization.is_none());

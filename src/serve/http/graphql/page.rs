@@ -1,5 +1,5 @@
-//! A page to ask a catalog from, for browsers. It needs nothing from elsewhere:
-//! where almanac runs there may be no network.
+//! A page to write queries in, for browsers. It loads nothing from elsewhere:
+//! there may be no network.
 
 use std::sync::LazyLock;
 
@@ -11,13 +11,13 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 use http::{HeaderMap, HeaderValue};
 
 use crate::serve::http::encoding::weight;
+use crate::serve::http::headers::{header, no_sniffing};
 use ::images::digest::Digest;
 
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
-/// The page with its script and style in it, and the policy that lets only
-/// these two be used.
+/// The page with its script and style, and the policy that allows only these.
 static PAGE: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
     let page = include_str!("page.html")
         .replace("/* style */", STYLE)
@@ -29,10 +29,10 @@ static PAGE: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
         hash(SCRIPT),
         hash(STYLE)
     );
-    (page, crate::serve::http::header(policy))
+    (page, header(policy))
 });
 
-/// Whether a client would show a page.
+/// Whether a client accepts HTML.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|value| {
         let mut kinds = value.to_str().unwrap_or_default().split(',');
@@ -58,7 +58,7 @@ pub(super) fn respond() -> Response {
     }
     headers.insert(CONTENT_SECURITY_POLICY, policy.clone());
     headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
-    crate::serve::http::no_sniffing(headers);
+    no_sniffing(headers);
     response
 }
 

@@ -1,5 +1,5 @@
-//! Whether the values that come with a query are those that its variables take
-//! (GraphQL specification, section 6.1.2).
+//! Checks the values of variables against their types (GraphQL specification,
+//! section 6.1.2).
 
 use async_graphql::parser::types::{
     BaseType, DocumentOperations, ExecutableDocument, OperationDefinition, Type,
@@ -7,14 +7,14 @@ use async_graphql::parser::types::{
 use async_graphql::{Name, ServerError};
 use serde_json::{Map, Value};
 
-/// What is wrong with the variables of the operation that is meant; nothing
-/// when there is no such operation, which is found when it is to be run.
+/// The errors in the variables of the selected operation. Without such an
+/// operation there are none: running the query reports that.
 pub(super) fn check(
     document: &ExecutableDocument,
     operation: Option<&str>,
     values: &Map<String, Value>,
 ) -> Vec<ServerError> {
-    let Some(operation) = meant(document, operation) else {
+    let Some(operation) = selected(document, operation) else {
         return Vec::new();
     };
     let mut errors = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn check(
     errors
 }
 
-fn meant<'a>(
+fn selected<'a>(
     document: &'a ExecutableDocument,
     operation: Option<&str>,
 ) -> Option<&'a OperationDefinition> {
@@ -48,9 +48,9 @@ fn meant<'a>(
     Some(&operation.node)
 }
 
-/// Whether a value is one of a type. All types that variables may have here
-/// are built in; what else is named is found by the validation. Recursion is
-/// bounded by the parser, which also bounds how deep types nest.
+/// Whether a value has a type. The schema's input types are all built in, and
+/// validation reports unknown types. The parser bounds the nesting of types, and
+/// so this recursion.
 fn fits(value: &Value, ty: &Type) -> bool {
     if value.is_null() {
         return ty.nullable;
@@ -59,7 +59,7 @@ fn fits(value: &Value, ty: &Type) -> bool {
         (BaseType::List(inner), Value::Array(values)) => {
             values.iter().all(|value| fits(value, inner))
         }
-        // A single value stands for a list of it.
+        // A single value is coerced to a list of one.
         (BaseType::List(inner), value) => fits(value, inner),
         (BaseType::Named(name), value) => match name.as_str() {
             "Int" => value
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_operation_that_is_meant_counts() {
+    fn only_the_selected_operation_is_checked() {
         let document = parse_query("query A($a: Int!) { x } query B { x }").unwrap();
         let errors = |name| check(&document, name, &Map::new()).len();
         assert_eq!(errors(Some("A")), 1);

@@ -1,5 +1,5 @@
-//! Bundles by name. A name is a bundle's own in its package only, so the
-//! answer is a list, which nearly always has one item.
+//! Bundles by name. Names are unique within a package only, so the response is a
+//! list, nearly always with one item.
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
-use crate::serve::http::queries::answer::Answer;
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::{Asked, Question};
-use crate::snapshot::Snapshot;
+use crate::serve::http::queries::records::{json, read};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::response::QueryResponse;
 use fbc::document::Gvk;
 use fbc::presentation::{BundleView, Presentation, RelatedImage};
 
@@ -57,7 +57,7 @@ struct Bundle<'a> {
     metadata: Metadata<'a>,
 }
 
-/// A channel that has the bundle, and how it stands there.
+/// The entry of the bundle in a channel.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Membership<'a> {
@@ -89,36 +89,36 @@ struct Metadata<'a> {
 }
 
 /// The bundles of a name.
-pub(super) async fn named(question: Question) -> Response {
-    question
-        .answer(&["package", "limit", "continue", "fields"], list)
+pub(super) async fn named(request: QueryRequest) -> Response {
+    request
+        .look_up(&["package", "limit", "continue", "fields"], list)
         .await
 }
 
-fn list(asked: &Asked) -> Result<Answer, Problem> {
-    let (snapshot, name) = (&asked.snapshot, asked.path("bundle"));
-    let page = asked.parameters.page(snapshot)?;
+fn list(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let (snapshot, name) = (&query.snapshot, query.path("bundle"));
+    let page = query.parameters.page(snapshot)?;
     let mut metas = snapshot.bundles_named(name);
-    if let Some(package) = asked.parameters.get("package") {
-        asked.package(package)?;
+    if let Some(package) = query.parameters.get("package") {
+        query.package(package)?;
         metas.retain(|meta| snapshot.package_of(*meta) == package);
     }
     metas.sort_by_key(|meta| (snapshot.package_of(*meta), *meta));
     if metas.is_empty() {
         return Err(Problem::unknown("bundle", name, snapshot.bundle_names()));
     }
-    Answer::list(page, metas.len(), snapshot, FIELDS, |at| {
-        bundle(asked, name, metas[at])
+    QueryResponse::list(page, metas.len(), snapshot, FIELDS, |at| {
+        bundle(query, name, metas[at])
     })
 }
 
-fn bundle(asked: &Asked, name: &str, meta: u32) -> Result<Bytes, Problem> {
-    let snapshot = &asked.snapshot;
+fn bundle(query: &ParsedQuery, name: &str, meta: u32) -> Result<Bytes, Problem> {
+    let snapshot = &query.snapshot;
     let package = snapshot.package_of(meta);
     let answers = snapshot.package_answers(package);
-    let stored = answers.map_or_else(Vec::new, |answers| asked.channels(answers));
+    let stored = answers.map_or_else(Vec::new, |answers| query.channels(answers));
     let channels = read(&stored)?;
-    let places: Vec<(&ChannelRecord<'_>, &EntryRecord<'_>)> = channels
+    let memberships: Vec<(&ChannelRecord<'_>, &EntryRecord<'_>)> = channels
         .iter()
         .filter_map(|channel| {
             let entry = channel.entries.iter().find(|entry| entry.name == name)?;
@@ -135,7 +135,7 @@ fn bundle(asked: &Asked, name: &str, meta: u32) -> Result<Bytes, Problem> {
         version: &view.version,
         release: &view.release,
         image: &view.image,
-        channels: (places.iter())
+        channels: (memberships.iter())
             .map(|(channel, entry)| Membership {
                 name: &channel.name,
                 head: channel.head.as_deref() == Some(name),
@@ -144,8 +144,8 @@ fn bundle(asked: &Asked, name: &str, meta: u32) -> Result<Bytes, Problem> {
                 skip_range: &entry.skip_range,
             })
             .collect(),
-        deprecation: (places.iter()).find_map(|(_, entry)| entry.deprecation.as_deref()),
-        // A bundle of a package that is not there is not served either.
+        deprecation: (memberships.iter()).find_map(|(_, entry)| entry.deprecation.as_deref()),
+        // A bundle without a package is not served over gRPC.
         quarantined: answers.is_none_or(|answers| answers.quarantined),
         provided_apis: &view.provides,
         required_apis: &view.requires,
@@ -162,19 +162,5 @@ fn bundle(asked: &Asked, name: &str, meta: u32) -> Result<Bytes, Problem> {
             presentation,
         },
     };
-    Ok(json(&bundle))
-}
-
-/// Reads stored channels.
-pub(super) fn read(stored: &[Bytes]) -> Result<Vec<ChannelRecord<'_>>, Problem> {
-    let channels = stored.iter().map(Snapshot::channel_record);
-    channels.collect::<Result<_, _>>().map_err(|error| {
-        tracing::error!(%error, "a query could not be answered");
-        Problem::internal()
-    })
-}
-
-/// Texts, numbers and lists of them as JSON, which always works.
-pub(super) fn json(value: &impl Serialize) -> Bytes {
-    serde_json::to_vec(value).unwrap_or_default().into()
+    json(&bundle)
 }

@@ -1,12 +1,12 @@
-//! The images that a selection of the catalog needs, in the forms of those who
-//! copy them.
+//! The images that a selection of the catalog needs, in the formats of mirroring
+//! tools.
 
 use axum::response::Response;
 
 use crate::answers::images::{Form, FormError};
-use crate::serve::http::queries::answer::Answer;
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::{Asked, Question};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::response::QueryResponse;
 use fbc::image_list::ImageList;
 use fbc::select;
 use fbc::select::{
@@ -26,40 +26,40 @@ const PARAMETERS: &[&str] = &[
 ];
 
 /// The images of a selection.
-pub(super) async fn list(question: Question) -> Response {
-    question.answer_slowly(PARAMETERS, images).await
+pub(super) async fn list(request: QueryRequest) -> Response {
+    request.scan(PARAMETERS, images).await
 }
 
-fn images(asked: &Asked) -> Result<Answer, Problem> {
-    let form: Form = match asked.parameters.get("format") {
+fn images(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let form: Form = match query.parameters.get("format") {
         None => Form::Json,
         Some(text) => text.parse().map_err(|error| form_problem(&error))?,
     };
-    let to = asked.parameters.get("to");
+    let to = query.parameters.get("to");
     if to.is_some() && form != Form::Mapping {
         let detail = "to is where a mapping leads to; give format=mapping too, or leave it out";
         return Err(Problem::invalid_parameter("to", detail.to_owned()));
     }
-    let (request, packages) = request(asked)?;
-    // What is needed may be anywhere in the catalog.
+    let (request, packages) = request(query)?;
+    // Dependencies may be anywhere in the catalog.
     let wanted: &[&str] = if request.dependencies { &[] } else { &packages };
-    let name = asked.path("name");
-    let catalog = asked.snapshot.selection_input(name, wanted);
+    let name = query.path("name");
+    let catalog = query.snapshot.selection_input(name, wanted);
     let selected = select::select(&[catalog], &request)
         .map_err(|error| Problem::invalid_parameter(parameter(&error), error.to_string()))?;
     let list = ImageList::of([&selected]);
     let bytes = form
         .write(&list, to)
         .map_err(|error| form_problem(&error))?;
-    Ok(Answer::Text {
+    Ok(QueryResponse::Text {
         bytes: bytes.into(),
         media_type: form.media_type(),
     })
 }
 
-/// What is asked for, and the packages of it.
-fn request(asked: &Asked) -> Result<(Request, Vec<&str>), Problem> {
-    let parameters = &asked.parameters;
+/// The selection that the parameters describe, and its packages.
+fn request(query: &ParsedQuery) -> Result<(Request, Vec<&str>), Problem> {
+    let parameters = &query.parameters;
     let packages: Vec<&str> = (parameters.get("package").into_iter())
         .flat_map(|packages| packages.split(','))
         .map(str::trim)
@@ -67,7 +67,7 @@ fn request(asked: &Asked) -> Result<(Request, Vec<&str>), Problem> {
         .collect();
     let channels: Vec<&str> = parameters.all("channel").collect();
     for package in &packages {
-        let names = asked.package(package)?.channels.iter();
+        let names = query.package(package)?.channels.iter();
         let names: Vec<&str> = names.map(|(name, _)| &**name).collect();
         if let Some(unknown) = channels.iter().find(|name| !names.contains(name)) {
             return Err(Problem::unknown("channel", unknown, names));
@@ -96,8 +96,8 @@ fn request(asked: &Asked) -> Result<(Request, Vec<&str>), Problem> {
     });
     let selection = Selection {
         from: vec![0],
-        // Of a whole catalog all is meant, of a package what would be
-        // mirrored of it.
+        // The default: everything of a whole catalog, the heads of named
+        // packages.
         full: full || (packages.is_empty() && !heads),
         packages: selections.collect(),
     };

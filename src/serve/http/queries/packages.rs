@@ -1,12 +1,12 @@
-//! Packages, their pictures and their channels: stored answers.
+//! Packages, their icons and their channels: stored responses.
 
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::serve::http::queries::answer::Answer;
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::{Asked, Question};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::response::QueryResponse;
 use fbc::presentation::PackageView;
 
 /// The fields of a package in a list, in their order.
@@ -66,13 +66,13 @@ const CHANNEL: &[&str] = &[
 ];
 
 /// All packages, by name.
-pub(super) async fn list(question: Question) -> Response {
-    question
-        .answer(&["limit", "continue", "fields"], |asked| {
-            let snapshot = &asked.snapshot;
-            let page = asked.parameters.page(snapshot)?;
+pub(super) async fn list(request: QueryRequest) -> Response {
+    request
+        .look_up(&["limit", "continue", "fields"], |query| {
+            let snapshot = &query.snapshot;
+            let page = query.parameters.page(snapshot)?;
             let packages = snapshot.packages();
-            Answer::list(page, packages.len(), snapshot, SUMMARY, |at| {
+            QueryResponse::list(page, packages.len(), snapshot, SUMMARY, |at| {
                 Ok(snapshot.answer(packages[at].summary))
             })
         })
@@ -80,26 +80,26 @@ pub(super) async fn list(question: Question) -> Response {
 }
 
 /// A whole package.
-pub(super) async fn one(question: Question) -> Response {
-    question
-        .answer(&["fields"], |asked| {
-            let package = asked.package(asked.path("package"))?;
-            Ok(Answer::Object {
-                json: asked.snapshot.answer(package.details),
+pub(super) async fn one(request: QueryRequest) -> Response {
+    request
+        .look_up(&["fields"], |query| {
+            let package = query.package(query.path("package"))?;
+            Ok(QueryResponse::Object {
+                json: query.snapshot.answer(package.details),
                 fields: DETAILS,
             })
         })
         .await
 }
 
-/// The picture of a package.
-pub(super) async fn icon(question: Question) -> Response {
-    question.answer(&[], picture).await
+/// The icon of a package.
+pub(super) async fn icon(request: QueryRequest) -> Response {
+    request.look_up(&[], picture).await
 }
 
-fn picture(asked: &Asked) -> Result<Answer, Problem> {
-    let package = asked.package(asked.path("package"))?;
-    let line = asked.snapshot.line(package.meta);
+fn picture(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let package = query.package(query.path("package"))?;
+    let line = query.snapshot.line(package.meta);
     let (data, media_type) = PackageView::of(&line)
         .icon
         .ok_or_else(|| Problem::no_icon(&package.name, "has no icon"))?;
@@ -107,24 +107,24 @@ fn picture(asked: &Asked) -> Result<Answer, Problem> {
     let bytes = STANDARD
         .decode(data)
         .map_err(|_| Problem::no_icon(&package.name, "has an icon that is not base64"))?;
-    Ok(Answer::Picture {
+    Ok(QueryResponse::Picture {
         bytes: bytes.into(),
         media_type,
     })
 }
 
 /// A channel with its entries.
-pub(super) async fn channel(question: Question) -> Response {
-    question
-        .answer(&["fields"], |asked| {
-            let package = asked.package(asked.path("package"))?;
-            let (wanted, channels) = (asked.path("channel"), &package.channels);
+pub(super) async fn channel(request: QueryRequest) -> Response {
+    request
+        .look_up(&["fields"], |query| {
+            let package = query.package(query.path("package"))?;
+            let (wanted, channels) = (query.path("channel"), &package.channels);
             let names = || channels.iter().map(|(name, _)| &**name);
             let at = names()
                 .position(|name| name == wanted)
                 .ok_or_else(|| Problem::unknown("channel", wanted, names()))?;
-            Ok(Answer::Object {
-                json: asked.snapshot.answer(channels[at].1),
+            Ok(QueryResponse::Object {
+                json: query.snapshot.answer(channels[at].1),
                 fields: CHANNEL,
             })
         })

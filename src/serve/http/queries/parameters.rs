@@ -1,50 +1,51 @@
-//! The parameters of a question.
+//! The parameters of a query.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::query::unescape;
 use crate::snapshot::Snapshot;
 use ::images::digest::Hasher;
 
-/// How many items a page has when nothing is said, and at most.
+/// The default page size, and the largest.
 const LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
 /// The longest value, in bytes.
 const MAX_VALUE: usize = 1_024;
-/// How many parameters a question may have.
+/// How many parameters a query may have.
 const MAX_PARAMETERS: usize = 64;
-/// The one that may be given several times.
+/// The one parameter that may be repeated.
 const REPEATED: &str = "channel";
-/// Those that choose a part of a list, and not what is in it.
+/// Parameters that select a part of a list and do not change the list.
 const OF_PAGES: [&str; 3] = ["limit", "continue", "fields"];
-/// How much a token has of the content's digest and of the question's, in bytes.
+/// How many bytes of the digests of the content and of the query a token has.
 const TOKEN_CONTENT: usize = 8;
-const TOKEN_QUESTION: usize = 4;
+const TOKEN_LIST: usize = 4;
 
 /// The parameters of a route.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
-    /// Those that it knows.
+    /// The parameters of the route.
     known: &'static [&'static str],
-    /// Keys and values in the order they were written.
+    /// Keys and values in the order of the query.
     given: Vec<(&'static str, String)>,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    /// How many items it has at most.
+    /// The page size.
     pub(super) limit: usize,
-    /// How many come before it.
+    /// How many items come before it.
     pub(super) offset: usize,
-    /// What tells one list from another.
-    question: [u8; TOKEN_QUESTION],
+    /// Identifies the list.
+    list: [u8; TOKEN_LIST],
 }
 
 impl Parameters {
-    /// Reads the query of a URL. An empty value counts as none at all.
+    /// Reads the query of a URL. An empty value counts as absent.
     pub(super) fn read(query: &str, known: &'static [&'static str]) -> Result<Self, Problem> {
         let mut parameters = Self {
             known,
@@ -59,7 +60,7 @@ impl Parameters {
             }
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let unescaped = |text, name| {
-                crate::serve::http::unescape(text).map_err(|_| {
+                unescape(text).map_err(|_| {
                     let detail = format!("the escapes in {:?} do not make UTF-8 text", cut(text));
                     Problem::invalid_parameter(name, detail)
                 })
@@ -95,8 +96,7 @@ impl Parameters {
             .filter(|value| !value.is_empty())
     }
 
-    /// A parameter that is `true` or `false`, and `false` when it is not
-    /// there.
+    /// A parameter that is `true` or `false` (default `false`).
     pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
         match self.get(name) {
             None | Some("false") => Ok(false),
@@ -115,7 +115,7 @@ impl Parameters {
             Some(text) => text
                 .parse()
                 .ok()
-                // Neither a sign nor anything else but digits.
+                // Digits only: parsing would accept a sign.
                 .filter(|limit| (1..=MAX_LIMIT).contains(limit) && !text.starts_with('+'))
                 .ok_or_else(|| {
                     let detail = format!(
@@ -127,17 +127,17 @@ impl Parameters {
         };
         let offset = match self.get("continue") {
             None => 0,
-            Some(token) => read_token(token, snapshot, self.question())?,
+            Some(token) => read_token(token, snapshot, self.list())?,
         };
         Ok(Page {
             limit,
             offset,
-            question: self.question(),
+            list: self.list(),
         })
     }
 
-    /// What tells one list from another: all but which part of it is wanted.
-    fn question(&self) -> [u8; TOKEN_QUESTION] {
+    /// Identifies the list: a digest of all parameters but those of the page.
+    fn list(&self) -> [u8; TOKEN_LIST] {
         let mut hasher = Hasher::default();
         let mut add = |text: &str| {
             hasher.update(&text.len().to_le_bytes());
@@ -152,8 +152,7 @@ impl Parameters {
         std::array::from_fn(|at| digest.as_bytes()[at])
     }
 
-    /// The fields that are wanted of the known ones, in their order; all
-    /// (`None`) when nothing is said.
+    /// The selected fields, in the order of `known`; `None` for all.
     pub(super) fn fields(
         &self,
         known: &'static [&'static str],
@@ -169,7 +168,7 @@ impl Parameters {
         Ok(Some(known.filter(|field| wanted.contains(field)).collect()))
     }
 
-    /// The query of the same question for the page behind `continued`.
+    /// The same query with another token.
     pub(super) fn next(&self, continued: &str) -> String {
         let mut query = String::from("?");
         for (key, value) in self.given.iter().filter(|(key, _)| *key != "continue") {
@@ -185,41 +184,38 @@ impl Parameters {
 }
 
 impl Page {
-    /// The part of a list of `total` that is on this page.
+    /// The indexes of this page in a list of `total` items.
     pub(super) fn range(self, total: usize) -> std::ops::Range<usize> {
         let start = self.offset.min(total);
         start..start.saturating_add(self.limit).min(total)
     }
 
-    /// The token for the page behind this one, when there is one.
+    /// The token of the next page, if there is one.
     pub(super) fn next(self, total: usize, snapshot: &Snapshot) -> Option<String> {
         let end = self.range(total).end;
-        (end < total).then(|| {
-            let mut token = content(snapshot).to_vec();
-            token.extend(self.question);
-            token.extend((end as u32).to_be_bytes());
-            URL_SAFE_NO_PAD.encode(token)
-        })
+        if end >= total {
+            return None;
+        }
+        let mut token = content(snapshot).to_vec();
+        token.extend(self.list);
+        token.extend(u32::try_from(end).ok()?.to_be_bytes());
+        Some(URL_SAFE_NO_PAD.encode(token))
     }
 }
 
-fn read_token(
-    token: &str,
-    snapshot: &Snapshot,
-    question: [u8; TOKEN_QUESTION],
-) -> Result<usize, Problem> {
+fn read_token(token: &str, snapshot: &Snapshot, list: [u8; TOKEN_LIST]) -> Result<usize, Problem> {
     let read = URL_SAFE_NO_PAD.decode(token).ok();
     let parts = read.as_ref().and_then(|bytes| {
         let (of, rest) = bytes.split_at_checked(TOKEN_CONTENT)?;
-        let (asked, offset) = rest.split_at_checked(TOKEN_QUESTION)?;
-        Some((of, asked, offset.try_into().ok()?))
+        let (list, offset) = rest.split_at_checked(TOKEN_LIST)?;
+        Some((of, list, offset.try_into().ok()?))
     });
     let wrong = |detail: &str| Err(Problem::invalid_parameter("continue", detail.to_owned()));
-    let Some((of, asked, offset)) = parts else {
-        return wrong("continue is no token; take it from the answer before, as it stands there");
+    let Some((of, given_list, offset)) = parts else {
+        return wrong("continue is not a token; copy it from the response before");
     };
-    if asked != question {
-        return wrong("continue is of another question; repeat the one it was the answer to");
+    if given_list != list {
+        return wrong("continue is from another query; repeat that query");
     }
     if of != content(snapshot) {
         return Err(Problem::expired());
@@ -227,7 +223,7 @@ fn read_token(
     Ok(u32::from_be_bytes(offset) as usize)
 }
 
-/// What tells one content from another.
+/// Identifies the content of the catalog.
 fn content(snapshot: &Snapshot) -> &[u8] {
     let digest = snapshot.revision().content.as_bytes();
     digest.get(..TOKEN_CONTENT).unwrap_or_default()
@@ -278,11 +274,11 @@ mod tests {
     #[test]
     fn a_page_ends_with_the_list() {
         let page = |limit, offset| {
-            let question = [0; TOKEN_QUESTION];
+            let list = [0; TOKEN_LIST];
             let page = Page {
                 limit,
                 offset,
-                question,
+                list,
             };
             page.range(10)
         };

@@ -1,4 +1,4 @@
-//! What is wrong with a question, as RFC 9457 has it (`application/problem+json`).
+//! Errors of queries as problem details (RFC 9457, `application/problem+json`).
 //!
 //! The last part of `type` is stable: clients may rely on it.
 
@@ -12,34 +12,34 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
 use crate::name::{CatalogName, NameError};
-use crate::serve::access::Closed;
-use crate::serve::http::LOADING;
-use crate::serve::worker_pool::Undone;
+use crate::serve::http::guard::RestrictedCatalogs;
+use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
+use crate::serve::worker_pool::Rejected;
 use crate::snapshot::{Catalog, Catalogs};
 use fbc::text::suggest;
 
-/// Texts from outside are cut to so many characters in messages.
+/// Text of clients is cut to so many characters in messages.
 const SHOWN: usize = 100;
 
-/// A question that cannot be answered.
+/// An error of a query.
 #[derive(Debug, Serialize)]
-pub(in super::super) struct Problem {
+pub(in crate::serve::http) struct Problem {
     r#type: String,
     title: &'static str,
     status: u16,
-    /// What is wrong and what to do.
+    /// The error, and how to correct it.
     detail: String,
-    /// The parameter that it is about.
+    /// The parameter with the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     parameter: Option<String>,
-    /// What may have been meant.
+    /// Similar names that exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     suggestions: Vec<String>,
 }
 
 impl Problem {
-    /// A problem of a kind.
-    pub(in super::super) fn new(
+    /// A problem with a type of its own.
+    pub(in crate::serve::http) fn new(
         status: StatusCode,
         kind: &str,
         title: &'static str,
@@ -55,8 +55,8 @@ impl Problem {
         }
     }
 
-    /// A problem of which a status says all there is to know of its kind.
-    pub(in super::super) fn plain(status: StatusCode, detail: String) -> Self {
+    /// A problem that its status describes fully.
+    pub(in crate::serve::http) fn plain(status: StatusCode, detail: String) -> Self {
         Self {
             r#type: "about:blank".into(),
             title: status.canonical_reason().unwrap_or("Error"),
@@ -69,7 +69,7 @@ impl Problem {
         self
     }
 
-    /// Adds the names that `wanted` may have been meant for.
+    /// Adds the names that are similar to `wanted`.
     fn near<'a>(mut self, wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: BTreeSet<&str> = names.into_iter().collect();
         let names: Vec<&str> = suggest::near(wanted, names);
@@ -79,8 +79,8 @@ impl Problem {
         self
     }
 
-    /// Something other than GET and HEAD.
-    pub(in super::super) fn method() -> Self {
+    /// A method other than GET and HEAD.
+    pub(in crate::serve::http) fn method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
@@ -89,8 +89,8 @@ impl Problem {
         )
     }
 
-    /// A path whose escapes are no UTF-8.
-    pub(in super::super) fn path() -> Self {
+    /// A path whose escapes are not UTF-8.
+    pub(in crate::serve::http) fn path() -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-path",
@@ -99,9 +99,9 @@ impl Problem {
         )
     }
 
-    /// A text that names no catalog.
+    /// An invalid name of a catalog.
     #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-    pub(in super::super) fn catalog_name(error: NameError) -> Self {
+    pub(in crate::serve::http) fn catalog_name(error: NameError) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-catalog-name",
@@ -110,23 +110,22 @@ impl Problem {
         )
     }
 
-    /// A catalog that is not configured. Those that not everybody may read are
-    /// nobody's business.
-    pub(in super::super) fn unknown_catalog(
+    /// A catalog that is not configured. Restricted catalogs are not suggested.
+    pub(in crate::serve::http) fn unknown_catalog(
         name: &CatalogName,
         catalogs: &Catalogs,
-        closed: &Closed,
+        restricted: &RestrictedCatalogs,
     ) -> Self {
         let catalogs = catalogs.all();
         let open = |catalog: &&Arc<Catalog>| {
-            !catalog.routing.withheld && !closed.has(catalog.name.as_str())
+            !catalog.routing.withheld && !restricted.contain(catalog.name.as_str())
         };
         let names = catalogs.iter().filter(open);
         Self::unknown("catalog", name.as_str(), names.map(|it| it.name.as_str()))
     }
 
     /// A catalog that is set unavailable.
-    pub(in super::super) fn withheld(name: &CatalogName) -> Self {
+    pub(in crate::serve::http) fn withheld(name: &CatalogName) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             "unavailable-catalog",
@@ -135,18 +134,18 @@ impl Problem {
         )
     }
 
-    /// A catalog of which nothing was ever loaded.
-    pub(in super::super) fn not_loaded(name: &CatalogName) -> Self {
+    /// A catalog that was never loaded.
+    pub(in crate::serve::http) fn not_loaded(name: &CatalogName) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "not-loaded",
             "Not loaded yet",
-            format!("catalog {name} is not loaded yet; try again in {LOADING} seconds"),
+            format!("catalog {name} is not loaded yet; try again in {RETRY_SECONDS} seconds"),
         )
     }
 
-    /// A name that stands for nothing. `what` is `package` or the like.
-    pub(in super::super) fn unknown<'a>(
+    /// An unknown name. `what` is `package` or the like.
+    pub(in crate::serve::http) fn unknown<'a>(
         what: &'static str,
         name: &str,
         names: impl IntoIterator<Item = &'a str>,
@@ -171,8 +170,8 @@ impl Problem {
         problem
     }
 
-    /// A package without a picture that could be sent.
-    pub(in super::super) fn no_icon(package: &str, why: &str) -> Self {
+    /// A package without a usable icon.
+    pub(in crate::serve::http) fn no_icon(package: &str, why: &str) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             "no-icon",
@@ -182,7 +181,10 @@ impl Problem {
     }
 
     /// A parameter that the route does not know.
-    pub(in super::super) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
+    pub(in crate::serve::http) fn unknown_parameter(
+        name: &str,
+        known: &'static [&'static str],
+    ) -> Self {
         let detail = if known.is_empty() {
             format!(
                 "there is no parameter {:?} here; this takes none",
@@ -205,8 +207,8 @@ impl Problem {
         .about(name)
     }
 
-    /// A parameter that has to be there.
-    pub(in super::super) fn missing_parameter(name: &str, detail: &str) -> Self {
+    /// A required parameter is missing.
+    pub(in crate::serve::http) fn missing_parameter(name: &str, detail: &str) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "missing-parameter",
@@ -216,8 +218,8 @@ impl Problem {
         .about(name)
     }
 
-    /// A parameter whose value cannot be used.
-    pub(in super::super) fn invalid_parameter(name: &str, detail: String) -> Self {
+    /// A parameter with an invalid value.
+    pub(in crate::serve::http) fn invalid_parameter(name: &str, detail: String) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-parameter",
@@ -227,8 +229,11 @@ impl Problem {
         .about(name)
     }
 
-    /// A field that the answer does not have.
-    pub(in super::super) fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
+    /// A field that the response cannot have.
+    pub(in crate::serve::http) fn unknown_field(
+        field: &str,
+        known: &'static [&'static str],
+    ) -> Self {
         let detail = format!(
             "the answer has no field {:?}; it has {}",
             cut(field),
@@ -237,8 +242,8 @@ impl Problem {
         Self::invalid_parameter("fields", detail).near(field, known.iter().copied())
     }
 
-    /// A page of a list that has changed.
-    pub(in super::super) fn expired() -> Self {
+    /// A page of a list of an earlier revision.
+    pub(in crate::serve::http) fn expired() -> Self {
         Self::new(
             StatusCode::GONE,
             "expired-continue",
@@ -248,29 +253,29 @@ impl Problem {
         .about("continue")
     }
 
-    /// More than can be answered now.
+    /// A worker or memory limit is reached.
     fn busy() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "busy",
-            "Too many questions",
-            format!("too many questions are being answered; try again in {LOADING} seconds"),
+            "Too many queries",
+            format!("too many queries are running; try again in {RETRY_SECONDS} seconds"),
         )
     }
 
-    /// Something that is not the client's fault.
-    pub(in super::super) fn internal() -> Self {
+    /// A failure of almanac.
+    pub(in crate::serve::http) fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             "Internal error",
-            "the question could not be answered; almanac's log says why".into(),
+            "the query failed; almanac's log has the reason".into(),
         )
     }
 }
 
-/// A text from outside, as messages show it.
-pub(in super::super) fn cut(text: &str) -> String {
+/// Text of a client, as messages show it.
+pub(in crate::serve::http) fn cut(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN).collect();
     if shown.len() < text.len() {
         shown.push('…');
@@ -278,33 +283,31 @@ pub(in super::super) fn cut(text: &str) -> String {
     shown
 }
 
-impl From<Undone> for Problem {
-    fn from(undone: Undone) -> Self {
-        match undone {
-            Undone::Busy => Self::busy(),
-            Undone::Failed => Self::internal(),
+impl From<Rejected> for Problem {
+    fn from(rejected: Rejected) -> Self {
+        match rejected {
+            Rejected::Busy => Self::busy(),
+            Rejected::Failed => Self::internal(),
         }
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = serde_json::to_vec(&self).unwrap_or_default();
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, Body::from(body)).into_response();
+        // Strings and numbers always serialise. If not, the status remains.
+        let body = serde_json::to_vec(&self).map_or_else(|_| Body::empty(), Body::from);
+        let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
         set(CONTENT_TYPE, "application/problem+json");
         set(CACHE_CONTROL, "no-store");
         match status {
-            StatusCode::SERVICE_UNAVAILABLE => set(RETRY_AFTER, LOADING),
+            StatusCode::SERVICE_UNAVAILABLE => set(RETRY_AFTER, RETRY_SECONDS),
             StatusCode::METHOD_NOT_ALLOWED => set(ALLOW, "GET, HEAD"),
             _ => None,
         };
-        headers.insert(
-            "x-content-type-options",
-            HeaderValue::from_static("nosniff"),
-        );
+        no_sniffing(headers);
         response
     }
 }

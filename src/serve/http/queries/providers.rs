@@ -1,12 +1,12 @@
-//! Who provides an API.
+//! The channel entries that provide an API.
 
 use axum::response::Response;
 use serde::Serialize;
 
-use crate::serve::http::queries::answer::Answer;
-use crate::serve::http::queries::bundles::{json, read};
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::{Asked, Question};
+use crate::serve::http::queries::records::{json, read};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::response::QueryResponse;
 use crate::snapshot::Provided;
 use fbc::document::Gvk;
 
@@ -40,17 +40,17 @@ struct Provider<'a> {
     api: &'a Gvk,
 }
 
-/// The entries that provide an API: by package, channel, and the order of the
+/// The entries that provide an API, by package, channel and position in the
 /// channel.
-pub(super) async fn list(question: Question) -> Response {
+pub(super) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &[
         "group", "version", "kind", "heads", "limit", "continue", "fields",
     ];
-    question.answer(KNOWN, found).await
+    request.look_up(KNOWN, found).await
 }
 
-fn found(asked: &Asked) -> Result<Answer, Problem> {
-    let parameters = &asked.parameters;
+fn found(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let parameters = &query.parameters;
     let [group, version, kind] = ["group", "version", "kind"].map(|name| parameters.get(name));
     if group.is_none() && kind.is_none() {
         return Err(Problem::missing_parameter(
@@ -59,21 +59,21 @@ fn found(asked: &Asked) -> Result<Answer, Problem> {
         ));
     }
     let only_heads = parameters.flag("heads")?;
-    let page = parameters.page(&asked.snapshot)?;
-    let provided = asked.snapshot.provided(|api| {
+    let page = parameters.page(&query.snapshot)?;
+    let provided = query.snapshot.provided(|api| {
         group.is_none_or(|group| api.group == group)
             && version.is_none_or(|version| api.version == version)
             && kind.is_none_or(|kind| api.kind == kind)
     });
-    // The items of the page; the others are only counted.
+    // Only the items of the page are kept. The others are counted.
     let mut items = Vec::new();
     let mut total = 0;
     let last = page.offset.saturating_add(page.limit);
     for of_package in provided.chunk_by(|one, other| one.package == other.package) {
-        let Some(package) = asked.snapshot.package_answers(of_package[0].package) else {
+        let Some(package) = query.snapshot.package_answers(of_package[0].package) else {
             continue;
         };
-        let stored = asked.channels(package);
+        let stored = query.channels(package);
         for channel in &read(&stored)? {
             for entry in &channel.entries {
                 let head = channel.head.as_ref() == Some(&entry.name);
@@ -92,22 +92,22 @@ fn found(asked: &Asked) -> Result<Answer, Problem> {
                             deprecation: entry.deprecation.as_deref(),
                             quarantined: channel.quarantined,
                             api: provided.api,
-                        }));
+                        })?);
                     }
                     total += 1;
                 }
             }
         }
     }
-    Ok(Answer::List {
+    Ok(QueryResponse::List {
         items,
         total,
-        next: page.next(total, &asked.snapshot),
+        next: page.next(total, &query.snapshot),
         fields: FIELDS,
     })
 }
 
-/// Those of a bundle, of the sorted ones of its package.
+/// The APIs of a bundle, among those of its package, sorted by bundle.
 fn of_bundle<'a>(of_package: &'a [Provided<'a>], bundle: &str) -> &'a [Provided<'a>] {
     let start = of_package.partition_point(|provided| provided.bundle < bundle);
     let end = of_package.partition_point(|provided| provided.bundle <= bundle);

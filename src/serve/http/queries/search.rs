@@ -4,41 +4,43 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
 
-use crate::serve::http::queries::answer::{Answer, Sending};
 use crate::serve::http::queries::packages::SUMMARY;
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::{Asked, QUICK, Question, blocking};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, look_up};
+use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::store::{MAX_WORDS, Searcher};
 
 /// How long a search may take.
 const LONGEST: Duration = Duration::from_secs(5);
-/// How often a newer snapshot is taken when one was replaced meanwhile.
+/// How often the search is repeated with a newer snapshot.
 const TRIES: usize = 3;
 
-/// The packages that fit words, the best first.
-pub(super) async fn list(question: Question) -> Response {
-    match search(question).await {
-        Ok((asked, sending, found)) => {
-            let answer = move |asked: &Asked| {
-                let snapshot = &asked.snapshot;
-                let page = asked.parameters.page(snapshot)?;
-                Answer::list(page, found.len(), snapshot, SUMMARY, |at| {
+/// The packages that match words, best match first.
+pub(super) async fn list(request: QueryRequest) -> Response {
+    match search(request).await {
+        Ok((query, context, found)) => {
+            let page = move |query: &ParsedQuery| {
+                let snapshot = &query.snapshot;
+                let page = query.parameters.page(snapshot)?;
+                QueryResponse::list(page, found.len(), snapshot, SUMMARY, |at| {
                     let package = snapshot.packages().get(found[at] as usize);
                     let package = package.ok_or_else(Problem::internal)?;
                     Ok(snapshot.answer(package.summary))
                 })
             };
-            blocking(&QUICK, asked, sending, answer).await
+            look_up(query, context, page).await
         }
         Err(problem) => problem.into_response(),
     }
 }
 
-async fn search(question: Question) -> Result<(Asked, Sending, Vec<u32>), Problem> {
+async fn search(
+    request: QueryRequest,
+) -> Result<(ParsedQuery, ResponseContext, Vec<u32>), Problem> {
     const KNOWN: &[&str] = &["q", "limit", "continue", "fields"];
-    let (catalogs, name) = (question.catalogs.clone(), question.path.clone());
-    let (mut asked, sending) = question.ask(KNOWN)?;
-    let text = asked.parameters.get("q").unwrap_or_default().to_owned();
+    let catalogs = request.catalogs.clone();
+    let (mut query, context) = request.parse(KNOWN)?;
+    let text = query.parameters.get("q").unwrap_or_default().to_owned();
     if text.is_empty() {
         return Err(Problem::missing_parameter(
             "q",
@@ -56,7 +58,7 @@ async fn search(question: Question) -> Result<(Asked, Sending, Vec<u32>), Proble
         return Err(Problem::invalid_parameter("q", detail));
     }
     for _ in 0..TRIES {
-        let searching = asked.snapshot.search(&words);
+        let searching = query.snapshot.search(&words);
         let found = match tokio::time::timeout(LONGEST, searching).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
@@ -69,12 +71,12 @@ async fn search(question: Question) -> Result<(Asked, Sending, Vec<u32>), Proble
             }
         };
         if let Some(found) = found {
-            return Ok((asked, sending, found));
+            return Ok((query, context, found));
         }
-        // The revision was replaced after its snapshot was taken.
-        let newer = catalogs.get(crate::serve::http::queries::value(&name, "name"));
+        // A new revision replaced the one of this snapshot.
+        let newer = catalogs.get(query.path("name"));
         if let Some(newer) = newer.and_then(|catalog| catalog.snapshot()) {
-            asked.snapshot = newer;
+            query.snapshot = newer;
         }
     }
     Err(Problem::internal())

@@ -1,14 +1,14 @@
-//! What may come after a version of a package.
+//! The updates of an installed version of a package.
 
 use axum::response::Response;
 use serde::Serialize;
 
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::{Candidate, Installed, Path, candidates, path};
-use crate::serve::http::queries::answer::Answer;
-use crate::serve::http::queries::bundles::{json, read};
 use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::{Asked, Question};
+use crate::serve::http::queries::records::{json, read};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::response::QueryResponse;
 use fbc::text::semver::{Constraint, Version};
 
 /// The fields of the answer, in their order.
@@ -43,19 +43,19 @@ struct From<'a> {
     version: Option<String>,
 }
 
-/// What OLM v1 may install, and the way that OLM v0 goes.
-pub(super) async fn one(question: Question) -> Response {
-    question
-        .answer(&["package", "from", "channel", "range", "fields"], work)
+/// The candidates of OLM v1, and the update path of OLM v0.
+pub(super) async fn one(request: QueryRequest) -> Response {
+    request
+        .look_up(&["package", "from", "channel", "range", "fields"], work)
         .await
 }
 
-fn work(asked: &Asked) -> Result<Answer, Problem> {
-    let parameters = &asked.parameters;
+fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let parameters = &query.parameters;
     let package = parameters.get("package").ok_or_else(|| {
         Problem::missing_parameter("package", "name the package that is to be updated")
     })?;
-    let package = asked.package(package)?;
+    let package = query.package(package)?;
     let range = parameters
         .get("range")
         .map(|text| {
@@ -69,9 +69,9 @@ fn work(asked: &Asked) -> Result<Answer, Problem> {
             Ok::<_, Problem>((text, constraint))
         })
         .transpose()?;
-    let stored = asked.channels(package);
+    let stored = query.channels(package);
     let all = read(&stored)?;
-    // Neither names nor versions have a blank: it was a `+` that nobody escaped.
+    // Neither names nor versions contain a space: it is an unescaped `+`.
     let from = parameters.get("from").map(|from| from.replace(' ', "+"));
     let installed = from
         .as_deref()
@@ -103,7 +103,7 @@ fn work(asked: &Asked) -> Result<Answer, Problem> {
             installed.as_ref(),
             range.as_ref().map(|(_, constraint)| constraint),
         ),
-        // OLM v0 does not see such a package at all.
+        // OLM v0 does not see a quarantined package.
         paths: if package.quarantined {
             Vec::new()
         } else {
@@ -113,14 +113,14 @@ fn work(asked: &Asked) -> Result<Answer, Problem> {
                 .collect()
         },
     };
-    Ok(Answer::Object {
-        json: json(&updates),
+    Ok(QueryResponse::Object {
+        json: json(&updates)?,
         fields: FIELDS,
     })
 }
 
-/// What `from` stands for: a bundle of the package, a version, or a bundle
-/// that only the edges of others name still.
+/// The meaning of `from`: a bundle of the package, a version, or a removed bundle
+/// that edges still name.
 fn installed<'a>(
     channels: &'a [ChannelRecord<'a>],
     from: &'a str,

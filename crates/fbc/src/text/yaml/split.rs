@@ -42,9 +42,10 @@ enum Line {
 ///
 /// A line that starts with `---` and has nothing more than blanks or a comment
 /// ends a document and belongs to none, unless the document would be empty:
-/// then it is the document's first line. So leading and doubled separators
-/// make no documents of their own, but a comment or blank line between two
-/// separators does; [`to_json`](crate::text::yaml::to_json) finds nothing in it.
+/// then it is the document's first line. So a separator at the start of a file
+/// and the second of two in a row make no document of their own. A comment or
+/// blank line between two separators makes one, and so does the second of three
+/// in a row; [`to_json`](crate::text::yaml::to_json) finds nothing in them.
 pub fn documents(input: &[u8]) -> Documents<'_> {
     Documents {
         input,

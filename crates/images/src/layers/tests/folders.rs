@@ -2,7 +2,7 @@
 
 use crate::layers::testing::tar;
 use crate::layers::tests::{base, check, check_folder, listed};
-use crate::layers::{Refusal, UnpackError};
+use crate::layers::{LayerRejection, UnpackError};
 
 #[test]
 fn only_files_under_the_folder_come_out() {
@@ -69,8 +69,8 @@ fn a_label_that_climbs_is_refused() {
         let error = listed(&[base()], folder).unwrap_err();
         assert!(matches!(
             error,
-            UnpackError::Label {
-                refusal: Refusal::ParentComponent,
+            UnpackError::Folder {
+                rejection: LayerRejection::ParentComponent,
                 ..
             }
         ));
@@ -79,8 +79,8 @@ fn a_label_that_climbs_is_refused() {
     let error = listed(&[base()], &"x".repeat(301)).unwrap_err();
     assert!(matches!(
         error,
-        UnpackError::Label {
-            refusal: Refusal::TooLong(300),
+        UnpackError::Folder {
+            rejection: LayerRejection::TooLong(300),
             ..
         }
     ));

@@ -27,7 +27,7 @@ fn special_files_are_refused_under_the_folder_only() {
     ];
     check_refused(
         &[base().pax(&pax).file("configs/x", "data")],
-        "layer layer-0, path \"configs/x\": a sparse file of this format is not read; \
+        "layer layer-0, path \"configs/x\": this format of sparse files is not supported; \
          the old GNU format, 0.0, 0.1 and 1.0 are",
     );
     check(

@@ -143,8 +143,8 @@ fn a_whiteout_spares_its_own_layer_wherever_it_stands() {
 }
 
 #[test]
-fn a_filtered_catalog_hides_the_whole_one() {
-    // oc-mirror: the catalog's own layers, a whiteout of the folder, and the
+fn a_filtered_folder_hides_the_whole_one() {
+    // oc-mirror: the image's own layers, a whiteout of the folder, and the
     // folder again with less in it.
     let filtered = tar().folder("configs").file("configs/b/c", "7");
     check(
@@ -164,11 +164,11 @@ fn a_whiteout_that_hides_nothing_sensible_is_refused() {
     ] {
         check_refused(
             &[tar().file(name, "")],
-            &format!("layer layer-0, path {name:?}: the whiteout names nothing that it could hide"),
+            &format!("layer layer-0, path {name:?}: the whiteout has no valid name to hide"),
         );
     }
     check_refused(
         &[tar().file("configs/.wh.a/b", "")],
-        "layer layer-0, path \"configs/.wh.a/b\": the whiteout names nothing that it could hide",
+        "layer layer-0, path \"configs/.wh.a/b\": the whiteout has no valid name to hide",
     );
 }

@@ -21,7 +21,7 @@ fn each_limit_stops_the_layer_that_passes_it() {
         &[inside],
         &limits,
         "configs/bomb",
-        Exceeded::CatalogBytes(1 << 20),
+        Exceeded::FolderBytes(1 << 20),
     );
     let trailer = gzip(&[base().end(), vec![0; 5 << 20]].concat());
     check_limit(&[trailer], &limits, "configs/b/c", Exceeded::Bytes(4 << 20));
@@ -34,7 +34,7 @@ fn each_limit_stops_the_layer_that_passes_it() {
         &[part.clone(), part],
         &limits,
         "configs/a",
-        Exceeded::CatalogBytes(1 << 20),
+        Exceeded::FolderBytes(1 << 20),
     );
 
     let many = (0..150)
@@ -88,7 +88,7 @@ fn a_declared_size_is_refused_before_it_is_written() {
         &[layer],
         &Limits::for_testing(),
         "configs/huge",
-        Exceeded::CatalogBytes(1 << 20),
+        Exceeded::FolderBytes(1 << 20),
     );
 }
 
@@ -104,14 +104,14 @@ fn links_do_not_multiply_a_file_past_the_limit() {
         &[links.end()],
         &limits,
         "configs/c",
-        Exceeded::CatalogBytes(1 << 20),
+        Exceeded::FolderBytes(1 << 20),
     );
     let links = big.symlink("configs/b", "a").symlink("configs/c", "a");
     check_limit(
         &[links.end()],
         &limits,
         "configs/c",
-        Exceeded::CatalogBytes(1 << 20),
+        Exceeded::FolderBytes(1 << 20),
     );
 }
 

@@ -36,42 +36,36 @@ fn symlinks_inside_the_folder_give_the_contents_they_lead_to() {
 #[test]
 fn symlinks_that_lead_nowhere_good_are_refused() {
     for (target, expected) in [
-        ("missing", "the symlink's target \"missing\" is not there"),
-        ("a/b", "the symlink's target \"a/b\" is not there"),
+        ("missing", "the symlink's target \"missing\" is missing"),
+        ("a/b", "the symlink's target \"a/b\" is missing"),
         (
             "",
-            "the symlink's target \"\" is a folder; only symlinks to files are read",
+            "the symlink's target \"\" is a folder; only symlinks to files are supported",
         ),
         (
             "b",
-            "the symlink's target \"b\" is a folder; only symlinks to files are read",
+            "the symlink's target \"b\" is a folder; only symlinks to files are supported",
         ),
         (
             ".",
-            "the symlink's target \".\" is a folder; only symlinks to files are read",
+            "the symlink's target \".\" is a folder; only symlinks to files are supported",
         ),
         (
             "../etc/x",
-            "the symlink's target \"../etc/x\" is outside the catalog folder",
+            "the symlink's target \"../etc/x\" is outside the folder",
         ),
         (
             "../../../etc/x",
-            "the symlink's target \"../../../etc/x\" is outside the catalog folder",
+            "the symlink's target \"../../../etc/x\" is outside the folder",
         ),
         (
             "/etc/x",
-            "the symlink's target \"/etc/x\" is outside the catalog folder",
+            "the symlink's target \"/etc/x\" is outside the folder",
         ),
-        (
-            "/",
-            "the symlink's target \"/\" is outside the catalog folder",
-        ),
-        (
-            "..",
-            "the symlink's target \"..\" is outside the catalog folder",
-        ),
+        ("/", "the symlink's target \"/\" is outside the folder"),
+        ("..", "the symlink's target \"..\" is outside the folder"),
         ("l", "the symlink to \"l\" leads through too many symlinks"),
-        ("x/../a", "the symlink's target \"x/../a\" is not there"),
+        ("x/../a", "the symlink's target \"x/../a\" is missing"),
     ] {
         check_refused(
             &[tar().file("etc/x", ""), base().symlink("configs/l", target)],
@@ -93,23 +87,19 @@ fn symlinks_that_lead_nowhere_good_are_refused() {
 #[test]
 fn a_folder_behind_symlinks_is_found_in_the_image() {
     let stored = tar()
-        .file("var/catalog/a", "1")
-        .file("var/catalog/b/c", "2")
+        .file("var/data/a", "1")
+        .file("var/data/b/c", "2")
         .file("var/x", "3");
     for layers in [
-        vec![stored.clone().symlink("configs", "var/catalog")],
-        vec![stored.clone().symlink("configs", "/var/catalog/")],
-        vec![stored.clone().symlink("configs", "../../var/./catalog")],
+        vec![stored.clone().symlink("configs", "var/data")],
+        vec![stored.clone().symlink("configs", "/var/data/")],
+        vec![stored.clone().symlink("configs", "../../var/./data")],
         vec![
-            tar()
-                .symlink("configs", "data/catalog")
-                .symlink("data", "var"),
+            tar().symlink("configs", "data/data").symlink("data", "var"),
             stored.clone(),
         ],
         vec![
-            tar()
-                .symlink("configs", "one")
-                .symlink("one", "/two/catalog"),
+            tar().symlink("configs", "one").symlink("one", "/two/data"),
             tar().symlink("two", "three").symlink("three", "./var"),
             stored.clone(),
         ],
@@ -117,24 +107,24 @@ fn a_folder_behind_symlinks_is_found_in_the_image() {
         check(&layers, "a=1 b/c=2");
     }
     let above = [stored.clone().symlink("srv", "var")];
-    check_folder(&above, "srv/catalog", "a=1 b/c=2");
+    check_folder(&above, "srv/data", "a=1 b/c=2");
     check_folder(&above, "srv/x", "x=3");
     check_folder(
         &[stored.clone().symlink("var/up", "..")],
-        "var/up/var/catalog",
+        "var/up/var/data",
         "a=1 b/c=2",
     );
     check_folder(&[tar().file("v/a", "1").symlink("v/c", ".")], "v/a", "a=1");
     // A link inside, seen from both names.
-    let inside = stored.clone().symlink("configs", "var/catalog");
+    let inside = stored.clone().symlink("configs", "var/data");
     check(
-        &[inside.symlink("var/catalog/l", "/configs/b/c")],
+        &[inside.symlink("var/data/l", "/configs/b/c")],
         "a=1 b/c=2 l=2",
     );
     // The link was replaced by a folder of its own.
     check(
         &[
-            stored.symlink("configs", "var/catalog"),
+            stored.symlink("configs", "var/data"),
             tar().folder("configs"),
         ],
         "",
@@ -208,23 +198,20 @@ fn hardlinks_to_anything_else_are_refused() {
     for (target, expected) in [
         (
             "etc/passwd",
-            "the hardlink's target \"etc/passwd\" is outside the catalog folder",
+            "the hardlink's target \"etc/passwd\" is outside the folder",
         ),
         (
             "configs/../etc",
-            "the hardlink's target \"configs/../etc\" is outside the catalog folder",
+            "the hardlink's target \"configs/../etc\" is outside the folder",
         ),
-        (
-            "a",
-            "the hardlink's target \"a\" is outside the catalog folder",
-        ),
+        ("a", "the hardlink's target \"a\" is outside the folder"),
         (
             "configs/x",
-            "the hardlink's target \"configs/x\" is not there",
+            "the hardlink's target \"configs/x\" is missing",
         ),
         (
             "configs/l",
-            "the hardlink's target \"configs/l\" is not there",
+            "the hardlink's target \"configs/l\" is missing",
         ),
         (
             "configs/b",

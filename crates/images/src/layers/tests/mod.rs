@@ -1,4 +1,4 @@
-//! What comes out of honest, odd and hostile images.
+//! Unpacking of valid, unusual and hostile images.
 
 mod folders;
 mod formats;

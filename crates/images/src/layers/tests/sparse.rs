@@ -78,12 +78,12 @@ fn maps_that_do_not_fit_are_refused() {
 
 #[test]
 fn a_hole_counts_as_what_it_is_read_as() {
-    let limit = Limits::for_testing().catalog_bytes;
+    let limit = Limits::for_testing().folder_bytes;
     let layer = old_sparse("configs/x", limit + 1, &[], "").end();
     check_limit(
         &[layer],
         &Limits::for_testing(),
         "configs/x",
-        Exceeded::CatalogBytes(limit),
+        Exceeded::FolderBytes(limit),
     );
 }

@@ -1,0 +1,223 @@
+//! Reading the configuration files about registries: certificates, mirrors,
+//! policy. All sizes and counts are bounded.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// The most files of one folder.
+const MAX_FILES: usize = 1000;
+
+/// The purpose of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Certificates and their keys.
+    Certificates,
+    /// Mirrors, and registries that are blocked or insecure.
+    Mirrors,
+    /// The policy that admits images.
+    Policy,
+    /// A public key for signatures of images.
+    Key,
+}
+
+/// A file that cannot be used. No variant repeats the file's content.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// Missing or unreadable.
+    #[error("{kind} {} cannot be read", path.display())]
+    Read {
+        /// Its purpose.
+        kind: FileKind,
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// In a folder without search permission, so it may or may not exist.
+    #[error("{kind} {} cannot be reached: its folder denies access", path.display())]
+    Hidden {
+        /// Its purpose.
+        kind: FileKind,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Too large.
+    #[error("{kind} {} is larger than {limit} bytes", path.display())]
+    TooLarge {
+        /// Its purpose.
+        kind: FileKind,
+        /// The file.
+        path: PathBuf,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// With invalid content.
+    #[error("{kind} {} cannot be used: {problem}", path.display())]
+    Content {
+        /// Its purpose.
+        kind: FileKind,
+        /// The file.
+        path: PathBuf,
+        /// The problem and its position.
+        problem: String,
+    },
+}
+
+impl FileError {
+    /// A short label for metrics, of a small fixed set.
+    pub fn reason(&self) -> &'static str {
+        let (Self::Read { kind, .. }
+        | Self::Hidden { kind, .. }
+        | Self::TooLarge { kind, .. }
+        | Self::Content { kind, .. }) = self;
+        match kind {
+            FileKind::Certificates => "certificates",
+            FileKind::Mirrors => "mirrors",
+            FileKind::Policy | FileKind::Key => "policy",
+        }
+    }
+
+    /// An error about the content of a file.
+    pub(crate) fn content(kind: FileKind, path: &Path, problem: impl fmt::Display) -> Self {
+        Self::Content {
+            kind,
+            path: path.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+
+    /// Whether there is no such file.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Certificates => "the certificate file",
+            Self::Mirrors => "the registry configuration",
+            Self::Policy => "the signature policy",
+            Self::Key => "the public key",
+        })
+    }
+}
+
+/// The first file that exists. A file in a folder without search permission is
+/// skipped, except the last: that is the system's, and it must not be ignored
+/// silently.
+pub(crate) fn first(
+    kind: FileKind,
+    paths: &[PathBuf],
+    limit: u64,
+) -> Result<Option<(&Path, Vec<u8>)>, FileError> {
+    for (index, path) in paths.iter().enumerate() {
+        match read(kind, path, limit) {
+            Err(error) if error.is_missing() => {}
+            Err(FileError::Hidden { .. }) if index + 1 < paths.len() => {}
+            bytes => return Ok(Some((path, bytes?))),
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a whole file of at most `limit` bytes. It blocks.
+pub(crate) fn read(kind: FileKind, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let failed = |source| FileError::Read {
+        kind,
+        path: path.to_owned(),
+        source,
+    };
+    // Opening a pipe without a writer would block for ever.
+    if !metadata(kind, path)?.is_file() {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > limit {
+        return Err(FileError::TooLarge {
+            kind,
+            path: path.to_owned(),
+            limit,
+        });
+    }
+    Ok(bytes)
+}
+
+/// Lists the files of a folder whose names end in one of `endings` (with the
+/// dot), sorted by name. Names that begin with a dot are skipped: Kubernetes
+/// keeps the real files of a mounted volume under such names.
+pub(crate) fn list(
+    kind: FileKind,
+    folder: &Path,
+    endings: &[&str],
+) -> Result<Vec<PathBuf>, FileError> {
+    let failed = |source| FileError::Read {
+        kind,
+        path: folder.to_owned(),
+        source,
+    };
+    metadata(kind, folder)?;
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        // Entries of a folder always have a name.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let wanted = endings.iter().any(|ending| name.ends_with(ending));
+        if !wanted || name.starts_with('.') || path.is_dir() {
+            continue;
+        }
+        if files.len() == MAX_FILES {
+            let problem = format!("it contains more than {MAX_FILES} files");
+            return Err(FileError::content(kind, folder, problem));
+        }
+        files.push(path);
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn metadata(kind: FileKind, path: &Path) -> Result<fs::Metadata, FileError> {
+    let path = path.to_owned();
+    fs::metadata(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => FileError::Hidden { kind, path },
+        _ => FileError::Read { kind, path, source },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_completely_or_rejected() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        let missing = read(FileKind::Policy, &path, 4).unwrap_err();
+        assert!(missing.is_missing(), "{missing}");
+        fs::write(&path, "1234").unwrap();
+        assert_eq!(read(FileKind::Policy, &path, 4).unwrap(), b"1234");
+        let error = read(FileKind::Policy, &path, 3).unwrap_err();
+        assert!(error.to_string().ends_with("is larger than 3 bytes"));
+        assert!(!error.is_missing());
+        let error = read(FileKind::Mirrors, folder.path(), 3).unwrap_err();
+        assert_eq!(error.reason(), "mirrors");
+    }
+
+    #[test]
+    fn the_files_of_a_folder_are_sorted_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.conf", "a.conf", "c.txt", ".hidden.conf", "..data.conf"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        fs::create_dir(folder.path().join("d.conf")).unwrap();
+        let files = list(FileKind::Mirrors, folder.path(), &[".conf"]).unwrap();
+        let expected = ["a.conf", "b.conf"].map(|name| folder.path().join(name));
+        assert_eq!(files, expected);
+    }
+}

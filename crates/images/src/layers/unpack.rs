@@ -1,0 +1,73 @@
+//! Unpacking the files under one folder.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use crate::layers::apply::apply_layer;
+use crate::layers::budget::Budget;
+use crate::layers::error::UnpackError;
+use crate::layers::layer::Layer;
+use crate::layers::limits::Limits;
+use crate::layers::links::{self, Picked};
+use crate::layers::path::shown_key;
+use crate::layers::scope::Scope;
+use crate::layers::spool::{Spool, SpoolFile};
+use crate::layers::tree::ImageTree;
+use crate::layers::unpacked::UnpackedTree;
+
+/// How often all layers are read for a folder behind symlinks.
+const MAX_ROUNDS: usize = 8;
+
+/// Unpacks the files in `folder` of an image.
+///
+/// `open` opens a layer; 0 is the lowest. A layer can be opened again: a folder
+/// that is a symlink needs another pass over all layers. The layers below the
+/// range `layers` are skipped, because its lowest layer
+/// [covers](crate::layers::covers) them. The folders `/data`, `data`, `data/` and
+/// `./data` are the same; an empty one or `/` is the whole image. `spool` is
+/// emptied first. After an error its content is undefined.
+pub fn unpack<R: Read>(
+    layers: Range<usize>,
+    mut open: impl FnMut(usize) -> io::Result<Layer<R>>,
+    folder: &str,
+    limits: &Limits,
+    spool: &mut dyn SpoolFile,
+) -> Result<UnpackedTree, UnpackError> {
+    let mut scope = Scope::new(folder, limits)?;
+    let mut spool = Spool::new(spool);
+    for _ in 0..MAX_ROUNDS {
+        spool.restart()?;
+        let mut tree = ImageTree::default();
+        let mut budget = Budget::default();
+        let mut names = Vec::new();
+        for (place, index) in layers.clone().enumerate() {
+            let layer = open(index).map_err(|source| UnpackError::Open { index, source })?;
+            names.push(layer.name.clone());
+            apply_layer(
+                layer,
+                place,
+                &scope,
+                limits,
+                &mut budget,
+                &mut tree,
+                &mut spool,
+            )?;
+        }
+        spool.flush()?;
+        match links::pick(&tree, &scope, &names, limits)? {
+            Picked::Files(files) => return Ok(UnpackedTree { files }),
+            // Only the requested folder is covered, not its target.
+            Picked::Elsewhere(place) if layers.start > 0 => {
+                return Err(UnpackError::Covered {
+                    folder: folder.into(),
+                    target: shown_key(&place),
+                });
+            }
+            Picked::Elsewhere(place) => scope.widen(place),
+        }
+    }
+    Err(UnpackError::TooManyRounds {
+        folder: folder.into(),
+        limit: MAX_ROUNDS,
+    })
+}

@@ -1,0 +1,187 @@
+//! Choosing and reading the images of a layout.
+
+use std::fs::File;
+use std::io::Take;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use crate::digest::Digest;
+use crate::layout::choice::{Choice, Format};
+use crate::layout::docker_archive::DockerImages;
+use crate::layout::error::LayoutError;
+use crate::layout::storage::{LayoutStorage, read_document};
+use crate::layout::tar_files::TarFiles;
+use crate::manifest::{Descriptor, Index, IndexEntry, REFERENCE_NAME};
+use crate::verify::VerifiedReader;
+
+/// The annotation with the reference of an image, as containerd writes it.
+pub(super) const CONTAINERD_NAME: &str = "io.containerd.image.name";
+
+/// The most images that an error lists, and the longest name, in characters.
+const MAX_LISTED: usize = 50;
+const MAX_SHOWN: usize = 200;
+
+/// An OCI layout. Blobs are found by digest, or by a name in the archive, so its
+/// documents cannot lead to other files.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    storage: LayoutStorage,
+    index: Index,
+}
+
+impl Layout {
+    /// Opens a layout: reads `oci-layout` and `index.json`, or `manifest.json` of
+    /// an archive of `docker save`.
+    pub fn open(format: Format, path: &Path) -> Result<Self, LayoutError> {
+        let storage = match format {
+            Format::Folder => LayoutStorage::Folder(path.into()),
+            Format::Archive => LayoutStorage::Archive(TarFiles::open(path)?),
+            Format::DockerArchive => {
+                let archive = TarFiles::open(path)?;
+                let (images, index) = DockerImages::read(&archive, REFERENCE_NAME)?;
+                let storage = LayoutStorage::Docker(archive, images);
+                return Ok(Self { storage, index });
+            }
+        };
+        let index = storage.index()?;
+        Ok(Self { storage, index })
+    }
+
+    /// Finds the chosen manifest or index, by its digest or by its name. The
+    /// name is in the annotation `org.opencontainers.image.ref.name` (a tag or a
+    /// reference) or `io.containerd.image.name`. Without a choice there must be
+    /// exactly one manifest.
+    pub fn resolve(&self, choice: Option<&Choice>) -> Result<Descriptor, LayoutError> {
+        let chosen = |entry: &&IndexEntry| match choice {
+            None => true,
+            Some(Choice::Digest(digest)) => entry.descriptor.digest == *digest,
+            Some(Choice::Name(tag)) => has_tag(entry, tag),
+        };
+        let mut found: Vec<_> = self.images().filter(chosen).collect();
+        // A full name takes precedence over the end of a name.
+        if let Some(Choice::Name(tag)) = choice
+            && found
+                .iter()
+                .any(|entry| names(entry).any(|name| name == tag))
+        {
+            found.retain(|entry| names(entry).any(|name| name == tag));
+        }
+        let folder = self.storage.path().to_owned();
+        let available = self.available();
+        match (found.as_slice(), choice) {
+            // A manifest can be listed under several names.
+            ([first, others @ ..], _)
+                if others
+                    .iter()
+                    .all(|other| other.descriptor.digest == first.descriptor.digest) =>
+            {
+                Ok(first.descriptor.clone())
+            }
+            (_, None) => Err(LayoutError::NotOne {
+                folder,
+                count: found.len(),
+                available,
+            }),
+            ([], Some(Choice::Digest(digest))) => Err(LayoutError::NoTag {
+                folder,
+                choice: digest.to_string(),
+                available,
+            }),
+            ([], Some(Choice::Name(tag))) => Err(LayoutError::NoTag {
+                folder,
+                choice: cut(tag),
+                available,
+            }),
+            (_, Some(choice)) => Err(LayoutError::SeveralWithTag {
+                folder,
+                tag: cut(choice.to_string().trim_start_matches([':', '@'])),
+                available,
+            }),
+        }
+    }
+
+    /// A manifest, verified, of at most 4 MiB.
+    pub fn manifest(&self, digest: &Digest) -> Result<Bytes, LayoutError> {
+        if let LayoutStorage::Docker(_, images) = &self.storage
+            && let Some(bytes) = images.manifests.get(digest)
+        {
+            return Ok(bytes.clone());
+        }
+        let (path, file, size) = self.storage.blob(digest)?;
+        let bytes = read_document(path.clone(), file, size)?;
+        let actual = Digest::of(&bytes);
+        if actual != *digest {
+            return Err(LayoutError::Digest { path, actual });
+        }
+        Ok(bytes.into())
+    }
+
+    /// Opens a blob and checks its size. [`Layout::read_blob`] verifies its
+    /// content.
+    pub(super) fn open_blob(&self, descriptor: &Descriptor) -> Result<Take<File>, LayoutError> {
+        let (path, file, actual) = self.storage.blob(&descriptor.digest)?;
+        if actual != descriptor.size {
+            return Err(LayoutError::Size {
+                path,
+                expected: descriptor.size,
+                actual,
+            });
+        }
+        Ok(file)
+    }
+
+    /// A reader of a blob that reports the end only if size and digest match.
+    pub fn read_blob(
+        &self,
+        descriptor: &Descriptor,
+    ) -> Result<VerifiedReader<Take<File>>, LayoutError> {
+        let file = self.open_blob(descriptor)?;
+        Ok(VerifiedReader::new(file, descriptor))
+    }
+
+    fn images(&self) -> impl Iterator<Item = &IndexEntry> {
+        self.index
+            .entries
+            .iter()
+            .filter(|entry| !entry.is_attestation())
+    }
+
+    /// The images to choose from, for messages.
+    fn available(&self) -> String {
+        let shown = |entry: &IndexEntry| {
+            let digest = entry.descriptor.digest;
+            match names(entry).next() {
+                Some(name) => format!("{} ({digest})", cut(name)),
+                None => digest.to_string(),
+            }
+        };
+        let images: Vec<_> = self.images().take(MAX_LISTED).map(shown).collect();
+        if images.is_empty() {
+            "none".into()
+        } else {
+            images.join(", ")
+        }
+    }
+}
+
+fn names(entry: &IndexEntry) -> impl Iterator<Item = &str> {
+    [REFERENCE_NAME, CONTAINERD_NAME]
+        .into_iter()
+        .filter_map(|key| entry.annotations.get(key))
+        .map(String::as_str)
+}
+
+fn has_tag(entry: &IndexEntry, tag: &str) -> bool {
+    names(entry).any(|name| {
+        let ends_in_tag = || {
+            name.strip_suffix(tag)
+                .is_some_and(|rest| rest.ends_with(':'))
+        };
+        name == tag || ends_in_tag()
+    })
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).collect()
+}

@@ -1,0 +1,91 @@
+//! Manifests that are attached to another one: signatures, attestations, bills
+//! of materials.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::digest::Digest;
+
+/// The endings of cosign's tags.
+const COSIGN: [&str; 3] = ["sig", "att", "sbom"];
+
+/// The relation of a manifest to its subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// The manifest that it is attached to.
+    pub subject: Digest,
+    /// Its artifact type, or else the media type of its configuration.
+    pub artifact_type: String,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Attachment {
+    /// Reads the subject of a manifest, if it has one.
+    pub fn of(manifest: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Document {
+            subject: Subject,
+            #[serde(default)]
+            artifact_type: Option<String>,
+            #[serde(default)]
+            config: Option<Config>,
+            #[serde(default)]
+            annotations: Option<BTreeMap<String, String>>,
+        }
+        #[derive(Deserialize)]
+        struct Subject {
+            digest: Digest,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Config {
+            #[serde(default)]
+            media_type: String,
+        }
+        let document: Document = serde_json::from_slice(manifest).ok()?;
+        let config = document.config.map(|config| config.media_type);
+        let artifact_type = document.artifact_type.filter(|kind| !kind.is_empty());
+        Some(Self {
+            subject: document.subject.digest,
+            artifact_type: artifact_type.or(config).unwrap_or_default(),
+            annotations: document.annotations.unwrap_or_default(),
+        })
+    }
+}
+
+/// The tags of the artifacts that cosign attaches to a manifest.
+pub fn cosign_tags(digest: &Digest) -> impl Iterator<Item = String> {
+    let hex = digest.hex();
+    COSIGN
+        .into_iter()
+        .map(move |kind| format!("sha256-{hex}.{kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attached_manifest_has_a_subject_and_a_type() {
+        let subject = Digest::of(b"subject");
+        let document = |rest: &str| {
+            format!(r#"{{"schemaVersion":2,"subject":{{"digest":"{subject}"}}{rest}}}"#)
+        };
+        let kind = |rest: &str| {
+            Attachment::of(document(rest).as_bytes())
+                .unwrap()
+                .artifact_type
+        };
+        assert_eq!(kind(r#","artifactType":"a/b""#), "a/b");
+        assert_eq!(kind(r#","config":{"mediaType":"c/d"}"#), "c/d");
+        assert_eq!(
+            kind(r#","artifactType":"","config":{"mediaType":"c/d"}"#),
+            "c/d"
+        );
+        assert_eq!(Attachment::of(b"{}"), None);
+        assert_eq!(Attachment::of(br#"{"subject":{"digest":"md5:0"}}"#), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Image configurations. Only their labels are read.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::manifest::error::ManifestError;
+use crate::manifest::json::object;
+use crate::manifest::limits::MAX_DOCUMENT;
+
+/// The labels of an image configuration. OCI's and Docker's formats agree on
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageConfig {
+    /// The labels, by name.
+    pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    #[serde(default)]
+    config: Option<Runtime>,
+}
+
+#[derive(Deserialize)]
+struct Runtime {
+    #[serde(rename = "Labels", default)]
+    labels: Option<BTreeMap<String, String>>,
+}
+
+impl ImageConfig {
+    /// Parses an image configuration of at most 4 MiB. It need not have labels.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+        if bytes.len() > MAX_DOCUMENT {
+            return Err(ManifestError::TooLarge {
+                size: bytes.len() as u64,
+            });
+        }
+        let document: Document = object(bytes).map_err(ManifestError::Config)?;
+        Ok(Self {
+            labels: document
+                .config
+                .and_then(|config| config.labels)
+                .unwrap_or_default(),
+        })
+    }
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_found_among_unread_fields() {
+        let config = ImageConfig::parse(
+            br#"{"architecture":7,"history":"none","config":{"Cmd":null,"Labels":{
+                "com.example.folder":"/configs"}}}"#,
+        )
+        .unwrap();
+        assert_eq!(config.label("com.example.folder"), Some("/configs"));
+    }
+
+    #[test]
+    fn an_image_needs_no_labels() {
+        for text in ["{}", r#"{"config":null}"#, r#"{"config":{"Labels":null}}"#] {
+            assert_eq!(
+                ImageConfig::parse(text.as_bytes()).unwrap().label("a"),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn other_documents_are_rejected() {
+        for text in ["", "[]", r#"{"config":{"Labels":{"a":1}}}"#] {
+            assert!(ImageConfig::parse(text.as_bytes()).is_err(), "{text}");
+        }
+        let large = vec![b' '; MAX_DOCUMENT + 1];
+        assert!(matches!(
+            ImageConfig::parse(&large),
+            Err(ManifestError::TooLarge { .. })
+        ));
+    }
+}

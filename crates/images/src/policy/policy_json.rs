@@ -1,0 +1,166 @@
+//! The contents of `policy.json`.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::policy::identity::SignedIdentity;
+use crate::policy::unique_keys::UniqueKeys;
+use crate::reference::Reference;
+
+/// The most keys of one requirement.
+const MAX_KEYS: usize = 32;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Policy {
+    default: Requirements,
+    #[serde(default)]
+    transports: UniqueKeys<UniqueKeys<Requirements>>,
+}
+
+#[derive(Deserialize)]
+#[serde(try_from = "Vec<Requirement>")]
+struct Requirements(Vec<Requirement>);
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
+pub(super) enum Requirement {
+    InsecureAcceptAnything {},
+    Reject {},
+    SignedBy(#[expect(dead_code, reason = "only its fields are checked")] SignedBy),
+    SignedBaseLayer(#[expect(dead_code, reason = "only its fields are checked")] SignedBaseLayer),
+    SigstoreSigned(Box<SigstoreSigned>),
+}
+
+/// Parsed only to find unknown fields.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SignedBy {
+    #[serde(default, rename = "keyType")]
+    _key_type: Option<String>,
+    #[serde(default, rename = "keyPath")]
+    _key_path: Option<String>,
+    #[serde(default, rename = "keyPaths")]
+    _key_paths: Option<Vec<String>>,
+    #[serde(default, rename = "keyData")]
+    _key_data: Option<String>,
+    #[serde(default, rename = "signedIdentity")]
+    _signed_identity: Option<SignedIdentity>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SignedBaseLayer {
+    #[serde(default, rename = "baseLayerIdentity")]
+    _base_layer_identity: Option<SignedIdentity>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SigstoreSigned {
+    pub(super) key_path: Option<PathBuf>,
+    pub(super) key_paths: Option<Vec<PathBuf>>,
+    pub(super) key_data: Option<String>,
+    pub(super) key_datas: Option<Vec<String>>,
+    pub(super) fulcio: Option<IgnoredAny>,
+    pub(super) pki: Option<IgnoredAny>,
+    rekor_public_key_path: Option<IgnoredAny>,
+    rekor_public_key_paths: Option<IgnoredAny>,
+    rekor_public_key_data: Option<IgnoredAny>,
+    rekor_public_key_datas: Option<IgnoredAny>,
+    #[serde(default)]
+    pub(super) signed_identity: SignedIdentity,
+}
+
+impl Policy {
+    /// The requirements for an image, from the longest matching scope, and the
+    /// name of that scope.
+    pub(super) fn of(mut self, reference: &Reference) -> (String, Vec<Requirement>) {
+        if let Some(mut docker) = self.transports.0.remove("docker") {
+            for scope in scopes(reference) {
+                if let Some(Requirements(found)) = docker.0.remove(&scope) {
+                    let scope = if scope.is_empty() {
+                        "registries by default".to_owned()
+                    } else {
+                        scope
+                    };
+                    return (scope, found);
+                }
+            }
+        }
+        ("everything by default".to_owned(), self.default.0)
+    }
+}
+
+/// The scopes of an image, longest first: itself, its repository, the parents
+/// of that, its host, the domains of that, any.
+fn scopes(reference: &Reference) -> Vec<String> {
+    let host = reference.registry();
+    let name = format!("{host}/{}", reference.repository());
+    let mut scopes = vec![reference.to_string()];
+    let mut rest = name.as_str();
+    loop {
+        scopes.push(rest.to_owned());
+        match rest.rsplit_once('/') {
+            Some((above, _)) => rest = above,
+            None => break,
+        }
+    }
+    let mut domain = host;
+    while let Some((_, above)) = domain.split_once('.') {
+        scopes.push(format!("*.{above}"));
+        domain = above;
+    }
+    scopes.push(String::new());
+    scopes
+}
+
+impl TryFrom<Vec<Requirement>> for Requirements {
+    type Error = &'static str;
+
+    fn try_from(requirements: Vec<Requirement>) -> Result<Self, Self::Error> {
+        if requirements.is_empty() {
+            return Err("a list of requirements is empty");
+        }
+        for requirement in &requirements {
+            if let Requirement::SigstoreSigned(sigstore) = requirement {
+                sigstore.check()?;
+            }
+        }
+        Ok(Self(requirements))
+    }
+}
+
+impl SigstoreSigned {
+    fn check(&self) -> Result<(), &'static str> {
+        let ways = [
+            self.key_path.is_some(),
+            self.key_paths.is_some(),
+            self.key_data.is_some(),
+            self.key_datas.is_some(),
+            self.fulcio.is_some(),
+            self.pki.is_some(),
+        ];
+        if ways.into_iter().filter(|there| *there).count() != 1 {
+            return Err(
+                "sigstoreSigned needs exactly one of keyPath, keyPaths, keyData, keyDatas, \
+                 fulcio and pki",
+            );
+        }
+        let many = self.key_paths.as_ref().map(Vec::len);
+        match many.or(self.key_datas.as_ref().map(Vec::len)) {
+            Some(0) => Err("sigstoreSigned has an empty list of keys"),
+            Some(many) if many > MAX_KEYS => Err("sigstoreSigned has more than 32 keys"),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn has_rekor(&self) -> bool {
+        self.rekor_public_key_path.is_some()
+            || self.rekor_public_key_paths.is_some()
+            || self.rekor_public_key_data.is_some()
+            || self.rekor_public_key_datas.is_some()
+    }
+}

@@ -1,0 +1,49 @@
+//! Why an image is rejected.
+
+use std::path::PathBuf;
+
+use crate::config_files::FileError;
+
+/// Why the policy does not admit an image.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The policy, or a key that it names, cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The policy rejects the image.
+    #[error(transparent)]
+    Rejected(#[from] PolicyRejection),
+}
+
+/// Why the policy rejects an image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyRejection {
+    /// The policy rejects it, with or without a signature.
+    #[error("the policy {} rejects {scope}", policy.display())]
+    Rejected {
+        /// The file.
+        policy: PathBuf,
+        /// The matching scope.
+        scope: String,
+    },
+    /// The policy requires something unsupported.
+    #[error("the policy {} requires {what} for {scope}, which is not supported", policy.display())]
+    Unsupported {
+        /// The file.
+        policy: PathBuf,
+        /// The matching scope.
+        scope: String,
+        /// The unsupported requirement.
+        what: String,
+    },
+    /// No signature meets the requirements.
+    #[error("the policy {} requires a signature for {scope}: {problem}", policy.display())]
+    Unsigned {
+        /// The file.
+        policy: PathBuf,
+        /// The matching scope.
+        scope: String,
+        /// The problem of the signatures.
+        problem: String,
+    },
+}

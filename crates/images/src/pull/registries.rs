@@ -1,0 +1,63 @@
+//! All registries, with the files about mirrors and the policy.
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::mirrors::{MirrorFiles, Mirrors, UnknownKeyReport};
+use crate::policy::{Admission, PolicyError, PolicyFiles};
+use crate::pull::clients::RegistryClients;
+use crate::pull::route::Route;
+use crate::reference::Reference;
+use crate::settings::Settings;
+
+/// All registries with their configuration. Cheap to clone.
+#[derive(Clone)]
+pub struct Registries(Arc<Shared>);
+
+struct Shared {
+    clients: Arc<RegistryClients>,
+    mirrors: MirrorFiles,
+    unknown_keys: UnknownKeyReport,
+    policy: PolicyFiles,
+}
+
+impl Registries {
+    /// Fails when the certificates for all registries cannot be read.
+    pub fn new(settings: &Settings) -> Result<Self, Error> {
+        Ok(Self(Arc::new(Shared {
+            clients: Arc::new(RegistryClients::new(settings)?),
+            mirrors: settings.mirrors.clone(),
+            unknown_keys: UnknownKeyReport::default(),
+            policy: settings.policy.clone(),
+        })))
+    }
+
+    /// The route to an image, by the current content of the files. Sends no
+    /// request yet. Fails when the policy rejects the image, or when a file
+    /// cannot be used.
+    pub async fn route(&self, requested: &Reference) -> Result<Route, Error> {
+        let shared = Arc::clone(&self.0);
+        let reference = requested.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let admission = Admission::read(&shared.policy, &reference)?;
+            let mirrors = Mirrors::read(&shared.mirrors)?;
+            shared.unknown_keys.warn(mirrors.unknown());
+            Ok((admission, mirrors.locations(&reference)))
+        });
+        let read = reading.await.map_err(|error| Error::Setup {
+            problem: format!("reading the files about {requested} failed: {error}"),
+        })?;
+        let (admission, locations) = read.map_err(|error| match error {
+            PolicyError::File(source) => Error::File {
+                reference: requested.clone(),
+                source,
+            },
+            PolicyError::Rejected(source) => Error::Rejected {
+                reference: requested.clone(),
+                source,
+            },
+        })?;
+        let clients = Arc::clone(&self.0.clients);
+        Ok(Route::new(clients, requested, locations, admission))
+    }
+}

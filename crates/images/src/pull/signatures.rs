@@ -1,0 +1,316 @@
+//! Fetching the signatures of an image from where cosign puts them: the tag
+//! `sha256-….sig`, and the image's referrers.
+//!
+//! The policy verifies them. A registry can return anything, so all counts and
+//! sizes are bounded.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::manifest::{Descriptor, OCI_INDEX, object};
+use crate::policy::{ImageSignature, RequiredSignature};
+use crate::pull::query::RegistryQuery;
+use crate::pull::route::{Route, repository};
+use crate::reference::Reference;
+use crate::registry::Client;
+
+/// The media type of the document that cosign signs.
+const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// The artifact type of cosign's signatures among referrers.
+const ARTIFACT: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
+/// The annotation with the signature of a payload.
+const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+/// The most signatures of one location that are verified.
+const MAX_SIGNATURES: usize = 50;
+/// The most referrers that are fetched.
+const MAX_REFERRERS: usize = 20;
+/// The largest payload, in bytes.
+const MAX_PAYLOAD: u64 = 256 << 10;
+/// The longest signature, in characters of base64.
+const MAX_SIGNATURE: usize = 16 << 10;
+/// The most problems that an error describes.
+const MAX_PROBLEMS: usize = 4;
+
+impl Route {
+    /// Checks that the policy admits the image. `digest` is the digest of its
+    /// top-level document, `instance` that of the image chosen from an index.
+    /// A signature of either suffices.
+    pub async fn admit(&self, digest: &Digest, instance: Option<&Digest>) -> Result<(), Error> {
+        let required = self.admission.required_signatures();
+        if required.is_empty() {
+            return Ok(());
+        }
+        let mut digests = vec![*digest];
+        digests.extend(instance.filter(|instance| *instance != digest));
+        let mut missing: Vec<_> = required.iter().collect();
+        let mut problems = SignatureProblems::default();
+        for location in self.usable() {
+            for digest in &digests {
+                let mut query = FindSignatures {
+                    digest,
+                    requested: &self.requested,
+                    missing: &mut missing,
+                    problems: &mut problems,
+                };
+                if let Err(error) = self.clients.run(location, &mut query).await {
+                    problems.failed(error);
+                }
+                if missing.is_empty() {
+                    let served = repository(&location.reference);
+                    tracing::debug!(image = %self.requested, %digest, served, "the required signatures are there");
+                    return Ok(());
+                }
+            }
+        }
+        Err(match problems.into_failure() {
+            // A location that failed may have the signature.
+            Ok(error) => error,
+            Err(problem) => Error::Rejected {
+                reference: self.requested.clone(),
+                source: self.admission.unsigned(problem),
+            },
+        })
+    }
+}
+
+struct FindSignatures<'a, 'b> {
+    digest: &'a Digest,
+    requested: &'a Reference,
+    missing: &'a mut Vec<&'b RequiredSignature>,
+    problems: &'a mut SignatureProblems,
+}
+
+impl RegistryQuery for FindSignatures<'_, '_> {
+    type Output = ();
+
+    async fn run(&mut self, client: &Client, reference: &Reference) -> Result<(), Error> {
+        let search = SignatureSearch::new(client, reference, self.digest);
+        let (missing, problems) = (&mut *self.missing, &mut *self.problems);
+        search.check(missing, self.requested, problems).await
+    }
+}
+
+/// Why no signature was accepted.
+#[derive(Default)]
+struct SignatureProblems {
+    problems: Vec<String>,
+    found: bool,
+    failure: Option<Error>,
+}
+
+/// The search for the signatures of one digest at one location.
+struct SignatureSearch<'a> {
+    client: &'a Client,
+    reference: &'a Reference,
+    digest: &'a Digest,
+}
+
+impl SignatureProblems {
+    /// Adds the error of a location.
+    fn failed(&mut self, error: Error) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// The error of a location, or else the problems of the signatures.
+    fn into_failure(self) -> Result<Error, String> {
+        match self.failure {
+            Some(error) => Ok(error),
+            None if !self.found => Err("there is none".into()),
+            None => Err(self.problems.join("; ")),
+        }
+    }
+
+    fn wrong(&mut self, problem: String) {
+        self.found = true;
+        if self.problems.len() < MAX_PROBLEMS && !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}
+
+impl<'a> SignatureSearch<'a> {
+    fn new(client: &'a Client, reference: &'a Reference, digest: &'a Digest) -> Self {
+        Self {
+            client,
+            reference,
+            digest,
+        }
+    }
+
+    /// Removes from `missing` the signatures that are found for the name
+    /// `requested`.
+    async fn check(
+        &self,
+        missing: &mut Vec<&RequiredSignature>,
+        requested: &Reference,
+        problems: &mut SignatureProblems,
+    ) -> Result<(), Error> {
+        let mut left = MAX_SIGNATURES;
+        let tag = self
+            .reference
+            .with_tag(&format!("sha256-{}.sig", self.digest.hex()));
+        if let Some(tag) = &tag
+            && let Some(resolved) = found(self.client.resolve(tag).await)?
+        {
+            self.signatures(&resolved.digest, missing, requested, problems, &mut left)
+                .await?;
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        for referrer in self.referrers().await? {
+            self.signatures(&referrer, missing, requested, problems, &mut left)
+                .await?;
+            if missing.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The digests of the signature manifests among the image's referrers.
+    async fn referrers(&self) -> Result<Vec<Digest>, Error> {
+        let path = format!("referrers/{}", self.digest);
+        let response = self.client.document(self.reference, &path, OCI_INDEX).await;
+        let index = if let Some(index) = found(response)? {
+            index
+        } else {
+            // A registry without this API keeps them under a tag.
+            let tag = self
+                .reference
+                .with_tag(&format!("sha256-{}", self.digest.hex()));
+            let Some(tag) = tag else {
+                return Ok(Vec::new());
+            };
+            let Some(resolved) = found(self.client.resolve(&tag).await)? else {
+                return Ok(Vec::new());
+            };
+            self.client.manifest(&tag, &resolved.digest).await?
+        };
+        let Ok(index) = object::<ReferrerIndex>(&index) else {
+            return Ok(Vec::new());
+        };
+        let entries = index.manifests.into_iter();
+        let entries = entries.filter(|entry| entry.artifact_type.as_deref() == Some(ARTIFACT));
+        let digests = entries.filter_map(|entry| entry.digest.parse().ok());
+        Ok(digests.take(MAX_REFERRERS).collect())
+    }
+
+    /// Verifies the signatures of one manifest.
+    async fn signatures(
+        &self,
+        manifest: &Digest,
+        missing: &mut Vec<&RequiredSignature>,
+        requested: &Reference,
+        problems: &mut SignatureProblems,
+        left: &mut usize,
+    ) -> Result<(), Error> {
+        let Some(bytes) = found(self.client.manifest(self.reference, manifest).await)? else {
+            return Ok(());
+        };
+        let Ok(document) = object::<SignatureManifest>(&bytes) else {
+            problems.wrong("it is no signature".into());
+            return Ok(());
+        };
+        for layer in document.layers {
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if layer.media_type != PAYLOAD {
+                continue;
+            }
+            if *left == 0 {
+                problems.wrong(format!("there are more than {MAX_SIGNATURES} signatures"));
+                return Ok(());
+            }
+            *left -= 1;
+            let Some(signature) = self.signature(layer).await? else {
+                problems.wrong("it is no signature".into());
+                continue;
+            };
+            missing.retain(
+                |signed| match signed.check(&signature, requested, self.digest) {
+                    Ok(()) => false,
+                    Err(problem) => {
+                        problems.wrong(problem);
+                        true
+                    }
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// A signature with its payload; none when the layer is no signature.
+    async fn signature(&self, layer: SignatureLayer) -> Result<Option<ImageSignature>, Error> {
+        let annotation = layer.annotations.unwrap_or_default().remove(SIGNATURE);
+        let signature = annotation
+            .filter(|text| text.len() <= MAX_SIGNATURE)
+            .and_then(|text| BASE64_STANDARD.decode(text.trim()).ok());
+        let (Some(signature), Ok(digest)) = (signature, layer.digest.parse()) else {
+            return Ok(None);
+        };
+        if layer.size > MAX_PAYLOAD {
+            return Ok(None);
+        }
+        let descriptor = Descriptor {
+            media_type: layer.media_type,
+            digest,
+            size: layer.size,
+        };
+        let Some(mut stream) = found(self.client.blob(self.reference, &descriptor).await)? else {
+            return Ok(None);
+        };
+        let mut payload = Vec::new();
+        // The stream ends at the size of the descriptor.
+        while let Some(piece) = stream.next().await? {
+            payload.extend_from_slice(&piece);
+        }
+        Ok(Some(ImageSignature { payload, signature }))
+    }
+}
+
+/// Turns "not found" into none.
+fn found<T>(response: Result<T, Error>) -> Result<Option<T>, Error> {
+    match response {
+        Ok(response) => Ok(Some(response)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[derive(Deserialize)]
+struct ReferrerIndex {
+    #[serde(default)]
+    manifests: Vec<ReferrerEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReferrerEntry {
+    digest: String,
+    #[serde(default)]
+    artifact_type: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct SignatureManifest {
+    #[serde(default)]
+    layers: Vec<SignatureLayer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SignatureLayer {
+    #[serde(default)]
+    media_type: String,
+    digest: String,
+    size: u64,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}

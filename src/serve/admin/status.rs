@@ -1,0 +1,177 @@
+//! The document of `/status`. Times are RFC 3339.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use crate::serve::admin::configuration::Configuration;
+use crate::snapshot::{Catalog, Catalogs, Snapshot};
+use crate::store::{Counts, Encoding, Pass, RevisionId};
+use fbc::graph::shown;
+use fbc::problem::Problem;
+
+/// How many packages with errors are listed.
+const MAX_QUARANTINED: usize = 100;
+
+/// The document.
+#[derive(Serialize)]
+pub(super) struct Status {
+    version: &'static str,
+    configuration: ConfigurationStatus,
+    catalogs: Vec<CatalogStatus>,
+}
+
+/// The configuration.
+#[derive(Serialize)]
+struct ConfigurationStatus {
+    file: Option<String>,
+    /// When the active configuration was loaded.
+    taken: String,
+    /// When a later configuration was refused, and the reason.
+    refused: Option<String>,
+    error: Option<String>,
+    /// Keys whose new values take effect after a restart.
+    needs_restart: Vec<&'static str>,
+}
+
+/// A catalog.
+#[derive(Serialize)]
+struct CatalogStatus {
+    name: String,
+    source: String,
+    /// The repository that last answered for the source: its own, or a mirror's.
+    /// `None` before the first answer, and for sources outside of registries.
+    served_by: Option<String>,
+    /// `serving`, `unavailable` (set so), `loading` (nothing yet) or `failing`
+    /// (nothing yet, and the last pass failed).
+    state: &'static str,
+    revision: Option<RevisionStatus>,
+    problems: Vec<Problem>,
+    /// The errors of the catalog that the last pass refused, if it did.
+    refused: Vec<Problem>,
+    /// When the last pass ended.
+    last_pass: Option<String>,
+    /// When the next pass is due; `None` if the source is not polled.
+    next_pass: Option<String>,
+    /// How many passes in a row failed.
+    failures: u32,
+    /// The error of the last of them.
+    last_error: Option<String>,
+    /// The last pass that changed something or failed.
+    last_result: Option<PassStatus>,
+}
+
+#[derive(Serialize)]
+struct RevisionStatus {
+    id: RevisionId,
+    source: String,
+    digest: String,
+    content: String,
+    modified: String,
+    committed: String,
+    counts: Counts,
+    /// The first packages that are not served over gRPC, by name.
+    quarantined: Vec<String>,
+    bytes: Bytes,
+}
+
+/// The size of the whole catalog in each available encoding.
+#[derive(Serialize)]
+struct Bytes {
+    identity: usize,
+    gzip: Option<usize>,
+    zstd: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct PassStatus {
+    started: String,
+    finished: String,
+    #[serde(flatten)]
+    pass: Pass,
+}
+
+impl Status {
+    /// The status of all catalogs and of the configuration.
+    pub(super) fn of(catalogs: &Catalogs, configuration: Configuration) -> Self {
+        let catalogs = catalogs.all();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            configuration: ConfigurationStatus {
+                file: configuration.file,
+                taken: rfc3339(configuration.taken),
+                refused: configuration.refused.map(rfc3339),
+                error: configuration.error,
+                needs_restart: configuration.needs_restart,
+            },
+            catalogs: (catalogs.iter())
+                .map(|one| CatalogStatus::of(one))
+                .collect(),
+        }
+    }
+}
+
+impl CatalogStatus {
+    fn of(catalog: &Catalog) -> Self {
+        let status = catalog.status();
+        let snapshot = catalog.snapshot();
+        let state = match (&snapshot, status.failures) {
+            _ if catalog.routing.withheld => "unavailable",
+            (Some(_), _) => "serving",
+            (None, 0) => "loading",
+            (None, _) => "failing",
+        };
+        let last_error = status
+            .pass
+            .as_ref()
+            .filter(|_| status.failures > 0)
+            .and_then(|pass| pass.error.clone());
+        Self {
+            name: catalog.name.to_string(),
+            source: status.source,
+            served_by: status.served_by,
+            state,
+            revision: snapshot.map(|snapshot| RevisionStatus::of(&snapshot)),
+            problems: status.problems.to_vec(),
+            refused: status.refused.to_vec(),
+            last_pass: status.last_pass.map(rfc3339),
+            next_pass: status.next_pass.map(rfc3339),
+            failures: status.failures,
+            last_error,
+            last_result: status.pass.map(|pass| PassStatus {
+                started: rfc3339(pass.started),
+                finished: rfc3339(pass.finished),
+                pass,
+            }),
+        }
+    }
+}
+
+impl RevisionStatus {
+    fn of(snapshot: &Snapshot) -> Self {
+        let revision = snapshot.revision();
+        let packages = snapshot.packages().iter();
+        let quarantined = packages.filter(|package| package.quarantined);
+        let quarantined = quarantined.take(MAX_QUARANTINED);
+        let encoded = |encoding| Some(snapshot.encoded(encoding)?.len());
+        Self {
+            id: revision.id,
+            source: revision.identity.to_string(),
+            digest: revision.digest.to_string(),
+            content: revision.content.to_string(),
+            modified: rfc3339(revision.modified),
+            committed: rfc3339(revision.committed),
+            counts: revision.counts,
+            quarantined: quarantined.map(|package| shown(&package.name)).collect(),
+            bytes: Bytes {
+                identity: snapshot.lines().len(),
+                gzip: encoded(Encoding::Gzip),
+                zstd: encoded(Encoding::Zstd),
+            },
+        }
+    }
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}

@@ -1,0 +1,98 @@
+//! Access control of the HTTP API: a layer around every route below
+//! `/catalogs/{name}/`, so that no route can be forgotten.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use crate::serve::access::{Access, Authorization, Credentials, Denied, Rules, count_denied};
+use crate::serve::http::catalog_route::CatalogRoute;
+use crate::serve::http::rejection::HttpRejection;
+use crate::serve::net::listen::Peer;
+
+/// The catalogs that a request may not learn of. Handlers find it among the
+/// extensions of the request.
+#[derive(Clone, Default)]
+pub(super) struct RestrictedCatalogs(Arc<Rules>);
+
+impl RestrictedCatalogs {
+    /// Whether a catalog requires credentials.
+    pub(super) fn contain(&self, catalog: &str) -> bool {
+        self.0.restrict(catalog)
+    }
+}
+
+/// Passes requests for a catalog on to its route if they may read it.
+pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match CatalogRoute::of(&mut parts).await {
+        CatalogRoute::Elsewhere => next.run(Request::from_parts(parts, body)).await,
+        CatalogRoute::Named(name) => {
+            let certified = (parts.extensions.get::<Peer>()).is_some_and(|peer| peer.certified);
+            let rules = access.rules();
+            if let Err(denied) = check(&rules, &name, &parts.headers, certified) {
+                return respond(&name, denied);
+            }
+            parts
+                .extensions
+                .insert(RestrictedCatalogs(Arc::clone(&rules)));
+            let headers = parts.headers.clone();
+            let response = next.run(Request::from_parts(parts, body)).await;
+            // A reload may have added the catalog and its rule meanwhile.
+            let now = access.rules();
+            if !Arc::ptr_eq(&rules, &now)
+                && let Err(denied) = check(&now, &name, &headers, certified)
+            {
+                return respond(&name, denied);
+            }
+            response
+        }
+        CatalogRoute::Invalid => {
+            let response = next.run(Request::from_parts(parts, body)).await;
+            // Every route rejects such a name. One that did not would bypass
+            // the rules.
+            if response.status().is_success() {
+                StatusCode::BAD_REQUEST.into_response()
+            } else {
+                response
+            }
+        }
+    }
+}
+
+fn check(rules: &Rules, catalog: &str, headers: &HeaderMap, certified: bool) -> Result<(), Denied> {
+    let token = Authorization::read(headers).and_then(Authorization::bearer);
+    rules.check(catalog, Credentials { token, certified })
+}
+
+fn respond(catalog: &str, denied: Denied) -> Response {
+    count_denied(catalog);
+    let (status, text, challenge) = match denied {
+        Denied::TokenMissing => (
+            StatusCode::UNAUTHORIZED,
+            "a bearer token is needed",
+            Some("Bearer realm=\"almanac\""),
+        ),
+        Denied::TokenInvalid => (
+            StatusCode::UNAUTHORIZED,
+            "the bearer token is not valid",
+            Some("Bearer realm=\"almanac\", error=\"invalid_token\""),
+        ),
+        // No header would help, so there is no challenge.
+        Denied::CertificateMissing => (
+            StatusCode::FORBIDDEN,
+            "a client certificate is needed",
+            None,
+        ),
+    };
+    let mut response = HttpRejection::Text(status, text).into_response();
+    if let Some(challenge) = challenge {
+        let challenge = HeaderValue::from_static(challenge);
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
+    response
+}

@@ -1,0 +1,37 @@
+//! Headers and header-only responses that several routes send.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+/// `Retry-After` of a catalog that is not loaded, in seconds.
+pub(super) const RETRY_SECONDS: &str = "5";
+
+/// Keeps browsers from guessing another media type.
+pub(super) fn no_sniffing(headers: &mut HeaderMap) {
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// A header value of visible ASCII, which is always valid.
+pub(super) fn header(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// A response without a body, and without the headers that describe one.
+pub(super) fn bare(status: StatusCode, mut headers: HeaderMap) -> Response {
+    headers.remove(CONTENT_TYPE);
+    headers.remove(CONTENT_ENCODING);
+    let body = match status {
+        // An empty body would set `Content-Length: 0`. In 304 that header has
+        // the length of the full response (RFC 9110, section 8.6), so a stream
+        // of unknown length is sent.
+        StatusCode::NOT_MODIFIED => Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()),
+        _ => Body::empty(),
+    };
+    (status, headers, body).into_response()
+}

@@ -1,0 +1,169 @@
+//! Requests for queries, from their parameters to a worker that runs them.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::request::Parts;
+
+use crate::name::CatalogName;
+use crate::serve::http::guard::RestrictedCatalogs;
+use crate::serve::http::queries::parameters::Parameters;
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
+use crate::serve::worker_pool::WorkerPool;
+use crate::snapshot::{Catalogs, Snapshot};
+use crate::store::PackageAnswers;
+
+/// Workers for look-ups. They do not wait for queries over a whole catalog.
+static LOOKUPS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(2));
+/// Workers for queries over a whole catalog.
+static SCANS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(1));
+
+/// A request for a query, not parsed yet.
+pub(super) struct QueryRequest {
+    pub(super) catalogs: Catalogs,
+    restricted: RestrictedCatalogs,
+    path: Vec<(String, String)>,
+    query: String,
+    context: ResponseContext,
+}
+
+/// A query whose parameters and catalog are valid.
+pub(super) struct ParsedQuery {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) parameters: Parameters,
+    path: Vec<(String, String)>,
+}
+
+impl FromRequestParts<Catalogs> for QueryRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Catalogs) -> Result<Self, Problem> {
+        let context = ResponseContext::of(&parts.method, &parts.headers)?;
+        let path = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::path())?;
+        let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        Ok(Self {
+            catalogs: state.clone(),
+            // Absent only where no layer restricts anything.
+            restricted: parts.extensions.get().cloned().unwrap_or_default(),
+            path: path.iter().map(owned).collect(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            context,
+        })
+    }
+}
+
+impl QueryRequest {
+    /// Runs a look-up. `known` are the parameters of the route.
+    pub(super) async fn look_up(
+        self,
+        known: &'static [&'static str],
+        work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+    ) -> Response {
+        self.run(&LOOKUPS, known, work).await
+    }
+
+    /// Runs a query over a whole catalog.
+    pub(super) async fn scan(
+        self,
+        known: &'static [&'static str],
+        work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+    ) -> Response {
+        self.run(&SCANS, known, work).await
+    }
+
+    async fn run(
+        self,
+        pool: &WorkerPool,
+        known: &'static [&'static str],
+        work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+    ) -> Response {
+        match self.parse(known) {
+            Ok((query, context)) => run(pool, query, context, work).await,
+            Err(problem) => problem.into_response(),
+        }
+    }
+
+    /// Reads the parameters, and takes the catalog's snapshot.
+    pub(super) fn parse(
+        self,
+        known: &'static [&'static str],
+    ) -> Result<(ParsedQuery, ResponseContext), Problem> {
+        let parameters = Parameters::read(&self.query, known)?;
+        let name = value(&self.path, "name");
+        let name: CatalogName = name.parse().map_err(Problem::catalog_name)?;
+        let catalog = self
+            .catalogs
+            .get(name.as_str())
+            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs, &self.restricted))?;
+        if catalog.routing.withheld {
+            return Err(Problem::withheld(&name));
+        }
+        let snapshot = catalog
+            .snapshot()
+            .ok_or_else(|| Problem::not_loaded(&name))?;
+        let query = ParsedQuery {
+            snapshot,
+            parameters,
+            path: self.path,
+        };
+        Ok((query, self.context))
+    }
+}
+
+impl ParsedQuery {
+    /// A parameter of the path.
+    pub(super) fn path(&self, key: &str) -> &str {
+        value(&self.path, key)
+    }
+
+    /// The package of that name.
+    pub(super) fn package(&self, name: &str) -> Result<&PackageAnswers, Problem> {
+        self.snapshot.package_answers(name).ok_or_else(|| {
+            let names = self.snapshot.packages().iter();
+            Problem::unknown("package", name, names.map(|package| &*package.name))
+        })
+    }
+
+    /// The stored channels of a package, as JSON.
+    pub(super) fn channels(&self, package: &PackageAnswers) -> Vec<Bytes> {
+        let spans = package.channels.iter();
+        spans.map(|(_, span)| self.snapshot.answer(*span)).collect()
+    }
+}
+
+/// A parameter of a path, or empty where the route has none of that name.
+fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
+    let found = path.iter().find(|(name, _)| name == key);
+    found.map_or("", |(_, value)| value)
+}
+
+/// Runs a look-up that has been parsed.
+pub(super) async fn look_up(
+    query: ParsedQuery,
+    context: ResponseContext,
+    work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+) -> Response {
+    run(&LOOKUPS, query, context, work).await
+}
+
+/// Makes the response on a worker, which does not block other requests.
+async fn run(
+    pool: &WorkerPool,
+    query: ParsedQuery,
+    context: ResponseContext,
+    work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+) -> Response {
+    let working = move || {
+        let modified = query.snapshot.modified();
+        let sent =
+            work(&query).and_then(|response| context.send(response, &query.parameters, modified));
+        sent.unwrap_or_else(Problem::into_response)
+    };
+    let response = pool.run(working).await;
+    response.unwrap_or_else(|rejected| Problem::from(rejected).into_response())
+}

@@ -1,0 +1,289 @@
+//! Responses of queries: selected fields, links to the next page, compression and
+//! preconditions.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::time::SystemTime;
+
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, LAST_MODIFIED, LINK, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::value::RawValue;
+
+use crate::serve::http::conditional::{Precondition, Validators};
+use crate::serve::http::encoding;
+use crate::serve::http::form::SMALLEST_COMPRESSED;
+use crate::serve::http::headers::{bare, header};
+use crate::serve::http::queries::parameters::{Page, Parameters};
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::memory_budget;
+use crate::serve::net::body::Slices;
+use crate::snapshot::Snapshot;
+
+/// The content of a response.
+pub(super) enum QueryResponse {
+    /// A JSON document.
+    Whole(Bytes),
+    /// An object whose fields may be selected.
+    Object {
+        /// JSON.
+        json: Bytes,
+        /// Its possible fields, in order.
+        fields: &'static [&'static str],
+    },
+    /// A page of a list. The fields of its items may be selected.
+    List {
+        /// The items on the page, as JSON.
+        items: Vec<Bytes>,
+        /// How many items the whole list has.
+        total: usize,
+        /// The token of the next page.
+        next: Option<String>,
+        /// The possible fields of an item, in order.
+        fields: &'static [&'static str],
+    },
+    /// A document of another media type.
+    Text {
+        /// Its bytes.
+        bytes: Bytes,
+        /// Its media type.
+        media_type: &'static str,
+    },
+    /// An icon.
+    Picture {
+        /// Its bytes.
+        bytes: Bytes,
+        /// Its media type.
+        media_type: String,
+    },
+}
+
+/// The parts of a request that its response depends on.
+pub(super) struct ResponseContext {
+    head: bool,
+    headers: HeaderMap,
+}
+
+impl QueryResponse {
+    /// A page of a list with `total` items. `item` returns the item at an index.
+    pub(super) fn list(
+        page: Page,
+        total: usize,
+        snapshot: &Snapshot,
+        fields: &'static [&'static str],
+        item: impl FnMut(usize) -> Result<Bytes, Problem>,
+    ) -> Result<Self, Problem> {
+        Ok(Self::List {
+            items: page.range(total).map(item).collect::<Result<_, _>>()?,
+            total,
+            next: page.next(total, snapshot),
+            fields,
+        })
+    }
+}
+
+impl ResponseContext {
+    /// Only GET and HEAD are answered.
+    pub(super) fn of(method: &Method, headers: &HeaderMap) -> Result<Self, Problem> {
+        match *method {
+            Method::GET | Method::HEAD => Ok(Self {
+                head: method == Method::HEAD,
+                headers: headers.clone(),
+            }),
+            _ => Err(Problem::method()),
+        }
+    }
+
+    /// The response, or 304 when the client has it already.
+    pub(super) fn send(
+        &self,
+        response: QueryResponse,
+        parameters: &Parameters,
+        modified: SystemTime,
+    ) -> Result<Response, Problem> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        // A new revision may replace this one at any time, so caches have to
+        // revalidate.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        let mut compressible = true;
+        let body = match response {
+            QueryResponse::Whole(json) => json,
+            QueryResponse::Object { json, fields } => match parameters.fields(fields)? {
+                Some(fields) => {
+                    let mut chosen = Vec::new();
+                    choose(&json, &fields, &mut chosen)?;
+                    chosen.into()
+                }
+                None => json,
+            },
+            QueryResponse::List {
+                items,
+                total,
+                next,
+                fields,
+            } => {
+                if let Some(next) = &next {
+                    let link = format!("<{}>; rel=\"next\"", parameters.next(next));
+                    headers.insert(LINK, header(link));
+                }
+                let fields = parameters.fields(fields)?;
+                list(&items, total, next.as_deref(), fields.as_deref())?
+            }
+            QueryResponse::Text { bytes, media_type } => {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+                bytes
+            }
+            QueryResponse::Picture { bytes, media_type } => {
+                compressible = media_type.contains("xml");
+                headers.insert(CONTENT_TYPE, header(media_type));
+                // An SVG icon may contain scripts.
+                headers.insert(
+                    CONTENT_SECURITY_POLICY,
+                    HeaderValue::from_static(
+                        "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+                    ),
+                );
+                bytes
+            }
+        };
+        let gzip = compressible
+            && body.len() as u64 >= SMALLEST_COMPRESSED
+            && encoding::accepts_gzip(self.headers.get_all(ACCEPT_ENCODING));
+        self.send_body(body, headers, modified, gzip)
+    }
+
+    fn send_body(
+        &self,
+        body: Bytes,
+        mut headers: HeaderMap,
+        modified: SystemTime,
+        gzip: bool,
+    ) -> Result<Response, Problem> {
+        let validators = Validators::of_bytes(&body, modified, gzip);
+        headers.insert(LAST_MODIFIED, validators.last_modified());
+        let precondition = validators.check(&self.headers);
+        headers.insert(ETAG, validators.into_etag());
+        match precondition {
+            Precondition::Send => {}
+            Precondition::NotModified => return Ok(bare(StatusCode::NOT_MODIFIED, headers)),
+            Precondition::Failed => return Ok(bare(StatusCode::PRECONDITION_FAILED, headers)),
+        }
+        let body = if gzip {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            compressed(&body)?
+        } else {
+            body
+        };
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        let body = if self.head {
+            Body::empty()
+        } else {
+            Body::new(Slices::new([memory_budget::hold(body)?]))
+        };
+        Ok((StatusCode::OK, headers, body).into_response())
+    }
+}
+
+/// Level 1: the response is small and sent once.
+fn compressed(body: &[u8]) -> Result<Bytes, Problem> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
+    let written = encoder.write_all(body).and_then(|()| encoder.finish());
+    let compressed = written.map_err(|error| {
+        tracing::error!(%error, "a response cannot be compressed");
+        Problem::internal()
+    })?;
+    Ok(compressed.into())
+}
+
+fn list(
+    items: &[Bytes],
+    total: usize,
+    next: Option<&str>,
+    fields: Option<&[&str]>,
+) -> Result<Bytes, Problem> {
+    let length: usize = items.iter().map(|item| item.len() + 1).sum();
+    let mut body = Vec::with_capacity(length + 100);
+    body.extend_from_slice(b"{\"items\":[");
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            body.push(b',');
+        }
+        match fields {
+            Some(fields) => choose(item, fields, &mut body)?,
+            None => body.extend_from_slice(item),
+        }
+    }
+    let _ = write!(body, "],\"total\":{total}");
+    if let Some(next) = next {
+        let _ = write!(body, ",\"continue\":\"{next}\"");
+    }
+    body.push(b'}');
+    Ok(body.into())
+}
+
+/// Appends an object with the given fields only.
+fn choose(json: &[u8], fields: &[&str], out: &mut Vec<u8>) -> Result<(), Problem> {
+    let object: HashMap<&str, &RawValue> = serde_json::from_slice(json).map_err(|error| {
+        tracing::error!(%error, "a stored response cannot be read");
+        Problem::internal()
+    })?;
+    out.push(b'{');
+    let mut first = true;
+    for field in fields {
+        if let Some(value) = object.get(field) {
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            // Field names need no escapes.
+            let _ = write!(out, "\"{field}\":{}", value.get());
+        }
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_put_together_of_its_items() {
+        let items = [
+            r#"{"name":"a","version":"1","x":[{"y":"}"}]}"#,
+            r#"{"name":"b"}"#,
+        ];
+        let items = items.map(Bytes::from_static_str);
+        let text = |fields: Option<&[&str]>, next| {
+            let body = list(&items, 7, next, fields).unwrap();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        assert_eq!(
+            text(None, None),
+            r#"{"items":[{"name":"a","version":"1","x":[{"y":"}"}]},{"name":"b"}],"total":7}"#
+        );
+        assert_eq!(
+            text(Some(&["version", "x"]), Some("t")),
+            r#"{"items":[{"version":"1","x":[{"y":"}"}]},{}],"total":7,"continue":"t"}"#
+        );
+    }
+
+    trait FromStaticStr {
+        fn from_static_str(text: &'static str) -> Self;
+    }
+
+    impl FromStaticStr for Bytes {
+        fn from_static_str(text: &'static str) -> Self {
+            Self::from_static(text.as_bytes())
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Error responses: with catalogd's texts, or as `application/problem+json`
+//! (RFC 9457) for clients that accept it.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use crate::name::{CatalogName, NameError};
+use crate::serve::http::encoding::weight;
+use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
+use crate::serve::http::queries::problem::Problem;
+
+/// The media type of problems.
+const PROBLEM: &str = "application/problem+json";
+
+/// Why a request is rejected. The texts are catalogd's.
+#[derive(Clone, Debug)]
+pub(super) enum HttpRejection {
+    UnknownPath,
+    /// The method is not one of these.
+    Method(&'static str),
+    /// The escapes of the path are not UTF-8.
+    Path,
+    /// The query of `metas` is malformed or has unknown keys.
+    Query,
+    Name(NameError),
+    UnknownCatalog,
+    NotLoaded(CatalogName),
+    /// Any other reason, with its text.
+    Text(StatusCode, &'static str),
+}
+
+impl HttpRejection {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::UnknownPath | Self::UnknownCatalog => StatusCode::NOT_FOUND,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Path | Self::Query | Self::Name(_) => StatusCode::BAD_REQUEST,
+            Self::NotLoaded(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Text(status, _) => *status,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::UnknownPath => "404 page not found".into(),
+            Self::Method(_) => "Method Not Allowed".into(),
+            Self::Path => "invalid catalog name: it is no UTF-8".into(),
+            Self::Query => "400 Bad Request".into(),
+            Self::Name(error) => format!("invalid catalog name: {error}"),
+            Self::UnknownCatalog => "404 Not Found".into(),
+            Self::NotLoaded(name) => format!("catalog {name} is not loaded yet"),
+            Self::Text(_, text) => (*text).into(),
+        }
+    }
+
+    fn problem(self) -> Problem {
+        let status = self.status();
+        match self {
+            Self::UnknownPath => Problem::new(
+                status,
+                "unknown-path",
+                "Unknown path",
+                "nothing is answered at this path; /openapi.json lists those there are".into(),
+            ),
+            Self::Path => Problem::path(),
+            Self::Method(_) => Problem::plain(
+                status,
+                "this is answered to other methods only; /openapi.json lists them".into(),
+            ),
+            Self::Query => Problem::new(
+                status,
+                "invalid-query",
+                "Invalid query",
+                "the query cannot be read, or has other keys than schema, package and name".into(),
+            ),
+            Self::Name(error) => Problem::catalog_name(error),
+            Self::UnknownCatalog => Problem::new(
+                status,
+                "unknown-catalog",
+                "Unknown catalog",
+                "there is no catalog of this name, or it is set unavailable".into(),
+            ),
+            Self::NotLoaded(name) => Problem::not_loaded(&name),
+            Self::Text(status, text) => Problem::plain(status, text.into()),
+        }
+    }
+}
+
+impl IntoResponse for HttpRejection {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let mut response = (status, format!("{}\n", self.text())).into_response();
+        let headers = response.headers_mut();
+        no_sniffing(headers);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Turns rejections into problems for clients that accept them.
+pub(super) async fn describe(request: Request, next: Next) -> Response {
+    let wanted = is_wanted(request.headers());
+    let mut response = next.run(request).await;
+    let status = response.status();
+    let kind = response.headers().get(CONTENT_TYPE);
+    let plain = kind.is_none_or(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    if !(status.is_client_error() || status.is_server_error()) || !plain {
+        return response;
+    }
+    if wanted {
+        let rejection = response.extensions_mut().remove::<HttpRejection>();
+        // catalogd omits `Allow`, so only problems have it.
+        let allowed = match &rejection {
+            Some(HttpRejection::Method(allowed)) => Some(HeaderValue::from_static(allowed)),
+            _ => None,
+        };
+        let problem = match rejection {
+            Some(rejection) => rejection.problem(),
+            None => Problem::plain(status, detail(status).into()),
+        };
+        let (mut parts, _) = response.into_parts();
+        let problem = problem.into_response();
+        let (mut described, body) = problem.into_parts();
+        if let Some(allowed) = allowed {
+            described.headers.insert(ALLOW, allowed);
+        }
+        parts.headers.extend(described.headers);
+        parts.headers.remove(http::header::CONTENT_LENGTH);
+        response = Response::from_parts(parts, body);
+    }
+    response
+        .headers_mut()
+        .append(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// The detail of a response without a text.
+fn detail(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::PRECONDITION_FAILED => "the answer is not the one that the request asks for",
+        StatusCode::RANGE_NOT_SATISFIABLE => "there is nothing in the range that is asked for",
+        _ => "the request cannot be answered",
+    }
+}
+
+/// Whether `Accept` names problems. A client that accepts anything gets the text,
+/// as from catalogd.
+fn is_wanted(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|value| {
+        let ranges = value.to_str().unwrap_or_default().split(',');
+        ranges.into_iter().any(|range| {
+            let mut parts = range.split(';');
+            let name = parts.next().unwrap_or_default().trim();
+            name.eq_ignore_ascii_case(PROBLEM) && weight(parts) > 0
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_sent_to_clients_that_name_them() {
+        for (accept, wanted) in [
+            ("application/problem+json", true),
+            ("application/jsonl, Application/Problem+JSON;q=0.5", true),
+            ("application/problem+json;q=0", false),
+            ("application/json", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(is_wanted(&headers), wanted, "{accept}");
+        }
+        assert!(!is_wanted(&HeaderMap::new()));
+    }
+}

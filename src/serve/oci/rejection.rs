@@ -1,0 +1,158 @@
+//! Error responses in the format of the distribution specification.
+
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+
+/// `Retry-After` of an image that is not made yet, in seconds.
+const RETRY_SECONDS: &str = "5";
+
+/// Why a request is rejected.
+#[derive(Debug)]
+pub(super) enum OciRejection {
+    /// Not a path of the API.
+    Path,
+    /// A method other than GET and HEAD.
+    Method,
+    /// A malformed name of a repository.
+    Name,
+    /// An unknown repository.
+    UnknownName(String),
+    /// A malformed digest.
+    Digest(String),
+    /// An unknown manifest.
+    UnknownManifest(String),
+    /// A tag of several upstream registries, with different images.
+    Ambiguous(String),
+    /// An unknown blob.
+    UnknownBlob(String),
+    /// A malformed number of entries.
+    Number,
+    /// An unsatisfiable range of so many bytes.
+    Range(u64),
+    /// A catalog whose image is not made yet.
+    NotMade,
+    /// Credentials are missing or invalid; with the challenge.
+    Unauthorized(HeaderValue),
+    /// No credentials in a header would grant access.
+    Denied,
+    /// Too many passwords are being checked.
+    TooMany,
+    /// A defect of almanac, which the log describes.
+    Failed,
+}
+
+impl OciRejection {
+    fn parts(&self) -> (StatusCode, &'static str, String) {
+        match self {
+            Self::Path => (
+                StatusCode::NOT_FOUND,
+                "NAME_UNKNOWN",
+                "there is no such path; the API is that of the OCI distribution specification"
+                    .into(),
+            ),
+            Self::Method => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "UNSUPPORTED",
+                "catalogs can be pulled from here and nothing can be pushed or deleted".into(),
+            ),
+            Self::Name => (
+                StatusCode::BAD_REQUEST,
+                "NAME_INVALID",
+                "this is no name of a repository".into(),
+            ),
+            Self::UnknownName(name) => (
+                StatusCode::NOT_FOUND,
+                "NAME_UNKNOWN",
+                format!("there is no repository {name:?}"),
+            ),
+            Self::Digest(text) => (
+                StatusCode::BAD_REQUEST,
+                "DIGEST_INVALID",
+                format!("{text:?} is no digest: sha256: and 64 lower-case hexadecimal digits are"),
+            ),
+            Self::UnknownManifest(reference) => (
+                StatusCode::NOT_FOUND,
+                "MANIFEST_UNKNOWN",
+                format!("the repository has no manifest {reference:?}"),
+            ),
+            Self::Ambiguous(tag) => (
+                StatusCode::NOT_FOUND,
+                "MANIFEST_UNKNOWN",
+                format!(
+                    "several registries have another image as {tag:?} here: say which with \
+                     ns=REGISTRY, or pull by the name of the catalog or by digest"
+                ),
+            ),
+            Self::UnknownBlob(digest) => (
+                StatusCode::NOT_FOUND,
+                "BLOB_UNKNOWN",
+                format!("the repository has no blob {digest:?}"),
+            ),
+            Self::Number => (
+                StatusCode::BAD_REQUEST,
+                "PAGINATION_NUMBER_INVALID",
+                "n is no number of entries: write a whole number from 0".into(),
+            ),
+            Self::Range(length) => (
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                "RANGE_INVALID",
+                format!("there is no such range of {length} bytes"),
+            ),
+            Self::NotMade => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "UNAVAILABLE",
+                "the image of this catalog is not made yet".into(),
+            ),
+            Self::Unauthorized(_) => (
+                StatusCode::UNAUTHORIZED,
+                "UNAUTHORIZED",
+                "credentials are needed, or these are not valid".into(),
+            ),
+            Self::Denied => (
+                StatusCode::FORBIDDEN,
+                "DENIED",
+                "a client certificate is needed".into(),
+            ),
+            Self::TooMany => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "TOOMANYREQUESTS",
+                "too many passwords are being checked".into(),
+            ),
+            Self::Failed => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "UNKNOWN",
+                "almanac failed; its log has the reason".into(),
+            ),
+        }
+    }
+}
+
+impl IntoResponse for OciRejection {
+    fn into_response(self) -> Response {
+        let (status, code, message) = self.parts();
+        let body = json!({"errors": [{"code": code, "message": message, "detail": null}]});
+        let kind = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        let mut response = (status, kind, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        match self {
+            Self::Method => {
+                headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            }
+            Self::NotMade | Self::TooMany => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+            }
+            Self::Unauthorized(challenge) => {
+                headers.insert(WWW_AUTHENTICATE, challenge);
+            }
+            Self::Range(length) => {
+                if let Ok(range) = HeaderValue::try_from(format!("bytes */{length}")) {
+                    headers.insert(http::header::CONTENT_RANGE, range);
+                }
+            }
+            _ => {}
+        }
+        response
+    }
+}

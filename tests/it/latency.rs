@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::catalog::Catalog;
 use crate::support::grpc::Client;
-use crate::support::inside::Inside;
+use crate::support::in_process::InProcess;
 
 const GET_PACKAGE: &str = "/api.Registry/GetPackage";
 /// The size of the layer.
@@ -54,8 +54,8 @@ async fn requests_are_answered_while_a_large_layout_is_read_into_the_store() {
     let layer = write_layout(folder.path());
     let layout = Layout::open(Format::Folder, folder.path()).unwrap();
     let contents = Contents::open(folder.path().join("store")).unwrap();
-    let inside = Inside::serve(&Catalog::small(), Limits::default()).await;
-    let client = Client::new(inside.grpc);
+    let server = InProcess::serve(&Catalog::small(), Limits::default()).await;
+    let client = Client::new(server.grpc);
     let (tell, answered) = channel();
     let reader = Gated {
         inner: layout.read_blob(&layer).unwrap(),
@@ -79,7 +79,7 @@ async fn requests_are_answered_while_a_large_layout_is_read_into_the_store() {
 
     let path = import.await.unwrap().unwrap();
     assert_eq!(path.metadata().unwrap().len(), SIZE);
-    inside.end().await;
+    server.end().await;
 }
 
 /// Writes an OCI layout with one image of one layer, which is written in full,

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use reqwest::{Client, Url};
 
+use crate::error_chain::error_chain;
 use crate::fetch::error::FetchError;
 use crate::fetch::settings::Settings;
 
@@ -26,7 +27,7 @@ pub(super) fn client(settings: &Settings, direct: bool) -> Result<Client, FetchE
     }
     builder
         .build()
-        .map_err(|error| FetchError::Setup(causes(&error)))
+        .map_err(|error| FetchError::Setup(error_chain(&error)))
 }
 
 fn certificates(settings: &Settings) -> Result<Vec<reqwest::Certificate>, FetchError> {
@@ -42,8 +43,8 @@ fn certificates(settings: &Settings) -> Result<Vec<reqwest::Certificate>, FetchE
             return Err(failed(format!("larger than {MAX_CERTIFICATES} bytes")));
         }
         let pem = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-        let found =
-            reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| failed(causes(&error)))?;
+        let found = reqwest::Certificate::from_pem_bundle(&pem)
+            .map_err(|error| failed(error_chain(&error)))?;
         all.extend(found);
     }
     Ok(all)
@@ -56,15 +57,4 @@ pub(super) fn is_loopback(url: &Url) -> bool {
         || address
             .parse::<IpAddr>()
             .is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
-/// An error with what it came from, on one line.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text = format!("{text}: {error}");
-        next = error.source();
-    }
-    text
 }

@@ -6,7 +6,8 @@ use flate2::write::GzDecoder;
 use reqwest::Response;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 
-use crate::fetch::client::{causes, client, is_loopback};
+use crate::error_chain::error_chain;
+use crate::fetch::client::{client, is_loopback};
 use crate::fetch::error::FetchError;
 use crate::fetch::settings::Settings;
 use crate::fetch::url::CatalogUrl;
@@ -99,7 +100,7 @@ impl CatalogUrl {
     fn failed(&self, error: reqwest::Error) -> FetchError {
         FetchError::Request {
             url: self.all().to_owned(),
-            problem: causes(&error.without_url()),
+            problem: error_chain(&error.without_url()),
         }
     }
 

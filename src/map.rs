@@ -1,37 +1,88 @@
-//! Memory maps of files that never change: one of two modules with `unsafe`.
+//! Memory maps. Served bytes lie in files of many megabytes: mapped, the
+//! system keeps or drops their pages, and an answer is a slice of them.
 //!
-//! What is served lies in files of many megabytes; mapped, their pages are the
-//! system's to keep or drop, and an answer is a slice of them.
+//! A map is sound only while nobody writes to its file or truncates it. So
+//! mapping any file is `unsafe`, and safe code maps through types that rule
+//! such writes out: [`UnnamedFile`] here, and the store for its own files.
 #![expect(
     unsafe_code,
-    reason = "a map is only sound while its file does not change"
+    reason = "a map is sound only while its file does not change"
 )]
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _, Write};
 use std::path::Path;
 
 use bytes::Bytes;
+use images::layers::SpoolFile;
 use memmap2::Mmap;
 
-/// Maps a file of ours for reading. The bytes live until the last slice of
-/// them is dropped, also when the file was removed meanwhile.
+/// Maps a file for reading. The bytes live until their last slice is dropped,
+/// even when the file is removed.
 ///
-/// Only for files that nobody writes to or cuts while they are mapped: files of
-/// a finished revision, blobs under their digest, and a pass's own spool once
-/// it is complete. They lie in the data folder, which one almanac holds locked;
-/// replaced content always comes as another file.
-pub fn map(path: &Path) -> io::Result<Bytes> {
-    map_file(&File::open(path)?)
-}
-
-/// Maps an open file, under the same rule as [`map`].
-pub fn map_file(file: &File) -> io::Result<Bytes> {
+/// # Safety
+/// Until then, nobody may truncate the file or change the bytes that it has
+/// now. Appending is allowed.
+pub unsafe fn map_file(file: &File) -> io::Result<Bytes> {
     if file.metadata()?.len() == 0 {
         return Ok(Bytes::new());
     }
-    // SAFETY: by the rule above the file is neither written to nor cut as long
-    // as the map lives, so the bytes behind the slice do not change.
+    // SAFETY: the caller keeps the file from being truncated or changed.
     let map = unsafe { Mmap::map(file)? };
     Ok(Bytes::from_owner(map))
+}
+
+/// A temporary file without a name, to write and then map. Nobody else can open
+/// it, and writing ends with the mapping.
+pub struct UnnamedFile(File);
+
+impl UnnamedFile {
+    /// A file in the system's temporary folder.
+    pub fn new() -> io::Result<Self> {
+        tempfile::tempfile().map(Self)
+    }
+
+    /// A file in the file system of a folder.
+    pub fn new_in(folder: &Path) -> io::Result<Self> {
+        tempfile::tempfile_in(folder).map(Self)
+    }
+
+    /// All that was written.
+    pub fn map(self) -> io::Result<Bytes> {
+        // SAFETY: the file has no name, its only handle never leaves this type,
+        // and that handle is closed here.
+        unsafe { map_file(&self.0) }
+    }
+}
+
+impl Write for UnnamedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl SpoolFile for UnnamedFile {
+    fn clear(&mut self) -> io::Result<()> {
+        self.0.set_len(0)?;
+        self.0.rewind()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unnamed_file_maps_what_was_written_after_it_was_cleared() {
+        let mut file = UnnamedFile::new().unwrap();
+        file.write_all(b"forgotten").unwrap();
+        file.clear().unwrap();
+        file.write_all(b"kept").unwrap();
+        assert_eq!(file.map().unwrap(), "kept");
+        assert!(UnnamedFile::new().unwrap().map().unwrap().is_empty());
+    }
 }

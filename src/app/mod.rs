@@ -31,7 +31,7 @@ use crate::serve;
 use crate::serve::access::Access;
 use crate::serve::admin::Configuration;
 use crate::serve::{grpc, http, oci};
-use crate::snapshot::{Catalogs, Images, Roster};
+use crate::snapshot::{Catalogs, CatalogsPublisher, Images};
 use crate::store::{Store, StoreError};
 use ::images::Registries;
 use catalog_manager::{CatalogManager, Prepared, Shared};
@@ -60,8 +60,8 @@ pub async fn run(
     let prepared = Prepared::first(&config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
     let store = open_store(&config).await?;
-    let (roster, catalogs) = Roster::new();
-    roster.remember(store.catalogs().await.context("cannot read the store")?);
+    let (publisher, catalogs) = CatalogsPublisher::new();
+    publisher.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
     let context = pass_context(&config, &store, &catalogs)?;
 
@@ -74,7 +74,7 @@ pub async fn run(
         .context("cannot set up gRPC reflection")?;
     ports.log();
     let shared = Shared {
-        roster,
+        publisher,
         images: images.clone(),
         offline: config.offline,
         access: access.clone(),

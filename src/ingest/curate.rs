@@ -48,7 +48,7 @@ pub(super) async fn pass(
     let temporary = context.store.temporary();
     let selecting = blocking_with_permit(Stage::Unpack, &permit, move || {
         let catalogs: Vec<Catalog> = (curation.from.iter().zip(&snapshots))
-            .map(|(name, snapshot)| snapshot.material(name.as_str(), &[]))
+            .map(|(name, snapshot)| snapshot.selection_input(name.as_str(), &[]))
             .collect();
         if let (true, [catalog]) = (whole, &catalogs[..]) {
             let lines = catalog.lines.iter().map(|line| line.json.clone());
@@ -106,7 +106,7 @@ async fn snapshots(
     let mut snapshots = Vec::with_capacity(curation.from.len());
     for name in &curation.from {
         let snapshot = match context.catalogs.get(name.as_str()) {
-            Some(catalog) => catalog.looked_for().await,
+            Some(catalog) => catalog.after_first_attempt().await,
             None => None,
         };
         let nothing = || CurateError::Nothing(name.clone());

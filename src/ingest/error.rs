@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error_chain::error_chain;
 use crate::ingest::curation::CurateError;
 use crate::ingest::files_error::FilesError;
-use crate::store::StoreError;
+use crate::store::{DiskError, StoreError};
 use ::images::LayoutError;
 use ::images::layers::UnpackError;
 use fbc::problem::{Problem, Severity};
@@ -175,6 +175,12 @@ fn refusal(problems: &[Problem]) -> String {
         (None, _) => "the catalog is refused".into(),
         (Some(problem), 0) => format!("the catalog is refused: {problem}"),
         (Some(problem), more) => format!("the catalog is refused: {problem} (and {more} more)"),
+    }
+}
+
+impl From<DiskError> for Cause {
+    fn from(error: DiskError) -> Self {
+        Self::Store(error.into())
     }
 }
 

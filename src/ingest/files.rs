@@ -17,7 +17,7 @@ use bytes::Bytes;
 use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::list;
 use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
-use crate::map;
+use crate::map::UnnamedFile;
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::{Layer, Limits};
 use ::images::verify::VerifiedReader;
@@ -60,7 +60,7 @@ pub(super) fn of_image(
     };
     let all = covered..covered + layers.len();
     let tree = unpack::unpack(all, open, folder, limits, &mut spool)?;
-    let content = map_spool(&spool, temporary)?;
+    let content = map_spool(spool, temporary)?;
     let files = tree.files().iter().map(|file| {
         let bytes = part_of(&content, file.offset, file.size);
         (file.path.clone(), bytes)
@@ -135,7 +135,7 @@ pub(super) fn of_folder(
 ) -> Result<(Digest, CatalogFiles), FilesError> {
     let copy = || copy_folder(root, limits, temporary);
     let (digest, ranges, spool) = read_unchanged(root, limits, copy)?;
-    let content = map_spool(&spool, temporary)?;
+    let content = map_spool(spool, temporary)?;
     let files = ranges
         .into_iter()
         .map(|(path, range)| (path, content.slice(range)))
@@ -171,7 +171,7 @@ fn copy_folder(
     root: &Path,
     limits: &Limits,
     temporary: &Path,
-) -> Result<(Digest, Ranges, File), FilesError> {
+) -> Result<(Digest, Ranges, UnnamedFile), FilesError> {
     let mut spool = spool(temporary)?;
     let (digest, ranges) = read_folder(root, limits, |bytes| {
         spool.write_all(bytes).map_err(spooling(temporary))
@@ -199,7 +199,7 @@ pub(super) fn of_lines(
     }
     let spool = spool.into_inner();
     let spool = spool.map_err(|error| spooling(temporary)(error.into_error()))?;
-    let content = map_spool(&spool, temporary)?;
+    let content = map_spool(spool, temporary)?;
     Ok(CatalogFiles {
         paths: files.iter().map(|(path, _)| path.clone()).collect(),
         contents: ranges
@@ -289,12 +289,13 @@ fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogF
 }
 
 /// A file without a name, removed once nobody has it open.
-pub(super) fn spool(folder: &Path) -> Result<File, FilesError> {
-    tempfile::tempfile_in(folder).map_err(spooling(folder))
+pub(super) fn spool(folder: &Path) -> Result<UnnamedFile, FilesError> {
+    UnnamedFile::new_in(folder).map_err(spooling(folder))
 }
 
-pub(super) fn map_spool(spool: &File, folder: &Path) -> Result<Bytes, FilesError> {
-    map::map_file(spool).map_err(spooling(folder))
+/// The bytes that were written to a spool.
+pub(super) fn map_spool(spool: UnnamedFile, folder: &Path) -> Result<Bytes, FilesError> {
+    spool.map().map_err(spooling(folder))
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
         if !followed.may_serve(&revision) {
             tracing::warn!(
                 catalog = %followed.name,
-                stored = revision.source,
+                stored = %revision.identity,
                 configured = %followed.source,
                 "the stored revision is of another source and is not served"
             );
@@ -201,7 +201,7 @@ async fn pass(
         tracing::warn!(%error, "cannot remove spare blobs");
     }
     publisher.update(|status| {
-        status.settled = true;
+        status.first_attempt_done = true;
         status.last_pass = Some(finished);
         status.refused = match &result {
             Err(PassError {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
-use crate::store::Revision;
+use crate::store::{Revision, SourceIdentity};
 use ::images::Platform;
 
 /// What to do with a catalog that has invalid packages.
@@ -33,41 +33,6 @@ pub struct Followed {
     pub on_invalid: OnInvalid,
 }
 
-/// What a stored revision is of, besides its digest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceIdentity {
-    /// The source as it was configured.
-    pub source: String,
-    /// The platform of an image, or the digest of a curated catalog's
-    /// selection: with another one, the same digest is another catalog.
-    pub variant: Option<String>,
-}
-
-impl SourceIdentity {
-    /// Both values as one text, separated by a space. Archives have this form.
-    pub fn to_text(&self) -> String {
-        match &self.variant {
-            Some(variant) => format!("{} {variant}", self.source),
-            None => self.source.clone(),
-        }
-    }
-
-    /// Reads [`Self::to_text`]'s form. A folder has no variant, and spaces in
-    /// its path are its own.
-    pub fn from_text(text: &str) -> Self {
-        match text.rsplit_once(' ') {
-            Some((source, variant)) if !text.starts_with("file:") => Self {
-                source: source.to_owned(),
-                variant: Some(variant.to_owned()),
-            },
-            _ => Self {
-                source: text.to_owned(),
-                variant: None,
-            },
-        }
-    }
-}
-
 impl Followed {
     /// What a revision that is made now is of.
     pub fn identity(&self) -> SourceIdentity {
@@ -84,13 +49,13 @@ impl Followed {
 
     /// Whether a stored revision is of this very source and variant.
     pub fn is_source_of(&self, revision: &Revision) -> bool {
-        SourceIdentity::from_text(&revision.source) == self.identity()
+        revision.identity == self.identity()
     }
 
     /// Whether a stored revision may be served until the first pass. It must be
     /// from the same repository or path; its tag and platform may differ.
     pub fn may_serve(&self, revision: &Revision) -> bool {
-        self.has_place_of(&SourceIdentity::from_text(&revision.source))
+        self.has_place_of(&revision.identity)
     }
 
     fn has_place_of(&self, stored: &SourceIdentity) -> bool {
@@ -149,7 +114,7 @@ mod tests {
             for (other, stored) in places.iter().enumerate() {
                 for (source, stored) in one.iter().flat_map(|s| stored.iter().map(move |t| (s, t)))
                 {
-                    let stored_text = followed(stored).identity().to_text();
+                    let stored_text = followed(stored).identity().to_string();
                     let stored_identity = SourceIdentity::from_text(&stored_text);
                     assert_eq!(stored_identity, followed(stored).identity());
                     let served = followed(source).has_place_of(&stored_identity);

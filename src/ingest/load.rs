@@ -1,7 +1,6 @@
 //! Reading a catalog without following it, for commands that keep nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -15,8 +14,9 @@ use crate::ingest::read::{self, Base};
 use crate::ingest::source::Source;
 use crate::ingest::stages::blocking;
 use crate::ingest::{curate, sqlite};
-use crate::map;
-use crate::store::{Counts, Store};
+use crate::map::UnnamedFile;
+use crate::store::Counts;
+use crate::store::content::Contents;
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
 use ::images::{Choice, Platform, Registries};
@@ -98,9 +98,7 @@ async fn image(
     options: &LoadOptions,
     folder: &Path,
 ) -> Result<(Digest, CatalogFiles), PassError> {
-    let store = Store::open(folder)
-        .await
-        .map_err(PassError::at(Stage::Pull))?;
+    let store = Contents::open(folder.join("blobs")).map_err(PassError::at(Stage::Pull))?;
     let digest = origin.resolve(choice).await?;
     let (platform, limits) = (&options.platform, &options.limits);
     let mut pulled = pull::pull(origin, &store, &digest, platform, limits).await?;
@@ -109,9 +107,7 @@ async fn image(
         pull::pull_covered(origin, &store, &mut pulled).await?;
         files = unpack(&pulled, limits, folder).await;
     }
-    let files = files?;
-    store.close().await;
-    Ok((digest, files))
+    Ok((digest, files?))
 }
 
 async fn unpack(
@@ -167,7 +163,7 @@ impl Loaded {
     /// The catalog as the source of a selection. Messages call it `name`.
     pub fn material(&self, name: &str) -> Result<select::Catalog, PassError> {
         let mut lines = Vec::new();
-        let mut spool = BufWriter::new(tempfile::tempfile().map_err(spooling)?);
+        let mut spool = BufWriter::new(UnnamedFile::new().map_err(spooling)?);
         let mut heads = Vec::new();
         let reading = self
             .read(|_, meta, line| {
@@ -184,7 +180,7 @@ impl Loaded {
         }
         let file = spool.into_inner();
         let file = file.map_err(|error| spooling(error.into_error()))?;
-        let content = map::map_file(&file).map_err(spooling)?;
+        let content = file.map().map_err(spooling)?;
         let mut start = 0;
         for meta in &heads {
             let end = start + meta.length as usize;
@@ -254,7 +250,7 @@ impl Loaded {
 /// bytes written here become the file.
 pub struct Spool {
     name: String,
-    out: BufWriter<File>,
+    out: BufWriter<UnnamedFile>,
     hasher: Hasher,
     length: u64,
     limit: u64,
@@ -263,7 +259,7 @@ pub struct Spool {
 impl Spool {
     /// A spool for a file of this name.
     pub fn new(name: &str, limits: &Limits) -> Result<Self, PassError> {
-        let file = tempfile::tempfile().map_err(spooling)?;
+        let file = UnnamedFile::new().map_err(spooling)?;
         Ok(Self {
             name: name.to_owned(),
             out: BufWriter::new(file),
@@ -282,7 +278,7 @@ impl Spool {
     pub fn finish(self) -> Result<Loaded, PassError> {
         let file = self.out.into_inner();
         let file = file.map_err(|error| spooling(error.into_error()))?;
-        let content = map::map_file(&file).map_err(spooling)?;
+        let content = file.map().map_err(spooling)?;
         Ok(Loaded {
             digest: self.hasher.finish(),
             files: CatalogFiles {

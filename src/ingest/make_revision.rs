@@ -56,7 +56,7 @@ pub(super) async fn make_revision(
     .await?;
     let new = NewRevision {
         catalog: &followed.name,
-        source: followed.identity().to_text(),
+        identity: followed.identity(),
         digest,
         counts,
         blobs,

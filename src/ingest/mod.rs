@@ -48,7 +48,7 @@ pub use error::{Cause, MirrorError, PassError, Stage};
 pub use files_error::FilesError;
 pub use folder::{digest_of_folder, store_folder};
 pub use follow::{follow, restore};
-pub use followed::{Followed, OnInvalid, SourceIdentity};
+pub use followed::{Followed, OnInvalid};
 pub use images::{Mirror, keep_image, restore_image};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use pass::{PassResult, run_once};

@@ -1,22 +1,21 @@
 //! Where the documents and blobs of an image are read from: a registry or a
 //! layout. Blobs go into the store, verified.
 
-use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use metrics::counter;
-use tokio_util::sync::CancellationToken;
 
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::source::LayoutSource;
-use crate::ingest::stages::{blocking, blocking_with_stop};
-use crate::store::{BlobPin, BlobWriter, Store, StoreError};
+use crate::ingest::stages::blocking;
+use crate::store::DiskError;
+use crate::store::content::{BlobPin, BlobWriter, Contents, ImportError};
 use ::images::digest::Digest;
 use ::images::{BlobStream, Choice, Descriptor, Layout, Manifest, ManifestError, Route};
 
-/// Bytes per read from a layout, and per write of a transfer.
+/// Bytes per write of a transfer, at least.
 const BUFFER: usize = 256 << 10;
 
 /// Where an image is read from.
@@ -74,7 +73,7 @@ impl Origin<'_> {
     /// A manifest or index, from the store if it has it.
     pub(super) async fn manifest(
         &self,
-        store: &Store,
+        store: &Contents,
         digest: &Digest,
         blobs: &mut Vec<BlobPin>,
     ) -> Result<Bytes, PassError> {
@@ -102,9 +101,9 @@ impl Origin<'_> {
             let put = || {
                 let mut writer = store.write_blob(digest)?;
                 writer.write(&document)?;
-                writer.finish()
+                writer.finish_blocking()
             };
-            put().map_err(PassError::at::<StoreError>(Stage::Pull))
+            put().map_err(PassError::at::<DiskError>(Stage::Pull))
         })
         .await?;
         Ok(bytes)
@@ -114,7 +113,7 @@ impl Origin<'_> {
     /// again.
     pub(super) async fn document(
         &self,
-        store: &Store,
+        store: &Contents,
         descriptor: &Descriptor,
     ) -> Result<Vec<u8>, PassError> {
         let digest = descriptor.digest;
@@ -136,7 +135,7 @@ impl Origin<'_> {
     /// path. Of several passes that need a blob, one pulls it.
     pub(super) async fn blob(
         &self,
-        store: &Store,
+        store: &Contents,
         descriptor: &Descriptor,
     ) -> Result<PathBuf, PassError> {
         if let Some(path) = store.blob(&descriptor.digest) {
@@ -156,7 +155,7 @@ impl Origin<'_> {
 /// Brings a blob of a registry into the store.
 async fn download(
     route: &Route,
-    store: &Store,
+    store: &Contents,
     descriptor: &Descriptor,
 ) -> Result<PathBuf, PassError> {
     loop {
@@ -169,8 +168,8 @@ async fn download(
         counter!("almanac_pull_resumptions_total").increment(u64::from(stream.resumptions()));
         match transferred {
             Ok(writer) => {
-                let finish = move || writer.finish().map_err(PassError::at(Stage::Pull));
-                return blocking(Stage::Pull, finish).await;
+                let finished = writer.finish().await;
+                return finished.map_err(PassError::at(Stage::Pull));
             }
             Err(PassError {
                 cause: Cause::Oci(error),
@@ -213,63 +212,25 @@ async fn transfer(
 /// Copies a blob of a layout into the store. The copy ends soon after the pass
 /// is given up.
 async fn copy_blob(
-    layout: &Arc<Layout>,
-    store: &Store,
+    layout: &Layout,
+    store: &Contents,
     descriptor: &Descriptor,
 ) -> Result<PathBuf, PassError> {
-    let (layout, store, descriptor) = (Arc::clone(layout), store.clone(), descriptor.clone());
-    blocking_with_stop(Stage::Pull, move |stop| {
-        let digest = descriptor.digest;
-        let reader = layout.read_blob(&descriptor);
-        let reader = reader.map_err(PassError::at(Stage::Pull))?;
-        let writer = store.write_blob(digest);
-        let mut writer = writer.map_err(PassError::at(Stage::Pull))?;
-        copy(reader, stop, digest, |piece| writer.write(piece))
-            .map_err(PassError::at(Stage::Pull))?;
-        writer.finish().map_err(PassError::at(Stage::Pull))
-    })
-    .await
-}
-
-/// Writes the bytes of a reader until it ends or the copy is stopped.
-fn copy(
-    mut reader: impl Read,
-    stop: &CancellationToken,
-    digest: Digest,
-    mut write: impl FnMut(&[u8]) -> Result<(), StoreError>,
-) -> Result<(), Cause> {
-    let mut buffer = vec![0; BUFFER];
-    loop {
-        if stop.is_cancelled() {
-            let source = io::Error::other("the pass was given up");
-            return Err(Cause::LayoutBlob { digest, source });
-        }
-        let length = reader
-            .read(&mut buffer)
-            .map_err(|source| Cause::LayoutBlob { digest, source })?;
-        if length == 0 {
-            return Ok(());
-        }
-        write(&buffer[..length])?;
-    }
+    let reader = layout.read_blob(descriptor);
+    let reader = reader.map_err(PassError::at(Stage::Pull))?;
+    let digest = descriptor.digest;
+    let imported = store.import(digest, reader).await;
+    imported
+        .map_err(|error| match error {
+            ImportError::Read(source) => Cause::LayoutBlob { digest, source },
+            ImportError::Write(error) => error.into(),
+        })
+        .map_err(PassError::at(Stage::Pull))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_copy_ends_soon_after_it_is_stopped() {
-        let stop = CancellationToken::new();
-        let mut copied = 0;
-        let copying = copy(io::repeat(0), &stop, Digest::of(b""), |piece| {
-            copied += piece.len();
-            stop.cancel();
-            Ok(())
-        });
-        assert!(matches!(copying, Err(Cause::LayoutBlob { .. })));
-        assert_eq!(copied, BUFFER);
-    }
 
     #[tokio::test]
     async fn copying_a_layer_leaves_the_async_thread_to_clients() {
@@ -288,7 +249,7 @@ mod tests {
             size: content.len() as u64,
         };
         std::fs::write(blobs.join(descriptor.digest.hex()), &content).unwrap();
-        let store = Store::open(&folder.path().join("data")).await.unwrap();
+        let store = Contents::open(folder.path().join("store")).unwrap();
         let layout = Layout::open(::images::Format::Folder, &layout).unwrap();
         let origin = Origin::Layout(Arc::new(layout));
 

@@ -104,7 +104,7 @@ async fn image_pass(
     }
     let pulling = pull::pull(
         &origin,
-        &context.store,
+        context.store.contents(),
         &digest,
         &followed.platform,
         &context.limits,
@@ -126,7 +126,7 @@ async fn image_pass(
     let mut files = unpack(context, stages, &permit, &pulled).await;
     if pulled.needs_all(&files) {
         drop(permit);
-        let pulling = pull::pull_covered(&origin, &context.store, &mut pulled);
+        let pulling = pull::pull_covered(&origin, context.store.contents(), &mut pulled);
         stages.run(Stage::Pull, Box::pin(pulling)).await?;
         stages.enter(Stage::Unpack);
         permit = context.read_permit().await;
@@ -161,7 +161,7 @@ async fn unpack(
             // An unreadable blob must not fail every later pass: the next one
             // pulls it again.
             for (layer, _) in &layers {
-                store.remove_blob(&layer.digest);
+                store.contents().remove_blob(&layer.digest);
             }
         }
         files

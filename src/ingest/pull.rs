@@ -18,7 +18,7 @@ use crate::ingest::files_error::FilesError;
 use crate::ingest::labels::catalog_path;
 use crate::ingest::origin::Origin;
 use crate::ingest::stages::blocking;
-use crate::store::{BlobPin, Store};
+use crate::store::content::{BlobPin, Contents};
 use ::images::digest::Digest;
 use ::images::layers::{Limits, Looks};
 use ::images::manifest::{ImageManifest, MAX_DOCUMENT};
@@ -58,7 +58,7 @@ impl Pulled {
 /// Brings the image's documents and layers into the store.
 pub(super) async fn pull(
     origin: &Origin<'_>,
-    store: &Store,
+    store: &Contents,
     digest: &Digest,
     platform: &Platform,
     limits: &Limits,
@@ -122,7 +122,7 @@ pub(super) async fn pull(
 /// Brings the covered layers into the store as well.
 pub(super) async fn pull_covered(
     origin: &Origin<'_>,
-    store: &Store,
+    store: &Contents,
     pulled: &mut Pulled,
 ) -> Result<(), PassError> {
     let covered = std::mem::take(&mut pulled.covered);
@@ -138,7 +138,7 @@ pub(super) async fn pull_covered(
 /// are left out.
 async fn pull_layers(
     origin: &Origin<'_>,
-    store: &Store,
+    store: &Contents,
     layers: &[Descriptor],
     needed: Option<(&str, &Limits)>,
 ) -> Result<Vec<(Descriptor, PathBuf)>, PassError> {
@@ -182,7 +182,7 @@ async fn pull_layers(
 
 /// Whether examining the highest of these layers may save more than it costs,
 /// which is about its size.
-fn is_worth_examining(store: &Store, layers: &[Descriptor]) -> bool {
+fn is_worth_examining(store: &Contents, layers: &[Descriptor]) -> bool {
     let Some((highest, below)) = layers.split_last() else {
         return false;
     };

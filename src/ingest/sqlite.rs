@@ -77,7 +77,7 @@ async fn migrate(
         });
     }
     let out = out.into_inner().map_err(io::IntoInnerError::into_error);
-    let content = map_spool(&out.map_err(spooling(temporary))?, temporary)?;
+    let content = map_spool(out.map_err(spooling(temporary))?, temporary)?;
     if ranges.is_empty() {
         return Err(FilesError::Empty(files.paths.concat()));
     }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use metrics::histogram;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::ingest::context::ReadPermit;
@@ -98,17 +97,6 @@ pub(super) async fn blocking_with_permit<T: Send + 'static>(
     blocking(stage, work).await
 }
 
-/// As [`blocking`]. The token is cancelled when the caller no longer waits, so
-/// that long work ends soon after its pass.
-pub(super) async fn blocking_with_stop<T: Send + 'static>(
-    stage: Stage,
-    work: impl FnOnce(&CancellationToken) -> Result<T, PassError> + Send + 'static,
-) -> Result<T, PassError> {
-    let stop = CancellationToken::new();
-    let _cancel = stop.clone().drop_guard();
-    blocking(stage, move || work(&stop)).await
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -147,20 +135,5 @@ mod tests {
         assert_eq!(permits.available_permits(), 0);
         go_on.send(()).unwrap();
         let _free = permits.acquire().await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_thread_of_a_dropped_pass_is_told_to_stop() {
-        let (sender, stopped) = tokio::sync::oneshot::channel();
-        let mut copying = Box::pin(blocking_with_stop(Stage::Pull, move |stop| {
-            while !stop.is_cancelled() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            let _ = sender.send(());
-            Ok(())
-        }));
-        assert!(copying.as_mut().now_or_never().is_none());
-        drop(copying);
-        stopped.await.unwrap();
     }
 }

@@ -3,18 +3,18 @@
 use bytes::Bytes;
 
 use crate::snapshot::Snapshot;
+use crate::snapshot::slices::position;
 
-/// The name of each file, and of the only one where that is needed.
+/// The name of each file.
 const FILE: &str = "catalog.json";
 
 impl Snapshot {
-    /// The catalog as files: paths below the catalog folder, and their lines.
-    /// One after the other, as a reader walks over them, they are the whole
-    /// catalog, byte for byte.
+    /// The catalog as files: paths below the catalog folder, and their lines. In
+    /// the order of a directory walk, they are the whole catalog, byte for byte.
     ///
-    /// Each package has a folder of its own, so that readers share out the
-    /// work, unless the catalog's order would be another then, or a package has
-    /// a name that is no name for a folder; such a catalog is one file.
+    /// Each package has a folder of its own, so that readers can work in
+    /// parallel. The catalog is one file when folders would change its order, or
+    /// when a package name is no folder name.
     pub fn files(&self) -> Vec<(String, Bytes)> {
         let lines = &self.meta_lookup.lines;
         let mut files: Vec<(String, Bytes)> = Vec::new();
@@ -30,7 +30,7 @@ impl Snapshot {
             if !is_folder_name(package) || last.is_some_and(|last| last >= package) {
                 return self.one_file();
             }
-            let to = lines.get(number).map_or(0, |line| *line as usize);
+            let to = lines.get(number).map_or(0, |line| position(*line));
             if let Some(name) = last {
                 files.push((format!("{name}/{FILE}"), self.metas.slice(from..to)));
             }
@@ -47,7 +47,7 @@ impl Snapshot {
     }
 }
 
-/// Whether a folder may have the name anywhere, and readers look into it.
+/// Whether the name is valid for a folder on all systems, and not hidden.
 fn is_folder_name(name: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     (1..=200).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(good)
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_a_name_everywhere_is_a_folder() {
+    fn only_portable_names_are_folder_names() {
         for good in ["a", "lantern-operator", "A.b_c-9"] {
             assert!(is_folder_name(good), "{good}");
         }

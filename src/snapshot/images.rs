@@ -1,5 +1,5 @@
-//! Images of catalogs, open for pulling, and the cells in which those who make
-//! them meet those who serve them.
+//! Images of catalogs, opened for pulling, and the slots between ingest, which
+//! makes them, and serve.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::map;
 use crate::name::CatalogName;
 use crate::store::{self, ImageManifest, ImageOrigin, RevisionId, Store};
 use ::images::digest::Digest;
@@ -28,10 +27,7 @@ impl Image {
     /// When a part of it is missing, or not as long as it was.
     pub fn open(store: &Store, revision: RevisionId, record: store::Image) -> io::Result<Self> {
         let open = |digest: &Digest, size: u64| {
-            let path = store.blob(digest).ok_or_else(|| {
-                io::Error::new(io::ErrorKind::NotFound, format!("there is no {digest}"))
-            })?;
-            let bytes = map::map(&path)?;
+            let bytes = store.contents().map(digest)?;
             if bytes.len() as u64 == size {
                 return Ok(bytes);
             }
@@ -55,12 +51,12 @@ impl Image {
         })
     }
 
-    /// The revision that it is of.
+    /// Its revision.
     pub fn revision(&self) -> RevisionId {
         self.revision
     }
 
-    /// What it is made of.
+    /// Its parts.
     pub fn record(&self) -> &store::Image {
         &self.record
     }
@@ -70,7 +66,7 @@ impl Image {
         &self.record.tags
     }
 
-    /// The repository that it can be pulled from as well.
+    /// The repository whose name it can be pulled under as well.
     pub fn origin(&self) -> Option<&ImageOrigin> {
         self.record.origin.as_ref()
     }
@@ -98,11 +94,11 @@ impl Image {
 
 /// The images of all catalogs. Cheap to clone; all clones are one.
 #[derive(Clone, Default)]
-pub struct Images(Arc<watch::Sender<Arc<Cells>>>);
+pub struct Images(Arc<watch::Sender<Arc<Slots>>>);
 
-type Cells = BTreeMap<CatalogName, (ImageCell, Option<Mirrored>)>;
+type Slots = BTreeMap<CatalogName, (ImageSlot, Option<Mirrored>)>;
 
-/// What a catalog mirrors: known before there is anything of it.
+/// The repository that a catalog mirrors, known before its first pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirrored {
     /// The registry, `HOST[:PORT]`.
@@ -113,71 +109,71 @@ pub struct Mirrored {
 
 /// The reading end of one catalog's image. Cheap to clone.
 #[derive(Clone)]
-pub struct ImageCell(watch::Receiver<Shown>);
+pub struct ImageSlot(watch::Receiver<PublishedImages>);
 
-/// What can be pulled of a catalog.
+/// The images of a catalog that clients can pull.
 #[derive(Clone, Default)]
-pub struct Shown {
-    /// The image now.
+pub struct PublishedImages {
+    /// The current image.
     pub current: Option<Arc<Image>>,
-    /// The one before, for those who have begun to pull it: by digest only.
+    /// The previous one, by digest only: for pulls that began before.
     pub previous: Option<Arc<Image>>,
-    /// What it is to be a mirror of, if it is one.
+    /// The repository that it mirrors, if it is a mirror.
     pub mirrored: Option<Mirrored>,
 }
 
 /// The writing end of one catalog's image. Cheap to clone.
 #[derive(Clone)]
-pub struct ImagePublisher(watch::Sender<Shown>);
+pub struct ImagePublisher(watch::Sender<PublishedImages>);
 
 impl Images {
-    /// These can be pulled from now on, and nothing else.
+    /// Replaces all images at once.
     pub fn set(
         &self,
-        images: impl IntoIterator<Item = (CatalogName, ImageCell, Option<Mirrored>)>,
+        images: impl IntoIterator<Item = (CatalogName, ImageSlot, Option<Mirrored>)>,
     ) {
         let images = images.into_iter();
-        let cells = images.map(|(name, cell, mirrored)| (name, (cell, mirrored)));
-        self.0.send_replace(Arc::new(cells.collect()));
+        let slots = images.map(|(name, slot, mirrored)| (name, (slot, mirrored)));
+        self.0.send_replace(Arc::new(slots.collect()));
     }
 
-    /// All catalogs, sorted by name, with what can be pulled of them.
-    pub fn all(&self) -> Vec<(CatalogName, Shown)> {
-        let cells = Arc::clone(&self.0.borrow());
-        let shown = cells.iter().map(|(name, (cell, mirrored))| {
-            let mut shown = cell.0.borrow().clone();
-            shown.mirrored.clone_from(mirrored);
-            (name.clone(), shown)
+    /// All catalogs with their images, sorted by name.
+    pub fn all(&self) -> Vec<(CatalogName, PublishedImages)> {
+        let slots = Arc::clone(&self.0.borrow());
+        let published = slots.iter().map(|(name, (slot, mirrored))| {
+            let mut published = slot.0.borrow().clone();
+            published.mirrored.clone_from(mirrored);
+            (name.clone(), published)
         });
-        shown.collect()
+        published.collect()
     }
 }
 
-impl ImageCell {
-    /// A cell for a catalog without an image yet, and its writing end.
+impl ImageSlot {
+    /// A slot for a catalog without an image, and its writing end.
     pub fn new() -> (Self, ImagePublisher) {
-        let (sender, receiver) = watch::channel(Shown::default());
+        let (sender, receiver) = watch::channel(PublishedImages::default());
         (Self(receiver), ImagePublisher(sender))
     }
 }
 
 impl ImagePublisher {
-    /// Lets an image be pulled from now on.
+    /// Replaces the current image.
     pub fn publish(&self, image: Image) {
-        self.0.send_modify(|shown| {
-            let before = shown.current.replace(Arc::new(image));
-            let same = match (&before, &shown.current) {
+        self.0.send_modify(|published| {
+            let before = published.current.replace(Arc::new(image));
+            let same = match (&before, &published.current) {
                 (Some(before), Some(now)) => before.revision == now.revision,
                 _ => false,
             };
             // Signatures that came later make no other image of it.
             if !same {
-                shown.previous = before;
+                published.previous = before;
             }
         });
     }
 
-    /// What can be pulled now.
+    /// The current image.
     pub fn image(&self) -> Option<Arc<Image>> {
         self.0.borrow().current.clone()
     }

@@ -1,12 +1,12 @@
-//! A snapshot as something to select from.
+//! A snapshot as input of a selection.
 
 use crate::snapshot::Snapshot;
 use fbc::select::{Catalog, Line};
 
 impl Snapshot {
-    /// All lines, under the name that messages have for the catalog. With
-    /// `packages`, only the lines of those.
-    pub fn material(&self, name: &str, packages: &[&str]) -> Catalog {
+    /// All lines, under the catalog's name for messages. With `packages`, only
+    /// the lines of those packages.
+    pub fn selection_input(&self, name: &str, packages: &[&str]) -> Catalog {
         let metas = (0_u32..).zip(&self.index.metas);
         let text = |number: u32| self.index.texts.get(number as usize).cloned();
         let lines = metas.filter_map(|(number, meta)| {

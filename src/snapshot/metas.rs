@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::snapshot::Snapshot;
-use crate::snapshot::lookup::{List, part};
+use crate::snapshot::encoded::{Encoded, Gathered};
+use crate::snapshot::meta_lookup::{List, part};
+use crate::snapshot::runs::Runs;
+use crate::snapshot::slices::position;
 use crate::store::{Encoding, SEGMENTS_END};
 use ::images::digest::{Digest, Hasher};
 
@@ -15,13 +18,7 @@ use ::images::digest::{Digest, Hasher};
 /// unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// Runs below this many bytes are copied together.
-const SMALL: usize = 8 << 10;
-/// How much is copied for one answer, in bytes: it stays in memory until a slow
-/// client has taken it.
-const MAX_COPIED: usize = 256 << 10;
-
-/// What to select: all that is given must be equal.
+/// A selection of metas. All given fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
     /// The schema.
@@ -40,9 +37,9 @@ pub struct Selection {
 
 /// The runs of a selection.
 enum Found {
-    /// What many ask for.
+    /// Runs that later requests share.
     Kept(Arc<Runs>),
-    /// What was found for this one.
+    /// Runs of this selection only.
     Own(Runs),
 }
 
@@ -57,29 +54,8 @@ impl Deref for Found {
     }
 }
 
-/// Metas in catalog order, as runs of neighbours, and what is only found out
-/// when it is asked for.
-#[derive(Default)]
-pub(super) struct Runs {
-    /// First meta and the one behind the last of each.
-    each: Vec<(u32, u32)>,
-    /// Whether many may ask for them, and share what is found out.
-    shared: bool,
-    tag: OnceLock<Digest>,
-    gzip: OnceLock<Encoded>,
-}
-
-/// Bytes that are ready to send.
-#[derive(Clone, Debug, Default)]
-pub struct Encoded {
-    /// The slices, in order.
-    pub parts: Vec<Bytes>,
-    /// Their length together, in bytes.
-    pub length: u64,
-}
-
 impl Snapshot {
-    /// The metas that a query asks for.
+    /// The metas that match a query.
     pub fn select(self: Arc<Self>, query: &Query<'_>) -> Selection {
         let runs = match query {
             Query {
@@ -88,12 +64,12 @@ impl Snapshot {
                 name: None,
             } => {
                 let all = self.meta_lookup.all.get_or_init(|| {
-                    let count = self.index.metas.len() as u32;
-                    Arc::new(Runs::of(std::iter::once((0, count))).shared())
+                    let all = std::iter::once((0, self.meta_count()));
+                    Arc::new(Runs::of(all).shared())
                 });
                 Found::Kept(Arc::clone(all))
             }
-            // What many ask for alike is made once.
+            // Common queries share their runs.
             Query {
                 schema: Some(text),
                 package: None,
@@ -112,7 +88,7 @@ impl Snapshot {
         }
     }
 
-    /// The metas that are in the lists of all that is given.
+    /// The metas in the lists of all given fields.
     fn matching(&self, query: &Query<'_>) -> Runs {
         let lookup = &self.meta_lookup;
         let mut lists = [
@@ -129,19 +105,25 @@ impl Snapshot {
         Runs::of(shortest.iter().filter(in_all).map(|meta| (*meta, meta + 1)))
     }
 
+    /// How many metas there are. Each has a number in the index, so the count
+    /// is one of its numbers too.
+    fn meta_count(&self) -> u32 {
+        u32::try_from(self.index.metas.len()).unwrap_or(u32::MAX)
+    }
+
     /// The canonical line of a meta, without its line end.
     pub fn line(&self, meta: u32) -> Bytes {
         let lines = &self.meta_lookup.lines;
         match lines.get(meta as usize..meta as usize + 2) {
             Some([start, end]) if start < end => {
-                self.metas.slice(*start as usize..*end as usize - 1)
+                self.metas.slice(position(*start)..position(*end) - 1)
             }
             _ => Bytes::new(),
         }
     }
 }
 
-/// The runs of a list, which keeps them.
+/// The runs of a list, computed once.
 fn kept(list: Option<&List>) -> Found {
     let Some(list) = list else {
         return Found::Own(Runs::default());
@@ -150,30 +132,6 @@ fn kept(list: Option<&List>) -> Found {
     Found::Kept(Arc::clone(
         list.runs.get_or_init(|| Arc::new(runs().shared())),
     ))
-}
-
-impl Runs {
-    /// Joins what touches.
-    fn of(parts: impl Iterator<Item = (u32, u32)>) -> Self {
-        let mut each: Vec<(u32, u32)> = Vec::new();
-        for (from, to) in parts.filter(|(from, to)| from < to) {
-            match each.last_mut() {
-                Some((_, end)) if *end == from => *end = to,
-                _ => each.push((from, to)),
-            }
-        }
-        Self {
-            each,
-            ..Self::default()
-        }
-    }
-
-    fn shared(self) -> Self {
-        Self {
-            shared: true,
-            ..self
-        }
-    }
 }
 
 impl Selection {
@@ -187,11 +145,11 @@ impl Selection {
         &self.snapshot
     }
 
-    /// What the selection is, in a few bytes: moves with the content only.
+    /// An identifier of the selected lines; it changes only with the content.
     pub fn tag(&self) -> Digest {
         let content = &self.snapshot.revision.content;
         if let [(from, to)] = self.runs() {
-            // No two runs of a content have the same, and it takes no hashing.
+            // Unique among the runs of a content, and needs no hashing.
             let mut tag = *content.as_bytes();
             let run = from.to_le_bytes().into_iter().chain(to.to_le_bytes());
             tag.iter_mut().zip(run).for_each(|(byte, of)| *byte ^= of);
@@ -249,7 +207,8 @@ impl Selection {
         let (crc, length) = self.crc();
         gathered.copy(&SEGMENTS_END);
         gathered.copy(&crc.to_le_bytes());
-        gathered.copy(&(length as u32).to_le_bytes());
+        // The length modulo 2^32 (RFC 1952).
+        gathered.copy(&length.to_le_bytes()[..4]);
         let copied = gathered.copied;
         let made = gathered.finish();
         if self.runs.shared && snapshot.meta_lookup.keeps(copied) {
@@ -258,11 +217,9 @@ impl Selection {
         made
     }
 
-    /// The lines in an encoding of their own, where they are all that there
-    /// are and it was made.
+    /// All lines in an encoding, if all are selected and the encoding was made.
     pub fn whole(&self, encoding: Encoding) -> Option<Encoded> {
-        let all = self.snapshot.index.metas.len() as u32;
-        if self.runs() != [(0, all)] {
+        if self.runs() != [(0, self.snapshot.meta_count())] {
             return None;
         }
         let mut encoded = Encoded::default();
@@ -275,7 +232,7 @@ impl Selection {
         offsets: &'a [u64],
     ) -> impl Iterator<Item = std::ops::Range<usize>> + 'a {
         self.runs().iter().map(|(from, to)| {
-            let at = |meta: u32| offsets.get(meta as usize).copied().unwrap_or_default() as usize;
+            let at = |meta: u32| offsets.get(meta as usize).map_or(0, |at| position(*at));
             at(*from)..at(*to)
         })
     }
@@ -287,76 +244,14 @@ impl Selection {
         for (from, to) in self.runs() {
             let (from, to) = (*from as usize, *to as usize);
             let run = lookup.lines[to] - lookup.lines[from];
-            // crc(ab) = shift(crc(a), |b|) ^ crc(b): so the CRC of a run
-            // follows from those of what lies before its start and before its
-            // end, and both shifts are one.
+            // crc(ab) = shift(crc(a), |b|) ^ crc(b). So the CRC of a run follows
+            // from the CRCs up to its start and up to its end, with one shift
+            // for both.
             let mut shifted = part(all ^ lookup.crcs[from], 0);
             shifted.combine(&part(0, run));
             all = shifted.finalize() ^ lookup.crcs[to];
             length += run;
         }
         (all, length)
-    }
-}
-
-/// Slices of files, the small ones copied together: each would be a count to
-/// keep and a write of its own.
-#[derive(Default)]
-struct Gathered {
-    encoded: Encoded,
-    /// What was copied since the last slice.
-    open: BytesMut,
-    /// Bytes that were copied so far.
-    copied: usize,
-}
-
-impl Gathered {
-    fn add(&mut self, file: &Bytes, range: std::ops::Range<usize>) {
-        if range.len() < SMALL && self.copied + range.len() <= MAX_COPIED {
-            self.copied += range.len();
-            self.copy(file.get(range).unwrap_or_default());
-            return;
-        }
-        self.close();
-        self.encoded.push(file.slice(range));
-    }
-
-    fn copy(&mut self, bytes: &[u8]) {
-        self.open.extend_from_slice(bytes);
-    }
-
-    fn close(&mut self) {
-        if !self.open.is_empty() {
-            self.encoded.push(self.open.split().freeze());
-        }
-    }
-
-    fn finish(mut self) -> Encoded {
-        self.close();
-        self.encoded
-    }
-}
-
-impl Encoded {
-    /// The given bytes of it.
-    #[must_use]
-    pub fn slice(&self, range: std::ops::Range<u64>) -> Self {
-        let mut cut = Self::default();
-        let mut start = 0;
-        for part in &self.parts {
-            let end = start + part.len() as u64;
-            let (from, to) = (range.start.max(start), range.end.min(end));
-            if from < to {
-                cut.push(part.slice((from - start) as usize..(to - start) as usize));
-            }
-            start = end;
-        }
-        cut
-    }
-
-    /// Appends a slice.
-    pub fn push(&mut self, part: Bytes) {
-        self.length += part.len() as u64;
-        self.parts.push(part);
     }
 }

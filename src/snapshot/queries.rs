@@ -1,4 +1,4 @@
-//! The stored answers about packages, and what finds bundles for queries over
+//! The stored answers about packages, and lookups of bundles, for queries over
 //! HTTP.
 
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use bytes::Bytes;
 use crate::answers::index::PackageAnswers;
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::span::Span;
-use crate::snapshot::{Snapshot, slice};
+use crate::snapshot::Snapshot;
+use crate::snapshot::slices::slice;
 use crate::store::StoreError;
 use fbc::document::Gvk;
 
@@ -41,10 +42,10 @@ impl Snapshot {
         slice(&self.queries, span)
     }
 
-    /// Reads a stored channel. `answer` is what its span has.
+    /// Reads a stored channel from its answer.
     ///
     /// # Errors
-    /// When it cannot be read, which means that the file is damaged.
+    /// When it cannot be read: the file is damaged.
     pub fn channel_record(answer: &Bytes) -> Result<ChannelRecord<'_>, StoreError> {
         serde_json::from_slice(answer).map_err(|error| StoreError::Damaged {
             path: "queries.jsonl".into(),
@@ -74,16 +75,15 @@ impl Snapshot {
             .map_or("", |package| package)
     }
 
-    /// All APIs that bundles provide, without an order. Some stand there more
-    /// than once.
+    /// All APIs that bundles provide, unordered and with duplicates.
     pub fn apis(&self) -> impl Iterator<Item = &Gvk> {
         let served = self.index.providers.iter().map(|provider| &provider.api);
         let others = self.index.queries.quarantined_apis.iter();
         served.chain(others.map(|quarantined| &quarantined.api))
     }
 
-    /// The bundles that provide an API which `wanted` takes, sorted, each once
-    /// for each API.
+    /// The bundles that provide an API that `wanted` accepts, sorted, each once
+    /// per API.
     pub fn provided(&self, wanted: impl Fn(&Gvk) -> bool) -> Vec<Provided<'_>> {
         let mut found = Vec::new();
         for provider in &self.index.providers {
@@ -91,7 +91,7 @@ impl Snapshot {
                 continue;
             }
             found.extend(provider.bundles.iter().filter_map(|bundle| {
-                let at = self.registry_lookup.entries_of(*bundle).first()?;
+                let at = self.entry_lookup.entries_of(*bundle).first()?;
                 Some(Provided {
                     package: &self.index.packages.get(at.package as usize)?.name,
                     bundle: &self.index.bundles.get(*bundle as usize)?.name,
@@ -115,9 +115,9 @@ impl Snapshot {
         found
     }
 
-    /// The packages that have a word beginning with each of the given, as
-    /// indexes in [`packages`](Self::packages), the best first. Nothing when
-    /// the revision was replaced meanwhile: its catalog has a newer snapshot.
+    /// The packages with words that begin with each of `words`, as indexes in
+    /// [`packages`](Self::packages), the best first. `None` when the revision was
+    /// replaced meanwhile: its catalog has a newer snapshot.
     pub async fn search(self: &Arc<Self>, words: &[&str]) -> Result<Option<Vec<u32>>, StoreError> {
         self.searcher.search(words).await
     }

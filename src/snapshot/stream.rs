@@ -1,4 +1,4 @@
-//! Answers of several messages, as pieces of the message file.
+//! Streams of messages, as pieces of the message file.
 
 use std::ops::Range;
 
@@ -11,13 +11,12 @@ pub struct Stream {
     pub parts: Vec<Bytes>,
 }
 
-/// Where the pieces of an answer lie in a file: those that lie side by side are
-/// one.
+/// The pieces of a stream in a file. Adjacent pieces become one.
 #[derive(Debug, Default)]
 pub(super) struct Pieces(Vec<Range<u64>>);
 
 impl Pieces {
-    /// Adds a piece to the end, unless nothing is in it.
+    /// Appends a piece, unless it is empty.
     pub(super) fn push(&mut self, piece: Range<u64>) {
         match self.0.last_mut() {
             _ if piece.is_empty() => {}
@@ -31,8 +30,7 @@ impl Pieces {
         self.0.is_empty()
     }
 
-    /// The bytes. A piece that the index should not hold gives nothing rather
-    /// than a panic.
+    /// The bytes. A piece that is not in the file is left out.
     pub(super) fn of(&self, file: &Bytes) -> Stream {
         let parts = self.0.iter().filter_map(|piece| {
             let range = usize::try_from(piece.start).ok()?..usize::try_from(piece.end).ok()?;

@@ -1,14 +1,13 @@
-//! The whole of a revision's lines in other encodings: one file for each,
-//! made after the revision is published and perhaps never.
+//! All lines of a revision in other encodings: one file per encoding, made
+//! after the revision is published, or never.
 //!
-//! No row names these files. One has its name only once it is complete and
-//! synced, its ends tell whether it is all of just this revision's lines, and
-//! it goes with the revision's folder.
+//! No row names these files. A file gets its name once it is complete and
+//! synced, its ends are verified against the revision's lines, and it is
+//! removed with the revision's folder.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::{MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -16,10 +15,10 @@ use flate2::write::GzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe;
 
-use crate::map;
-use crate::store::{Revision, Store, StoreError, sync_folder};
+use crate::store::disk_error::sync_folder;
+use crate::store::{Revision, Store, StoreError};
 
-/// How the whole of a revision's lines may be encoded.
+/// An encoding of all lines of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// A gzip member (RFC 1952).
@@ -28,7 +27,7 @@ pub enum Encoding {
     Zstd,
 }
 
-/// What an encoded file decodes to.
+/// The decoded form of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// Its length in bytes.
@@ -42,13 +41,13 @@ pub struct Decoded {
 const GZIP: Compression = Compression::new(6);
 /// The level of zstd: half the size that gzip gets to, in a tenth of the time.
 const ZSTD: i32 = 3;
-/// How much is encoded before it is asked again whether to go on, in bytes.
+/// Bytes between two checks whether to continue.
 const PIECE: usize = 1 << 20;
-/// How much is written at once, in bytes.
+/// Bytes per write.
 const OUTPUT: usize = 256 << 10;
 
 impl Encoding {
-    /// All of them, the one that is made soonest first.
+    /// All of them, the fastest first.
     pub const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
 
     /// Its name in HTTP (RFC 9110, section 8.4.1) and in labels.
@@ -66,11 +65,15 @@ impl Encoding {
         }
     }
 
-    /// Whether a file's ends say that it is whole and decodes to this.
+    /// Whether the ends of a file show that it is complete and decodes to this.
     fn is_whole(self, file: &[u8], decoded: Decoded) -> bool {
         match self {
             Self::Gzip => {
-                let end = [decoded.crc, decoded.length as u32].map(u32::to_le_bytes);
+                // CRC, then the length modulo 2^32 (RFC 1952).
+                let end = [
+                    decoded.crc.to_le_bytes(),
+                    low_half(decoded.length.to_le_bytes()),
+                ];
                 file.starts_with(&[0x1f, 0x8b]) && file.ends_with(&end.concat())
             }
             Self::Zstd => {
@@ -85,27 +88,27 @@ impl Encoding {
 }
 
 impl Store {
-    /// The file of an encoding, open. `None` when it is not there; one that is
-    /// not whole counts as that.
+    /// Opens the file of an encoding. `None` when it does not exist or is
+    /// incomplete.
     pub fn encoded(
         &self,
         revision: &Revision,
         encoding: Encoding,
         decoded: Decoded,
     ) -> Option<Bytes> {
-        let path = self.revision_folder(revision.id).join(encoding.file());
-        let file = map::map(&path).ok()?;
+        let file = self.map(revision.id, encoding.file()).ok()?;
         if encoding.is_whole(&file, decoded) {
             return Some(file);
         }
-        tracing::warn!(path = %path.display(), "an encoded file is damaged and not used");
+        let path = self.revision_folder(revision.id).join(encoding.file());
+        tracing::warn!(path = %path.display(), "an encoded file is damaged and is ignored");
         None
     }
 
-    /// Makes the file of an encoding and opens it. This takes a second for a
-    /// hundred megabytes; `go_on` is asked meanwhile. `None` when it said no,
-    /// when the revision was removed, or when there are no lines: nothing is
-    /// gained, and a file that ends in zeros is whole with one zero less.
+    /// Makes the file of an encoding and opens it. This takes a second per
+    /// hundred megabytes; `go_on` is called meanwhile. `None` when it returned
+    /// `false`, when the revision was removed, or when there are no lines: an
+    /// empty file gains nothing, and truncating its zeros would go unnoticed.
     pub fn encode(
         &self,
         revision: &Revision,
@@ -117,7 +120,7 @@ impl Store {
             return Ok(None);
         }
         let parent = self.revisions_folder();
-        // What is left of it by a crash is swept away at the next start.
+        // After a crash, the next start removes it.
         let temporary = tempfile::Builder::new()
             .prefix("new-")
             .tempdir_in(&parent)
@@ -129,26 +132,20 @@ impl Store {
             return Ok(None);
         }
         let folder = self.revision_folder(revision.id);
-        let _kept = self.keep_folders();
+        let _kept = self.lock_folders();
         if !folder.is_dir() {
             return Ok(None);
         }
         let path = folder.join(encoding.file());
         fs::rename(&unfinished, &path).map_err(StoreError::io("create", &path))?;
         sync_folder(&folder)?;
-        map::map(&path)
+        self.map(revision.id, encoding.file())
             .map(Some)
             .map_err(StoreError::io("open", &path))
     }
-
-    /// Keeps folders of revisions from being removed, or waits until nobody
-    /// puts anything into them.
-    pub(super) fn keep_folders(&self) -> MutexGuard<'_, ()> {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Writes and syncs the file; `false` when it was given up.
+/// Writes and syncs the file; `false` when `go_on` ended it.
 fn write(
     encoding: Encoding,
     lines: &[u8],
@@ -179,6 +176,10 @@ fn write(
         .map_err(io::IntoInnerError::into_error)?;
     file.sync_data()?;
     Ok(true)
+}
+
+fn low_half([a, b, c, d, ..]: [u8; 8]) -> [u8; 4] {
+    [a, b, c, d]
 }
 
 fn feed(encoder: &mut impl Write, lines: &[u8], go_on: impl Fn() -> bool) -> io::Result<bool> {
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_whole_or_not_taken_for_one() {
+    fn an_incomplete_file_is_recognised() {
         let folder = tempfile::tempdir().unwrap();
         for lines in [lines(), b"{}\n".to_vec()] {
             let decoded = Decoded {
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_on_after_it_is_given_up() {
+    fn encoding_ends_when_it_is_told_to() {
         let folder = tempfile::tempdir().unwrap();
         let lines = lines();
         for encoding in Encoding::ALL {

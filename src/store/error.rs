@@ -3,19 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::store::disk_error::DiskError;
+
 /// An error of the store, naming the file or the step.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file or folder could not be used.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// What was to be done.
-        action: &'static str,
-        /// With which file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] DiskError),
     /// Another process holds the data folder.
     #[error("it is in use: another almanac holds {}", path.display())]
     Locked {
@@ -38,6 +33,14 @@ pub enum StoreError {
         /// Why it failed.
         source: sqlx::Error,
     },
+    /// A value could not be written as JSON.
+    #[error("cannot encode {what}: {source}")]
+    Encode {
+        /// The value.
+        what: &'static str,
+        /// Why it failed.
+        source: serde_json::Error,
+    },
     /// A file of a revision is not what was written.
     #[error("{} is damaged: {reason}", path.display())]
     Damaged {
@@ -50,13 +53,17 @@ pub enum StoreError {
 
 impl StoreError {
     /// For `map_err` on file operations.
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+    pub(super) fn io<'a>(
+        action: &'static str,
+        path: &'a Path,
+    ) -> impl FnOnce(io::Error) -> Self + use<'a> {
+        let located = DiskError::at(action, path);
+        move |source| Self::File(located(source))
+    }
+
+    /// For `map_err` on serialising.
+    pub(super) fn encode(what: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
+        move |source| Self::Encode { what, source }
     }
 
     /// For `map_err` on statements.

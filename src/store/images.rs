@@ -1,42 +1,41 @@
-//! Images of revisions: what can be pulled of each catalog, by tag and digest.
+//! Images of revisions, which clients pull by tag and digest.
 //!
-//! An image is a document in a row that names blobs; these lie with the blobs
-//! that are pulled. Blobs come first, the row last, so a crash leaves either
-//! the whole image or none.
+//! An image is a document in a row that names blobs of the content store. Blobs
+//! come first, the row last, so a crash leaves the whole image or none.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use sqlx::Row as _;
-use tempfile::NamedTempFile;
+use sqlx::{Row as _, Sqlite, Transaction};
 
-use crate::store::{BlobPin, RevisionId, Store, StoreError, sync_folder};
-use ::images::digest::{Digest, Hasher};
+use crate::store::commit::insert_blobs;
+use crate::store::{RevisionId, Store, StoreError};
+use ::images::digest::Digest;
 
-/// What can be pulled of a revision.
+/// The image of a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Image {
-    /// What it is.
+    /// Its kind.
     pub kind: ImageKind,
-    /// Where it was pulled from, when it can be pulled under that name too.
+    /// The repository it was pulled from, if clients may pull it by that name
+    /// too.
     pub origin: Option<ImageOrigin>,
-    /// The tags under the catalog's own name, and the manifests they lead to.
+    /// The tags under the catalog's own name, and their manifests.
     pub tags: BTreeMap<String, Digest>,
-    /// All manifests, those below an index and signatures too.
+    /// All manifests, including those of an index and of signatures.
     pub manifests: Vec<ImageManifest>,
     /// All configurations and layers.
     pub blobs: Vec<ImageBlob>,
 }
 
-/// What an image of a revision is.
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ImageKind {
     /// One layer with the catalog's files, made here.
     Slim,
-    /// All that the source's registry has of it.
+    /// A full copy of the source's image.
     Full,
 }
 
@@ -62,21 +61,20 @@ pub struct ImageManifest {
     pub media_type: String,
     /// Its size in bytes.
     pub size: u64,
-    /// What it says about another manifest, if it does.
+    /// Its subject, if it has one.
     pub referrer: Option<Referrer>,
-    /// Whether it is a signature or another attachment, and no part of what a
-    /// tag of the source stands for.
+    /// Whether it is attached to the image, such as a signature, and not part of
+    /// it.
     pub attached: bool,
 }
 
-/// That a manifest refers to another.
+/// The reference of a manifest to its subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Referrer {
-    /// The other manifest.
+    /// The subject.
     pub subject: Digest,
-    /// What kind of thing it says: its artifact type, else the media type of
-    /// its configuration.
+    /// Its artifact type, else the media type of its configuration.
     pub artifact_type: String,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
@@ -92,16 +90,8 @@ pub struct ImageBlob {
     pub size: u64,
 }
 
-/// A blob whose digest is known at its end. Dropped before
-/// [`NewBlob::finish`], it leaves nothing behind.
-pub struct NewBlob {
-    store: Store,
-    file: NamedTempFile,
-    hasher: Hasher,
-}
-
 impl Image {
-    /// The digests and sizes of all that it is made of.
+    /// The digests and sizes of all its parts.
     pub fn parts(&self) -> impl Iterator<Item = ImageBlob> + '_ {
         let manifests = self.manifests.iter().map(|manifest| ImageBlob {
             digest: manifest.digest,
@@ -111,59 +101,12 @@ impl Image {
     }
 }
 
-impl NewBlob {
-    /// Bytes so far.
-    pub fn size(&self) -> u64 {
-        self.hasher.size()
-    }
-
-    /// Puts the blob in its place, and keeps it there as long as the pin lives.
-    pub fn finish(self) -> Result<BlobPin, StoreError> {
-        let Self {
-            store,
-            file,
-            hasher,
-        } = self;
-        let pin = store.pin(hasher.finish());
-        let path = store.blob_path(&pin.digest());
-        file.as_file()
-            .sync_data()
-            .map_err(StoreError::io("sync", &path))?;
-        file.persist(&path)
-            .map_err(|error| StoreError::io("write", &path)(error.error))?;
-        Ok(pin)
-    }
-}
-
-impl Write for NewBlob {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.hasher.update(bytes.get(..written).unwrap_or_default());
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
 impl Store {
-    /// Starts a blob that is made here.
-    pub fn new_blob(&self) -> Result<NewBlob, StoreError> {
-        let folder = self.blobs_folder();
-        Ok(NewBlob {
-            store: self.clone(),
-            file: NamedTempFile::new_in(&folder).map_err(StoreError::io("write in", &folder))?,
-            hasher: Hasher::default(),
-        })
-    }
-
-    /// Names the image of a revision, in place of the one it had. Its blobs are
-    /// in the store, and pinned. Nothing happens when the revision is gone:
-    /// `false`.
+    /// Records the image of a revision, in place of the one it had. Its blobs
+    /// are in the store, and pinned. `false` when the revision was removed.
     pub async fn record_image(&self, id: RevisionId, image: &Image) -> Result<bool, StoreError> {
         let sql = StoreError::sql;
-        sync_folder(&self.blobs_folder())?;
+        self.contents.sync()?;
         let mut transaction = self.begin().await?;
         let there = sqlx::query("SELECT id FROM revisions WHERE id = ?")
             .bind(id.0)
@@ -178,38 +121,32 @@ impl Store {
         Ok(true)
     }
 
-    /// The image of a revision, when it was made.
+    /// The image of a revision, if it was recorded.
     pub async fn image(&self, id: RevisionId) -> Result<Option<Image>, StoreError> {
         let row = sqlx::query("SELECT document FROM images WHERE revision = ?")
             .bind(id.0)
             .fetch_optional(&self.pool)
             .await
             .map_err(StoreError::sql("look up an image"))?;
-        // One that another version wrote is made anew.
+        // The image of another version cannot be read, and is made again.
         Ok(row.and_then(|row| serde_json::from_str(row.get(0)).ok()))
     }
 }
 
 /// Writes the rows of an image.
 pub(super) async fn insert(
-    transaction: &mut sqlx::SqliteConnection,
+    transaction: &mut Transaction<'_, Sqlite>,
     id: RevisionId,
     image: &Image,
 ) -> Result<(), StoreError> {
-    let sql = StoreError::sql;
-    for part in image.parts() {
-        sqlx::query("INSERT OR IGNORE INTO revision_blobs (revision, digest) VALUES (?, ?)")
-            .bind(id.0)
-            .bind(part.digest.to_string())
-            .execute(&mut *transaction)
-            .await
-            .map_err(sql("record a blob"))?;
-    }
+    let blobs: Vec<Digest> = image.parts().map(|part| part.digest).collect();
+    insert_blobs(transaction, id, &blobs).await?;
+    let document = serde_json::to_string(image).map_err(StoreError::encode("an image"))?;
     sqlx::query("INSERT OR REPLACE INTO images (revision, document) VALUES (?, ?)")
         .bind(id.0)
-        .bind(serde_json::to_string(image).unwrap_or_default())
-        .execute(&mut *transaction)
+        .bind(document)
+        .execute(&mut **transaction)
         .await
-        .map_err(sql("record an image"))?;
+        .map_err(StoreError::sql("record an image"))?;
     Ok(())
 }

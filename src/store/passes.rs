@@ -1,4 +1,4 @@
-//! What became of the passes over each catalog.
+//! The results of passes over each catalog.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use sqlx::Row as _;
 
 use crate::name::CatalogName;
-use crate::store::revisions::{seconds, time};
+use crate::store::columns::{seconds, time};
 use crate::store::{Store, StoreError};
 
-/// How many passes of a catalog are kept.
+/// Passes per catalog that are kept.
 const KEPT: i64 = 50;
 
 /// A pass that changed something or failed.
@@ -23,13 +23,13 @@ pub struct Pass {
     pub finished: SystemTime,
     /// How it ended.
     pub outcome: Outcome,
-    /// The digest that the source was at, when that was learnt.
+    /// The digest that the source was at, if it was resolved.
     pub digest: Option<String>,
     /// The stage that failed.
     pub stage: Option<String>,
-    /// A short label for why it failed.
+    /// A short label of the reason.
     pub reason: Option<String>,
-    /// The sentence about it.
+    /// The message.
     pub error: Option<String>,
 }
 
@@ -39,9 +39,9 @@ pub struct Pass {
 pub enum Outcome {
     /// With a new revision.
     Committed,
-    /// With a catalog that is not good enough to serve.
+    /// With a catalog that is too invalid to serve.
     Refused,
-    /// With an error on the way.
+    /// With an error.
     Failed,
 }
 

@@ -1,5 +1,5 @@
-//! A store that is only read: one that was built before, perhaps by another
-//! user, in a folder that cannot be written to, such as one of an image.
+//! A store that is only read, such as one in a container image: built by
+//! another user, in a folder that cannot be written.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,21 +8,22 @@ use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-use crate::store::{CacheLimits, DATABASE, LOCK, Store, StoreError, blobs};
+use crate::store::content::{CacheLimits, Contents};
+use crate::store::open::{BLOBS, DATABASE, LOCK};
+use crate::store::{Store, StoreError};
 
-/// Everybody may look into folders and read files.
+/// Modes that let all users list folders and read files.
 const FOLDER: u32 = 0o755;
 const FILE: u32 = 0o644;
-/// How deep the folders of a store lie within each other, and then some.
+/// The deepest nesting of folders; a store has less.
 const DEPTH: usize = 8;
 
 impl Store {
-    /// Opens what another process has stored and closed, without writing
-    /// anything. `None` means that there is no store. Several processes may
-    /// read one store, as long as nobody writes it.
+    /// Opens a store that no process writes, and writes nothing. `None` means
+    /// that there is no store. Several processes may read one store.
     ///
     /// # Errors
-    /// When an almanac that writes holds it, or it cannot be read.
+    /// When another almanac writes it, or it cannot be read.
     pub async fn open_to_read(folder: &Path) -> Result<Option<Self>, StoreError> {
         let database = folder.join(DATABASE);
         if !database.is_file() {
@@ -32,8 +33,8 @@ impl Store {
         let options = SqliteConnectOptions::new()
             .filename(&database)
             .read_only(true)
-            // Nobody writes while the lock is held. Without this SQLite would
-            // want to put files of its own beside the database.
+            // Nobody writes while the lock is held. Otherwise SQLite would put
+            // files of its own beside the database.
             .immutable(true);
         let pool = SqlitePoolOptions::new()
             .max_connections(1)
@@ -43,17 +44,16 @@ impl Store {
         Ok(Some(Self {
             folder: folder.into(),
             pool,
-            pins: blobs::Pins::default(),
-            claims: blobs::Claims::default(),
+            contents: Contents::at(folder.join(BLOBS)),
             cache: CacheLimits::default(),
             folders: Arc::default(),
             _lock: Arc::new(lock),
         }))
     }
 
-    /// Opens what another process has stored, also while that goes on writing:
-    /// what is read then is what was committed at that moment, and its files
-    /// may go away at any time. `None` means that there is no store.
+    /// Opens a store even while another process writes it. Each read sees what
+    /// is committed at that moment, and files may be removed at any time.
+    /// `None` means that there is no store.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -75,18 +75,16 @@ impl Store {
         Ok(Some(Self {
             folder: folder.into(),
             pool,
-            pins: blobs::Pins::default(),
-            claims: blobs::Claims::default(),
+            contents: Contents::at(folder.join(BLOBS)),
             cache: CacheLimits::default(),
             folders: Arc::default(),
             _lock: Arc::new(lock),
         }))
     }
 
-    /// Lets every user read all of the store, whatever the process's mask says:
-    /// for one that is built by one user and read by another. `folder_too` says
-    /// whether that is meant of the data folder itself as well, which may be
-    /// somebody else's; what else lies in it is let be.
+    /// Lets all users read the store, whatever the process's umask is: it may be
+    /// built by one user and read by another. With `folder_too`, the data folder
+    /// itself changes as well. Other files in it stay as they are.
     pub fn let_all_read(&self, folder_too: bool) -> Result<(), StoreError> {
         if folder_too {
             add_mode(&self.folder, FOLDER)?;
@@ -101,7 +99,7 @@ impl Store {
     }
 }
 
-/// Keeps writers away, and is kept away by them.
+/// Excludes writers: takes the lock shared.
 fn lock_to_read(path: &Path) -> Result<File, StoreError> {
     let file = File::open(path).map_err(StoreError::io("open", path))?;
     match file.try_lock_shared() {
@@ -113,7 +111,7 @@ fn lock_to_read(path: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Links are passed over: what they lead to is none of ours.
+/// Skips links: their targets are not part of the store.
 fn let_all_read(folder: &Path, depth: usize) -> Result<(), StoreError> {
     add_mode(folder, FOLDER)?;
     for entry in fs::read_dir(folder).map_err(StoreError::io("read", folder))? {
@@ -129,7 +127,7 @@ fn let_all_read(folder: &Path, depth: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Allows what the mode allows, unless that is so already.
+/// Adds the bits of a mode that are missing.
 fn add_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
     let failed = || StoreError::io("let all users read", path);
     let now = fs::metadata(path).map_err(failed())?.permissions().mode();

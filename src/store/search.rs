@@ -1,10 +1,9 @@
 //! Full-text search over the packages of a revision.
 //!
-//! Words are matched by SQLite's FTS5, as beginnings, whatever their case and
-//! accents. How well a package fits is told by the columns in which all words
-//! are found, and not by how rare they are: rows of all catalogs lie in one
-//! table, and what one catalog holds must not change the order of another's
-//! answers.
+//! SQLite's FTS5 matches the beginnings of words, without case and accents.
+//! The rank of a package depends on the columns that have all words, not on how
+//! rare the words are: all catalogs share one table, and one catalog must not
+//! change the order of another's results.
 
 use std::fmt::Write as _;
 
@@ -20,13 +19,12 @@ pub struct Searcher {
     revision: RevisionId,
 }
 
-/// How many rows one statement writes.
+/// Rows per statement.
 const ROWS: usize = 50;
-/// How many words are searched for at most.
+/// The most words of a search.
 pub const MAX_WORDS: usize = 16;
 
-/// The sets of columns that all words may be found in, from the one that says
-/// most.
+/// Sets of columns that have all words, the most significant one first.
 const COLUMNS: [&str; 4] = [
     "{name}",
     "{name display_name}",
@@ -45,28 +43,26 @@ impl crate::store::Store {
 }
 
 impl Searcher {
-    /// The words that a text is searched by: runs of letters and digits, with
-    /// the accents that stand behind their letters.
+    /// The words of a text: runs of letters and digits, with combining accents.
     pub fn words(text: &str) -> Vec<&str> {
-        // As the index takes words apart.
+        // As FTS5's tokenizer divides words.
         let accent = |sign| ('\u{300}'..='\u{36f}').contains(&sign);
         text.split(|sign: char| !sign.is_alphanumeric() && !accent(sign))
             .filter(|word| word.contains(char::is_alphanumeric))
             .collect()
     }
 
-    /// The packages that have a word beginning with each of the given (of the
-    /// first [`MAX_WORDS`]), by
-    /// their numbers in the index's `queries`: the best first, and those that
-    /// are equally good by name. Nothing when the revision is no longer there.
+    /// The packages with words that begin with each of `words` (only the first
+    /// [`MAX_WORDS`] count), by their numbers in the index's `queries`: the best
+    /// first, equally good ones by name. `None` when the revision was removed.
     pub async fn search(&self, words: &[&str]) -> Result<Option<Vec<u32>>, StoreError> {
         let mut query = QueryBuilder::<Sqlite>::new("SELECT package, min(rank) FROM (");
         for (rank, columns) in COLUMNS.iter().enumerate() {
             if rank > 0 {
                 query.push(" UNION ALL ");
             }
-            // Joined this way round, words are looked up once; else once for
-            // each row of the revision.
+            // In this order of the join, words are looked up once; otherwise
+            // once for each row of the revision.
             query
                 .push("SELECT package, ")
                 .push(rank)
@@ -75,7 +71,7 @@ impl Searcher {
                 .push(" AND search MATCH ")
                 .push_bind(expression(columns, words));
         }
-        // Numbers follow names.
+        // Packages are numbered in the order of their names.
         query.push(") GROUP BY package ORDER BY min(rank), package");
         let sql = StoreError::sql;
         let rows = query
@@ -100,15 +96,15 @@ impl Searcher {
     }
 }
 
-/// Words as FTS5 takes them: each quoted, so that none of them is syntax, and
-/// each as the beginning of a word.
+/// An FTS5 expression: each word is quoted, so that none is syntax, and matches
+/// the beginning of a word.
 fn expression(columns: &str, words: &[&str]) -> String {
     let mut expression = format!("{columns} : (");
     for (at, word) in words.iter().take(MAX_WORDS).enumerate() {
         if at > 0 {
             expression.push_str(" AND ");
         }
-        // A text of SQLite's ends where a zero byte stands.
+        // A zero byte ends a text in SQLite.
         let word = word.replace('"', "\"\"").replace('\0', " ");
         let _ = write!(expression, "\"{word}\" *");
     }
@@ -119,7 +115,7 @@ fn expression(columns: &str, words: &[&str]) -> String {
 /// Writes the rows of a revision.
 pub(super) async fn insert(
     transaction: &mut Transaction<'_, Sqlite>,
-    revision: i64,
+    revision: RevisionId,
     rows: &[SearchRow],
 ) -> Result<(), StoreError> {
     let sql = StoreError::sql;
@@ -135,7 +131,7 @@ pub(super) async fn insert(
         QueryBuilder::<Sqlite>::new("INSERT INTO search_packages (id, revision, package) ")
             .push_values(numbered(), |mut row, (id, values)| {
                 row.push_bind(id)
-                    .push_bind(revision)
+                    .push_bind(revision.0)
                     .push_bind(i64::from(values.package));
             })
             .build()
@@ -170,7 +166,7 @@ pub(super) async fn insert(
 mod tests {
     use super::*;
     use crate::answers::index::Index;
-    use crate::store::{Counts, NewRevision, Revision, Store};
+    use crate::store::{Counts, NewRevision, Revision, SourceIdentity, Store};
     use ::images::digest::Digest;
 
     /// A revision of the catalog `a` whose packages have these names and
@@ -188,7 +184,7 @@ mod tests {
         let finished = store.write_revision().unwrap().finish(Index::default());
         let new = NewRevision {
             catalog: &"a".parse().unwrap(),
-            source: "file:/a".to_owned(),
+            identity: SourceIdentity::from_text("file:/a"),
             digest: Digest::of(b""),
             counts: Counts::default(),
             blobs: &[],

@@ -7,20 +7,20 @@
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-/// Makes segments; keeps its memory from one to the next.
+/// Makes segments, and reuses its memory for the next one.
 pub struct Segmenter {
     compress: Compress,
     buffer: Box<[u8]>,
 }
 
-/// What ends a stream of segments: an empty block with the final bit.
+/// The end of a stream of segments: an empty block with the final bit.
 pub const END: [u8; 2] = [0x03, 0x00];
 
 impl Default for Segmenter {
     fn default() -> Self {
         Self {
             // Level 1: a third of the time of the usual level for 1.4 times
-            // its size; what is compressed once a day is read from disk cache.
+            // its size.
             compress: Compress::new(Compression::fast(), false),
             // Filled in place, since growing a vector for each call would
             // clear the new memory each time.
@@ -39,18 +39,23 @@ impl Segmenter {
             let status = self
                 .compress
                 .compress(rest, &mut self.buffer, FlushCompress::Full);
-            let read = (self.compress.total_in() - read) as usize;
-            let written = (self.compress.total_out() - written) as usize;
+            let read = length(self.compress.total_in() - read);
+            let written = length(self.compress.total_out() - written);
             rest = &rest[read..];
             out.extend_from_slice(&self.buffer[..written]);
             // A flush is complete when it did not fill the buffer. An error
-            // says that there was nothing left to do.
+            // means that there was nothing left to do.
             let done = written < self.buffer.len();
             if rest.is_empty() && (done || matches!(status, Err(_) | Ok(Status::BufError))) {
                 return out.len() - start;
             }
         }
     }
+}
+
+/// The length of a part of a slice.
+fn length(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("it is not longer than the slice")
 }
 
 #[cfg(test)]

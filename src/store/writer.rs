@@ -1,19 +1,17 @@
-//! A revision on its way into the store.
+//! Writes the files of a revision.
 
 use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread;
+use std::io::Write as _;
 
 use bytes::Bytes;
 use tempfile::TempDir;
 
 use crate::answers::index::{Index, MetaIndex};
-use crate::map;
+use crate::store::disk_error::sync_folder;
 use crate::store::index::Texts;
-use crate::store::{Store, StoreError, sync_folder};
+use crate::store::output::{Flusher, Output};
+use crate::store::revision_files::{INDEX, MESSAGES, METAS, QUERIES, SEGMENTS};
+use crate::store::{Store, StoreError};
 use ::images::digest::{Digest, Hasher};
 use fbc::read::Meta;
 
@@ -31,7 +29,7 @@ pub struct RevisionWriter {
     flusher: Flusher,
 }
 
-/// Writes the answers to queries of a revision, from the start of their file.
+/// Writes the answers to queries.
 pub struct QueryWriter {
     output: Output,
     flusher: Flusher,
@@ -43,40 +41,9 @@ impl QueryWriter {
         self.output.append(bytes, &self.flusher)
     }
 
-    /// Lets the disk keep what was appended, while others still write.
+    /// Syncs the answers, while other files are still written.
     pub fn sync(&self) -> Result<(), StoreError> {
         self.output.sync()
-    }
-}
-
-/// A file that only grows.
-#[derive(Clone)]
-struct Output {
-    path: PathBuf,
-    file: Arc<File>,
-    length: u64,
-    /// How much of it the disk was asked to keep.
-    flushed: u64,
-}
-
-/// How much is written to a file before the disk is asked to keep it, in bytes.
-const FLUSH: u64 = 16 << 20;
-
-/// Asks the disk to keep files while more is written to them, so that little
-/// is left to wait for at the end.
-#[derive(Clone)]
-struct Flusher(SyncSender<Arc<File>>);
-
-impl Flusher {
-    fn start() -> Self {
-        let (sender, files) = sync_channel::<Arc<File>>(2);
-        // Ends with the sender. Errors are not lost: the last sync has them too.
-        thread::spawn(move || {
-            for file in files {
-                let _ = file.sync_data();
-            }
-        });
-        Self(sender)
     }
 }
 
@@ -89,18 +56,17 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The line of a meta, its end included; nothing when there is no such
-    /// meta.
+    /// The line of a meta with its line end; empty when there is no such meta.
     pub fn get(&self, meta: u32) -> &[u8] {
         let meta = meta as usize;
         match self.starts.get(meta..meta + 2) {
-            Some([start, end]) => self.bytes.get(*start..*end).unwrap_or_default(),
+            Some([start, end]) => self.bytes.get(*start..*end).unwrap_or(&[]),
             _ => &[],
         }
     }
 }
 
-/// A revision whose files are complete and synced, but not yet named.
+/// A revision whose files are complete and synced, but that has no row yet.
 pub struct Finished {
     pub(super) folder: TempDir,
     /// Digest over the digests of all canonical lines.
@@ -108,7 +74,7 @@ pub struct Finished {
     pub(super) metas: usize,
 }
 
-/// What is stored beside a meta's line.
+/// Facts about a meta's line that are stored beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
     /// Bytes of its segment.
@@ -127,27 +93,12 @@ impl Store {
             .prefix("new-")
             .tempdir_in(&parent)
             .map_err(StoreError::io("write in", &parent))?;
-        let open = |name: &str| {
-            let path = folder.path().join(name);
-            // Read as well: message parts are looked at again.
-            let file = File::options()
-                .read(true)
-                .append(true)
-                .create_new(true)
-                .open(&path)
-                .map_err(StoreError::io("create", &path))?;
-            Ok(Output {
-                path,
-                file: Arc::new(file),
-                length: 0,
-                flushed: 0,
-            })
-        };
+        let open = |name: &str| Output::create(folder.path().join(name));
         Ok(RevisionWriter {
-            metas: open(crate::store::revisions::METAS)?,
-            segments: open(crate::store::revisions::SEGMENTS)?,
-            messages: open(crate::store::revisions::MESSAGES)?,
-            queries: open(crate::store::revisions::QUERIES)?,
+            metas: open(METAS)?,
+            segments: open(SEGMENTS)?,
+            messages: open(MESSAGES)?,
+            queries: open(QUERIES)?,
             texts: Texts::default(),
             index: Vec::new(),
             content: Hasher::default(),
@@ -158,8 +109,8 @@ impl Store {
 }
 
 impl RevisionWriter {
-    /// Appends metas in catalog order: their lines, their segments, and what
-    /// is known of each. Returns where the lines start.
+    /// Appends metas in catalog order: their lines, their segments, and facts
+    /// about each. Returns the offset of the lines.
     pub fn append_metas(
         &mut self,
         lines: &[u8],
@@ -167,7 +118,7 @@ impl RevisionWriter {
         metas: &[Meta],
         stored: &[Stored],
     ) -> Result<u64, StoreError> {
-        let start = self.metas.length;
+        let start = self.metas.length();
         self.metas.append(lines, &self.flusher)?;
         self.segments.append(segments, &self.flusher)?;
         for (meta, stored) in metas.iter().zip(stored) {
@@ -184,9 +135,8 @@ impl RevisionWriter {
         Ok(start)
     }
 
-    /// The metas so far whose schema is none of these: the numbers that schema
-    /// and package have among the texts of the index, and that of the meta;
-    /// sorted.
+    /// The metas so far of other schemas than these, sorted: the numbers of
+    /// schema and package in the index's texts, then the number of the meta.
     pub fn metas_but_of(&self, schemas: &[&str]) -> Vec<[u32; 3]> {
         let left_out = schemas.iter().filter_map(|schema| self.texts.get(schema));
         let left_out: Vec<u32> = left_out.collect();
@@ -199,21 +149,22 @@ impl RevisionWriter {
         kept
     }
 
-    /// How many metas were appended.
+    /// How many metas were appended. The limits of a catalog's files keep it far
+    /// below the end of `u32`.
     pub fn metas(&self) -> u32 {
-        self.index.len() as u32
+        u32::try_from(self.index.len()).unwrap_or(u32::MAX)
     }
 
-    /// Appends message parts and returns where they start.
+    /// Appends message parts and returns their offset.
     pub fn append_messages(&mut self, bytes: &[u8]) -> Result<u64, StoreError> {
-        let start = self.messages.length;
+        let start = self.messages.length();
         self.messages.append(bytes, &self.flusher)?;
         Ok(start)
     }
 
-    /// The message parts so far. What is appended later lies behind them.
+    /// The message parts so far.
     pub fn messages(&self) -> Result<Bytes, StoreError> {
-        map::map_file(&self.messages.file).map_err(StoreError::io("map", &self.messages.path))
+        self.messages.map()
     }
 
     /// The lines of the metas so far.
@@ -226,8 +177,7 @@ impl RevisionWriter {
             starts.push(start);
         }
         Ok(Lines {
-            bytes: map::map_file(&self.metas.file)
-                .map_err(StoreError::io("map", &self.metas.path))?,
+            bytes: self.metas.map()?,
             starts,
         })
     }
@@ -240,12 +190,12 @@ impl RevisionWriter {
         }
     }
 
-    /// Completes the files. `index` is taken as it is, but for its metas and
-    /// texts, which are those that were appended.
+    /// Completes the files. The metas and texts of `index` are replaced by those
+    /// that were appended.
     pub fn finish(self, mut index: Index) -> Result<Finished, StoreError> {
         index.metas = self.index;
         index.texts = self.texts.finish();
-        let path = self.folder.path().join(crate::store::revisions::INDEX);
+        let path = self.folder.path().join(INDEX);
         let bytes = index.encode().map_err(|error| StoreError::Damaged {
             path: path.clone(),
             reason: format!("it cannot be encoded: {error}"),
@@ -263,25 +213,5 @@ impl RevisionWriter {
             content: self.content.finish(),
             metas: index.metas.len(),
         })
-    }
-}
-
-impl Output {
-    fn sync(&self) -> Result<(), StoreError> {
-        self.file
-            .sync_data()
-            .map_err(StoreError::io("sync", &self.path))
-    }
-
-    fn append(&mut self, bytes: &[u8], flusher: &Flusher) -> Result<(), StoreError> {
-        (&*self.file)
-            .write_all(bytes)
-            .map_err(StoreError::io("write", &self.path))?;
-        self.length += bytes.len() as u64;
-        // A flusher that is busy is asked again with the next bytes.
-        if self.length >= self.flushed + FLUSH && flusher.0.try_send(self.file.clone()).is_ok() {
-            self.flushed = self.length;
-        }
-        Ok(())
     }
 }

@@ -33,6 +33,7 @@ mod grpc_memory;
 mod http;
 mod http_table;
 mod image_sets;
+mod latency;
 mod layers;
 mod legacy;
 mod limits;

@@ -430,7 +430,7 @@ fn write_zeros(path: &Path, size: u64) {
 /// Pulls a catalog in an image with this layer, and says how much memory that
 /// took.
 fn memory_for(path: &Path, kind: &str) -> u64 {
-    let digest = Digest::of(&almanac::map::map(path).unwrap());
+    let digest = Digest::of(&crate::support::file::map(path));
     let upstream = Upstream::start();
     let image = Image::of_catalog(&Catalog::one("first")).build();
     upstream.push(REPOSITORY, "small", &image);

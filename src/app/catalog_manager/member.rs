@@ -10,14 +10,14 @@ use crate::config::CatalogConfig;
 use crate::ingest::{self, Followed, PassContext};
 use crate::name::CatalogName;
 use crate::serve::access::Rule;
-use crate::snapshot::{Catalog, ImageCell, ImagePublisher, Mirrored, Publisher, Routing};
+use crate::snapshot::{Catalog, ImagePublisher, ImageSlot, Mirrored, Publisher, Routing};
 
 /// A catalog that is followed and served.
 pub(super) struct Member {
     pub(super) config: CatalogConfig,
     pub(super) catalog: Arc<Catalog>,
     pub(super) publisher: Publisher,
-    pub(super) image: ImageCell,
+    pub(super) image: ImageSlot,
     image_publisher: ImagePublisher,
     /// The tasks that follow the catalog and maintain its image. `None` before
     /// they start; empty when the source is never read.
@@ -35,9 +35,9 @@ impl Member {
         context: &PassContext,
     ) -> Self {
         let followed = followed(config);
-        let (catalog, publisher) = shared.roster.cells(config.name.clone(), routing(config));
+        let (catalog, publisher) = shared.publisher.slot(config.name.clone(), routing(config));
         ingest::restore(context, &followed, &publisher).await;
-        let (image, image_publisher) = ImageCell::new();
+        let (image, image_publisher) = ImageSlot::new();
         ingest::restore_image(context, &publisher, &followed, &image_publisher).await;
         Self {
             config: config.clone(),
@@ -117,7 +117,7 @@ impl Member {
                     "offline, and no revision of the catalog is stored: import one"
                 );
             }
-            publisher.update(|status| status.settled = true);
+            publisher.update(|status| status.first_attempt_done = true);
             self.work = Some(Vec::new());
             return;
         }

@@ -143,7 +143,7 @@ impl CatalogManager {
         self.shared.access.set(both);
         let catalogs = new.iter().map(|member| Arc::clone(&member.catalog));
         let default = config.default_catalog.clone();
-        self.shared.roster.set(catalogs, default);
+        self.shared.publisher.set(catalogs, default);
         let images = new.iter().filter(|member| member.config.available);
         let images = images.map(|member| {
             let (name, image) = (member.config.name.clone(), member.image.clone());

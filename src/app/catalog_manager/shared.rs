@@ -7,12 +7,12 @@ use crate::app::catalog_manager::task::Task;
 use crate::serve::access::Access;
 use crate::serve::grpc;
 use crate::serve::net::tls::Tls;
-use crate::snapshot::{Images, Roster};
+use crate::snapshot::{CatalogsPublisher, Images};
 
 /// Handles that all catalogs share.
 pub(in crate::app) struct Shared {
     /// Decides which catalogs clients see.
-    pub(in crate::app) roster: Roster,
+    pub(in crate::app) publisher: CatalogsPublisher,
     /// The images that clients can pull.
     pub(in crate::app) images: Images,
     /// Whether only stored revisions are served.

@@ -111,6 +111,6 @@ impl Configured {
         };
         store.close().await;
         let snapshot = snapshot.context("the store cannot be read")?;
-        Ok(snapshot.ok_or_else(nothing)?.material(name, &[]))
+        Ok(snapshot.ok_or_else(nothing)?.selection_input(name, &[]))
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::ingest::archive::metadata::FORMAT;
 use crate::ingest::error::PassError;
 use crate::name::{CatalogName, NameError};
-use crate::store::{RevisionId, StoreError};
+use crate::store::{DiskError, RevisionId, StoreError};
 use ::images::digest::Digest;
 
 /// Why catalogs cannot be exported or imported.
@@ -172,6 +172,12 @@ pub enum ArchiveError {
     /// The work was stopped.
     #[error("told to end: nothing was changed")]
     Stopped,
+}
+
+impl From<DiskError> for ArchiveError {
+    fn from(error: DiskError) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl ArchiveError {

@@ -90,7 +90,7 @@ pub(super) async fn gather(
         catalogs.push(CarriedRevision {
             catalog: name,
             id: revision.id,
-            source: revision.source,
+            source: revision.identity,
             digest: revision.digest,
             content: revision.content,
             modified: seconds(revision.modified),
@@ -112,7 +112,7 @@ pub(super) async fn gather(
                 digest: part.digest,
                 catalog: carried.catalog.clone(),
             };
-            let path = store.blob(&part.digest).ok_or_else(missing)?;
+            let path = store.contents().blob(&part.digest).ok_or_else(missing)?;
             let file = File::open(path).map_err(|_| missing())?;
             open.insert(part.digest, (file, part, carried.catalog.clone()));
         }
@@ -170,7 +170,7 @@ fn without_attached(
             digest: *digest,
             catalog: catalog.clone(),
         };
-        let path = store.blob(digest).ok_or_else(missing)?;
+        let path = store.contents().blob(digest).ok_or_else(missing)?;
         let bytes = std::fs::read(path).map_err(|_| missing())?;
         if let Ok(Manifest::Image(found)) = Manifest::parse(&bytes, None) {
             named.insert(found.config.digest);

@@ -14,7 +14,7 @@ use crate::ingest::archive::scan::{
     Depth, damaged, digest_named, name_of, no_archive, open, pieces, scan,
 };
 use crate::ingest::error::{PassError, Stage};
-use crate::ingest::followed::{OnInvalid, SourceIdentity};
+use crate::ingest::followed::OnInvalid;
 use crate::ingest::labels::catalog_path;
 use crate::ingest::make_revision::{Written, write_revision};
 use crate::ingest::stages::StageTracker;
@@ -99,7 +99,7 @@ async fn fresh(
         let committed = time(carried.committed);
         if current.digest == carried.digest
             && current.content == carried.content
-            && current.source == carried.source
+            && current.identity == carried.source
             && current.modified == time(carried.modified)
             && current.committed == committed
             && store.image(current.id).await?.as_ref() == Some(&carried.image)
@@ -162,7 +162,7 @@ async fn take(
         finished,
         new: NewRevision {
             catalog: &carried.catalog,
-            source: carried.source.clone(),
+            identity: carried.source.clone(),
             digest: carried.digest,
             counts: rest.0,
             blobs: &[],
@@ -202,13 +202,13 @@ fn bring(
     let mut wanted = BTreeMap::new();
     for carried in new {
         for part in carried.image.parts() {
-            pins.push(store.pin(part.digest));
+            pins.push(store.contents().pin(part.digest));
             let missing = || ArchiveError::Missing {
                 path: archive.to_owned(),
                 digest: part.digest,
                 catalog: carried.catalog.clone(),
             };
-            if store.blob(&part.digest).is_some_and(|path| {
+            if store.contents().blob(&part.digest).is_some_and(|path| {
                 // Files on a disk can rot.
                 File::open(path).is_ok_and(|file| digest_of(file).ok() == Some(part.digest))
             }) {
@@ -234,7 +234,7 @@ fn bring(
             continue;
         };
         wanted.remove(&digest);
-        let mut writer = store.write_blob(digest)?;
+        let mut writer = store.contents().write_blob(digest)?;
         let mut hasher = Hasher::default();
         pieces(&mut entry, archive, |piece| {
             hasher.update(piece);
@@ -247,7 +247,7 @@ fn bring(
         if actual != digest {
             return Err(damaged(archive, digest, actual));
         }
-        writer.finish()?;
+        writer.finish_blocking()?;
     }
     if let Some((digest, _)) = wanted.first_key_value() {
         return Err(no_archive(archive, format!("{digest} is gone from it")));
@@ -277,7 +277,7 @@ fn read(
         source: Box::new(source),
     };
     let document = |digest: &Digest| {
-        let path = store.blob(digest);
+        let path = store.contents().blob(digest);
         let bytes = path.and_then(|path| std::fs::read(path).ok());
         bytes.ok_or_else(|| refused(format!("{digest} cannot be read")))
     };
@@ -296,7 +296,7 @@ fn read(
     let image = match parse(&top)? {
         Manifest::Image(image) => image,
         Manifest::Index(index) => {
-            let variant = SourceIdentity::from_text(&carried.source).variant;
+            let variant = carried.source.variant.as_deref();
             let platform: Option<Platform> = variant.and_then(|text| text.parse().ok());
             let chosen = index
                 // An older export has no platform: then it was the default.
@@ -314,7 +314,7 @@ fn read(
         .ok_or_else(|| refused("its image does not say where the catalog lies".into()))?;
     let mut layers = Vec::with_capacity(image.layers.len());
     for layer in image.layers {
-        let path = store.blob(&layer.digest);
+        let path = store.contents().blob(&layer.digest);
         let path = path.ok_or_else(|| refused(format!("{} is missing", layer.digest)))?;
         layers.push((layer, path));
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::name::CatalogName;
-use crate::store::{Counts, Image, RevisionId};
+use crate::store::{Counts, Image, RevisionId, SourceIdentity};
 use ::images::Descriptor;
 use ::images::digest::Digest;
 use ::images::manifest::{Index, IndexEntry, REFERENCE_NAME};
@@ -71,7 +71,7 @@ impl Metadata {
 pub(super) struct CarriedRevision {
     pub(super) catalog: CatalogName,
     pub(super) id: RevisionId,
-    pub(super) source: String,
+    pub(super) source: SourceIdentity,
     pub(super) digest: Digest,
     pub(super) content: Digest,
     /// Seconds since 1970.

@@ -127,7 +127,7 @@ impl Walk<'_> {
             }
             let bytes = self
                 .origin
-                .manifest(self.store, &digest, &mut self.pins)
+                .manifest(self.store.contents(), &digest, &mut self.pins)
                 .await?;
             let manifest = self.origin.parse(&digest, &bytes)?;
             self.count(bytes.len() as u64)?;
@@ -176,8 +176,8 @@ impl Walk<'_> {
             return Ok(());
         }
         self.count(descriptor.size)?;
-        self.pins.push(self.store.pin(descriptor.digest));
-        self.origin.blob(self.store, descriptor).await?;
+        self.pins.push(self.store.contents().pin(descriptor.digest));
+        self.origin.blob(self.store.contents(), descriptor).await?;
         self.blobs.push(ImageBlob {
             digest: descriptor.digest,
             size: descriptor.size,

@@ -76,7 +76,7 @@ pub(super) fn make(
 
 /// Writes the layer. The digest is of its archive before compression.
 fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), Cause> {
-    let blob = store.new_blob()?;
+    let blob = store.contents().new_blob()?;
     // No date, and no operating system.
     let gzip = GzBuilder::new().mtime(0).operating_system(255).write(
         io::BufWriter::with_capacity(1 << 18, blob),
@@ -128,7 +128,7 @@ fn write_document(
     document: Result<Vec<u8>, DocumentError>,
 ) -> Result<(BlobPin, u64), Cause> {
     let bytes = document.map_err(|error| Cause::WriteImage(io::Error::other(error)))?;
-    let mut blob = store.new_blob()?;
+    let mut blob = store.contents().new_blob()?;
     blob.write_all(&bytes).map_err(Cause::WriteImage)?;
     Ok((blob.finish()?, bytes.len() as u64))
 }

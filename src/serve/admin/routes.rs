@@ -49,14 +49,14 @@ pub fn router(
 /// it failed. One bad catalog must not hold back the others. Catalogs that a
 /// reload adds later do not change it.
 async fn ready(State(admin): State<Admin>) -> Response {
-    if admin.ready.load(Ordering::Relaxed) || admin.catalogs.settled() {
+    if admin.ready.load(Ordering::Relaxed) || admin.catalogs.first_attempts_done() {
         admin.ready.store(true, Ordering::Relaxed);
         return "ok\n".into_response();
     }
     let catalogs = admin.catalogs.all();
     let waiting: Vec<&str> = catalogs
         .iter()
-        .filter(|catalog| !catalog.status().settled)
+        .filter(|catalog| !catalog.status().first_attempt_done)
         .map(|catalog| catalog.name.as_str())
         .collect();
     (

@@ -156,7 +156,7 @@ impl RevisionStatus {
         let encoded = |encoding| Some(snapshot.encoded(encoding)?.len());
         Self {
             id: revision.id,
-            source: revision.source.clone(),
+            source: revision.identity.to_string(),
             digest: revision.digest.to_string(),
             content: revision.content.to_string(),
             modified: rfc3339(revision.modified),

@@ -156,11 +156,11 @@ mod tests {
 
     #[test]
     fn a_removed_catalog_is_not_serving() {
-        let (roster, catalogs) = crate::snapshot::Roster::new();
-        roster.remember(["stored".parse().unwrap()]);
-        let fruit = roster.cells("fruit".parse().unwrap(), Routing::default());
-        roster.set([std::sync::Arc::new(fruit.0)], None);
-        roster.set([], None);
+        let (publisher, catalogs) = crate::snapshot::CatalogsPublisher::new();
+        publisher.remember(["stored".parse().unwrap()]);
+        let fruit = publisher.slot("fruit".parse().unwrap(), Routing::default());
+        publisher.set([std::sync::Arc::new(fruit.0)], None);
+        publisher.set([], None);
         let (_drain, draining) = watch::channel(false);
         let health = Health::new(catalogs, draining);
         for (name, status) in [

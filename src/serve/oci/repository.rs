@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::name::CatalogName;
-use crate::snapshot::{Image, Images, Shown};
+use crate::snapshot::{Image, Images, PublishedImages};
 use crate::store::ImageManifest;
 use ::images::digest::Digest;
 
@@ -20,7 +20,7 @@ struct Part {
     catalog: CatalogName,
     /// Whether the name is the catalog's; else it is that of its source.
     own: bool,
-    shown: Shown,
+    shown: PublishedImages,
 }
 
 impl Repository {

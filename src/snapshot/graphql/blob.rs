@@ -1,23 +1,23 @@
-//! Values of canonical objects, found when they are asked for.
+//! Values of canonical objects, read on demand.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use async_graphql::Value;
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use fbc::fields::Scalar;
 use fbc::text::json::cursor::{Cursor, Member};
 use fbc::text::json::unescape;
 
-/// An object of which fields are asked: a blob, or an object in a list of one.
-/// It is read no further than the last member that is asked for.
+/// An object whose fields are requested: a blob, or an object in a list of a
+/// blob. It is read up to the last requested member.
 pub(super) struct Object {
     json: Bytes,
     read: Mutex<Read>,
 }
 
-/// What was read so far.
+/// The members so far.
 #[derive(Default)]
 struct Read {
     at: usize,
@@ -25,7 +25,7 @@ struct Read {
 }
 
 impl Object {
-    /// The object that is this canonical text.
+    /// The object with this canonical text.
     pub(super) fn new(json: Bytes) -> Self {
         Self {
             json,
@@ -35,7 +35,7 @@ impl Object {
 
     /// The value of the first of these keys that the object has.
     pub(super) fn get(&self, keys: &[Box<str>]) -> Option<Bytes> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         let range = keys.iter().find_map(|key| self.find(&mut read, key))?;
         Some(self.json.slice(range))
     }
@@ -61,8 +61,8 @@ impl Object {
     }
 }
 
-/// The elements of a list. What is no list stands for one with itself alone,
-/// and null for none at all. `most` is how many there may be at most.
+/// The elements of a list, at most `most`. A value that is not a list is its
+/// only element; null has none.
 pub(super) fn list(json: &Bytes, most: usize) -> Result<Option<Vec<Bytes>>, TooMany> {
     match json.first() {
         Some(b'[') => {
@@ -84,12 +84,12 @@ pub(super) fn list(json: &Bytes, most: usize) -> Result<Option<Vec<Bytes>>, TooM
     }
 }
 
-/// A list has more elements than are taken.
+/// A list has too many elements.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooMany;
 
-/// A value that is no list, or an element of one, as the type that its field
-/// has. What cannot be that is null.
+/// A scalar or an element of a list, as the type of its field; null if it has
+/// another type.
 pub(super) fn scalar(json: &[u8], scalar: Scalar) -> Value {
     let inner = match json {
         b"" | b"null" => return Value::Null,
@@ -129,7 +129,7 @@ fn number(text: &str) -> Option<serde_json::Number> {
     serde_json::Number::from_f64(text.parse().ok()?)
 }
 
-/// How many bytes of text a value has.
+/// The bytes of text of a value.
 pub(super) fn size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -152,9 +152,9 @@ mod tests {
             Some(String::from_utf8(value.to_vec()).unwrap())
         };
         assert_eq!(get(&["a"]).as_deref(), Some("1"));
-        assert_eq!(object.read.lock().unwrap().members.len(), 1);
+        assert_eq!(object.read.lock().members.len(), 1);
         assert_eq!(get(&["d"]).as_deref(), Some("null"));
-        assert_eq!(object.read.lock().unwrap().members.len(), 3);
+        assert_eq!(object.read.lock().members.len(), 3);
         assert_eq!(get(&["b\\\"c"]).as_deref(), Some("{\"x\":[]}"));
         assert_eq!(get(&["nope", "e"]).as_deref(), Some("\"end\""));
         assert_eq!(get(&["nope"]), None);

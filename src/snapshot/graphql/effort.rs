@@ -9,15 +9,18 @@ use async_graphql::extensions::{
 };
 use async_graphql::{ServerError, ServerResult, Value};
 
+/// The longest time for one answer.
+pub const MAX_TIME: Duration = Duration::from_secs(5);
+
 /// How many values an answer may have.
 const MAX_VALUES: usize = 300_000;
 /// How many bytes of text they may have.
 const MAX_BYTES: usize = 32 << 20;
 
-/// A limit that an answer went beyond.
+/// A limit that an answer exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Limit {
-    #[error("query exceeds maximum execution time of {} seconds", crate::snapshot::graphql::MAX_TIME.as_secs())]
+    #[error("query exceeds maximum execution time of {} seconds", MAX_TIME.as_secs())]
     Time,
     #[error(
         "result exceeds maximum of {MAX_VALUES} values: ask for fewer fields, or for less at a \
@@ -32,18 +35,18 @@ pub(super) enum Limit {
     Bytes,
 }
 
-/// Ends the making of an answer that nobody waits for any more.
+/// Cancels an answer that nobody waits for.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// From now on no more is done.
+    /// Ends the work soon.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// What was done so far for one answer.
+/// The work for one answer.
 pub(super) struct Effort {
     deadline: Instant,
     cancel: Cancel,
@@ -63,12 +66,12 @@ impl Effort {
         }
     }
 
-    /// The first limit that was gone beyond.
+    /// The first exceeded limit.
     pub(super) fn exceeded(&self) -> Option<Limit> {
         self.exceeded.get().copied()
     }
 
-    /// Counts a value, and looks at the clock.
+    /// Counts a value, and checks the time.
     pub(super) fn value(&self) -> Result<(), Limit> {
         if let Some(limit) = self.exceeded() {
             return Err(limit);
@@ -97,8 +100,8 @@ impl Effort {
     }
 }
 
-/// Counts every value of an answer, also those of introspection, which are not
-/// resolved here.
+/// Counts every value of an answer, including those of introspection, which
+/// async-graphql resolves.
 pub(super) struct Count;
 
 impl ExtensionFactory for Count {

@@ -1,46 +1,36 @@
-//! The questions of catalogd's GraphQL API, answered from stored lines.
+//! Queries of catalogd's GraphQL API, answered from stored lines.
 //!
-//! `schema` makes a GraphQL schema from what the index knows of the fields of
-//! blobs, once for a snapshot, at the latest when it is first asked; `blob` finds values in
-//! lines, and `effort` bounds what one answer may take. What a query may look
-//! like is the business of who takes it from a client.
+//! `schema` makes a GraphQL schema from the fields in the index, once per
+//! snapshot, at the latest for the first query. `blob` finds values in lines,
+//! and `effort` bounds time and size of an answer. The HTTP side bounds the
+//! query itself.
 
 mod blob;
 mod effort;
 mod schema;
+pub(super) mod schema_error;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_graphql::parser::types::ExecutableDocument;
-use async_graphql::{Request, Response, ServerError, Variables, dynamic};
+use async_graphql::{Request, Response, ServerError, Variables};
 
-pub use effort::Cancel;
+pub use effort::{Cancel, MAX_TIME};
+pub use schema_error::SchemaError;
 
 use self::effort::Effort;
 use crate::snapshot::Snapshot;
 
-/// The longest that making an answer may take.
-pub const MAX_TIME: Duration = Duration::from_secs(5);
-
-/// What a client wants to know.
+/// A query and its parameters.
 #[derive(Debug)]
 pub struct Question {
     /// The query, parsed and found to be within bounds.
     pub document: ExecutableDocument,
     /// Values for its variables: an object, or null.
     pub variables: serde_json::Value,
-    /// Which of its operations is meant, when it has several.
+    /// The operation to run, when the document has several.
     pub operation: Option<String>,
 }
-
-/// No GraphQL schema can be made of a catalog: a defect of almanac.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("no GraphQL schema can be made of the catalog: {0}")]
-pub struct SchemaError(String);
-
-/// A schema, or why there is none.
-pub(super) type Schema = Result<dynamic::Schema, SchemaError>;
 
 impl Snapshot {
     /// Makes the schema, so that no question has to wait for that.

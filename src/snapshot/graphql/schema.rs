@@ -13,26 +13,28 @@ use crate::answers::graphql::{
     BlobType, FieldType, NamedField, QUERY, SCHEMA_SUMMARY, SUMMARY, SUMMARY_FIELD, field_name,
     types,
 };
+use crate::snapshot::Snapshot;
+use crate::snapshot::graphql::blob;
 use crate::snapshot::graphql::blob::{Object, TooMany};
 use crate::snapshot::graphql::effort::{Count, Effort};
-use crate::snapshot::graphql::{SchemaError, Snapshot, blob};
+use crate::snapshot::graphql::schema_error::{GraphqlSchema, SchemaError};
 use fbc::fields::{Leaf, Scalar};
 use fbc::text::json::unescape;
 
-/// How many blobs come at most, and when the query does not say how many.
+/// The most blobs of one page, and the default.
 const PAGE: usize = 100;
-/// How long a list in a blob may be.
+/// The longest list in a blob.
 const MAX_LIST: usize = 20_000;
-/// How large a blob may be, in bytes.
+/// The largest blob, in bytes.
 const MAX_BLOB: usize = 16 << 20;
-/// How deep a query may nest here. Who takes queries has a limit of its own,
-/// which tells clients more.
+/// The deepest nesting of a query. The HTTP side has a limit of its own, with a
+/// better message.
 const MAX_DEPTH: usize = 64;
-/// How many directives a field may have.
+/// The most directives of a field.
 const MAX_DIRECTIVES: usize = 16;
 
 /// Makes the schema of a snapshot.
-pub(super) fn build(snapshot: &Snapshot) -> crate::snapshot::graphql::Schema {
+pub(super) fn build(snapshot: &Snapshot) -> GraphqlSchema {
     let mut query = ObjectType::new(QUERY).field(
         Field::new(SUMMARY_FIELD, TypeRef::named(SUMMARY), |_| {
             FieldFuture::Value(Some(FieldValue::owned_any(())))
@@ -117,7 +119,7 @@ fn page(field: String, ty: &str, schema: Box<str>) -> Field {
     .description(description)
 }
 
-/// An argument that is a number; nothing when it is null or below 0.
+/// A numeric argument; `None` for null and negative numbers.
 fn number(ctx: &ResolverContext<'_>, name: &str) -> Result<Option<usize>, String> {
     let Some(value) = ctx.args.get(name).filter(|value| !value.is_null()) else {
         return Ok(None);
@@ -128,7 +130,7 @@ fn number(ctx: &ResolverContext<'_>, name: &str) -> Result<Option<usize>, String
     }
 }
 
-/// A field of an object that is a value, or a list of such.
+/// A field with a scalar or a list of scalars.
 fn leaf(name: String, keys: Vec<Box<str>>, kind: Leaf) -> Field {
     let scalar = match kind.scalar {
         Scalar::String => TypeRef::STRING,
@@ -168,7 +170,7 @@ fn leaf(name: String, keys: Vec<Box<str>>, kind: Leaf) -> Field {
     }
 }
 
-/// A field of a blob that is a list of objects.
+/// A field of a blob with a list of objects.
 fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
     let description = described(&name, &keys);
     let field = Field::new(name, TypeRef::named_list(ty), move |ctx| {
@@ -179,7 +181,7 @@ fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
             let objects = elements?.map(|elements| {
                 FieldValue::list(elements.into_iter().map(|element| {
                     // The executor makes an object of each element, even of
-                    // null: what is none has nothing in it.
+                    // null, which then has no fields.
                     FieldValue::owned_any(Object::new(element))
                 }))
             });
@@ -192,7 +194,7 @@ fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
     }
 }
 
-/// Which keys a field stands for, where that is not plain.
+/// The keys of a field, if they differ from its name.
 fn described(name: &str, keys: &[Box<str>]) -> Option<String> {
     let keys: Vec<String> = keys
         .iter()
@@ -206,8 +208,8 @@ fn described(name: &str, keys: &[Box<str>]) -> Option<String> {
     Some(keys.join(", "))
 }
 
-/// Makes a field's value. What goes wrong becomes an error of the answer, and
-/// the value null.
+/// Computes a field's value. A failure becomes an error of the answer, and the
+/// value null.
 fn answer<'a>(
     ctx: &ResolverContext<'a>,
     ask: impl FnOnce(&ResolverContext<'a>, &Effort) -> Result<Option<FieldValue<'a>>, String>,
@@ -223,7 +225,7 @@ fn answer<'a>(
     }))
 }
 
-/// What the object that is asked has under a key.
+/// The value of the parent object under a key.
 fn value(ctx: &ResolverContext<'_>, keys: &[Box<str>]) -> Result<Option<Bytes>, String> {
     let object = ctx.parent_value.try_downcast_ref::<Object>();
     Ok(object.map_err(|error| error.message)?.get(keys))

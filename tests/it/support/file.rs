@@ -1,7 +1,9 @@
-//! Files that somebody reads while they are written.
+//! Files that are replaced while somebody reads them, and maps of large files.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+
+use bytes::Bytes;
 
 /// Puts a file in the place of the one before, at once: nobody reads a part.
 pub(crate) fn replace(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
@@ -10,4 +12,16 @@ pub(crate) fn replace(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
     beside.push(".next");
     fs::write(&beside, content).unwrap();
     fs::rename(&beside, path).unwrap();
+}
+
+/// Maps a file of the test, which nobody changes after it was written. Some are
+/// larger than a test should hold in memory.
+#[expect(
+    unsafe_code,
+    reason = "a map is sound only while its file does not change"
+)]
+pub(crate) fn map(path: &Path) -> Bytes {
+    let file = File::open(path).unwrap();
+    // SAFETY: the test has written the file and does not change it any more.
+    unsafe { almanac::map::map_file(&file) }.unwrap()
 }

@@ -42,5 +42,6 @@ pub use error::{Damage, Exceeded, LayerRejection, UnpackError};
 pub use layer::Layer;
 pub use limits::Limits;
 pub use path::walk_order;
+pub use spool::SpoolFile;
 pub use unpack::unpack;
 pub use unpacked::{UnpackedFile, UnpackedTree};

@@ -1,24 +1,37 @@
 //! The file with all contents.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek as _, Write};
 
 use crate::layers::error::UnpackError;
 
 /// The size of the buffer, in bytes.
 const BUFFER: usize = 256 * 1024;
 
+/// A file that file contents are unpacked into.
+pub trait SpoolFile: Write {
+    /// Removes all contents: unpacking starts again.
+    fn clear(&mut self) -> io::Result<()>;
+}
+
+impl SpoolFile for File {
+    fn clear(&mut self) -> io::Result<()> {
+        self.set_len(0)?;
+        self.rewind()
+    }
+}
+
 /// Appends contents to a file in large writes. Contents are read directly into
 /// its buffer, without a copy.
 pub(super) struct Spool<'a> {
-    file: &'a mut File,
+    file: &'a mut dyn SpoolFile,
     buffer: Box<[u8]>,
     filled: usize,
     written: u64,
 }
 
 impl<'a> Spool<'a> {
-    pub(super) fn new(file: &'a mut File) -> Self {
+    pub(super) fn new(file: &'a mut dyn SpoolFile) -> Self {
         Self {
             file,
             buffer: vec![0; BUFFER].into_boxed_slice(),
@@ -31,11 +44,7 @@ impl<'a> Spool<'a> {
     pub(super) fn restart(&mut self) -> Result<(), UnpackError> {
         self.filled = 0;
         self.written = 0;
-        self.file.set_len(0).map_err(UnpackError::Spool)?;
-        self.file
-            .seek(SeekFrom::Start(0))
-            .map_err(UnpackError::Spool)?;
-        Ok(())
+        self.file.clear().map_err(UnpackError::Spool)
     }
 
     /// The position of the next byte.

@@ -1,6 +1,5 @@
 //! Unpacking the files under one folder.
 
-use std::fs;
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -12,7 +11,7 @@ use crate::layers::limits::Limits;
 use crate::layers::links::{self, Picked};
 use crate::layers::path::shown_key;
 use crate::layers::scope::Scope;
-use crate::layers::spool::Spool;
+use crate::layers::spool::{Spool, SpoolFile};
 use crate::layers::tree::ImageTree;
 use crate::layers::unpacked::UnpackedTree;
 
@@ -32,7 +31,7 @@ pub fn unpack<R: Read>(
     mut open: impl FnMut(usize) -> io::Result<Layer<R>>,
     folder: &str,
     limits: &Limits,
-    spool: &mut fs::File,
+    spool: &mut dyn SpoolFile,
 ) -> Result<UnpackedTree, UnpackError> {
     let mut scope = Scope::new(folder, limits)?;
     let mut spool = Spool::new(spool);

@@ -44,7 +44,7 @@ fn images(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     // Dependencies may be anywhere in the catalog.
     let wanted: &[&str] = if request.dependencies { &[] } else { &packages };
     let name = query.path("name");
-    let catalog = query.snapshot.material(name, wanted);
+    let catalog = query.snapshot.selection_input(name, wanted);
     let selected = select::select(&[catalog], &request)
         .map_err(|error| Problem::invalid_parameter(parameter(&error), error.to_string()))?;
     let list = ImageList::of([&selected]);

@@ -1,13 +1,13 @@
-//! Tables to find things by, made once from an index.
+//! Lookup tables for metas, made once from an index.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::answers::index::Index;
-use crate::snapshot::metas::Runs;
+use crate::snapshot::runs::Runs;
 
-/// How many copied bytes of answers a snapshot keeps for whoever asks the same.
+/// The most copied bytes that a snapshot keeps for later requests.
 const MAX_KEPT: usize = 1 << 20;
 
 /// Metas with something in common.
@@ -15,13 +15,13 @@ const MAX_KEPT: usize = 1 << 20;
 pub(super) struct List {
     /// Their numbers, sorted.
     pub(super) metas: Vec<u32>,
-    /// The same as runs, once they were asked for without anything else.
+    /// The same as runs, computed when they are first requested alone.
     pub(super) runs: OnceLock<Arc<Runs>>,
 }
 
 /// Finds metas and their bytes.
 pub(super) struct MetaLookup {
-    /// Where each line starts, and where the last one ends.
+    /// The offset of each line, and of the end.
     pub(super) lines: Vec<u64>,
     /// The same for segments.
     pub(super) segments: Vec<u64>,
@@ -30,9 +30,9 @@ pub(super) struct MetaLookup {
     texts: HashMap<Box<str>, u32>,
     by_schema: Vec<List>,
     by_package: Vec<List>,
-    /// All metas, once they were asked for.
+    /// All metas, computed when they are first requested.
     pub(super) all: OnceLock<Arc<Runs>>,
-    /// Bytes that were copied for answers and are kept.
+    /// Copied bytes that are kept.
     kept: AtomicUsize,
     by_name: HashMap<Box<str>, Vec<u32>>,
 }
@@ -81,7 +81,7 @@ impl MetaLookup {
         lookup
     }
 
-    /// Whether so many more copied bytes may be kept.
+    /// Reserves copied bytes to keep; `false` beyond the limit.
     pub(super) fn keeps(&self, bytes: usize) -> bool {
         let kept = self.kept.fetch_add(bytes, Ordering::Relaxed);
         let fits = kept.saturating_add(bytes) <= MAX_KEPT;
@@ -124,76 +124,4 @@ impl MetaLookup {
 /// A CRC-32 that was computed elsewhere over `length` bytes.
 pub(super) fn part(crc: u32, length: u64) -> crc32fast::Hasher {
     crc32fast::Hasher::new_with_initial_len(crc, length)
-}
-
-/// An entry of a channel of a package, by its numbers in the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct EntryAt {
-    pub(super) package: u32,
-    pub(super) channel: u32,
-    pub(super) entry: u32,
-}
-
-/// Finds entries by bundle and by what they replace.
-pub(super) struct RegistryLookup {
-    /// Entries sorted by bundle, and where each bundle's begin.
-    entries: Vec<EntryAt>,
-    first_of_bundle: Vec<u32>,
-    /// Entries by what they replace or skip, in the order of the index.
-    replacing: HashMap<Box<str>, Vec<EntryAt>>,
-}
-
-impl RegistryLookup {
-    pub(super) fn new(index: &Index) -> Self {
-        let mut by_bundle = Vec::new();
-        let mut replacing: HashMap<Box<str>, Vec<EntryAt>> = HashMap::new();
-        for (package, packages) in (0_u32..).zip(&index.packages) {
-            for (channel, channels) in (0_u32..).zip(&packages.channels) {
-                for (entry, entries) in (0_u32..).zip(&channels.entries) {
-                    let at = EntryAt {
-                        package,
-                        channel,
-                        entry,
-                    };
-                    by_bundle.push((entries.bundle, at));
-                    for target in entries.targets() {
-                        match replacing.get_mut(target) {
-                            Some(list) => list.push(at),
-                            None => {
-                                replacing.insert(target.into(), vec![at]);
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        by_bundle.sort_unstable();
-        let mut first_of_bundle = Vec::with_capacity(index.bundles.len() + 1);
-        let mut at = 0;
-        for bundle in 0..=index.bundles.len() as u32 {
-            while by_bundle.get(at).is_some_and(|(b, _)| *b < bundle) {
-                at += 1;
-            }
-            first_of_bundle.push(at as u32);
-        }
-        Self {
-            entries: by_bundle.into_iter().map(|(_, at)| at).collect(),
-            first_of_bundle,
-            replacing,
-        }
-    }
-
-    /// The entries that stand for a bundle, in the order of the index.
-    pub(super) fn entries_of(&self, bundle: u32) -> &[EntryAt] {
-        let first = |bundle| self.first_of_bundle.get(bundle as usize);
-        match (first(bundle), first(bundle + 1)) {
-            (Some(from), Some(to)) => &self.entries[*from as usize..*to as usize],
-            _ => &[],
-        }
-    }
-
-    /// The entries that replace or skip a bundle, in the order of the index.
-    pub(super) fn replacing(&self, name: &str) -> &[EntryAt] {
-        self.replacing.get(name).map_or(&[], Vec::as_slice)
-    }
 }

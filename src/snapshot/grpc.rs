@@ -1,7 +1,7 @@
-//! The questions of the Operator Registry API, answered with stored bytes.
+//! The calls of the Operator Registry API, answered with stored bytes.
 //!
-//! Orders: where the peer's answer follows the random order of a Go map, ours
-//! is sorted by package, channel and bundle.
+//! Where opm's answer follows the random order of a Go map, ours is sorted by
+//! package, channel and bundle.
 
 use std::ops::Range;
 
@@ -10,58 +10,20 @@ use bytes::Bytes;
 use crate::answers::grpc::bundle_message::{CsvPart, Manifests};
 use crate::answers::grpc::csv::FIXED;
 use crate::answers::grpc::framing::framed;
-use crate::answers::grpc::message::{CSV_JSON, OBJECT, put_field_header};
+use crate::answers::grpc::message::{CSV_JSON, OBJECT};
 use crate::answers::index::{BundleIndex, ChannelIndex, EntryIndex, PackageIndex};
 use crate::answers::span::Region;
-use crate::snapshot::lookup::EntryAt;
+use crate::snapshot::entry_lookup::EntryAt;
+use crate::snapshot::slices::{bytes, slice};
 use crate::snapshot::stream::{Pieces, Stream};
-use crate::snapshot::{Snapshot, bytes, slice};
+use crate::snapshot::{Message, NotFound, Snapshot};
 use fbc::document::Gvk;
-use fbc::text::go_quote::Quoted;
-
-/// One encoded message, in parts.
-#[derive(Clone, Debug, Default)]
-pub struct Message {
-    /// The parts, in order.
-    pub parts: Vec<Bytes>,
-    /// Their length together, in bytes.
-    pub length: usize,
-}
 
 /// An entry, with the package and the channel that it is in.
 type Entry<'a> = (&'a PackageIndex, &'a ChannelIndex, &'a EntryIndex);
 
-/// What was asked for is not there. The texts are the peers', to the letter.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotFound {
-    /// No such package.
-    #[error("package {} not found", Quoted(.0))]
-    Package(String),
-    /// No such package, as `GetBundleThatReplaces` says it.
-    #[error("package {0} not found")]
-    PackageUnquoted(String),
-    /// No such channel.
-    #[error("package {}, channel {} not found", Quoted(.0), Quoted(.1))]
-    Channel(String, String),
-    /// No such bundle.
-    #[error("package {}, channel {}, bundle {} not found", Quoted(.0), Quoted(.1), Quoted(.2))]
-    Bundle(String, String, String),
-    /// Nothing in the channel replaces it.
-    #[error("no entry found for package {}, channel {}", Quoted(.0), Quoted(.1))]
-    Replacement(String, String),
-    /// Nothing at all replaces it.
-    #[error("no channel entries found that replace {0}")]
-    Replacements(String),
-    /// Nothing provides it.
-    #[error("no channel entries found that provide group:{} version:{} kind:{}", Quoted(.0), Quoted(.1), Quoted(.2))]
-    Providers(String, String, String),
-    /// No head of a default channel provides it.
-    #[error("no entry found that provides group:{} version:{} kind:{}", Quoted(.0), Quoted(.1), Quoted(.2))]
-    DefaultProvider(String, String, String),
-}
-
 impl Snapshot {
-    /// How many packages there are to ask for.
+    /// How many packages the API has.
     pub fn package_count(&self) -> usize {
         self.index.packages.len()
     }
@@ -71,8 +33,8 @@ impl Snapshot {
         self.stream(self.index.package_names)
     }
 
-    /// All bundles, once for each channel they are in, sorted by channel,
-    /// package and bundle.
+    /// All bundles, once for each of their channels, sorted by channel, package
+    /// and bundle.
     pub fn list_bundles(&self) -> Stream {
         self.stream(self.index.bundle_list)
     }
@@ -148,7 +110,7 @@ impl Snapshot {
     /// replaces.
     pub fn entries_that_replace(&self, bundle: &str) -> Result<Stream, NotFound> {
         let mut pieces = Pieces::default();
-        let places = self.registry_lookup.replacing(bundle).iter();
+        let places = self.entry_lookup.replacing(bundle).iter();
         let entries = places.filter_map(|at| self.at(*at));
         for frame in entries.filter_map(|(.., entry)| self.frames(entry).next()) {
             pieces.push(frame);
@@ -270,8 +232,7 @@ impl Snapshot {
         Some(&entries[at.ok()?])
     }
 
-    /// Where the messages lie that stand for an entry, one for each of its
-    /// targets.
+    /// The spans of an entry's messages, one for each of its targets.
     fn frames(&self, entry: &EntryIndex) -> impl Iterator<Item = Range<u64>> {
         let start = entry.frames.start;
         framed(bytes(&self.messages, entry.frames))
@@ -296,7 +257,7 @@ impl Snapshot {
         };
         let mut places: Vec<EntryAt> = bundles
             .iter()
-            .flat_map(|bundle| self.registry_lookup.entries_of(*bundle))
+            .flat_map(|bundle| self.entry_lookup.entries_of(*bundle))
             .copied()
             .collect();
         places.sort_unstable();
@@ -326,7 +287,7 @@ impl Snapshot {
         }
     }
 
-    /// A bundle as the unary calls answer it: with its manifests, without the
+    /// The answer of unary calls for a bundle: with its manifests, without its
     /// edges.
     fn bundle_message(&self, package: &PackageIndex, entry: &EntryIndex) -> Message {
         let mut message = Message::default();
@@ -364,27 +325,6 @@ impl Snapshot {
                 message.push(self.message(*objects));
             }
         }
-        message
-    }
-}
-
-impl Message {
-    fn push(&mut self, part: Bytes) {
-        self.length += part.len();
-        self.parts.push(part);
-    }
-
-    fn push_field_header(&mut self, number: u32, length: usize) {
-        let mut header = Vec::with_capacity(8);
-        put_field_header(&mut header, number, length as u64);
-        self.push(header.into());
-    }
-}
-
-impl From<Bytes> for Message {
-    fn from(bytes: Bytes) -> Self {
-        let mut message = Self::default();
-        message.push(bytes);
         message
     }
 }

@@ -1,0 +1,158 @@
+//! One catalog, between ingest and serve: a slot that holds its latest snapshot
+//! and its status. Ingest has the writing end ([`Publisher`]), serve the reading
+//! end ([`Catalog`]). A reader keeps the snapshot that it took.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tokio::sync::watch;
+
+use crate::name::CatalogName;
+use crate::snapshot::Snapshot;
+use crate::store::Pass;
+use fbc::problem::Problem;
+
+/// The reading end of one catalog. Cheap to clone.
+#[derive(Clone)]
+pub struct Catalog {
+    /// Its name.
+    pub name: CatalogName,
+    /// Whether and how clients find it.
+    pub routing: Routing,
+    snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
+    status: watch::Receiver<Status>,
+}
+
+/// Whether and how clients find a catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// Authorities (hosts without port, lower case) that select it.
+    pub authorities: Vec<String>,
+    /// Whether clients get "not found" although the catalog is followed.
+    pub withheld: bool,
+}
+
+/// The writing end of one catalog. Cheap to clone; published snapshots stay
+/// readable after the last clone is dropped.
+#[derive(Clone)]
+pub struct Publisher {
+    /// Its name.
+    pub name: CatalogName,
+    snapshot: watch::Sender<Option<Arc<Snapshot>>>,
+    status: watch::Sender<Status>,
+    publications: watch::Sender<u64>,
+}
+
+/// The state of following a catalog.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Its source, as it was configured.
+    pub source: String,
+    /// The repository that answered the last request for the source; it may be
+    /// a mirror's.
+    pub served_by: Option<String>,
+    /// Whether the first pass since the start has ended, or a stored revision is
+    /// served: until then almanac is not ready.
+    pub first_attempt_done: bool,
+    /// When the last pass ended, with or without success.
+    pub last_pass: Option<SystemTime>,
+    /// When the next pass is due; `None` if the source is not polled.
+    pub next_pass: Option<SystemTime>,
+    /// How many passes in a row failed.
+    pub failures: u32,
+    /// The last pass that changed something or failed.
+    pub pass: Option<Pass>,
+    /// The problems of the served revision.
+    pub problems: Arc<[Problem]>,
+    /// The problems of the catalog that the last pass refused, if it did.
+    pub refused: Arc<[Problem]>,
+}
+
+/// A slot for a catalog: its reading and its writing ends.
+pub(super) fn slot(
+    name: CatalogName,
+    routing: Routing,
+    publications: watch::Sender<u64>,
+) -> (Catalog, Publisher) {
+    let (snapshot_sender, snapshot) = watch::channel(None);
+    let (status_sender, status) = watch::channel(Status::default());
+    let publisher = Publisher {
+        name: name.clone(),
+        snapshot: snapshot_sender,
+        status: status_sender,
+        publications,
+    };
+    let catalog = Catalog {
+        name,
+        routing,
+        snapshot,
+        status,
+    };
+    (catalog, publisher)
+}
+
+impl Catalog {
+    /// The same catalog with other routing.
+    #[must_use]
+    pub fn routed(&self, routing: Routing) -> Self {
+        Self {
+            name: self.name.clone(),
+            routing,
+            snapshot: self.snapshot.clone(),
+            status: self.status.clone(),
+        }
+    }
+
+    /// The snapshot that is served now, or else after the first attempt; `None`
+    /// when that fails.
+    pub async fn after_first_attempt(&self) -> Option<Arc<Snapshot>> {
+        let snapshot = self.snapshot();
+        if snapshot.is_some() {
+            return snapshot;
+        }
+        let mut status = self.status.clone();
+        // An error means that there are no writers any more.
+        let _ = status.wait_for(|status| status.first_attempt_done).await;
+        self.snapshot()
+    }
+
+    /// Whether the first attempt is done.
+    pub(super) fn first_attempt_done(&self) -> bool {
+        self.status.borrow().first_attempt_done
+    }
+
+    /// The snapshot that is served now; `None` before the first revision.
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.borrow().clone()
+    }
+
+    /// The state of following it.
+    pub fn status(&self) -> Status {
+        self.status.borrow().clone()
+    }
+}
+
+impl Publisher {
+    /// Replaces the snapshot for all readers.
+    pub fn publish(&self, snapshot: Snapshot) {
+        self.snapshot.send_replace(Some(Arc::new(snapshot)));
+        // Ready, even if the rest of the pass fails.
+        self.update(|status| status.first_attempt_done = true);
+        self.publications.send_modify(|count| *count += 1);
+    }
+
+    /// The snapshot that is served now.
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.borrow().clone()
+    }
+
+    /// Changes the state of following the catalog.
+    pub fn update(&self, change: impl FnOnce(&mut Status)) {
+        self.status.send_modify(change);
+    }
+
+    /// The state of following the catalog.
+    pub fn status(&self) -> Status {
+        self.status.borrow().clone()
+    }
+}

@@ -1,0 +1,291 @@
+//! The catalogs, between those that configure them and those that serve them.
+//! [`CatalogsPublisher`] replaces all of them at once; [`Catalogs`] finds one by
+//! name or by the authority of a call.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::name::CatalogName;
+use crate::snapshot::Snapshot;
+use crate::snapshot::catalog::{self, Catalog, Publisher, Routing};
+
+/// The current catalogs. Cheap to clone.
+#[derive(Clone)]
+pub struct Catalogs {
+    table: watch::Receiver<Arc<Table>>,
+    publications: watch::Receiver<u64>,
+}
+
+/// Publishes which catalogs exist.
+pub struct CatalogsPublisher {
+    table: watch::Sender<Arc<Table>>,
+    publications: watch::Sender<u64>,
+}
+
+/// The catalogs, sorted by name.
+#[derive(Default)]
+struct Table {
+    all: Vec<Arc<Catalog>>,
+    default: Option<CatalogName>,
+    /// Removed catalogs and their authorities.
+    gone: BTreeMap<CatalogName, Vec<String>>,
+}
+
+impl CatalogsPublisher {
+    /// No catalogs yet, and the reading end.
+    pub fn new() -> (Self, Catalogs) {
+        let (table, tables) = watch::channel(Arc::default());
+        let (publications, publication_count) = watch::channel(0);
+        let publisher = Self {
+            table,
+            publications,
+        };
+        let catalogs = Catalogs {
+            table: tables,
+            publications: publication_count,
+        };
+        (publisher, catalogs)
+    }
+
+    /// A slot for a catalog, which nobody sees before [`CatalogsPublisher::set`].
+    pub fn slot(&self, name: CatalogName, routing: Routing) -> (Catalog, Publisher) {
+        catalog::slot(name, routing, self.publications.clone())
+    }
+
+    /// Remembers catalogs of earlier starts: a call for one of them is never
+    /// answered by another catalog.
+    pub fn remember(&self, names: impl IntoIterator<Item = CatalogName>) {
+        self.table.send_modify(|table| {
+            *table = Arc::new(Table {
+                all: table.all.clone(),
+                default: table.default.clone(),
+                gone: (table.gone.clone().into_iter())
+                    .chain(names.into_iter().map(|name| (name, Vec::new())))
+                    .collect(),
+            });
+        });
+    }
+
+    /// Replaces all catalogs at once. Readers of a removed catalog keep its
+    /// snapshot; their connections are asked to reconnect.
+    pub fn set(
+        &self,
+        catalogs: impl IntoIterator<Item = Arc<Catalog>>,
+        default: Option<CatalogName>,
+    ) {
+        let mut all: Vec<_> = catalogs.into_iter().collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        self.table.send_modify(|table| {
+            let mut gone = table.gone.clone();
+            gone.extend(table.all.iter().map(|catalog| {
+                let authorities = catalog.routing.authorities.iter().cloned();
+                (catalog.name.clone(), authorities.collect())
+            }));
+            for catalog in &all {
+                gone.remove(&catalog.name);
+            }
+            *table = Arc::new(Table { all, default, gone });
+        });
+        self.publications.send_modify(|count| *count += 1);
+    }
+}
+
+impl Catalogs {
+    /// Catalogs that stay the same, and their writing ends in the same order.
+    pub fn new(
+        catalogs: impl IntoIterator<Item = (CatalogName, Routing)>,
+        default: Option<CatalogName>,
+    ) -> (Self, Vec<Publisher>) {
+        let (publisher, reader) = CatalogsPublisher::new();
+        let slots = catalogs.into_iter();
+        let slots = slots.map(|(name, routing)| publisher.slot(name, routing));
+        let (catalogs, publishers): (Vec<_>, Vec<_>) = slots.unzip();
+        publisher.set(catalogs.into_iter().map(Arc::new), default);
+        (reader, publishers)
+    }
+
+    /// The catalogs, sorted by name.
+    pub fn all(&self) -> Vec<Arc<Catalog>> {
+        self.table.borrow().all.clone()
+    }
+
+    /// The catalog of that name.
+    pub fn get(&self, name: &str) -> Option<Arc<Catalog>> {
+        self.table.borrow().get(name).cloned()
+    }
+
+    /// The snapshot of the catalog of that name, if clients may find it.
+    pub fn snapshot(&self, name: &str) -> Option<Arc<Snapshot>> {
+        let table = self.table.borrow();
+        let catalog = table.get(name).filter(|one| !one.routing.withheld)?;
+        catalog.snapshot()
+    }
+
+    /// Whether a catalog of that name existed and was removed.
+    pub fn is_gone(&self, name: &str) -> bool {
+        self.table.borrow().is_gone(name)
+    }
+
+    /// The catalog for a call to this authority (`host[:port]`): the catalog with
+    /// this authority, else the one that the host or its first label names, else
+    /// the default or the only one. `None` for the name of a removed catalog.
+    pub fn route(&self, authority: &str) -> Option<Arc<Catalog>> {
+        let host = host(authority).to_ascii_lowercase();
+        let label = host.split('.').next().unwrap_or(&host);
+        let table = self.table.borrow();
+        let named = table
+            .all
+            .iter()
+            .find(|catalog| catalog.routing.authorities.contains(&host))
+            .or_else(|| table.get(&host))
+            .or_else(|| table.get(label));
+        if named.is_none() && (table.meant_gone(&host) || table.is_gone(label)) {
+            return None;
+        }
+        let found = named.or_else(|| match (&table.default, &*table.all) {
+            (Some(default), _) => table.get(default.as_str()),
+            (None, [only]) => Some(only),
+            _ => None,
+        });
+        found.cloned()
+    }
+
+    /// Changes whenever any catalog gets another snapshot, and when the catalogs
+    /// are replaced.
+    pub fn publications(&self) -> watch::Receiver<u64> {
+        self.publications.clone()
+    }
+
+    /// Whether the first attempt of every catalog is done.
+    pub fn first_attempts_done(&self) -> bool {
+        let table = self.table.borrow();
+        let mut all = table.all.iter();
+        all.all(|catalog| catalog.first_attempt_done())
+    }
+}
+
+impl Table {
+    fn get(&self, name: &str) -> Option<&Arc<Catalog>> {
+        let at = self
+            .all
+            .binary_search_by(|catalog| catalog.name.as_str().cmp(name));
+        Some(&self.all[at.ok()?])
+    }
+
+    fn is_gone(&self, name: &str) -> bool {
+        self.gone.keys().any(|gone| gone.as_str() == name)
+    }
+
+    /// Whether a host is the name or an authority of a removed catalog.
+    fn meant_gone(&self, host: &str) -> bool {
+        let mut authorities = self.gone.values().flatten();
+        self.is_gone(host) || authorities.any(|authority| authority == host)
+    }
+}
+
+/// The host of `host[:port]` or `[v6]:port`, without a dot at its end.
+fn host(authority: &str) -> &str {
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or(rest);
+    }
+    authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host)
+        .trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(authority: &str, names: &[&str], default: Option<&str>) -> Option<String> {
+        let catalogs = names.iter().map(|name| {
+            let authorities = match *name {
+                "b" => vec!["catalogs.example.com".to_owned()],
+                _ => Vec::new(),
+            };
+            let routing = Routing {
+                authorities,
+                ..Routing::default()
+            };
+            (name.parse().unwrap(), routing)
+        });
+        let default = default.map(|name| name.parse().unwrap());
+        let (catalogs, _writers) = Catalogs::new(catalogs, default);
+        Some(catalogs.route(authority)?.name.to_string())
+    }
+
+    #[test]
+    fn a_call_for_a_catalog_that_is_gone_gets_no_other() {
+        let (publisher, catalogs) = CatalogsPublisher::new();
+        let name = |name: &str| name.parse::<CatalogName>().unwrap();
+        let slot = |text: &str| Arc::new(publisher.slot(name(text), Routing::default()).0);
+        let found = |authority: &str| Some(catalogs.route(authority)?.name.to_string());
+        publisher.remember([name("stored")]);
+        let routing = Routing {
+            authorities: ["fruit.example.com".to_owned()].into(),
+            ..Routing::default()
+        };
+        let known = Arc::new(publisher.slot(name("known"), routing).0);
+        publisher.set([slot("a"), known], None);
+        publisher.set([slot("a"), slot("b")], None);
+        publisher.set([slot("a")], None);
+        assert_eq!(found("b.olm.svc:50051"), None);
+        assert_eq!(found("stored.olm.svc:50051"), None);
+        assert_eq!(found("fruit.example.com:50051"), None);
+        // Whoever names nothing that ever was means the only one.
+        assert_eq!(found("10.0.0.1:50051").as_deref(), Some("a"));
+        publisher.set([slot("a")], Some(name("a")));
+        assert_eq!(found("b:50051"), None);
+        publisher.set([slot("b")], None);
+        assert_eq!(found("b:50051").as_deref(), Some("b"));
+        assert_eq!(found("a:50051"), None);
+    }
+
+    #[test]
+    fn a_name_with_dots_is_the_whole_host() {
+        let names = ["fruit", "fruit.v1", "other"];
+        for (authority, wanted) in [
+            ("fruit.v1:50051", Some("fruit.v1")),
+            ("fruit.v1.:50051", Some("fruit.v1")),
+            ("fruit.v1.olm.svc:50051", Some("fruit")),
+            ("fruit.olm.svc:50051", Some("fruit")),
+            ("fruit.v2:50051", Some("fruit")),
+            ("v1:50051", None),
+        ] {
+            let found = route(authority, &names, None);
+            assert_eq!(found.as_deref(), wanted, "{authority}");
+        }
+        let (publisher, catalogs) = CatalogsPublisher::new();
+        publisher.remember(["fruit.v1".parse().unwrap()]);
+        let other = publisher.slot("other".parse().unwrap(), Routing::default());
+        publisher.set([Arc::new(other.0)], None);
+        assert!(catalogs.route("fruit.v1:50051").is_none());
+    }
+
+    #[test]
+    fn a_call_finds_its_catalog_by_authority() {
+        for (authority, wanted) in [
+            ("a.olm.svc:50051", Some("a")),
+            ("A.olm.svc.cluster.local:50051", Some("a")),
+            ("b", Some("b")),
+            ("Catalogs.Example.com:1234", Some("b")),
+            ("localhost:50051", None),
+            ("[::1]:50051", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                route(authority, &["a", "b"], None).as_deref(),
+                wanted,
+                "{authority}"
+            );
+        }
+        assert_eq!(route("localhost:1", &["a"], None).as_deref(), Some("a"));
+        assert_eq!(
+            route("localhost:1", &["a", "b"], Some("b")).as_deref(),
+            Some("b")
+        );
+    }
+}

@@ -1,0 +1,22 @@
+//! Conversions between values and columns.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The last second of the year 9999, since 1970. HTTP dates and RFC 3339 have
+/// no later ones.
+pub const LAST_SECOND: u64 = 253_402_300_799;
+
+/// A count as SQLite stores it. No count here comes near the limit.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) fn seconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| signed(since.as_secs()))
+}
+
+pub(super) fn time(seconds: i64) -> SystemTime {
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND))
+}

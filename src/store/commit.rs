@@ -1,0 +1,232 @@
+//! Commits a revision: its files get their folder, then its rows name them.
+
+use std::fs;
+use std::time::SystemTime;
+
+use sqlx::{Row as _, Sqlite, Transaction};
+
+use crate::answers::index::FORMAT;
+use crate::answers::search::SearchRow;
+use crate::name::CatalogName;
+use crate::store::blocking::blocking;
+use crate::store::columns::{seconds, signed, time};
+use crate::store::disk_error::{DiskError, sync_folder};
+use crate::store::revision::{Counts, Revision, RevisionId};
+use crate::store::search;
+use crate::store::source_identity::SourceIdentity;
+use crate::store::writer::Finished;
+use crate::store::{Store, StoreError};
+use ::images::digest::Digest;
+use fbc::problem::Problem;
+
+/// The description of a revision, for [`Store::commit`].
+pub struct NewRevision<'a> {
+    /// The catalog.
+    pub catalog: &'a CatalogName,
+    /// Its source.
+    pub identity: SourceIdentity,
+    /// The digest that the source was at.
+    pub digest: Digest,
+    /// Its size; the number of metas is taken from the files.
+    pub counts: Counts,
+    /// The OCI blobs it was made from.
+    pub blobs: &'a [Digest],
+    /// The problems of the catalog.
+    pub problems: &'a [Problem],
+    /// The words that its packages are found by.
+    pub search: &'a [SearchRow],
+}
+
+/// The dates of a revision, in seconds since 1970.
+#[derive(Clone, Copy)]
+pub(super) struct Dates {
+    pub(super) modified: i64,
+    pub(super) committed: i64,
+}
+
+/// The most problems of a revision that are kept.
+const MAX_PROBLEMS: usize = 10_000;
+
+impl Store {
+    /// Commits a finished revision, which becomes its catalog's current one.
+    pub async fn commit(
+        &self,
+        finished: Finished,
+        new: NewRevision<'_>,
+    ) -> Result<Revision, StoreError> {
+        let previous = self.current(new.catalog).await?;
+        let now = seconds(SystemTime::now());
+        // The same content keeps its date, whatever image it came in. Other
+        // content gets a later date, also within the same second and when the
+        // clock was set back: some clients compare nothing but the date.
+        let modified = previous.map_or(now, |previous| {
+            let before = seconds(previous.modified);
+            if previous.content == finished.content {
+                before
+            } else {
+                now.max(before.saturating_add(1))
+            }
+        });
+        let dates = Dates {
+            modified,
+            committed: now,
+        };
+        let mut transaction = self.begin().await?;
+        let revision = self
+            .insert_revision(&mut transaction, finished, new, dates, None)
+            .await?;
+        transaction
+            .commit()
+            .await
+            .map_err(StoreError::sql("commit"))?;
+        Ok(revision)
+    }
+
+    /// Writes the rows of a finished revision and moves its files to their
+    /// folder. The revision exists once the transaction is committed. It gets
+    /// the wanted number unless another revision has that.
+    pub(super) async fn insert_revision(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        finished: Finished,
+        new: NewRevision<'_>,
+        dates: Dates,
+        wanted: Option<RevisionId>,
+    ) -> Result<Revision, StoreError> {
+        let counts = Counts {
+            metas: finished.metas as u64,
+            ..new.counts
+        };
+        let wanted = match wanted {
+            Some(id) if id.is_sound() && !is_taken(transaction, id).await? => Some(id),
+            _ => None,
+        };
+        let id = insert_row(transaction, &finished, &new, counts, dates, wanted).await?;
+        insert_blobs(transaction, id, new.blobs).await?;
+        insert_problems(transaction, id, new.problems).await?;
+        search::insert(transaction, id, new.search).await?;
+        sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
+            .bind(id.0)
+            .bind(new.catalog.as_str())
+            .execute(&mut **transaction)
+            .await
+            .map_err(StoreError::sql("record the current revision"))?;
+        let content = finished.content;
+        self.place(id, finished).await?;
+        Ok(Revision {
+            id,
+            catalog: new.catalog.clone(),
+            identity: new.identity,
+            digest: new.digest,
+            content,
+            modified: time(dates.modified),
+            committed: time(dates.committed),
+            counts,
+        })
+    }
+
+    /// Moves the files of a revision to their folder.
+    async fn place(&self, id: RevisionId, finished: Finished) -> Result<(), StoreError> {
+        let folder = self.revision_folder(id);
+        let parent = self.revisions_folder();
+        let placed = blocking("create", folder, move |folder| {
+            if folder.exists() {
+                // Left by a commit that failed: its number was never assigned.
+                fs::remove_dir_all(folder).map_err(DiskError::at("remove", folder))?;
+            }
+            let written = finished.folder;
+            fs::rename(written.path(), folder).map_err(DiskError::at("create", folder))?;
+            // Nothing is left under the old name to remove.
+            let _ = written.keep();
+            sync_folder(&parent)
+        });
+        Ok(placed.await?)
+    }
+}
+
+async fn is_taken(
+    transaction: &mut Transaction<'_, Sqlite>,
+    id: RevisionId,
+) -> Result<bool, StoreError> {
+    let row = sqlx::query("SELECT id FROM revisions WHERE id = ?")
+        .bind(id.0)
+        .fetch_optional(&mut **transaction)
+        .await
+        .map_err(StoreError::sql("look up a revision"))?;
+    Ok(row.is_some())
+}
+
+async fn insert_row(
+    transaction: &mut Transaction<'_, Sqlite>,
+    finished: &Finished,
+    new: &NewRevision<'_>,
+    counts: Counts,
+    dates: Dates,
+    wanted: Option<RevisionId>,
+) -> Result<RevisionId, StoreError> {
+    sqlx::query("INSERT OR IGNORE INTO catalogs (name) VALUES (?)")
+        .bind(new.catalog.as_str())
+        .execute(&mut **transaction)
+        .await
+        .map_err(StoreError::sql("record the catalog"))?;
+    let row = sqlx::query(
+        "INSERT INTO revisions (id, catalog, source, variant, digest, content, modified,
+                                committed, format, metas, packages, channels, entries,
+                                bundles, quarantined)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+    )
+    .bind(wanted.map(|id| id.0))
+    .bind(new.catalog.as_str())
+    .bind(&new.identity.source)
+    .bind(&new.identity.variant)
+    .bind(new.digest.to_string())
+    .bind(finished.content.to_string())
+    .bind(dates.modified)
+    .bind(dates.committed)
+    .bind(FORMAT)
+    .bind(signed(counts.metas))
+    .bind(signed(counts.packages))
+    .bind(signed(counts.channels))
+    .bind(signed(counts.entries))
+    .bind(signed(counts.bundles))
+    .bind(signed(counts.quarantined))
+    .fetch_one(&mut **transaction)
+    .await
+    .map_err(StoreError::sql("record the revision"))?;
+    Ok(RevisionId(row.get(0)))
+}
+
+/// Records that a revision needs these blobs.
+pub(super) async fn insert_blobs(
+    transaction: &mut Transaction<'_, Sqlite>,
+    id: RevisionId,
+    blobs: &[Digest],
+) -> Result<(), StoreError> {
+    for digest in blobs {
+        sqlx::query("INSERT OR IGNORE INTO revision_blobs (revision, digest) VALUES (?, ?)")
+            .bind(id.0)
+            .bind(digest.to_string())
+            .execute(&mut **transaction)
+            .await
+            .map_err(StoreError::sql("record a blob"))?;
+    }
+    Ok(())
+}
+
+async fn insert_problems(
+    transaction: &mut Transaction<'_, Sqlite>,
+    id: RevisionId,
+    problems: &[Problem],
+) -> Result<(), StoreError> {
+    for (number, problem) in (0_i64..).zip(problems.iter().take(MAX_PROBLEMS)) {
+        let text = serde_json::to_string(problem).map_err(StoreError::encode("a problem"))?;
+        sqlx::query("INSERT INTO problems (revision, number, problem) VALUES (?, ?, ?)")
+            .bind(id.0)
+            .bind(number)
+            .bind(text)
+            .execute(&mut **transaction)
+            .await
+            .map_err(StoreError::sql("record a problem"))?;
+    }
+    Ok(())
+}

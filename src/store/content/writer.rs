@@ -1,0 +1,105 @@
+//! Blobs that are being written. Dropped before they are finished, they leave
+//! nothing behind.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use tempfile::NamedTempFile;
+
+use crate::store::blocking::blocking;
+use crate::store::content::folder::BlobFolder;
+use crate::store::content::pins::{BlobPin, Pins};
+use crate::store::disk_error::DiskError;
+use ::images::digest::{Digest, Hasher};
+
+/// A blob whose digest is known before its bytes.
+pub struct BlobWriter {
+    digest: Digest,
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+/// A blob whose digest is known after its last byte.
+pub struct NewBlob {
+    folder: BlobFolder,
+    pins: Pins,
+    file: NamedTempFile,
+    hasher: Hasher,
+}
+
+impl BlobWriter {
+    pub(super) fn new(folder: &BlobFolder, digest: Digest) -> Result<Self, DiskError> {
+        Ok(Self {
+            digest,
+            path: folder.blob(&digest),
+            file: folder.temporary()?,
+        })
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
+        self.file
+            .write_all(bytes)
+            .map_err(DiskError::at("write", &self.path))
+    }
+
+    /// Syncs the blob, puts it in its place and returns its path. The disk may
+    /// need seconds: this waits on a thread for blocking work.
+    pub async fn finish(self) -> Result<PathBuf, DiskError> {
+        blocking("sync", self.path.clone(), |_| self.finish_blocking()).await
+    }
+
+    /// As [`finish`](Self::finish), for a thread that may block.
+    pub fn finish_blocking(self) -> Result<PathBuf, DiskError> {
+        let Self { digest, path, file } = self;
+        persist(file, path.clone())?;
+        tracing::debug!(%digest, "blob stored");
+        Ok(path)
+    }
+}
+
+impl NewBlob {
+    pub(super) fn new(folder: &BlobFolder, pins: &Pins) -> Result<Self, DiskError> {
+        Ok(Self {
+            folder: folder.clone(),
+            pins: pins.clone(),
+            file: folder.temporary()?,
+            hasher: Hasher::default(),
+        })
+    }
+
+    /// Bytes so far.
+    pub fn size(&self) -> u64 {
+        self.hasher.size()
+    }
+
+    /// Syncs the blob, puts it in its place, and keeps it there as long as the
+    /// pin lives. This blocks.
+    pub fn finish(self) -> Result<BlobPin, DiskError> {
+        let pin = self.pins.pin(self.hasher.finish());
+        persist(self.file, self.folder.blob(&pin.digest()))?;
+        Ok(pin)
+    }
+}
+
+impl Write for NewBlob {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn persist(file: NamedTempFile, path: PathBuf) -> Result<(), DiskError> {
+    file.as_file()
+        .sync_data()
+        .map_err(DiskError::at("sync", &path))?;
+    match file.persist(&path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(DiskError::at("write", &path)(error.error)),
+    }
+}

@@ -1,0 +1,118 @@
+//! Opens the store for writing, and cleans up after a crash.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::store::content::{CacheLimits, Contents};
+use crate::store::revision::RevisionId;
+use crate::store::{Store, StoreError, migrations};
+
+/// Locked by the process that writes.
+pub(super) const LOCK: &str = "lock";
+/// The database's file.
+pub(super) const DATABASE: &str = "almanac.db";
+/// The folder of the blobs.
+pub(super) const BLOBS: &str = "blobs/sha256";
+
+impl Store {
+    /// Opens the data folder, creates it if needed, and removes the remains of an
+    /// interrupted pass.
+    ///
+    /// # Errors
+    /// When the folder cannot be written, is in use by another almanac, or
+    /// holds a database that this version cannot read.
+    pub async fn open(folder: &Path) -> Result<Self, StoreError> {
+        Self::open_with(folder, CacheLimits::default()).await
+    }
+
+    /// As [`Store::open`], with other limits for spare blobs.
+    pub async fn open_with(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
+        let revisions = folder.join("revisions");
+        fs::create_dir_all(&revisions).map_err(StoreError::io("create", &revisions))?;
+        let lock = lock(&folder.join(LOCK))?;
+        let database = folder.join(DATABASE);
+        let options = SqliteConnectOptions::new()
+            .filename(&database)
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // Few statements run, so half a megabyte of pages is enough.
+            .pragma("cache_size", "-512")
+            // A revision's files are removed once another is committed, so a
+            // commit must not be undone by a power cut.
+            .synchronous(SqliteSynchronous::Full);
+        let pool = SqlitePoolOptions::new()
+            .max_connections(2)
+            .connect_with(options)
+            .await
+            .map_err(StoreError::sql("open the database"))?;
+        migrations::migrator()
+            .run(&pool)
+            .await
+            .map_err(|source| StoreError::Migrate {
+                path: database,
+                source,
+            })?;
+        let store = Self {
+            folder: folder.into(),
+            pool,
+            contents: Contents::open(folder.join(BLOBS))?,
+            cache,
+            folders: Arc::default(),
+            _lock: Arc::new(lock),
+        };
+        store.forget_replaced().await?;
+        store.sweep().await?;
+        Ok(store)
+    }
+
+    /// Removes the rows of revisions that are not their catalog's current one,
+    /// left when almanac ended between a commit and the removal.
+    async fn forget_replaced(&self) -> Result<(), StoreError> {
+        let blobs = self.blobs_of_replaced(None).await?;
+        sqlx::query(
+            "DELETE FROM revisions WHERE id NOT IN
+               (SELECT current FROM catalogs WHERE current IS NOT NULL)",
+        )
+        .execute(&self.pool)
+        .await
+        .map_err(StoreError::sql("remove replaced revisions"))?;
+        self.release_blobs(&blobs).await
+    }
+
+    /// Removes revisions without a row, and spare blobs beyond the limits.
+    async fn sweep(&self) -> Result<(), StoreError> {
+        let known = self.revision_ids().await?;
+        let folder = self.revisions_folder();
+        for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
+            let path = entry.map_err(StoreError::io("read", &folder))?.path();
+            let id = path
+                .file_name()
+                .and_then(|name| RevisionId::from_str(name.to_str()?).ok());
+            if !id.is_some_and(|id| known.contains(&id)) {
+                tracing::info!(path = %path.display(), "removing files of no revision");
+                fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
+            }
+        }
+        self.tidy_blobs().await
+    }
+}
+
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(StoreError::io("open", path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
+            path: path.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(StoreError::io("lock", path)(source)),
+    }
+}

@@ -261,7 +261,7 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
             "write \"required\" or \"optional\" (in `grpc_tls.client_certificates`)",
         ),
         ("drain = \"20\"", "almanac.toml:1:9: \"20\" is no duration"),
-        ("poll = \"1ms\"", "it has to be at least 100ms"),
+        ("poll = \"1ms\"", "it must be at least 100ms"),
         (
             "max_connections = 0",
             "expected a nonzero usize (in `max_connections`)",

@@ -120,10 +120,7 @@ pub async fn run(
         stopping.clone(),
     ));
     followers.spawn(memory::give_back(stopping.clone()));
-    let all = catalogs.all();
-    let loaded = all.iter().filter(|catalog| catalog.snapshot().is_some());
-    let (count, loaded) = (all.len(), loaded.count());
-    tracing::info!(catalogs = count, loaded, elapsed = ?started.elapsed(), "started");
+    log_start(&catalogs, started);
     let (longest, drain_time) = watch::channel(config.drain);
     let reload = Reload {
         files: reload::files(&written, &config),
@@ -158,6 +155,13 @@ pub async fn run(
     store.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn log_start(catalogs: &Catalogs, started: Instant) {
+    let all = catalogs.all();
+    let loaded = all.iter().filter(|catalog| catalog.snapshot().is_some());
+    let (count, loaded) = (all.len(), loaded.count());
+    tracing::info!(catalogs = count, loaded, elapsed = ?started.elapsed(), "started");
 }
 
 async fn open_store(config: &Config) -> anyhow::Result<Store> {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use crate::error_chain::error_chain;
+
 /// A failure while running.
 const RUN: u8 = 1;
 /// Invalid arguments or configuration; clap uses the same code.
@@ -53,18 +55,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = String::new();
-        for cause in self.error.chain() {
-            let cause = cause.to_string();
-            // Some errors quote their cause.
-            if shown.is_empty() {
-                shown = cause;
-            } else if !shown.contains(&cause) {
-                shown.push_str(": ");
-                shown.push_str(&cause);
-            }
-        }
-        f.write_str(&shown)
+        f.write_str(&error_chain(self.error.as_ref()))
     }
 }
 

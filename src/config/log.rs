@@ -79,7 +79,7 @@ fn for_whole_program(filter: &str) -> String {
             .iter()
             .any(|directive| of_target(directive, target))
         {
-            extended.push_str(&format!(",{target}{level}"));
+            extended.extend([",", target, level]);
         }
     }
     extended

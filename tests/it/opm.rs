@@ -408,7 +408,10 @@ fn a_cache_of_opm_is_no_reason_not_to_serve() {
     let mut program = place.cached().start();
     assert_eq!(packages(&mut program), ["etcd"]);
     let log = end(program);
-    assert!(log.contains("WARN") && log.contains("opm made the cache"), "{log}");
+    assert!(
+        log.contains("WARN") && log.contains("opm made the cache"),
+        "{log}"
+    );
     // It is kept beside theirs.
     assert!(theirs.join("digest").exists());
     let mut program = place.cached().start();

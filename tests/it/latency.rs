@@ -72,7 +72,7 @@ async fn requests_are_answered_while_a_large_layout_is_read_into_the_store() {
         let request = proto::GetPackageRequest { name };
         let answer = client.unary::<_, proto::Package>(GET_PACKAGE, request);
         let status = answer.await.unwrap_err();
-        assert_eq!(status.code(), tonic::Code::NotFound, "{status}");
+        assert_eq!(status.code(), tonic::Code::Unknown, "{status}");
         // Nobody listens once the import is done.
         let _ = tell.send(());
     }

@@ -165,10 +165,7 @@ fn lists_come_in_pages_that_lead_to_each_other() {
     let rest = ask(&served, &format!("packages?continue={token}&fields=name"));
     assert_eq!(rest["items"].as_array().unwrap().len(), 3);
     let other = refused(&served, &format!("{API}/search?q=a&continue={token}"), 400);
-    assert!(
-        text(&other["detail"]).contains("another question"),
-        "{other}"
-    );
+    assert!(text(&other["detail"]).contains("another query"), "{other}");
 }
 
 #[test]
@@ -665,8 +662,7 @@ fn what_a_client_has_is_not_sent_again() {
 }
 
 fn description() -> Value {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/catalogd/queries/openapi.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/http/queries/openapi.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -674,7 +670,7 @@ fn description() -> Value {
 /// behind `.route(`, a literal or a constant of the same file.
 fn routes() -> BTreeSet<String> {
     let mut routes = BTreeSet::new();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/catalogd")];
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/http")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

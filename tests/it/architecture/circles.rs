@@ -5,6 +5,7 @@
 //! defines it. Tests that share helpers with their siblings are let be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use super::{Tree, crate_of, held, module_of, tree};
 
@@ -36,7 +37,7 @@ fn circles(tree: &Tree) -> Vec<String> {
         for one in &circle {
             for (other, line) in &uses[*one] {
                 if circle.contains(&other.as_str()) {
-                    text.push_str(&format!("\n    {one}:{line} uses {other}"));
+                    let _ = write!(text, "\n    {one}:{line} uses {other}");
                 }
             }
         }

@@ -667,9 +667,9 @@ fn description() -> Value {
 }
 
 /// The routes of the HTTP port, with `{}` for what is variable: what stands
-/// behind `.route(`, a literal or a constant of the same file.
+/// behind `.route(`, a literal or a constant.
 fn routes() -> BTreeSet<String> {
-    let mut routes = BTreeSet::new();
+    let mut text = String::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/http")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -677,18 +677,18 @@ fn routes() -> BTreeSet<String> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|ending| ending == "rs") {
-                let text = std::fs::read_to_string(path).unwrap();
-                let found = text.split(".route(").skip(1).map(str::trim_start);
-                routes.extend(found.map(|rest| {
-                    let name = rest.split(',').next().unwrap();
-                    let constant = format!("const {name}: &str = ");
-                    let value = text.split_once(&constant).map_or(rest, |(_, value)| value);
-                    anonymous(value.split('"').nth(1).unwrap())
-                }));
+                text += &std::fs::read_to_string(path).unwrap();
             }
         }
     }
-    routes
+    let found = text.split(".route(").skip(1).map(str::trim_start);
+    let routes = found.map(|rest| {
+        let name = rest.split(',').next().unwrap();
+        let constant = format!("const {name}: &str = ");
+        let value = text.split_once(&constant).map_or(rest, |(_, value)| value);
+        anonymous(value.split('"').nth(1).unwrap())
+    });
+    routes.collect()
 }
 
 fn anonymous(path: &str) -> String {

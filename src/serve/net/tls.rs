@@ -63,7 +63,7 @@ impl Tls {
         let mut paths = vec![settings.certificate.clone(), settings.key.clone()];
         paths.extend(settings.client_ca.clone());
         let settings = settings.clone();
-        let build = move |contents: &[Vec<u8>]| {
+        let build = move |_: &[PathBuf], contents: &[Vec<u8>]| {
             let config = server_config(&settings, contents, protocols)?;
             note_expiry(service, &settings, contents);
             Ok(config)

@@ -8,8 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::records::{json, read};
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
 use fbc::document::Gvk;
 use fbc::presentation::{BundleView, Presentation, RelatedImage};

@@ -12,8 +12,8 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
 use crate::name::{CatalogName, NameError};
+use crate::serve::access::Rules;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
-use crate::serve::http::restricted_catalogs::RestrictedCatalogs;
 use crate::serve::worker_pool::Rejected;
 use crate::snapshot::{Catalog, Catalogs};
 use fbc::text::suggest;
@@ -70,7 +70,7 @@ impl Problem {
     }
 
     /// Adds the names that are similar to `wanted`.
-    fn near<'a>(mut self, wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
+    fn suggesting<'a>(mut self, wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: BTreeSet<&str> = names.into_iter().collect();
         let names: Vec<&str> = suggest::near(wanted, names);
         self.detail
@@ -114,11 +114,11 @@ impl Problem {
     pub(in crate::serve::http) fn unknown_catalog(
         name: &CatalogName,
         catalogs: &Catalogs,
-        restricted: &RestrictedCatalogs,
+        rules: &Rules,
     ) -> Self {
         let catalogs = catalogs.all();
         let open = |catalog: &&Arc<Catalog>| {
-            !catalog.routing.withheld && !restricted.contain(catalog.name.as_str())
+            !catalog.routing.withheld && !rules.restrict(catalog.name.as_str())
         };
         let names = catalogs.iter().filter(open);
         Self::unknown("catalog", name.as_str(), names.map(|it| it.name.as_str()))
@@ -163,7 +163,7 @@ impl Problem {
             title,
             format!("there is no {what} {:?}", cut(name)),
         )
-        .near(name, names.iter().copied());
+        .suggesting(name, names.iter().copied());
         if problem.suggestions.is_empty() && !names.is_empty() {
             problem.detail.push_str(&suggest::listed(&names));
         }
@@ -203,7 +203,7 @@ impl Problem {
             "Unknown parameter",
             detail,
         )
-        .near(name, known.iter().copied())
+        .suggesting(name, known.iter().copied())
         .about(name)
     }
 
@@ -239,7 +239,7 @@ impl Problem {
             cut(field),
             known.join(", ")
         );
-        Self::invalid_parameter("fields", detail).near(field, known.iter().copied())
+        Self::invalid_parameter("fields", detail).suggesting(field, known.iter().copied())
     }
 
     /// A page of a list of an earlier revision.

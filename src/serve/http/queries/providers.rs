@@ -4,8 +4,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::records::{json, read};
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
 use crate::snapshot::Provided;
 use fbc::document::Gvk;

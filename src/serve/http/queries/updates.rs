@@ -6,8 +6,7 @@ use serde::Serialize;
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::{Candidate, Installed, Path, candidates, path};
 use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::records::{json, read};
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
 use fbc::text::semver::{Constraint, Version};
 

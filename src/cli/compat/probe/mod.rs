@@ -19,8 +19,7 @@ use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 
-use crate::cli::compat::go_bool::parse_bool;
-use crate::cli::compat::go_flags::{self, GoDuration, Header, parse_duration};
+use crate::cli::compat::go_flags::{self, GoDuration, Header, parse_bool, parse_duration};
 use connect::Connection;
 use target::Target;
 use tls::Tls;

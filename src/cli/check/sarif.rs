@@ -12,8 +12,7 @@ use crate::ingest::Source;
 use fbc::problem::{Code, Place, Problem, Severity, Subject};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
-/// What the paths of a catalog count from, when that is no folder that
-/// whoever reads the log would count from.
+/// The base of the paths of a catalog in an absolute folder.
 const BASE: &str = "CATALOG";
 
 /// Prints the log.
@@ -116,7 +115,7 @@ struct Region {
     start_column: Option<u32>,
 }
 
-/// What SARIF has no place for.
+/// Properties without a field in SARIF.
 #[derive(Serialize)]
 struct Properties<'a> {
     severity: Severity,
@@ -180,7 +179,7 @@ fn log<'a>(input: &Input, problems: &'a [Problem]) -> Log<'a> {
     }
 }
 
-/// The folder of a catalog that was named by an absolute path.
+/// The folder of a catalog with an absolute path.
 fn absolute_root(input: &Input) -> Option<PathBuf> {
     match input {
         Input::Source(Source::File(root)) if root.is_absolute() => {
@@ -195,8 +194,8 @@ fn absolute_root(input: &Input) -> Option<PathBuf> {
     }
 }
 
-/// A path that was typed as a relative one stays what it is from where it was
-/// typed, which for code scanning is the repository.
+/// The location of a problem. A relative path stays relative to the working
+/// directory, which is the repository for code scanning.
 fn location(input: &Input, place: &Place, below_root: bool) -> Location {
     let uri = match input {
         Input::Server(_) => place.file.clone(),
@@ -217,8 +216,7 @@ fn location(input: &Input, place: &Place, below_root: bool) -> Location {
     }
 }
 
-/// A path as a URI: all but the plainest characters are escaped, and steps to
-/// the same folder are left out.
+/// A path as a URI, escaped and without `.` segments.
 fn encoded(path: &Path) -> String {
     let mut uri = String::new();
     let steps = path

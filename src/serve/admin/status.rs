@@ -190,6 +190,7 @@ fn serialize_time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::
     rfc3339(*time).serialize(serializer)
 }
 
+#[expect(clippy::ref_option, reason = "serde calls it with this type")]
 fn serialize_option<S: Serializer>(
     time: &Option<SystemTime>,
     serializer: S,

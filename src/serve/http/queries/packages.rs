@@ -9,19 +9,8 @@ use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
 use crate::serve::http::queries::response::QueryResponse;
 use fbc::presentation::PackageView;
 
-/// The fields of a package in a list, in their order.
-pub(super) const SUMMARY: &[&str] = &[
-    "name",
-    "displayName",
-    "summary",
-    "defaultChannel",
-    "head",
-    "version",
-    "channels",
-    "deprecation",
-    "quarantined",
-    "icon",
-];
+/// The fields of a package in a list, in their order: those up to `icon`.
+pub(super) const SUMMARY: &[&str] = DETAILS.split_at(10).0;
 
 /// The fields of a whole package.
 const DETAILS: &[&str] = &[

@@ -21,7 +21,7 @@ use crate::snapshot::{Catalogs, Snapshot};
 /// Workers for look-ups. They do not wait for queries over a whole catalog.
 pub(super) static LOOKUPS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(2));
 /// Workers for queries over a whole catalog.
-static SCANS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(1));
+pub(super) static SCANS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(1));
 
 /// A request for a query, not parsed yet.
 pub(super) struct QueryRequest {
@@ -60,32 +60,15 @@ impl FromRequestParts<Catalogs> for QueryRequest {
 }
 
 impl QueryRequest {
-    /// Runs a look-up. `known` are the parameters of the route.
-    pub(super) async fn look_up(
-        self,
-        known: &'static [&'static str],
-        work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
-    ) -> Response {
-        self.run(&LOOKUPS, known, work).await
-    }
-
-    /// Runs a query over a whole catalog.
-    pub(super) async fn scan(
-        self,
-        known: &'static [&'static str],
-        work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
-    ) -> Response {
-        self.run(&SCANS, known, work).await
-    }
-
-    async fn run(
+    /// Runs a query on a pool. `known` are the parameters of the route.
+    pub(super) async fn run(
         self,
         pool: &WorkerPool,
         known: &'static [&'static str],
         work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
     ) -> Response {
         match self.parse(known) {
-            Ok((query, context)) => run(pool, query, context, work).await,
+            Ok((query, context)) => respond(pool, query, context, work).await,
             Err(problem) => problem.into_response(),
         }
     }
@@ -145,7 +128,7 @@ fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
 }
 
 /// Makes the response on a worker, which does not block other requests.
-pub(super) async fn run(
+pub(super) async fn respond(
     pool: &WorkerPool,
     query: ParsedQuery,
     context: ResponseContext,

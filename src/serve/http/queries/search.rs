@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::serve::http::queries::packages::SUMMARY;
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, run};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, respond};
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::store::{MAX_WORDS, Searcher};
 
@@ -28,7 +28,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
                     Ok(snapshot.answer(package.summary))
                 })
             };
-            run(&LOOKUPS, query, context, page).await
+            respond(&LOOKUPS, query, context, page).await
         }
         Err(problem) => problem.into_response(),
     }

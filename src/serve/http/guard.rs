@@ -52,7 +52,10 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
 }
 
 fn check(rules: &Rules, catalog: &str, headers: &HeaderMap, certified: bool) -> Result<(), Denied> {
-    let token = Authorization::read(headers).and_then(Authorization::bearer);
+    let token = match Authorization::read(headers) {
+        Some(Authorization::Bearer(token)) => Some(token),
+        _ => None,
+    };
     rules.check(catalog, Credentials { token, certified })
 }
 

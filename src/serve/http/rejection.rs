@@ -63,18 +63,18 @@ impl HttpRejection {
                 status,
                 "unknown-path",
                 "Unknown path",
-                "nothing is answered at this path; /openapi.json lists those there are".into(),
+                "there is no such path; /openapi.json lists the paths".into(),
             ),
             Self::Path => Problem::path(),
             Self::Method(_) => Problem::plain(
                 status,
-                "this is answered to other methods only; /openapi.json lists them".into(),
+                "this path has other methods; /openapi.json lists them".into(),
             ),
             Self::Query => Problem::new(
                 status,
                 "invalid-query",
                 "Invalid query",
-                "the query cannot be read, or has other keys than schema, package and name".into(),
+                "the query is malformed, or has other keys than schema, package and name".into(),
             ),
             Self::Name(error) => Problem::catalog_name(error),
             Self::UnknownCatalog => Problem::new(
@@ -144,8 +144,8 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
 /// The detail of a response without a text.
 fn detail(status: StatusCode) -> &'static str {
     match status {
-        StatusCode::PRECONDITION_FAILED => "the answer is not the one that the request asks for",
-        StatusCode::RANGE_NOT_SATISFIABLE => "there is nothing in the range that is asked for",
+        StatusCode::PRECONDITION_FAILED => "a precondition of the request does not hold",
+        StatusCode::RANGE_NOT_SATISFIABLE => "the requested range lies outside of the response",
         _ => "the request cannot be answered",
     }
 }

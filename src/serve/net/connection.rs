@@ -135,7 +135,7 @@ impl Listener {
 
 /// The response to a request or connection beyond the limits.
 fn over_limit(version: Version, what: &str, most: usize) -> Response {
-    let text = format!("{most} {what} are open, as many as may be; try again later\n");
+    let text = format!("{most} {what} are open, which is the limit; try again later\n");
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();

@@ -80,7 +80,7 @@ impl Problem {
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
             "Method not allowed",
-            "only GET and HEAD are answered here".into(),
+            "only GET and HEAD are supported here".into(),
         )
     }
 

@@ -44,7 +44,7 @@ async fn search(
     if text.is_empty() {
         return Err(Problem::missing_parameter(
             "q",
-            "say in \"q\" what to search for",
+            "name the words to search for in \"q\"",
         ));
     }
     let words = Searcher::words(&text);

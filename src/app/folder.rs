@@ -248,7 +248,7 @@ fn log_problems(problems: &[Problem]) {
     {
         tracing::error!(
             problems = errors.len(),
-            "packages with errors are left out of what is served"
+            "packages with errors are not served"
         );
     }
     for problem in errors.iter().take(MAX_LOGGED) {

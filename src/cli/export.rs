@@ -1,6 +1,6 @@
 //! `almanac export`: writes catalogs into an archive.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -78,12 +78,7 @@ impl FromStr for Known {
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        let flags = Settings {
-            data_dir: self.data_dir,
-            ..Settings::default()
-        };
-        let settings =
-            Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
+        let settings = settings(self.data_dir, self.config.as_deref(), environment)?;
         let configured = settings.catalog_names().map_err(Failure::usage)?;
         let export = Export {
             data: settings.data_folder(),
@@ -122,6 +117,19 @@ impl Arguments {
         ));
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The settings for the data folder and the catalogs.
+pub(super) fn settings(
+    data_dir: Option<PathBuf>,
+    config: Option<&Path>,
+    environment: &Environment,
+) -> Result<Settings, Failure> {
+    let flags = Settings {
+        data_dir,
+        ..Settings::default()
+    };
+    Settings::gather(flags, config, environment).map_err(Failure::usage)
 }
 
 /// The failure for an archive error, with the exit code for its cause.

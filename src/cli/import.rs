@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::cli::export::failure;
+use crate::cli::export::{failure, settings};
 use crate::cli::{Failure, block_on, output, progress};
-use crate::config::{Environment, Settings};
+use crate::config::Environment;
 use crate::ingest::archive::{self, ImportOutcome, Imported};
 
 /// Import the catalogs of an archive that `almanac export` wrote
@@ -53,18 +53,13 @@ Exit codes:
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        let flags = Settings {
-            data_dir: self.data_dir,
-            ..Settings::default()
-        };
         if self.file.as_os_str() == "-" {
             return Err(Failure::usage(anyhow!(
                 "an archive is read more than once, so it cannot come on standard input: write it \
                  to a file first"
             )));
         }
-        let settings =
-            Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
+        let settings = settings(self.data_dir, self.config.as_deref(), environment)?;
         let data = settings.data_folder();
         let limits = settings.limits.unwrap_or_default().resolve();
         let progress = progress::progress();

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::signal::unix::{SignalKind, signal};
 
+use crate::cli::runtime::Signals;
 use crate::ingest::archive::Progress;
 
 /// The time between two updates.
@@ -46,17 +46,12 @@ fn line(what: &str, done: u64, of: u64) -> String {
 /// Runs work, and asks it to stop on SIGINT or SIGTERM.
 pub(super) async fn until_told<T>(progress: &Progress, work: impl Future<Output = T>) -> T {
     let told = async {
-        let (Ok(mut interrupt), Ok(mut terminate)) = (
-            signal(SignalKind::interrupt()),
-            signal(SignalKind::terminate()),
-        ) else {
+        let Ok(mut signals) = Signals::new() else {
             return std::future::pending().await;
         };
         loop {
-            tokio::select! {
-                _ = interrupt.recv() => progress.stop(),
-                _ = terminate.recv() => progress.stop(),
-            }
+            signals.next().await;
+            progress.stop();
         }
     };
     tokio::select! {

@@ -16,7 +16,7 @@ pub struct LimitSettings {
 }
 
 impl LimitSettings {
-    /// The limits, with the defaults for what is not set.
+    /// The limits, with defaults for missing settings.
     pub fn resolve(self) -> Limits {
         let default = Limits::default();
         Limits {

@@ -60,19 +60,12 @@ impl ConnectionSettings {
     }
 
     pub(super) fn over(self, lower: Self) -> Self {
-        let Self {
-            calls,
-            calls_per_connection,
-            idle_timeout,
-            stall_timeout,
-            handshake_timeout,
-        } = self;
         Self {
-            calls: calls.or(lower.calls),
-            calls_per_connection: calls_per_connection.or(lower.calls_per_connection),
-            idle_timeout: idle_timeout.or(lower.idle_timeout),
-            stall_timeout: stall_timeout.or(lower.stall_timeout),
-            handshake_timeout: handshake_timeout.or(lower.handshake_timeout),
+            calls: self.calls.or(lower.calls),
+            calls_per_connection: self.calls_per_connection.or(lower.calls_per_connection),
+            idle_timeout: self.idle_timeout.or(lower.idle_timeout),
+            stall_timeout: self.stall_timeout.or(lower.stall_timeout),
+            handshake_timeout: self.handshake_timeout.or(lower.handshake_timeout),
         }
     }
 }
@@ -119,19 +112,12 @@ impl TlsSettings {
     }
 
     pub(super) fn over(self, lower: Self) -> Self {
-        let Self {
-            certificate,
-            key,
-            client_ca,
-            client_certificates,
-            min_version,
-        } = self;
         Self {
-            certificate: certificate.or(lower.certificate),
-            key: key.or(lower.key),
-            client_ca: client_ca.or(lower.client_ca),
-            client_certificates: client_certificates.or(lower.client_certificates),
-            min_version: min_version.or(lower.min_version),
+            certificate: self.certificate.or(lower.certificate),
+            key: self.key.or(lower.key),
+            client_ca: self.client_ca.or(lower.client_ca),
+            client_certificates: self.client_certificates.or(lower.client_certificates),
+            min_version: self.min_version.or(lower.min_version),
         }
     }
 }

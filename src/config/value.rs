@@ -200,18 +200,26 @@ impl FromStr for Origin {
     }
 }
 
+/// The value of one of two texts.
+fn choose<T>(text: &str, kind: &'static str, choices: [(&str, T); 2]) -> Result<T, ValueError> {
+    let problem = format!("write {:?} or {:?}", choices[0].0, choices[1].0);
+    let mut choices = choices.into_iter();
+    let found = choices.find_map(|(name, value)| (name == text).then_some(value));
+    found.ok_or_else(|| ValueError::new(text, kind, problem))
+}
+
 impl FromStr for TlsVersion {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        match text {
-            "1.2" => Ok(Self(tls::Version::Tls12)),
-            "1.3" => Ok(Self(tls::Version::Tls13)),
-            _ => {
-                let problem = "write \"1.2\" or \"1.3\"";
-                Err(ValueError::new(text, "version of TLS", problem))
-            }
-        }
+        choose(
+            text,
+            "version of TLS",
+            [
+                ("1.2", Self(tls::Version::Tls12)),
+                ("1.3", Self(tls::Version::Tls13)),
+            ],
+        )
     }
 }
 
@@ -219,18 +227,11 @@ impl FromStr for ClientCertificates {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        match text {
-            "required" => Ok(Self::Required),
-            "optional" => Ok(Self::Optional),
-            _ => {
-                let problem = "write \"required\" or \"optional\"";
-                Err(ValueError::new(
-                    text,
-                    "way to ask for certificates",
-                    problem,
-                ))
-            }
-        }
+        choose(
+            text,
+            "way to ask for certificates",
+            [("required", Self::Required), ("optional", Self::Optional)],
+        )
     }
 }
 
@@ -238,18 +239,14 @@ impl FromStr for OnInvalidSetting {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        match text {
-            "quarantine" => Ok(Self(OnInvalid::Quarantine)),
-            "reject" => Ok(Self(OnInvalid::Reject)),
-            _ => {
-                let problem = "write \"quarantine\" or \"reject\"";
-                Err(ValueError::new(
-                    text,
-                    "way to treat what is not valid",
-                    problem,
-                ))
-            }
-        }
+        choose(
+            text,
+            "treatment of invalid packages",
+            [
+                ("quarantine", Self(OnInvalid::Quarantine)),
+                ("reject", Self(OnInvalid::Reject)),
+            ],
+        )
     }
 }
 
@@ -257,14 +254,11 @@ impl FromStr for LogFormat {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        match text {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => {
-                let problem = "write \"text\" or \"json\"";
-                Err(ValueError::new(text, "format of the log", problem))
-            }
-        }
+        choose(
+            text,
+            "format of the log",
+            [("text", Self::Text), ("json", Self::Json)],
+        )
     }
 }
 

@@ -12,6 +12,7 @@ pub mod grpc;
 pub mod http;
 mod memory_budget;
 pub mod net;
+mod observed;
 pub mod oci;
 mod request_metrics;
 mod worker_pool;

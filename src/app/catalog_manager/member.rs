@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::app::catalog_manager::offline;
-use crate::app::catalog_manager::shared::Shared;
-use crate::app::catalog_manager::task::Task;
+use crate::app::catalog_manager::shared::{Shared, Task};
 use crate::config::CatalogConfig;
-use crate::ingest::{self, Followed, PassContext};
+use crate::ingest::{self, Followed, PassContext, Source};
 use crate::name::CatalogName;
 use crate::serve::access::Rule;
 use crate::snapshot::{Catalog, ImagePublisher, ImageSlot, Mirrored, Publisher, Routing};
@@ -16,7 +14,7 @@ use crate::snapshot::{Catalog, ImagePublisher, ImageSlot, Mirrored, Publisher, R
 pub(super) struct Member {
     pub(super) config: CatalogConfig,
     pub(super) catalog: Arc<Catalog>,
-    pub(super) publisher: Publisher,
+    publisher: Publisher,
     pub(super) image: ImageSlot,
     image_publisher: ImagePublisher,
     /// The tasks that follow the catalog and maintain its image. `None` before
@@ -91,11 +89,6 @@ impl Member {
         self
     }
 
-    /// The parts of the configuration that the follower needs.
-    pub(super) fn followed(&self) -> Followed {
-        followed(&self.config)
-    }
-
     /// Starts to follow the catalog and to maintain its image, unless that
     /// runs already. In offline mode this is done only for curated catalogs
     /// whose origins are all `available`.
@@ -108,9 +101,9 @@ impl Member {
         if self.work.is_some() {
             return;
         }
-        let followed = self.followed();
+        let followed = followed(&self.config);
         let publisher = self.publisher.clone();
-        if shared.offline && !offline::can_be_curated(&followed, available) {
+        if shared.offline && !can_be_curated(&followed.source, available) {
             if publisher.snapshot().is_none() {
                 tracing::warn!(
                     catalog = %followed.name,
@@ -146,12 +139,10 @@ impl Member {
 /// The repository that a catalog mirrors in full.
 pub(super) fn mirrored(catalog: &CatalogConfig) -> Option<Mirrored> {
     match &catalog.source {
-        ingest::Source::Image(reference) if catalog.mirror == ingest::Mirror::Full => {
-            Some(Mirrored {
-                registry: reference.registry().to_owned(),
-                repository: reference.repository().to_owned(),
-            })
-        }
+        Source::Image(reference) if catalog.mirror == ingest::Mirror::Full => Some(Mirrored {
+            registry: reference.registry().to_owned(),
+            repository: reference.repository().to_owned(),
+        }),
         _ => None,
     }
 }
@@ -170,5 +161,34 @@ fn followed(catalog: &CatalogConfig) -> Followed {
         poll: catalog.poll,
         platform: catalog.platform.clone(),
         on_invalid: catalog.on_invalid,
+    }
+}
+
+/// The catalogs that are available in offline mode: those with a stored revision,
+/// and the curated ones that can be made from these.
+pub(super) fn available(members: &[Member]) -> BTreeSet<CatalogName> {
+    let stored = members
+        .iter()
+        .filter(|member| member.publisher.snapshot().is_some());
+    let mut names: BTreeSet<CatalogName> =
+        stored.map(|member| member.config.name.clone()).collect();
+    loop {
+        let known = names.len();
+        for member in members {
+            if can_be_curated(&member.config.source, &names) {
+                names.insert(member.config.name.clone());
+            }
+        }
+        if names.len() == known {
+            return names;
+        }
+    }
+}
+
+/// Whether a catalog is curated and all its origins are `available`.
+fn can_be_curated(source: &Source, available: &BTreeSet<CatalogName>) -> bool {
+    match source {
+        Source::Curated(curation) => curation.from.iter().all(|name| available.contains(name)),
+        _ => false,
     }
 }

@@ -3,11 +3,8 @@
 //! at once.
 
 mod member;
-mod offline;
-mod port;
 mod prepared;
 mod shared;
-mod task;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -25,7 +22,7 @@ use crate::name::CatalogName;
 use crate::serve::access::Rule;
 use ::images::{Registries, layers as unpack};
 use member::Member;
-use port::Port;
+use prepared::Port;
 
 /// Follows and serves the catalogs of the active configuration.
 pub(super) struct CatalogManager {
@@ -110,11 +107,7 @@ impl CatalogManager {
         }
 
         self.publish(config, &new, &old);
-        let stored: Vec<_> = new
-            .iter()
-            .map(|member| (member.followed(), member.publisher.snapshot().is_some()))
-            .collect();
-        let available = offline::available(&stored);
+        let available = member::available(&new);
         for mut member in new {
             member.start(shared, context, &available);
             self.members.insert(member.config.name.clone(), member);

@@ -2,15 +2,22 @@
 //! changes.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Context as _;
 
 use crate::app::catalog_manager::member::Member;
-use crate::app::catalog_manager::port::{self, Port};
 use crate::config::Config;
 use crate::name::CatalogName;
 use crate::serve::access::{Rule, Tokens};
 use crate::serve::net::credential;
+use crate::serve::{self, Listener};
+
+/// How long to wait for a port that another catalog releases.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause between two attempts to bind it.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Opened token files and ports of a new configuration.
 pub(in crate::app) struct Prepared {
@@ -48,7 +55,7 @@ impl Prepared {
                     Some(address) if address.port() != 0 && held(address) => {
                         Port::HeldByOther(address)
                     }
-                    Some(address) => Port::Bound(port::bind(&catalog.name, address).await?),
+                    Some(address) => Port::Bound(bind(&catalog.name, address).await?),
                 };
                 ports.insert(catalog.name.clone(), port);
             }
@@ -61,4 +68,50 @@ impl Prepared {
         }
         Ok(Self { rules, ports })
     }
+}
+
+/// The gRPC port that belongs to one catalog.
+pub(super) enum Port {
+    /// The catalog has none.
+    None,
+    /// The port is bound.
+    Bound(Listener),
+    /// Another catalog holds it until the new configuration is active.
+    HeldByOther(SocketAddr),
+}
+
+impl Port {
+    /// The listener, once the port is free.
+    pub(super) async fn listener(self, name: &CatalogName) -> Option<Listener> {
+        let address = match self {
+            Self::None => return None,
+            Self::Bound(listener) => return Some(listener),
+            Self::HeldByOther(address) => address,
+        };
+        // The last accept of the other listener may still be finishing.
+        let bound = tokio::time::timeout(RELEASE_TIMEOUT, async {
+            loop {
+                match bind(name, address).await {
+                    Ok(listener) => return listener,
+                    Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
+                }
+            }
+        });
+        let listener = bound.await.ok();
+        if listener.is_none() {
+            tracing::error!(
+                catalog = %name, %address,
+                "the port of the catalog is still in use, so the catalog has no port of its own"
+            );
+        }
+        listener
+    }
+}
+
+/// Binds the port of a catalog.
+async fn bind(name: &CatalogName, address: SocketAddr) -> anyhow::Result<Listener> {
+    let bound = serve::bind("grpc", address)
+        .await
+        .with_context(|| format!("port of the catalog {name}"))?;
+    Ok(bound.of_catalog(name.clone()))
 }

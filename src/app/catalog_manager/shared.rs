@@ -1,9 +1,9 @@
 //! The parts of the program that all catalogs share.
 
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::catalog_manager::task::Task;
 use crate::serve::access::Access;
 use crate::serve::grpc;
 use crate::serve::net::tls::Tls;
@@ -50,5 +50,20 @@ impl Shared {
         let stop = self.stopping.child_token();
         let handle = tokio::spawn(work(stop.clone()));
         Task { stop, handle }
+    }
+}
+
+/// A background task, and the token that stops it.
+pub(super) struct Task {
+    stop: CancellationToken,
+    handle: JoinHandle<()>,
+}
+
+impl Task {
+    /// Stops the task and waits for its end.
+    pub(super) async fn end(self) {
+        self.stop.cancel();
+        // The panic hook has reported a panic already.
+        let _ = self.handle.await;
     }
 }

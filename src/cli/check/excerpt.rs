@@ -1,24 +1,24 @@
-//! The part of a line that a problem is about, and what points at it.
+//! The part of a line with a problem, and the position of its caret.
 
 use crate::cli::output::Shown;
 
 /// How much of a line is shown, in characters.
 const WIDTH: usize = 120;
-/// How much of that comes before the place, where not all of it can.
+/// How much of a longer line is shown before the place.
 const BEFORE: usize = 80;
 
-/// A part of a line, as a terminal shows it.
+/// A part of a line, for a terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Excerpt {
-    /// The text, in which nothing controls the terminal.
+    /// The text, with control characters escaped.
     pub(super) text: String,
-    /// How far from its start the place is, in a terminal's columns.
+    /// The distance of the place from the start, in columns of a terminal.
     pub(super) caret: Option<usize>,
 }
 
 impl Excerpt {
-    /// The part of `line` around the character that is the `column`th from 1, or
-    /// its beginning. `None` when there is nothing to show.
+    /// The part of `line` around a column, from 1, or its beginning. `None` for an
+    /// empty line.
     pub(super) fn of(line: &[u8], column: Option<u32>) -> Option<Self> {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end();
@@ -49,7 +49,7 @@ impl Excerpt {
     }
 }
 
-/// How many columns of a terminal a text takes that holds no control character.
+/// The width of a text without control characters, in columns of a terminal.
 fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }

@@ -1,4 +1,4 @@
-//! `almanac check`: reads a catalog and prints what is wrong with it.
+//! `almanac check`: reads a catalog and prints its problems.
 
 mod excerpt;
 mod sarif;
@@ -19,34 +19,33 @@ use crate::store::Counts;
 use ::images::digest::Digest;
 use fbc::problem::{Problem, Severity};
 
-/// The exit code when there are errors, or warnings that are denied.
+/// The exit code for errors, and with `--strict` for warnings.
 const PROBLEMS: u8 = 1;
 
-/// Read a catalog and print what is wrong with it
+/// Read a catalog and print its problems
 ///
-/// Nothing is served or kept. Each problem is shown with its severity, a code
-/// that does not change, and its place: the file, the line and the document.
-/// A warning may cause trouble later. For an error, `opm` refuses the catalog,
-/// and `serve` leaves out the package. With a fatal problem, `serve` keeps the
-/// last revision.
+/// Nothing is served or stored. Each problem has a severity, a stable code, and a
+/// place: the file, the line and the document. A warning may cause trouble later.
+/// For an error, `opm` refuses the catalog, and `serve` leaves out the package.
+/// For a fatal problem, `serve` keeps the last revision.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
     #[command(flatten)]
     input: InputArguments,
 
-    /// How problems are printed
+    /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
 
-    /// End with 1 for warnings too
+    /// Also fail for warnings
     #[arg(long, visible_alias = "deny-warnings")]
     strict: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Output {
-    /// For people: each with the line it is about, then a summary
+    /// For humans: each problem with its line, then a summary
     #[default]
     Text,
     /// One JSON object with source, digest, counts and problems
@@ -65,15 +64,15 @@ Examples:
 
 Environment:
   ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT stand for the options of that name.
+  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
 
 Exit codes:
   0  no problems, or only warnings (without --strict)
-  1  there are errors, or with --strict warnings
-  2  the arguments cannot be used
-  3  the catalog could not be read at all";
+  1  errors, or with --strict warnings
+  2  invalid arguments
+  3  the catalog cannot be read";
 
-/// What `--output json` prints.
+/// The document of `--output json`.
 #[derive(Serialize)]
 struct Document<'a> {
     source: String,

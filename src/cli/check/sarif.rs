@@ -1,19 +1,17 @@
 //! Problems as a SARIF 2.1.0 log, which code scanning reads.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::cli::input::Input;
 use crate::ingest::Source;
-use fbc::problem::{Code, Place, Problem, Severity, Subject};
+use fbc::problem::{Code, Place, Problem, Severity};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
-/// What the paths of a catalog count from, when that is no folder that
-/// whoever reads the log would count from.
+/// The base of the paths of a catalog in an absolute folder.
 const BASE: &str = "CATALOG";
 
 /// Prints the log.
@@ -22,165 +20,59 @@ pub(super) fn print(input: &Input, problems: &[Problem], out: &mut impl Write) -
     writeln!(out)
 }
 
-#[derive(Serialize)]
-struct Log<'a> {
-    #[serde(rename = "$schema")]
-    schema: &'static str,
-    version: &'static str,
-    runs: [Run<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Run<'a> {
-    tool: Tool,
-    column_kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    original_uri_base_ids: Option<BaseIds>,
-    results: Vec<Finding<'a>>,
-}
-
-#[derive(Serialize)]
-struct Tool {
-    driver: Driver,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Driver {
-    name: &'static str,
-    version: &'static str,
-    rules: Vec<Rule>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Rule {
-    id: Code,
-    short_description: Text<'static>,
-}
-
-#[derive(Serialize)]
-struct BaseIds {
-    #[serde(rename = "CATALOG")]
-    catalog: Base,
-}
-
-#[derive(Serialize)]
-struct Base {
-    uri: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Finding<'a> {
-    rule_id: Code,
-    rule_index: usize,
-    level: &'static str,
-    message: Text<'a>,
-    locations: Vec<Location>,
-    properties: Properties<'a>,
-}
-
-#[derive(Serialize)]
-struct Text<'a> {
-    text: Cow<'a, str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Location {
-    physical_location: Physical,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Physical {
-    artifact_location: Artifact,
-    region: Region,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Artifact {
-    uri: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uri_base_id: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Region {
-    start_line: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start_column: Option<u32>,
-}
-
-/// What SARIF has no place for.
-#[derive(Serialize)]
-struct Properties<'a> {
-    severity: Severity,
-    #[serde(flatten)]
-    subject: &'a Subject,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<u32>,
-}
-
-fn log<'a>(input: &Input, problems: &'a [Problem]) -> Log<'a> {
-    let rules = Code::ALL.iter().map(|&id| Rule {
-        id,
-        short_description: Text {
-            text: id.title().into(),
-        },
+fn log(input: &Input, problems: &[Problem]) -> Value {
+    let rules = Code::ALL.iter().map(|code| {
+        json!({
+            "id": code,
+            "shortDescription": { "text": code.title() },
+        })
     });
     let root = absolute_root(input);
-    let findings = problems.iter().map(|problem| Finding {
-        rule_id: problem.code,
-        rule_index: Code::ALL
-            .iter()
-            .position(|code| *code == problem.code)
-            .unwrap_or_default(),
-        level: match problem.severity {
-            Severity::Warning => "warning",
-            Severity::Error | Severity::Fatal => "error",
-        },
-        message: Text {
-            text: problem.message.as_str().into(),
-        },
-        locations: problem
-            .place
-            .iter()
-            .map(|place| location(input, place, root.is_some()))
-            .collect(),
-        properties: Properties {
-            severity: problem.severity,
-            subject: &problem.subject,
-            document: problem.place.as_ref().map(|place| place.document),
-        },
-    });
-    Log {
-        schema: SCHEMA,
-        version: "2.1.0",
-        runs: [Run {
-            tool: Tool {
-                driver: Driver {
-                    name: "almanac",
-                    version: env!("CARGO_PKG_VERSION"),
-                    rules: rules.collect(),
-                },
+    let results = problems.iter();
+    let results = results.map(|problem| result(input, problem, root.is_some()));
+    let mut run = json!({
+        "tool": {
+            "driver": {
+                "name": "almanac",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules.collect::<Vec<_>>(),
             },
-            column_kind: "unicodeCodePoints",
-            results: findings.collect(),
-            original_uri_base_ids: root.as_deref().map(|root| BaseIds {
-                catalog: Base {
-                    uri: format!("file://{}/", encoded(root).trim_end_matches('/')),
-                },
-            }),
-        }],
+        },
+        "columnKind": "unicodeCodePoints",
+        "results": results.collect::<Vec<_>>(),
+    });
+    if let Some(root) = root {
+        let uri = format!("file://{}/", encoded(&root).trim_end_matches('/'));
+        run["originalUriBaseIds"] = json!({ BASE: { "uri": uri } });
     }
+    json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": [run] })
 }
 
-/// The folder of a catalog that was named by an absolute path.
+fn result(input: &Input, problem: &Problem, below_root: bool) -> Value {
+    let rule_index = Code::ALL.iter().position(|code| *code == problem.code);
+    let level = match problem.severity {
+        Severity::Warning => "warning",
+        Severity::Error | Severity::Fatal => "error",
+    };
+    let places = problem.place.iter();
+    let locations = places.map(|place| location(input, place, below_root));
+    // Properties without a field in SARIF.
+    let mut properties = json!(problem.subject);
+    properties["severity"] = json!(problem.severity);
+    if let Some(place) = &problem.place {
+        properties["document"] = json!(place.document);
+    }
+    json!({
+        "ruleId": problem.code,
+        "ruleIndex": rule_index,
+        "level": level,
+        "message": { "text": problem.message },
+        "locations": locations.collect::<Vec<_>>(),
+        "properties": properties,
+    })
+}
+
+/// The folder of a catalog with an absolute path.
 fn absolute_root(input: &Input) -> Option<PathBuf> {
     match input {
         Input::Source(Source::File(root)) if root.is_absolute() => {
@@ -195,30 +87,28 @@ fn absolute_root(input: &Input) -> Option<PathBuf> {
     }
 }
 
-/// A path that was typed as a relative one stays what it is from where it was
-/// typed, which for code scanning is the repository.
-fn location(input: &Input, place: &Place, below_root: bool) -> Location {
+/// The location of a problem. A relative path stays relative to the working
+/// directory, which is the repository for code scanning.
+fn location(input: &Input, place: &Place, below_root: bool) -> Value {
     let uri = match input {
         Input::Server(_) => place.file.clone(),
         _ if below_root => encoded(Path::new(&place.file)),
         _ => encoded(&input.path(place)),
     };
-    Location {
-        physical_location: Physical {
-            artifact_location: Artifact {
-                uri,
-                uri_base_id: below_root.then_some(BASE),
-            },
-            region: Region {
-                start_line: place.line.max(1),
-                start_column: place.column,
-            },
-        },
+    let mut artifact = json!({ "uri": uri });
+    if below_root {
+        artifact["uriBaseId"] = json!(BASE);
     }
+    let mut region = json!({ "startLine": place.line.max(1) });
+    if let Some(column) = place.column {
+        region["startColumn"] = json!(column);
+    }
+    json!({
+        "physicalLocation": { "artifactLocation": artifact, "region": region },
+    })
 }
 
-/// A path as a URI: all but the plainest characters are escaped, and steps to
-/// the same folder are left out.
+/// A path as a URI, escaped and without `.` segments.
 fn encoded(path: &Path) -> String {
     let mut uri = String::new();
     let steps = path
@@ -242,6 +132,8 @@ fn encoded(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fbc::problem::Subject;
+
     use super::*;
 
     fn found(source: &str) -> serde_json::Value {

@@ -1,4 +1,4 @@
-//! Problems for people: what is wrong, where, and the line it is about.
+//! Problems for humans: the message, the place, and the line.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::cli::output::{Shown, count};
 use crate::ingest::Reading;
 use fbc::problem::{Problem, Severity};
 
-/// ANSI's ways to write, or nothing.
+/// ANSI escape sequences, or nothing.
 #[derive(Clone, Copy, Default)]
 struct Colours {
     error: &'static str,

@@ -38,6 +38,15 @@ pub(crate) fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> 
     arguments.into_iter().map(add).collect()
 }
 
+/// Parses a boolean in any form that Go accepts.
+pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".into()),
+    }
+}
+
 /// Parses a duration such as `1s`, `1.5s` or `1m30s`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let refused = || "write a time such as 500ms, 1s or 1m30s".to_owned();
@@ -108,6 +117,16 @@ mod tests {
             "--",
         ];
         assert_eq!(words, wanted.map(OsString::from));
+    }
+
+    #[test]
+    fn a_boolean_has_the_forms_of_go() {
+        for (text, wanted) in [("1", Ok(true)), ("F", Ok(false)), ("True", Ok(true))] {
+            assert_eq!(parse_bool(text), wanted);
+        }
+        for text in ["", "yes", "tRUE", "2"] {
+            assert!(parse_bool(text).is_err(), "{text}");
+        }
     }
 
     #[test]

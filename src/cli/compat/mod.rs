@@ -2,7 +2,6 @@
 //! with their arguments.
 
 mod argv0;
-mod go_bool;
 mod go_flags;
 pub(super) mod opm;
 pub(super) mod probe;

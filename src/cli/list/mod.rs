@@ -1,4 +1,4 @@
-//! `almanac list`: what is in a catalog, as a table or as JSON.
+//! `almanac list`: lists the content of a catalog, as a table or as JSON.
 
 mod table;
 

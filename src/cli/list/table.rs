@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::cli::output::Shown;
 
-/// A table whose columns are as wide as what stands in them.
+/// A table whose columns are as wide as their longest cells.
 pub(super) struct Table {
     /// The titles first.
     rows: Vec<Vec<String>>,

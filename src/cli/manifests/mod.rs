@@ -103,9 +103,9 @@ Examples:
   almanac manifests ours=file:deploy/catalog --mirror mirror.example.com --kind icsp
 
 Environment:
-  ALMANAC_CONFIG sets --config; ALMANAC_PLATFORM, ALMANAC_INSECURE,
-  ALMANAC_AUTH_FILE, ALMANAC_CA_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT for the
-  options of that name.
+  ALMANAC_CONFIG, ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE,
+  ALMANAC_CA_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same
+  name.
 
 Exit codes:
   0  printed

@@ -19,10 +19,10 @@ pub(super) enum Way<'a> {
     Address,
     /// Through a pod that runs the image.
     Image {
-        /// The host and path that the image is below.
+        /// The host and path above the image.
         host: &'a str,
-        /// Whether only the catalog's folder is taken of it, which is the same
-        /// for every slim image. Others run what is in them.
+        /// Whether the pod extracts the catalog folder, which every slim image
+        /// has in one place. Other images serve themselves.
         extract: bool,
     },
 }
@@ -279,7 +279,7 @@ mod tests {
 
     /// Where a cluster searches an image: in the mirrors of the right kind of the
     /// longest source of all kinds.
-    fn looked_for(mirrors: &Mirrors, name: &str, by_tag: bool) -> Vec<String> {
+    fn pulled_from(mirrors: &Mirrors, name: &str, by_tag: bool) -> Vec<String> {
         let fits =
             |scope: &&String| name == scope.as_str() || name.starts_with(&format!("{scope}/"));
         let scopes = mirrors.digests.keys().chain(mirrors.tags.keys());
@@ -330,7 +330,7 @@ mod tests {
                     Some((name, _)) => (false, name),
                     None => (true, source.rsplit_once(':').unwrap().0),
                 };
-                let sent = looked_for(&mirrors, name, by_tag);
+                let sent = pulled_from(&mirrors, name, by_tag);
                 assert_eq!(sent, [destination.rsplit_once(':').unwrap().0], "{line}");
                 assert!(places.insert(destination.to_owned()), "{destination}");
             }
@@ -347,11 +347,11 @@ mod tests {
         ];
         let mirrors = Mirrors::of(&lists, "m.example.com").unwrap();
         assert_eq!(
-            looked_for(&mirrors, "docker.io/lib/x", true),
+            pulled_from(&mirrors, "docker.io/lib/x", true),
             ["m.example.com/docker.io/lib/x", "m.example.com/lib/x"]
         );
         assert_eq!(
-            looked_for(&mirrors, "quay.io/lib/x", true),
+            pulled_from(&mirrors, "quay.io/lib/x", true),
             ["m.example.com/quay.io/lib/x"]
         );
     }

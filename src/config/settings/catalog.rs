@@ -12,59 +12,42 @@ use crate::name::{CatalogName, NameError};
 use ::images::Platform;
 
 /// A catalog.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct CatalogSettings {
     /// Its name; by default it comes from the source.
-    #[serde(default)]
     pub name: Option<CatalogName>,
     /// Its source; absent for a curated catalog.
-    #[serde(default)]
     pub source: WrittenSource,
     /// An image that replaces the source, with parts of the Kubernetes version.
-    #[serde(default)]
     pub image_template: Option<ImageTemplate>,
     /// The catalogs to select from.
-    #[serde(default)]
     pub from: Vec<CatalogName>,
     /// An `ImageSetConfiguration` with the selection.
-    #[serde(default)]
     pub image_set: Option<PathBuf>,
     /// Whether all versions are selected, instead of only the channel heads.
-    #[serde(default)]
     pub full: bool,
     /// Whether the dependencies of selected bundles are selected too.
-    #[serde(default)]
     pub dependencies: bool,
     /// The selected packages.
-    #[serde(default)]
     pub packages: Vec<PackageSettings>,
     /// The time between two checks of the source.
-    #[serde(default)]
     pub poll: Option<Poll>,
     /// The platform of the image, for a source with several.
-    #[serde(default)]
     pub platform: Option<Platform>,
     /// The treatment of invalid packages.
-    #[serde(default)]
     pub on_invalid: Option<OnInvalidSetting>,
     /// The hosts under which clients reach it.
-    #[serde(default)]
     pub authorities: Vec<Authority>,
     /// Whether it is visible to clients.
-    #[serde(default)]
     pub available: Option<bool>,
     /// Its own gRPC port.
-    #[serde(default)]
     pub grpc: Option<Address>,
     /// Files with bearer tokens that grant access over HTTP.
-    #[serde(default)]
     pub token_files: Vec<PathBuf>,
     /// Whether a client certificate grants access over HTTP.
-    #[serde(default)]
     pub client_certificate: bool,
     /// The images that clients can pull.
-    #[serde(default)]
     pub mirror: Mirror,
 }
 
@@ -130,21 +113,7 @@ impl FromStr for CatalogSettings {
         Ok(Self {
             name,
             source: source.parse()?,
-            image_template: None,
-            from: Vec::new(),
-            image_set: None,
-            full: false,
-            dependencies: false,
-            packages: Vec::new(),
-            poll: None,
-            platform: None,
-            on_invalid: None,
-            authorities: Vec::new(),
-            available: None,
-            grpc: None,
-            token_files: Vec::new(),
-            client_certificate: false,
-            mirror: Mirror::default(),
+            ..Self::default()
         })
     }
 }

@@ -173,63 +173,39 @@ impl Settings {
 
     /// These settings, completed by those of the `lower` layer. A list replaces
     /// the whole list of the lower layer.
+    // Each literal names every field, so that a new one cannot be forgotten.
     #[must_use]
     pub fn over(self, lower: Self) -> Self {
-        // The pattern names every field, so that a new one cannot be forgotten.
-        let Self {
-            catalogs,
-            data_dir,
-            grpc,
-            http,
-            admin,
-            drain,
-            max_connections,
-            poll,
-            kube_version,
-            platform,
-            on_invalid,
-            offline,
-            default_catalog,
-            cors_origins,
-            connections,
-            grpc_tls,
-            http_tls,
-            distribution,
-            registries,
-            limits,
-            cache,
-            log,
-        } = self;
         Self {
-            catalogs: if catalogs.is_empty() {
+            catalogs: if self.catalogs.is_empty() {
                 lower.catalogs
             } else {
-                catalogs
+                self.catalogs
             },
-            data_dir: data_dir.or(lower.data_dir),
-            grpc: grpc.or(lower.grpc),
-            http: http.or(lower.http),
-            admin: admin.or(lower.admin),
-            drain: drain.or(lower.drain),
-            max_connections: max_connections.or(lower.max_connections),
-            poll: poll.or(lower.poll),
-            kube_version: kube_version.or(lower.kube_version),
-            platform: platform.or(lower.platform),
-            on_invalid: on_invalid.or(lower.on_invalid),
-            offline: offline || lower.offline,
-            default_catalog: default_catalog.or(lower.default_catalog),
-            cors_origins: cors_origins.or(lower.cors_origins),
-            connections: connections.over(lower.connections),
-            grpc_tls: grpc_tls.over(lower.grpc_tls),
-            http_tls: http_tls.over(lower.http_tls),
-            distribution: distribution.over(lower.distribution),
-            registries: registries.over(lower.registries),
-            limits: limits.or(lower.limits),
+            data_dir: self.data_dir.or(lower.data_dir),
+            grpc: self.grpc.or(lower.grpc),
+            http: self.http.or(lower.http),
+            admin: self.admin.or(lower.admin),
+            drain: self.drain.or(lower.drain),
+            max_connections: self.max_connections.or(lower.max_connections),
+            poll: self.poll.or(lower.poll),
+            kube_version: self.kube_version.or(lower.kube_version),
+            platform: self.platform.or(lower.platform),
+            on_invalid: self.on_invalid.or(lower.on_invalid),
+            offline: self.offline || lower.offline,
+            default_catalog: self.default_catalog.or(lower.default_catalog),
+            cors_origins: self.cors_origins.or(lower.cors_origins),
+            connections: self.connections.over(lower.connections),
+            grpc_tls: self.grpc_tls.over(lower.grpc_tls),
+            http_tls: self.http_tls.over(lower.http_tls),
+            distribution: self.distribution.over(lower.distribution),
+            registries: self.registries.over(lower.registries),
+            limits: self.limits.or(lower.limits),
             cache: CacheSettings {
-                max_age: cache.max_age.or(lower.cache.max_age),
-                max_bytes: cache.max_bytes.or(lower.cache.max_bytes),
+                max_age: self.cache.max_age.or(lower.cache.max_age),
+                max_bytes: self.cache.max_bytes.or(lower.cache.max_bytes),
             },
-            log: log.over(lower.log),
+            log: self.log.over(lower.log),
         }
     }
 
@@ -269,10 +245,9 @@ impl Settings {
 
 impl DistributionSettings {
     fn over(self, lower: Self) -> Self {
-        let Self { user_files, flow } = self;
         Self {
-            user_files: user_files.or(lower.user_files),
-            flow: flow.or(lower.flow),
+            user_files: self.user_files.or(lower.user_files),
+            flow: self.flow.or(lower.flow),
         }
     }
 

@@ -72,35 +72,20 @@ pub struct RegistrySettings {
 
 impl RegistrySettings {
     pub(super) fn over(self, lower: Self) -> Self {
-        let Self {
-            insecure,
-            auth_files,
-            ca_files,
-            certs_dirs,
-            registries_conf,
-            mirror_files,
-            policy_file,
-            connect_timeout,
-            idle_timeout,
-            manifest_timeout,
-            blob_timeout,
-            attempts,
-            requests_per_host,
-        } = self;
         Self {
-            insecure: insecure.or(lower.insecure),
-            auth_files: auth_files.or(lower.auth_files),
-            ca_files: ca_files.or(lower.ca_files),
-            certs_dirs: certs_dirs.or(lower.certs_dirs),
-            registries_conf: registries_conf.or(lower.registries_conf),
-            mirror_files: mirror_files.or(lower.mirror_files),
-            policy_file: policy_file.or(lower.policy_file),
-            connect_timeout: connect_timeout.or(lower.connect_timeout),
-            idle_timeout: idle_timeout.or(lower.idle_timeout),
-            manifest_timeout: manifest_timeout.or(lower.manifest_timeout),
-            blob_timeout: blob_timeout.or(lower.blob_timeout),
-            attempts: attempts.or(lower.attempts),
-            requests_per_host: requests_per_host.or(lower.requests_per_host),
+            insecure: self.insecure.or(lower.insecure),
+            auth_files: self.auth_files.or(lower.auth_files),
+            ca_files: self.ca_files.or(lower.ca_files),
+            certs_dirs: self.certs_dirs.or(lower.certs_dirs),
+            registries_conf: self.registries_conf.or(lower.registries_conf),
+            mirror_files: self.mirror_files.or(lower.mirror_files),
+            policy_file: self.policy_file.or(lower.policy_file),
+            connect_timeout: self.connect_timeout.or(lower.connect_timeout),
+            idle_timeout: self.idle_timeout.or(lower.idle_timeout),
+            manifest_timeout: self.manifest_timeout.or(lower.manifest_timeout),
+            blob_timeout: self.blob_timeout.or(lower.blob_timeout),
+            attempts: self.attempts.or(lower.attempts),
+            requests_per_host: self.requests_per_host.or(lower.requests_per_host),
         }
     }
 }

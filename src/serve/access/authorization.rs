@@ -40,14 +40,6 @@ impl<'a> Authorization<'a> {
             password: pair[colon + 1..].to_vec(),
         })
     }
-
-    /// The token of `Bearer`.
-    pub(crate) fn bearer(self) -> Option<&'a [u8]> {
-        match self {
-            Self::Bearer(token) => Some(token),
-            Self::Basic { .. } => None,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -65,21 +65,27 @@ impl Rule {
         catalog: &CatalogName,
         settings: &AccessSettings,
     ) -> Result<(Self, Option<Followed<Tokens>>), CredentialError> {
-        let mut rule = Self {
-            tokens: None,
-            certificate: settings.client_certificate,
-        };
+        let certificate = settings.client_certificate;
         if settings.token_files.is_empty() {
-            return Ok((rule, None));
+            let tokens = None;
+            return Ok((
+                Self {
+                    tokens,
+                    certificate,
+                },
+                None,
+            ));
         }
-        let paths = settings.token_files.clone();
-        let build = {
-            let paths = paths.clone();
-            move |contents: &[Vec<u8>]| Tokens::read(&paths, contents)
-        };
-        let (files, receiver) = Followed::open("tokens", catalog.as_str(), paths, Box::new(build))?;
-        rule.tokens = Some(receiver);
-        Ok((rule, Some(files)))
+        let (paths, build) = (settings.token_files.clone(), Box::new(Tokens::read));
+        let (files, tokens) = Followed::open("tokens", catalog.as_str(), paths, build)?;
+        let tokens = Some(tokens);
+        Ok((
+            Self {
+                tokens,
+                certificate,
+            },
+            Some(files),
+        ))
     }
 
     /// Whether tokens grant access.
@@ -108,17 +114,13 @@ impl Rule {
 impl Rules {
     /// Whether a catalog requires anything.
     pub(crate) fn restrict(&self, catalog: &str) -> bool {
-        self.of(catalog).is_some()
+        self.0.contains_key(catalog)
     }
 
     /// Whether a client with these credentials may read a catalog.
     pub(crate) fn check(&self, catalog: &str, credentials: Credentials<'_>) -> Result<(), Denied> {
-        self.of(catalog)
-            .map_or(Ok(()), |rule| rule.check(credentials))
-    }
-
-    fn of(&self, catalog: &str) -> Option<&Rule> {
-        self.0.get(catalog)
+        let rule = self.0.get(catalog);
+        rule.map_or(Ok(()), |rule| rule.check(credentials))
     }
 }
 

@@ -5,27 +5,18 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
-use crate::serve::net::credential::CredentialError;
+use crate::serve::net::credential::{CredentialError, lines};
 
 /// Digests of the tokens of a catalog.
 #[derive(Default)]
 pub struct Tokens(Vec<[u8; 32]>);
 
 impl Tokens {
-    /// Reads files with one token a line. Empty lines and lines that begin with
-    /// `#` are skipped.
+    /// Reads files with one token a line.
     pub(super) fn read(paths: &[PathBuf], contents: &[Vec<u8>]) -> Result<Self, CredentialError> {
-        let mut tokens = Vec::new();
-        for (path, content) in paths.iter().zip(contents) {
-            for (at, line) in content.split(|&byte| byte == b'\n').enumerate() {
-                let line = line.trim_ascii();
-                if line.is_empty() || line.starts_with(b"#") {
-                    continue;
-                }
-                tokens.push(token(path, at + 1, line)?);
-            }
-        }
-        Ok(Self(tokens))
+        let lines = lines(paths, contents);
+        let tokens = lines.map(|(path, number, line)| token(path, number, line));
+        Ok(Self(tokens.collect::<Result<_, _>>()?))
     }
 
     /// Whether this is one of the tokens, in constant time.

@@ -12,8 +12,7 @@ use http::header::CONTENT_TYPE;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
-use crate::serve::admin::configuration::Configuration;
-use crate::serve::admin::status::Status;
+use crate::serve::admin::status::{Configuration, Status};
 use crate::snapshot::Catalogs;
 
 #[derive(Clone)]

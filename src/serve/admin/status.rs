@@ -2,9 +2,8 @@
 
 use std::time::SystemTime;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::serve::admin::configuration::Configuration;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use fbc::graph::shown;
@@ -17,21 +16,25 @@ const MAX_QUARANTINED: usize = 100;
 #[derive(Serialize)]
 pub(super) struct Status {
     version: &'static str,
-    configuration: ConfigurationStatus,
+    configuration: Configuration,
     catalogs: Vec<CatalogStatus>,
 }
 
-/// The configuration.
-#[derive(Serialize)]
-struct ConfigurationStatus {
-    file: Option<String>,
+/// The state of the configuration.
+#[derive(Clone, Debug, Serialize)]
+pub struct Configuration {
+    /// Its file, if there is one.
+    pub file: Option<String>,
     /// When the active configuration was loaded.
-    taken: String,
-    /// When a later configuration was refused, and the reason.
-    refused: Option<String>,
-    error: Option<String>,
+    #[serde(serialize_with = "serialize_time")]
+    pub taken: SystemTime,
+    /// When a later one was refused, if it was.
+    #[serde(serialize_with = "serialize_option")]
+    pub refused: Option<SystemTime>,
+    /// The reason.
+    pub error: Option<String>,
     /// Keys whose new values take effect after a restart.
-    needs_restart: Vec<&'static str>,
+    pub needs_restart: Vec<&'static str>,
 }
 
 /// A catalog.
@@ -91,19 +94,26 @@ struct PassStatus {
     pass: Pass,
 }
 
+impl Configuration {
+    /// The state of a configuration that has just been loaded from this file.
+    pub fn read(file: Option<String>) -> Self {
+        Self {
+            file,
+            taken: SystemTime::now(),
+            refused: None,
+            error: None,
+            needs_restart: Vec::new(),
+        }
+    }
+}
+
 impl Status {
     /// The status of all catalogs and of the configuration.
     pub(super) fn of(catalogs: &Catalogs, configuration: Configuration) -> Self {
         let catalogs = catalogs.all();
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            configuration: ConfigurationStatus {
-                file: configuration.file,
-                taken: rfc3339(configuration.taken),
-                refused: configuration.refused.map(rfc3339),
-                error: configuration.error,
-                needs_restart: configuration.needs_restart,
-            },
+            configuration,
             catalogs: (catalogs.iter())
                 .map(|one| CatalogStatus::of(one))
                 .collect(),
@@ -174,4 +184,16 @@ impl RevisionStatus {
 
 fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
+}
+
+fn serialize_time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    rfc3339(*time).serialize(serializer)
+}
+
+#[expect(clippy::ref_option, reason = "serde calls it with this type")]
+fn serialize_option<S: Serializer>(
+    time: &Option<SystemTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    time.map(rfc3339).serialize(serializer)
 }

@@ -15,8 +15,9 @@ use std::time::Duration;
 use http::Request;
 use hyper::body::Incoming;
 use metrics::{counter, describe_counter, describe_gauge};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::Status;
 
 use crate::name::CatalogName;
@@ -27,7 +28,7 @@ use crate::serve::grpc::reflection::Reflection;
 use crate::serve::grpc::wire;
 use crate::serve::net::connection::{LAST, NotAdmitted, builder, drive, follow};
 use crate::serve::net::limits::{Limits, Renewal};
-use crate::serve::net::listen::Opened;
+use crate::serve::net::listen::{Listener, Opened};
 use crate::serve::net::metrics::count_ended;
 use crate::serve::net::stream::Protocol;
 use crate::snapshot::Catalogs;
@@ -47,93 +48,131 @@ const GRPC_ONLY: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 66\r\nConnection: close\r\n\r\n\
     this port speaks gRPC: HTTP/2 from the first byte, not HTTP/1.1 \r\n";
 
-/// What all connections share.
+/// How many health and reflection streams may be open, on all ports. Their
+/// clients keep them open for as long as they like.
+const MAX_SERVICE_STREAMS: usize = 1000;
+
+/// The service of all gRPC ports. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Shared {
-    pub(super) catalogs: Catalogs,
-    pub(super) health: Health,
-    pub(super) reflection: Reflection,
-    pub(super) limits: Limits,
+pub struct Service {
+    catalogs: Catalogs,
+    health: Health,
+    reflection: Reflection,
+    limits: Limits,
     /// Permits for calls, of all ports together.
-    pub(super) calls: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
     /// Permits for streams of health and reflection, of all ports together.
-    pub(super) service_streams: Arc<Semaphore>,
+    service_streams: Arc<Semaphore>,
 }
 
-/// Serves a connection to its end. `own` is the catalog of a port of its own.
-pub(super) async fn connection(
-    shared: Shared,
-    opened: Opened,
-    own: Option<CatalogName>,
-    stop: CancellationToken,
-) {
-    if opened.protocol != Protocol::Http2 {
-        count_ended(opened.service, "protocol");
-        tracing::debug!(peer = %opened.peer.address, "a client speaks HTTP/1.1 to a gRPC port");
-        opened.stream.dismiss(GRPC_ONLY).await;
-        return;
+impl Service {
+    /// A service for all catalogs. `draining` turns true when almanac stops.
+    ///
+    /// # Errors
+    /// When the descriptors do not decode: a defect of the build.
+    pub fn new(
+        catalogs: Catalogs,
+        limits: Limits,
+        draining: watch::Receiver<bool>,
+    ) -> Result<Self, tonic_reflection::server::Error> {
+        Ok(Self {
+            health: Health::new(catalogs.clone(), draining),
+            reflection: Reflection::new()?,
+            catalogs,
+            calls: Arc::new(Semaphore::new(limits.calls.min(Semaphore::MAX_PERMITS))),
+            service_streams: Arc::new(Semaphore::new(MAX_SERVICE_STREAMS)),
+            limits,
+        })
     }
-    let mut builder = builder(&opened, &shared.limits);
-    // Clients queue beyond these. There are more streams than admitted calls, so
-    // that clients get an error instead.
-    let streams = shared.limits.calls_per_connection.saturating_mul(2);
-    let streams = u32::try_from(streams.max(MIN_STREAMS)).unwrap_or(u32::MAX);
-    builder
-        .http2()
-        .max_concurrent_streams(streams)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW);
-    let catalogs = shared.catalogs.clone();
-    let pins = Arc::new(Pins::default());
-    let limit = CallLimit {
-        calls: Arc::clone(&shared.calls),
-        service_streams: Arc::clone(&shared.service_streams),
-        most: shared.limits.calls_per_connection,
-        beyond: opened.beyond,
-    };
-    let calls = Calls {
-        catalogs: shared.catalogs,
-        pins: Arc::clone(&pins),
-        own,
-        health: shared.health,
-        reflection: shared.reflection,
-    };
-    let service = follow(calls, &opened, {
-        let pins = Arc::clone(&pins);
-        move |request, open| {
-            if pins.left() && request.uri().path() != HEALTH_CHECK {
-                return Err(NotAdmitted::Unseen);
-            }
-            limit.admit(request, open)
+
+    /// Serves a port until `stop`. Open connections then finish their streams;
+    /// `connections` tracks them.
+    pub async fn serve(
+        self,
+        listener: Listener,
+        stop: CancellationToken,
+        connections: TaskTracker,
+    ) {
+        let own = listener.catalog().cloned();
+        let limits = self.limits.clone();
+        let ending = stop.clone();
+        listener
+            .accept(&limits, stop, connections, move |opened| {
+                self.clone().connection(opened, own.clone(), ending.clone())
+            })
+            .await;
+    }
+
+    /// Serves a connection to its end. `own` is the catalog of a port of its own.
+    async fn connection(self, opened: Opened, own: Option<CatalogName>, stop: CancellationToken) {
+        if opened.protocol != Protocol::Http2 {
+            count_ended(opened.service, "protocol");
+            tracing::debug!(peer = %opened.peer.address, "a client speaks HTTP/1.1 to a gRPC port");
+            opened.stream.dismiss(GRPC_ONLY).await;
+            return;
         }
-    });
-    let renew = {
-        let (catalogs, peer) = (catalogs, opened.peer.address);
-        let state = Arc::clone(&opened.state);
-        let renewal = shared.limits.renewal;
-        async move {
-            let mut publications = catalogs.publications();
-            while publications.changed().await.is_ok() {
-                if pins.outdated(&catalogs) {
-                    let quiet = async {
-                        while !pins.leave(|| state.is_quiet(quiet(&pins, &renewal))) {
-                            state.wait_until_quiet(renewal.quiet).await;
-                            tokio::time::sleep(STEP).await;
-                        }
-                    };
-                    if tokio::time::timeout(renewal.latest, quiet).await.is_err() {
-                        pins.leave_anyway();
-                    }
-                    counter!("almanac_grpc_goaways_total").increment(1);
-                    tracing::debug!(%peer, "new content: asking the client to reconnect");
-                    return LAST;
+        let mut builder = builder(&opened, &self.limits);
+        // Clients queue beyond these. There are more streams than admitted calls, so
+        // that clients get an error instead.
+        let streams = self.limits.calls_per_connection.saturating_mul(2);
+        let streams = u32::try_from(streams.max(MIN_STREAMS)).unwrap_or(u32::MAX);
+        builder
+            .http2()
+            .max_concurrent_streams(streams)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW);
+        let catalogs = self.catalogs.clone();
+        let pins = Arc::new(Pins::default());
+        let limit = CallLimit {
+            calls: Arc::clone(&self.calls),
+            service_streams: Arc::clone(&self.service_streams),
+            most: self.limits.calls_per_connection,
+            beyond: opened.beyond,
+        };
+        let calls = Calls {
+            catalogs: self.catalogs,
+            pins: Arc::clone(&pins),
+            own,
+            health: self.health,
+            reflection: self.reflection,
+        };
+        let service = follow(calls, &opened, {
+            let pins = Arc::clone(&pins);
+            move |request, open| {
+                if pins.left() && request.uri().path() != HEALTH_CHECK {
+                    return Err(NotAdmitted::Unseen);
                 }
+                limit.admit(request, open)
             }
-            // The publisher is gone: almanac stops.
-            pending().await
-        }
-    };
-    drive(opened, &builder, service, &stop, renew).await;
+        });
+        let renew = {
+            let (catalogs, peer) = (catalogs, opened.peer.address);
+            let state = Arc::clone(&opened.state);
+            let renewal = self.limits.renewal;
+            async move {
+                let mut publications = catalogs.publications();
+                while publications.changed().await.is_ok() {
+                    if pins.outdated(&catalogs) {
+                        let quiet = async {
+                            while !pins.leave(|| state.is_quiet(quiet(&pins, &renewal))) {
+                                state.wait_until_quiet(renewal.quiet).await;
+                                tokio::time::sleep(STEP).await;
+                            }
+                        };
+                        if tokio::time::timeout(renewal.latest, quiet).await.is_err() {
+                            pins.leave_anyway();
+                        }
+                        counter!("almanac_grpc_goaways_total").increment(1);
+                        tracing::debug!(%peer, "new content: asking the client to reconnect");
+                        return LAST;
+                    }
+                }
+                // The publisher is gone: almanac stops.
+                pending().await
+            }
+        };
+        drive(opened, &builder, service, &stop, renew).await;
+    }
 }
 
 /// How long a connection has to be quiet before it is asked to close.

@@ -12,8 +12,7 @@ mod observe;
 mod pins;
 mod reflection;
 mod schemas;
-mod service;
 mod wire;
 
+pub use connection::Service;
 pub(crate) use connection::describe_metrics;
-pub use service::Service;

@@ -1,7 +1,6 @@
 //! Metrics and log lines of calls. Each call is a span, which ends with a line when
 //! the response was sent.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use crate::serve::grpc::pins::OpenCall;
 use crate::serve::grpc::wire;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
-use crate::serve::request_metrics::{Labels, RequestMetrics};
+use crate::serve::request_metrics::{Api, RequestMetrics};
 use crate::snapshot::Catalog;
 
 /// A call, from its arrival.
@@ -70,12 +69,13 @@ impl Call {
         let catalog = self.catalog.as_ref().map_or("", |one| one.name.as_str());
         self.span.record("catalog", catalog);
         self.span.record("code", tracing::field::debug(code));
-        let metrics = RequestMetrics::of(&Labels::Grpc {
-            service: self.service,
-            method: self.method,
-            catalog: Cow::Borrowed(catalog),
-            code,
-        });
+        let labels = [
+            ("service", self.service),
+            ("method", self.method),
+            ("catalog", catalog),
+            ("code", &format!("{code:?}")),
+        ];
+        let metrics = RequestMetrics::of(Api::Grpc, &labels);
         metrics.count(self.began.elapsed().as_secs_f64());
         let (span, open) = (self.span, self.open);
         self.in_flight.report(move |sent| {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use metrics::gauge;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::name::CatalogName;
@@ -52,7 +52,7 @@ const OLD: &str = "old";
 impl Pins {
     /// The catalog's snapshot for this connection.
     pub(super) fn snapshot(&self, catalog: &Catalog) -> Option<Arc<Snapshot>> {
-        let pins = &mut self.lock().pins;
+        let pins = &mut self.state.lock().pins;
         if let Some(pin) = pins.get(&catalog.name) {
             return Some(Arc::clone(&pin.snapshot));
         }
@@ -67,14 +67,14 @@ impl Pins {
 
     /// Registers a call, until the return value is dropped.
     pub(super) fn open(self: &Arc<Self>) -> OpenCall {
-        self.lock().open += 1;
+        self.state.lock().open += 1;
         OpenCall(Arc::clone(self))
     }
 
     /// Whether any snapshot is not the catalog's latest.
     pub(super) fn outdated(&self, catalogs: &Catalogs) -> bool {
         let mut outdated = false;
-        for (name, pin) in &mut self.lock().pins {
+        for (name, pin) in &mut self.state.lock().pins {
             let latest = catalogs.get(name.as_str()).and_then(|c| c.snapshot());
             // A removed or unloaded catalog has no latest snapshot.
             if !latest.is_some_and(|latest| Arc::ptr_eq(&latest, &pin.snapshot)) {
@@ -88,14 +88,14 @@ impl Pins {
     /// The client requested the list of all bundles, and may request each of this
     /// many packages next.
     pub(super) fn listed(&self, packages: usize) {
-        let state = &mut *self.lock();
+        let state = &mut *self.state.lock();
         state.listed = packages;
         state.asked.clear();
     }
 
     /// The client requested a package.
     pub(super) fn asked(&self, package: &str) {
-        let state = &mut *self.lock();
+        let state = &mut *self.state.lock();
         if state.listed == 0 {
             return;
         }
@@ -110,13 +110,13 @@ impl Pins {
 
     /// Whether the client has requested some packages of its list, and not all.
     pub(super) fn half_asked(&self) -> bool {
-        !self.lock().asked.is_empty()
+        !self.state.lock().asked.is_empty()
     }
 
     /// Stops admitting calls, if none is open and `quiet` holds. The client then
     /// makes them over its next connection, together with those that follow.
     pub(super) fn leave(&self, quiet: impl FnOnce() -> bool) -> bool {
-        let open = self.lock().open;
+        let open = self.state.lock().open;
         let leaving = open == 0 && quiet();
         if leaving {
             self.leave_anyway();
@@ -126,7 +126,7 @@ impl Pins {
 
     /// Stops admitting calls, even if some are open.
     pub(super) fn leave_anyway(&self) {
-        self.lock().left = true;
+        self.state.lock().left = true;
         self.leaving.cancel();
     }
 
@@ -137,17 +137,13 @@ impl Pins {
 
     /// Whether no more calls are admitted.
     pub(super) fn left(&self) -> bool {
-        self.lock().left
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+        self.state.lock().left
     }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.0.lock().open -= 1;
+        self.0.state.lock().open -= 1;
     }
 }
 

@@ -11,7 +11,7 @@ use crate::name::CatalogName;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::http::respond::respond;
-use crate::snapshot::{Catalogs, Query, Selection, Snapshot};
+use crate::snapshot::{Catalogs, Query, Snapshot};
 
 /// The route of a whole catalog.
 pub(super) const ALL: &str = "/catalogs/{name}/api/v1/all";
@@ -28,7 +28,7 @@ pub(super) async fn all(
 ) -> Result<Response, HttpRejection> {
     let Path(name) = name.map_err(|_| HttpRejection::Path)?;
     check_method(request.method())?;
-    let selection = select(&catalogs, &name, &Query::default())?;
+    let selection = find(&catalogs, &name)?.select(&Query::default());
     Ok(respond(&selection, &request, true))
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn metas(
     let Path(name) = name.map_err(|_| HttpRejection::Path)?;
     check_method(request.method())?;
     let query = parse_query(query.as_deref().unwrap_or_default())?;
-    let selection = select(&catalogs, &name, &query)?;
+    let selection = find(&catalogs, &name)?.select(&query);
     Ok(respond(&selection, &request, false))
 }
 
@@ -60,8 +60,4 @@ pub(super) fn find(catalogs: &Catalogs, name: &str) -> Result<Arc<Snapshot>, Htt
         .filter(|catalog| !catalog.routing.withheld)
         .ok_or(HttpRejection::UnknownCatalog)?;
     catalog.snapshot().ok_or(HttpRejection::NotLoaded(name))
-}
-
-fn select(catalogs: &Catalogs, name: &str, query: &Query<'_>) -> Result<Selection, HttpRejection> {
-    Ok(find(catalogs, name)?.select(query))
 }

@@ -12,30 +12,22 @@ use hyper::body::Incoming;
 
 use crate::serve::access::Access;
 use crate::serve::http::content::{ALL, METAS};
-use crate::serve::http::observe::Observed;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::respond::respond;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
+use crate::serve::observed::Observed;
 use crate::snapshot::{Catalogs, Query};
 
 /// The routes that need no router.
 #[derive(Clone)]
 pub(super) struct Direct {
-    catalogs: Catalogs,
-    access: Access,
-    enabled: bool,
+    pub(super) catalogs: Catalogs,
+    pub(super) access: Access,
+    pub(super) enabled: bool,
 }
 
 impl Direct {
-    pub(super) fn new(catalogs: Catalogs, access: Access, enabled: bool) -> Self {
-        Self {
-            catalogs,
-            access,
-            enabled,
-        }
-    }
-
     /// The response, if it can be made here.
     pub(super) fn respond(
         &self,
@@ -66,7 +58,7 @@ impl Direct {
             began: in_flight.began(),
             method,
             route,
-            catalog: name,
+            catalog: Some(name),
             path: request.uri().path(),
         };
         observed.responded(&response, Some(in_flight), Some(peer));

@@ -1,6 +1,7 @@
 //! The content encodings that a client accepts (RFC 9110, section 12.5.3).
 
-use http::HeaderValue;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue};
 
 /// The weight of each coding, in thousandths; 0 where it is not accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,9 +50,21 @@ pub(super) fn accepts_gzip<'a>(headers: impl IntoIterator<Item = &'a HeaderValue
     accepted.gzip > 0 && accepted.identity.is_none_or(|it| it <= accepted.gzip)
 }
 
+/// Whether `Accept` names a media type. A range such as `*/*` does not count.
+pub(super) fn accepts_named(headers: &HeaderMap, media_type: &str) -> bool {
+    headers.get_all(ACCEPT).iter().any(|value| {
+        let mut ranges = value.to_str().unwrap_or_default().split(',');
+        ranges.any(|range| {
+            let mut parts = range.split(';');
+            let name = parts.next().unwrap_or_default().trim();
+            name.eq_ignore_ascii_case(media_type) && weight(parts) > 0
+        })
+    })
+}
+
 /// The `q` parameter of a list item in a header, in thousandths (default 1000).
 /// A malformed one counts as 0.
-pub(super) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
+fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u16 {
     let weight = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("q").then(|| value.trim())
@@ -124,5 +137,36 @@ mod tests {
             };
             assert_eq!(read(header), wanted, "{header:?}");
         }
+    }
+
+    #[test]
+    fn a_media_type_is_accepted_where_the_client_names_it() {
+        let problem = "application/problem+json";
+        for (accept, media_type, wanted) in [
+            ("application/problem+json", problem, true),
+            (
+                "application/jsonl, Application/Problem+JSON;q=0.5",
+                problem,
+                true,
+            ),
+            ("application/problem+json;q=0", problem, false),
+            ("application/json", problem, false),
+            ("*/*", problem, false),
+            ("", problem, false),
+            (
+                "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8",
+                "text/html",
+                true,
+            ),
+            ("application/json, Text/HTML; q=0.5", "text/html", true),
+            ("*/*", "text/html", false),
+            ("application/json", "text/html", false),
+            ("text/htmlx", "text/html", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(accepts_named(&headers, media_type), wanted, "{accept}");
+        }
+        assert!(!accepts_named(&HeaderMap::new(), problem));
     }
 }

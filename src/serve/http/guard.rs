@@ -12,7 +12,6 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::serve::access::{Access, Authorization, Credentials, Denied, Rules, count_denied};
 use crate::serve::http::catalog_route::CatalogRoute;
 use crate::serve::http::rejection::HttpRejection;
-use crate::serve::http::restricted_catalogs::RestrictedCatalogs;
 use crate::serve::net::listen::Peer;
 
 /// Passes requests for a catalog on to its route if they may read it.
@@ -26,9 +25,8 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
             if let Err(denied) = check(&rules, &name, &parts.headers, certified) {
                 return respond(&name, denied);
             }
-            parts
-                .extensions
-                .insert(RestrictedCatalogs::new(Arc::clone(&rules)));
+            // Handlers do not suggest the names of restricted catalogs.
+            parts.extensions.insert(Arc::clone(&rules));
             let headers = parts.headers.clone();
             let response = next.run(Request::from_parts(parts, body)).await;
             // A reload may have added the catalog and its rule meanwhile.
@@ -54,7 +52,10 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
 }
 
 fn check(rules: &Rules, catalog: &str, headers: &HeaderMap, certified: bool) -> Result<(), Denied> {
-    let token = Authorization::read(headers).and_then(Authorization::bearer);
+    let token = match Authorization::read(headers) {
+        Some(Authorization::Bearer(token)) => Some(token),
+        _ => None,
+    };
     rules.check(catalog, Credentials { token, certified })
 }
 

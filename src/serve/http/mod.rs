@@ -27,7 +27,6 @@ mod query;
 mod range;
 mod rejection;
 mod respond;
-mod restricted_catalogs;
 mod service;
 
 pub use cors::Origins;

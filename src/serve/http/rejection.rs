@@ -4,11 +4,11 @@
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::{HeaderValue, StatusCode};
 
 use crate::name::{CatalogName, NameError};
-use crate::serve::http::encoding::weight;
+use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
 use crate::serve::http::queries::problem::Problem;
 
@@ -63,18 +63,18 @@ impl HttpRejection {
                 status,
                 "unknown-path",
                 "Unknown path",
-                "nothing is answered at this path; /openapi.json lists those there are".into(),
+                "there is no such path; /openapi.json lists the paths".into(),
             ),
             Self::Path => Problem::path(),
             Self::Method(_) => Problem::plain(
                 status,
-                "this is answered to other methods only; /openapi.json lists them".into(),
+                "this path has other methods; /openapi.json lists them".into(),
             ),
             Self::Query => Problem::new(
                 status,
                 "invalid-query",
                 "Invalid query",
-                "the query cannot be read, or has other keys than schema, package and name".into(),
+                "the query is malformed, or has other keys than schema, package and name".into(),
             ),
             Self::Name(error) => Problem::catalog_name(error),
             Self::UnknownCatalog => Problem::new(
@@ -105,7 +105,8 @@ impl IntoResponse for HttpRejection {
 
 /// Turns rejections into problems for clients that accept them.
 pub(super) async fn describe(request: Request, next: Next) -> Response {
-    let wanted = is_wanted(request.headers());
+    // A client that accepts anything gets the text, as from catalogd.
+    let wanted = accepts_named(request.headers(), PROBLEM);
     let mut response = next.run(request).await;
     let status = response.status();
     let kind = response.headers().get(CONTENT_TYPE);
@@ -143,43 +144,8 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
 /// The detail of a response without a text.
 fn detail(status: StatusCode) -> &'static str {
     match status {
-        StatusCode::PRECONDITION_FAILED => "the answer is not the one that the request asks for",
-        StatusCode::RANGE_NOT_SATISFIABLE => "there is nothing in the range that is asked for",
+        StatusCode::PRECONDITION_FAILED => "a precondition of the request does not hold",
+        StatusCode::RANGE_NOT_SATISFIABLE => "the requested range lies outside of the response",
         _ => "the request cannot be answered",
-    }
-}
-
-/// Whether `Accept` names problems. A client that accepts anything gets the text,
-/// as from catalogd.
-fn is_wanted(headers: &HeaderMap) -> bool {
-    headers.get_all(ACCEPT).iter().any(|value| {
-        let ranges = value.to_str().unwrap_or_default().split(',');
-        ranges.into_iter().any(|range| {
-            let mut parts = range.split(';');
-            let name = parts.next().unwrap_or_default().trim();
-            name.eq_ignore_ascii_case(PROBLEM) && weight(parts) > 0
-        })
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn problems_are_sent_to_clients_that_name_them() {
-        for (accept, wanted) in [
-            ("application/problem+json", true),
-            ("application/jsonl, Application/Problem+JSON;q=0.5", true),
-            ("application/problem+json;q=0", false),
-            ("application/json", false),
-            ("*/*", false),
-            ("", false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(is_wanted(&headers), wanted, "{accept}");
-        }
-        assert!(!is_wanted(&HeaderMap::new()));
     }
 }

@@ -39,7 +39,11 @@ impl Service {
         let cors = origins != Origins::None;
         Self {
             router: router(catalogs.clone(), access.clone(), origins).merge(others),
-            direct: Direct::new(catalogs, access, !cors),
+            direct: Direct {
+                catalogs,
+                access,
+                enabled: !cors,
+            },
         }
     }
 }

@@ -135,7 +135,7 @@ impl Listener {
 
 /// The response to a request or connection beyond the limits.
 fn over_limit(version: Version, what: &str, most: usize) -> Response {
-    let text = format!("{most} {what} are open, as many as may be; try again later\n");
+    let text = format!("{most} {what} are open, which is the limit; try again later\n");
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
@@ -150,7 +150,10 @@ fn over_limit(version: Version, what: &str, most: usize) -> Response {
 
 /// The settings of connections on all ports.
 pub(crate) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<StreamExecutor> {
-    let streams = StreamExecutor::new(opened.service, limits.stall_timeout);
+    let streams = StreamExecutor {
+        service: opened.service,
+        stall_timeout: limits.stall_timeout,
+    };
     let mut builder = auto::Builder::new(streams);
     // A connection with an incomplete head counts as idle and is closed. A timer
     // for each head would cost more than the head.
@@ -197,7 +200,7 @@ where
     let (state, peer) = (Arc::clone(&opened.state), opened.peer);
     service_fn(move |request: Request<Incoming>| {
         let active = state.begin();
-        let admitted = admit(&request, active.others());
+        let admitted = admit(&request, active.others);
         let handler = handler.clone();
         async move {
             let permit = match admitted {
@@ -246,10 +249,11 @@ pub(crate) async fn drive<S, F>(
     // Polling each of these whenever the connection wakes up would take as long
     // as a small response. This set only polls those that woke up.
     let mut signals = FuturesUnordered::<Pin<Box<dyn Future<Output = Signal> + Send + '_>>>::new();
-    signals.push(Box::pin(state.aborted().map(|()| Signal::Abort)));
+    signals.push(Box::pin(state.abort.cancelled().map(|()| Signal::Abort)));
     signals.push(Box::pin(
         state
-            .asked_to_close()
+            .asked_to_close
+            .cancelled()
             .map(|()| Signal::Close(LAST_FOR_ROOM)),
     ));
     signals.push(Box::pin(stop.cancelled().map(|()| Signal::Close(LAST))));

@@ -170,7 +170,7 @@ impl ConnectionSlot {
     /// client is asked to close it.
     pub(crate) async fn over(&self) {
         tokio::time::sleep(STAY).await;
-        self.state.ask_to_close();
+        self.state.asked_to_close.cancel();
         tokio::time::sleep(END).await;
     }
 }
@@ -226,7 +226,7 @@ mod tests {
         let leave = {
             let state = first.state();
             async move {
-                state.asked_to_close().await;
+                state.asked_to_close.cancelled().await;
                 tokio::time::sleep(PAUSE / 10).await;
                 drop(first);
             }
@@ -251,7 +251,7 @@ mod tests {
         let state = beyond.state();
         tokio::select! {
             () = beyond.over() => panic!("its client is asked to close first"),
-            () = state.asked_to_close() => {}
+            () = state.asked_to_close.cancelled() => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -18,10 +18,10 @@ pub(crate) struct ConnectionState {
     /// When a request last arrived or a part of a response was sent, in
     /// milliseconds since `began`.
     moved: AtomicU64,
-    /// To be closed as soon as it is idle.
-    asked_to_close: CancellationToken,
-    /// To be closed at once.
-    abort: CancellationToken,
+    /// Cancelled to close the connection as soon as it is idle.
+    pub(crate) asked_to_close: CancellationToken,
+    /// Cancelled to close it at once, with its open requests.
+    pub(crate) abort: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -34,12 +34,13 @@ struct Requests {
 /// An open request of a connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest {
-    connection: Arc<ConnectionState>,
+    pub(crate) connection: Arc<ConnectionState>,
     /// How many other requests were open when it arrived.
-    others: usize,
-    began: Instant,
+    pub(crate) others: usize,
+    /// When it arrived.
+    pub(crate) began: Instant,
     /// When it ended, if the caller knows the time already.
-    ended: Option<Instant>,
+    pub(crate) ended: Option<Instant>,
 }
 
 /// The connections of a listener.
@@ -68,7 +69,7 @@ impl ConnectionState {
     pub(crate) fn begin(self: &Arc<Self>) -> ActiveRequest {
         let began = Instant::now();
         let others = {
-            let mut requests = self.requests();
+            let mut requests = self.requests.lock();
             requests.open += 1;
             requests.open - 1
         };
@@ -110,7 +111,7 @@ impl ConnectionState {
 
     /// Since when no request is open.
     fn idle_since(&self) -> Option<Instant> {
-        let requests = self.requests();
+        let requests = self.requests.lock();
         (requests.open == 0).then_some(requests.since)
     }
 
@@ -125,59 +126,13 @@ impl ConnectionState {
             }
         }
     }
-
-    /// Asks for the connection to be closed as soon as it is idle.
-    pub(crate) fn ask_to_close(&self) {
-        self.asked_to_close.cancel();
-    }
-
-    /// Waits for [`Self::ask_to_close`].
-    pub(crate) async fn asked_to_close(&self) {
-        self.asked_to_close.cancelled().await;
-    }
-
-    /// Closes the connection at once, with its open requests.
-    pub(crate) fn abort(&self) {
-        self.abort.cancel();
-    }
-
-    /// Waits for [`Self::abort`].
-    pub(crate) async fn aborted(&self) {
-        self.abort.cancelled().await;
-    }
-
-    fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock()
-    }
-}
-
-impl ActiveRequest {
-    /// The connection.
-    pub(crate) fn connection(&self) -> &ConnectionState {
-        &self.connection
-    }
-
-    /// When it arrived.
-    pub(crate) fn began(&self) -> Instant {
-        self.began
-    }
-
-    /// How many other requests were open on the connection when it arrived.
-    pub(crate) fn others(&self) -> usize {
-        self.others
-    }
-
-    /// Sets the time of its end, just before it is dropped.
-    pub(crate) fn ends(&mut self, now: Instant) {
-        self.ended = Some(now);
-    }
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let now = self.ended.unwrap_or_else(Instant::now);
         self.connection.moved(now);
-        let mut requests = self.connection.requests();
+        let mut requests = self.connection.requests.lock();
         requests.open = requests.open.saturating_sub(1);
         requests.since = now;
     }
@@ -188,19 +143,19 @@ impl Connections {
     pub(crate) fn add(&self) -> (u64, Arc<ConnectionState>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let state = ConnectionState::new();
-        self.lock().insert(number, Arc::clone(&state));
+        self.open.lock().insert(number, Arc::clone(&state));
         (number, state)
     }
 
     /// Removes a connection that has ended.
     pub(crate) fn remove(&self, number: u64) {
-        self.lock().remove(&number);
+        self.open.lock().remove(&number);
     }
 
     /// Asks the longest-idle connections to close, at most `most`. Returns how
     /// many it asked.
     pub(crate) fn make_room(&self, most: usize) -> usize {
-        let open = self.lock();
+        let open = self.open.lock();
         let idle = open
             .values()
             .filter(|one| !one.asked_to_close.is_cancelled());
@@ -210,22 +165,18 @@ impl Connections {
         idle.sort_unstable_by_key(|(since, _)| *since);
         idle.truncate(most);
         for (_, longest) in &idle {
-            longest.ask_to_close();
+            longest.asked_to_close.cancel();
         }
         idle.len()
     }
 
     /// Whether any idle connection was asked to close and is still open.
     pub(crate) fn leaving(&self) -> bool {
-        let open = self.lock();
+        let open = self.open.lock();
         let mut asked = open
             .values()
             .filter(|one| one.asked_to_close.is_cancelled());
         asked.any(|one| one.idle_since().is_some())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionState>>> {
-        self.open.lock()
     }
 }
 
@@ -245,7 +196,7 @@ mod tests {
     async fn a_connection_is_idle_some_time_after_its_last_response() {
         let state = ConnectionState::new();
         let (first, second) = (state.begin(), state.begin());
-        assert_eq!((first.others(), second.others()), (0, 1));
+        assert_eq!((first.others, second.others), (0, 1));
         let ended = async {
             tokio::time::sleep(MOMENT).await;
             drop(first);

@@ -99,8 +99,8 @@ fn because(problem: Option<&str>) -> String {
     problem.map_or_else(String::new, |problem| format!(": {problem}"))
 }
 
-/// Builds a value from the contents of the files.
-type Build<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, CredentialError> + Send + Sync>;
+/// Builds a value from the paths and the contents of the files.
+type Build<T> = Box<dyn Fn(&[PathBuf], &[Vec<u8>]) -> Result<T, CredentialError> + Send + Sync>;
 
 /// Files that are polled for changes.
 pub struct Followed<T> {
@@ -133,7 +133,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
     ) -> Result<(Self, watch::Receiver<Arc<T>>), CredentialError> {
         let files = Files { paths, build };
         let (contents, seen) = files.read()?;
-        let first = Arc::new((files.build)(&contents)?);
+        let first = Arc::new((files.build)(&files.paths, &contents)?);
         let (current, receiver) = watch::channel(first);
         let followed = Self {
             kind,
@@ -205,7 +205,7 @@ impl<T> Files<T> {
     /// The value of the files, if their content differs from `seen`.
     fn poll(&self, seen: Seen) -> Result<Option<Changed<T>>, CredentialError> {
         let (contents, now) = self.read()?;
-        Ok((now != seen).then(|| (now, (self.build)(&contents))))
+        Ok((now != seen).then(|| (now, (self.build)(&self.paths, &contents))))
     }
 
     fn read(&self) -> Result<(Vec<Vec<u8>>, Seen), CredentialError> {
@@ -233,6 +233,20 @@ impl<T> Files<T> {
     }
 }
 
+/// The lines of files, with their numbers from 1, without empty lines and those
+/// that begin with `#`.
+pub(crate) fn lines<'a>(
+    paths: &'a [PathBuf],
+    contents: &'a [Vec<u8>],
+) -> impl Iterator<Item = (&'a Path, usize, &'a [u8])> {
+    let files = paths.iter().zip(contents);
+    let lines = files.flat_map(|(path, content)| {
+        let lines = content.split(|&byte| byte == b'\n').enumerate();
+        lines.map(move |(at, line)| (path.as_path(), at + 1, line.trim_ascii()))
+    });
+    lines.filter(|(_, _, line)| !line.is_empty() && !line.starts_with(b"#"))
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, CredentialError> {
     let mut content = Vec::new();
     File::open(path)
@@ -257,15 +271,12 @@ mod tests {
 
     fn number(folder: &Path) -> (Followed<u32>, watch::Receiver<Arc<u32>>) {
         let path = folder.join("number");
-        let build = {
-            let path = path.clone();
-            move |contents: &[Vec<u8>]| {
-                let text = String::from_utf8_lossy(&contents[0]).into_owned();
-                text.parse().map_err(|_| CredentialError::Token {
-                    path: path.clone(),
-                    line: 1,
-                })
-            }
+        let build = |paths: &[PathBuf], contents: &[Vec<u8>]| {
+            let text = String::from_utf8_lossy(&contents[0]).into_owned();
+            text.parse().map_err(|_| CredentialError::Token {
+                path: paths[0].clone(),
+                line: 1,
+            })
         };
         Followed::open("test", "a", vec![path], Box::new(build)).unwrap()
     }

@@ -83,8 +83,9 @@ pub(crate) struct InFlightPiece {
 /// those whose client does not read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamExecutor {
-    service: &'static str,
-    stall_timeout: Duration,
+    pub(crate) service: &'static str,
+    /// Streams are aborted after their client has read nothing for that long.
+    pub(crate) stall_timeout: Duration,
 }
 
 #[derive(Default)]
@@ -114,7 +115,7 @@ impl InFlight {
 
     /// When it arrived.
     pub(crate) fn began(&self) -> Instant {
-        self.active.began()
+        self.active.began
     }
 
     /// Calls `report` with the outcome at the end.
@@ -139,7 +140,7 @@ impl InFlight {
         let now = Instant::now();
         let since = now.saturating_duration_since(self.began());
         self.moved.store(milliseconds(since), Ordering::Relaxed);
-        self.active.connection().moved(now);
+        self.active.connection.moved(now);
     }
 
     /// Bytes of a piece were written; `whole` tells whether it was its end.
@@ -151,7 +152,7 @@ impl InFlight {
         }
         let written = self.written.fetch_add(count, Ordering::Relaxed) + count;
         if written - self.marked.load(Ordering::Relaxed) < PROGRESS as u64 {
-            self.active.connection().moved(Instant::now());
+            self.active.connection.moved(Instant::now());
             return;
         }
         self.marked.store(written, Ordering::Relaxed);
@@ -180,7 +181,7 @@ impl Drop for InFlight {
             }),
             None => {}
         }
-        self.active.ends(now);
+        self.active.ended = Some(now);
     }
 }
 
@@ -244,14 +245,6 @@ impl Drop for InFlightPiece {
 }
 
 impl StreamExecutor {
-    /// Aborts a stream whose client reads nothing for that long.
-    pub(crate) fn new(service: &'static str, stall_timeout: Duration) -> Self {
-        Self {
-            service,
-            stall_timeout,
-        }
-    }
-
     /// Waits until the request in the slot stalls.
     async fn stalled(self, slot: &Slot) {
         loop {
@@ -304,7 +297,7 @@ where
                 () = streams.stalled(&slot) => {
                     streams.count();
                     if let Some(request) = slot.request.lock().as_ref().and_then(Weak::upgrade) {
-                        request.active.connection().abort();
+                        request.active.connection.abort.cancel();
                     }
                 }
             }

@@ -200,7 +200,7 @@ impl Opening {
         let service = self.service;
         tokio::select! {
             opened = self.begin(limits) => opened,
-            () = state.asked_to_close() => None,
+            () = state.asked_to_close.cancelled() => None,
             () = tokio::time::sleep(limits.idle_timeout) => {
                 count_ended(service, "silent");
                 None

@@ -12,4 +12,3 @@ pub(crate) mod listen;
 pub(crate) mod metrics;
 pub(crate) mod stream;
 pub mod tls;
-pub mod validity;

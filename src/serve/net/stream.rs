@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 use crate::serve::net::in_flight::PROGRESS;
 
@@ -23,7 +24,7 @@ const LAST_TIME: Duration = Duration::from_secs(1);
 
 /// A connection's bytes.
 pub(crate) struct Stream {
-    io: Io,
+    io: Either<TcpStream, Box<TlsStream<TcpStream>>>,
     /// The bytes that were read already.
     beginning: Bytes,
     stall: Stall,
@@ -42,11 +43,6 @@ pub(crate) enum Protocol {
     Other,
 }
 
-enum Io {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
 /// The timeout of writes.
 struct Stall {
     timeout: Duration,
@@ -59,15 +55,15 @@ struct Stall {
 impl Stream {
     /// A connection without TLS.
     pub(crate) fn plain(stream: TcpStream, stall_timeout: Duration) -> Self {
-        Self::new(Io::Plain(stream), stall_timeout)
+        Self::new(Either::Left(stream), stall_timeout)
     }
 
     /// A connection with TLS.
     pub(crate) fn tls(stream: TlsStream<TcpStream>, stall_timeout: Duration) -> Self {
-        Self::new(Io::Tls(Box::new(stream)), stall_timeout)
+        Self::new(Either::Right(Box::new(stream)), stall_timeout)
     }
 
-    fn new(io: Io, timeout: Duration) -> Self {
+    fn new(io: Either<TcpStream, Box<TlsStream<TcpStream>>>, timeout: Duration) -> Self {
         Self {
             io,
             beginning: Bytes::new(),
@@ -82,13 +78,13 @@ impl Stream {
     /// Whether the client has a verified certificate.
     pub(crate) fn certified(&self) -> bool {
         match &self.io {
-            Io::Plain(_) => false,
-            Io::Tls(stream) => stream.get_ref().1.peer_certificates().is_some(),
+            Either::Left(_) => false,
+            Either::Right(stream) => stream.get_ref().1.peer_certificates().is_some(),
         }
     }
 
-    /// Reads what a client begins with, which is still read by whoever reads
-    /// on; `None` when it says nothing.
+    /// Detects the protocol by the first bytes, which later reads return again.
+    /// `None` if the client sends nothing.
     pub(crate) async fn begin(&mut self) -> Option<Protocol> {
         let mut start = BytesMut::with_capacity(PREFACE.len());
         loop {
@@ -108,12 +104,12 @@ impl Stream {
         Some(protocol)
     }
 
-    /// Says a last word and lets the client read it.
-    pub(crate) async fn dismiss(mut self, word: &[u8]) {
+    /// Sends a last response, and gives the client time to read it.
+    pub(crate) async fn dismiss(mut self, response: &[u8]) {
         let last = async {
-            self.write_all(word).await?;
+            self.write_all(response).await?;
             self.shutdown().await?;
-            // What is not read would make the system drop what was written.
+            // Unread bytes would make the system drop the response.
             let mut rest = self.take(LAST_READ);
             tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
         };
@@ -121,7 +117,7 @@ impl Stream {
     }
 }
 
-/// What a connection speaks whose first byte is this one.
+/// The protocol of a connection with this first byte.
 pub(crate) fn protocol(first: u8) -> Protocol {
     match first {
         // The record type of a handshake (RFC 8446, section 5.1).
@@ -146,10 +142,7 @@ impl AsyncRead for Stream {
             self.beginning.advance(length);
             return Poll::Ready(Ok(()));
         }
-        match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Io::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
+        Pin::new(&mut self.io).poll_read(cx, buffer)
     }
 }
 
@@ -159,10 +152,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Io::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        };
+        let written = Pin::new(&mut self.io).poll_write(cx, bytes);
         self.stall.bound(cx, written, |count| *count)
     }
 
@@ -171,33 +161,21 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Io::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        };
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
         self.stall.bound(cx, written, |count| *count)
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.io {
-            Io::Plain(stream) => stream.is_write_vectored(),
-            Io::Tls(stream) => stream.is_write_vectored(),
-        }
+        self.io.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Io::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        };
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
         self.stall.bound(cx, flushed, |()| PROGRESS)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let closed = match &mut self.io {
-            Io::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Io::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        };
+        let closed = Pin::new(&mut self.io).poll_shutdown(cx);
         self.stall.bound(cx, closed, |()| PROGRESS)
     }
 }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::serve::oci::content::text;
 use crate::serve::oci::rejection::OciRejection;
@@ -87,41 +87,49 @@ pub(super) fn tags(
     parameters: &Parameters,
     method: &Method,
 ) -> Result<Response, OciRejection> {
-    let tags = repository.tags();
-    let (page, more) = parameters.page(tags.into_keys().collect())?;
-    let mut headers = HeaderMap::new();
-    if more && let (Some(number), Some(last)) = (&parameters.number, page.last()) {
-        let next = format!("</v2/{name}/tags/list?n={number}&last={last}>; rel=\"next\"");
-        headers.insert(LINK, text(next));
-    }
-    Ok(document(
+    let tags = repository.tags().into_keys().collect();
+    let path = format!("/v2/{name}/tags/list");
+    names(
+        &path,
+        tags,
+        parameters,
         method,
-        "application/json",
-        headers,
-        &json!({"name": name, "tags": page}),
-    ))
+        |page| json!({"name": name, "tags": page}),
+    )
 }
 
 /// The response to `_catalog`, a list that Docker's registry introduced.
 pub(super) fn repositories(
-    names: &[String],
+    repositories: &[String],
     parameters: &Parameters,
     method: &Method,
 ) -> Result<Response, OciRejection> {
-    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
-    names.dedup();
+    let mut all: Vec<&str> = repositories.iter().map(String::as_str).collect();
+    all.dedup();
+    names(
+        "/v2/_catalog",
+        all,
+        parameters,
+        method,
+        |page| json!({"repositories": page}),
+    )
+}
+
+/// A page of sorted names, with a link at `path` to the next page.
+fn names(
+    path: &str,
+    names: Vec<&str>,
+    parameters: &Parameters,
+    method: &Method,
+    body: impl FnOnce(&[&str]) -> Value,
+) -> Result<Response, OciRejection> {
     let (page, more) = parameters.page(names)?;
     let mut headers = HeaderMap::new();
     if more && let (Some(number), Some(last)) = (&parameters.number, page.last()) {
-        let next = format!("</v2/_catalog?n={number}&last={last}>; rel=\"next\"");
+        let next = format!("<{path}?n={number}&last={last}>; rel=\"next\"");
         headers.insert(LINK, text(next));
     }
-    Ok(document(
-        method,
-        "application/json",
-        headers,
-        &json!({"repositories": page}),
-    ))
+    Ok(document(method, headers, &body(&page)))
 }
 
 /// The response to `referrers`: an index, which may be empty.
@@ -191,13 +199,13 @@ pub(super) fn referrers(
         media_type: OCI_INDEX,
         manifests,
     };
-    document(method, OCI_INDEX, headers, &index)
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(OCI_INDEX));
+    document(method, headers, &index)
 }
 
-/// A response of JSON.
+/// A response of JSON; `headers` may have a more specific media type.
 pub(super) fn document(
     method: &Method,
-    media_type: &'static str,
     mut headers: HeaderMap,
     document: &impl Serialize,
 ) -> Response {
@@ -208,7 +216,9 @@ pub(super) fn document(
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
         }
     };
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers
+        .entry(CONTENT_TYPE)
+        .or_insert(HeaderValue::from_static("application/json"));
     headers.insert(CONTENT_LENGTH, bytes.len().into());
     if *method == Method::HEAD {
         return headers.into_response();

@@ -55,13 +55,7 @@ impl Registry {
                 if self.gate.requires_any() && !self.gate.knows(&caller) {
                     return Err(self.gate.rejection(&caller, None, &[], &here));
                 }
-                let none = HeaderMap::new();
-                return Ok(listing::document(
-                    method,
-                    "application/json",
-                    none,
-                    &json!({}),
-                ));
+                return Ok(listing::document(method, HeaderMap::new(), &json!({})));
             }
             OciRequest::Repositories => {
                 let names = Repository::names(&self.images).into_iter();
@@ -215,12 +209,7 @@ impl Registry {
         });
         let mut headers = HeaderMap::new();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        Ok(listing::document(
-            method,
-            "application/json",
-            headers,
-            &body,
-        ))
+        Ok(listing::document(method, headers, &body))
     }
 
     /// The upstream registry that a client means; `None` for this registry.

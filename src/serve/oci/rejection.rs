@@ -44,94 +44,65 @@ pub(super) enum OciRejection {
 }
 
 impl OciRejection {
-    fn parts(&self) -> (StatusCode, &'static str, String) {
+    /// The status, and the code of the specification.
+    fn code(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::Path => (
-                StatusCode::NOT_FOUND,
-                "NAME_UNKNOWN",
+            Self::Path | Self::UnknownName(_) => (StatusCode::NOT_FOUND, "NAME_UNKNOWN"),
+            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "UNSUPPORTED"),
+            Self::Name => (StatusCode::BAD_REQUEST, "NAME_INVALID"),
+            Self::Digest(_) => (StatusCode::BAD_REQUEST, "DIGEST_INVALID"),
+            Self::UnknownManifest(_) | Self::Ambiguous(_) => {
+                (StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN")
+            }
+            Self::UnknownBlob(_) => (StatusCode::NOT_FOUND, "BLOB_UNKNOWN"),
+            Self::Number => (StatusCode::BAD_REQUEST, "PAGINATION_NUMBER_INVALID"),
+            Self::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "RANGE_INVALID"),
+            Self::NotMade => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
+            Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
+            Self::Denied => (StatusCode::FORBIDDEN, "DENIED"),
+            Self::TooMany => (StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS"),
+            Self::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN"),
+        }
+    }
+
+    fn message(&self) -> String {
+        let message = match self {
+            Self::Path => {
                 "there is no such path; the API is that of the OCI distribution specification"
-                    .into(),
-            ),
-            Self::Method => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "UNSUPPORTED",
-                "catalogs can be pulled from here and nothing can be pushed or deleted".into(),
-            ),
-            Self::Name => (
-                StatusCode::BAD_REQUEST,
-                "NAME_INVALID",
-                "this is no name of a repository".into(),
-            ),
-            Self::UnknownName(name) => (
-                StatusCode::NOT_FOUND,
-                "NAME_UNKNOWN",
-                format!("there is no repository {name:?}"),
-            ),
-            Self::Digest(text) => (
-                StatusCode::BAD_REQUEST,
-                "DIGEST_INVALID",
-                format!("{text:?} is no digest: sha256: and 64 lower-case hexadecimal digits are"),
-            ),
-            Self::UnknownManifest(reference) => (
-                StatusCode::NOT_FOUND,
-                "MANIFEST_UNKNOWN",
-                format!("the repository has no manifest {reference:?}"),
-            ),
-            Self::Ambiguous(tag) => (
-                StatusCode::NOT_FOUND,
-                "MANIFEST_UNKNOWN",
-                format!(
+            }
+            Self::Method => "catalogs can be pulled from here and nothing can be pushed or deleted",
+            Self::Name => "this is no name of a repository",
+            Self::UnknownName(name) => return format!("there is no repository {name:?}"),
+            Self::Digest(text) => {
+                return format!(
+                    "{text:?} is no digest: sha256: and 64 lower-case hexadecimal digits are"
+                );
+            }
+            Self::UnknownManifest(reference) => {
+                return format!("the repository has no manifest {reference:?}");
+            }
+            Self::Ambiguous(tag) => {
+                return format!(
                     "several registries have another image as {tag:?} here: say which with \
                      ns=REGISTRY, or pull by the name of the catalog or by digest"
-                ),
-            ),
-            Self::UnknownBlob(digest) => (
-                StatusCode::NOT_FOUND,
-                "BLOB_UNKNOWN",
-                format!("the repository has no blob {digest:?}"),
-            ),
-            Self::Number => (
-                StatusCode::BAD_REQUEST,
-                "PAGINATION_NUMBER_INVALID",
-                "n is no number of entries: write a whole number from 0".into(),
-            ),
-            Self::Range(length) => (
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                "RANGE_INVALID",
-                format!("there is no such range of {length} bytes"),
-            ),
-            Self::NotMade => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "UNAVAILABLE",
-                "the image of this catalog is not made yet".into(),
-            ),
-            Self::Unauthorized(_) => (
-                StatusCode::UNAUTHORIZED,
-                "UNAUTHORIZED",
-                "credentials are needed, or these are not valid".into(),
-            ),
-            Self::Denied => (
-                StatusCode::FORBIDDEN,
-                "DENIED",
-                "a client certificate is needed".into(),
-            ),
-            Self::TooMany => (
-                StatusCode::TOO_MANY_REQUESTS,
-                "TOOMANYREQUESTS",
-                "too many passwords are being checked".into(),
-            ),
-            Self::Failed => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "UNKNOWN",
-                "almanac failed; its log has the reason".into(),
-            ),
-        }
+                );
+            }
+            Self::UnknownBlob(digest) => return format!("the repository has no blob {digest:?}"),
+            Self::Number => "n is no number of entries: write a whole number from 0",
+            Self::Range(length) => return format!("there is no such range of {length} bytes"),
+            Self::NotMade => "the image of this catalog is not made yet",
+            Self::Unauthorized(_) => "credentials are needed, or these are not valid",
+            Self::Denied => "a client certificate is needed",
+            Self::TooMany => "too many passwords are being checked",
+            Self::Failed => "almanac failed; its log has the reason",
+        };
+        message.to_owned()
     }
 }
 
 impl IntoResponse for OciRejection {
     fn into_response(self) -> Response {
-        let (status, code, message) = self.parts();
+        let ((status, code), message) = (self.code(), self.message());
         let body = json!({"errors": [{"code": code, "message": message, "detail": null}]});
         let kind = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         let mut response = (status, kind, body.to_string()).into_response();

@@ -9,7 +9,7 @@ use quick_cache::sync::Cache;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 
-use crate::serve::net::credential::{CredentialError, Followed};
+use crate::serve::net::credential::{CredentialError, Followed, lines};
 use crate::serve::oci::rejection::OciRejection;
 
 /// The accepted costs of hashes: each step doubles the time.
@@ -44,11 +44,8 @@ impl Checker {
     /// Reads the files. The returned [`Followed`] has to run for changed files to
     /// take effect.
     pub(super) fn open(paths: Vec<PathBuf>) -> Result<(Self, Followed<Users>), CredentialError> {
-        let build = {
-            let paths = paths.clone();
-            move |contents: &[Vec<u8>]| Users::read(&paths, contents)
-        };
-        let (files, users) = Followed::open("users", "distribution", paths, Box::new(build))?;
+        let build = Box::new(Users::read);
+        let (files, users) = Followed::open("users", "distribution", paths, build)?;
         let checker = Self {
             users,
             checks: Arc::new(Semaphore::new(CHECKS)),
@@ -97,21 +94,11 @@ impl Checker {
 }
 
 impl Users {
-    /// Reads `USER:HASH`, one a line. Empty lines and lines that begin with `#` are
-    /// skipped.
+    /// Reads `USER:HASH`, one a line.
     fn read(paths: &[PathBuf], contents: &[Vec<u8>]) -> Result<Self, CredentialError> {
-        let mut users = BTreeMap::new();
-        for (path, content) in paths.iter().zip(contents) {
-            for (at, line) in content.split(|&byte| byte == b'\n').enumerate() {
-                let line = line.trim_ascii();
-                if line.is_empty() || line.starts_with(b"#") {
-                    continue;
-                }
-                let (user, hash) = user(path, at + 1, line)?;
-                users.insert(user, hash);
-            }
-        }
-        Ok(Self(users))
+        let lines = lines(paths, contents);
+        let users = lines.map(|(path, number, line)| user(path, number, line));
+        Ok(Self(users.collect::<Result<_, _>>()?))
     }
 }
 

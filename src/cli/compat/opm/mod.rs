@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::cli::compat::go_bool::parse_bool;
+use crate::cli::compat::go_flags::parse_bool;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
 

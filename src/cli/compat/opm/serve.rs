@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use crate::app::{FolderOptions, Integrity, serve_folder};
-use crate::cli::compat::go_bool::parse_bool;
+use crate::cli::compat::go_flags::parse_bool;
 use crate::cli::runtime::{block_on, until_stopped};
 use crate::cli::{Failure, telemetry};
 use crate::config::Environment;

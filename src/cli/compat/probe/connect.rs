@@ -112,13 +112,9 @@ impl Connection {
             .path_and_query("/")
             .build()
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let mut all = HeaderMap::new();
-        for (name, value) in headers {
-            all.append(name, value);
-        }
         let requests = Requests {
             sender: self.0,
-            headers: all,
+            headers: headers.into_iter().collect(),
         };
         Ok(HealthClient::with_origin(requests, origin))
     }

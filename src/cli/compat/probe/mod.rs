@@ -19,8 +19,7 @@ use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 
-use crate::cli::compat::go_bool::parse_bool;
-use crate::cli::compat::go_flags::{self, GoDuration, Header, parse_duration};
+use crate::cli::compat::go_flags::{self, GoDuration, Header, parse_bool, parse_duration};
 use connect::Connection;
 use target::Target;
 use tls::Tls;
@@ -137,11 +136,8 @@ struct Program {
     arguments: Arguments,
 }
 
-/// The message and the exit code of a check.
-struct Outcome {
-    code: u8,
-    text: String,
-}
+/// The exit code and the message of a check.
+type Outcome = (u8, String);
 
 /// Runs the probe. The first argument is the name of the program.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -161,22 +157,16 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 impl Arguments {
     pub(crate) fn run(self) -> ExitCode {
-        let outcome = match self.check() {
+        let (code, text) = match self.check() {
             // One thread is enough for one request.
             Ok((target, tls)) => match Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime.block_on(self.ask(&target, tls)),
-                Err(error) => Outcome {
-                    code: CALL,
-                    text: format!("error: cannot start: {error}"),
-                },
+                Err(error) => (CALL, format!("error: cannot start: {error}")),
             },
-            Err(problem) => Outcome {
-                code: ARGUMENTS,
-                text: format!("error: {problem}"),
-            },
+            Err(problem) => (ARGUMENTS, format!("error: {problem}")),
         };
-        say(&outcome.text);
-        ExitCode::from(outcome.code)
+        say(&text);
+        ExitCode::from(code)
     }
 
     /// The target and TLS settings of the arguments, or the reason why they are
@@ -241,37 +231,27 @@ impl Arguments {
         let connection = match connection {
             Ok(connection) => connection,
             Err(cause) => {
-                return Outcome {
-                    code: CONNECTION,
-                    text: format!(
-                        "timeout: failed to connect service {:?} within {}: {cause}",
-                        self.addr.as_deref().unwrap_or_default(),
-                        GoDuration(self.connect_timeout)
-                    ),
-                };
+                let text = format!(
+                    "timeout: failed to connect service {:?} within {}: {cause}",
+                    self.addr.as_deref().unwrap_or_default(),
+                    GoDuration(self.connect_timeout)
+                );
+                return (CONNECTION, text);
             }
         };
         self.tell(|| format!("connection established (took {:?})", begin.elapsed()));
-        let authority = tls.map_or_else(|| target.authority(), |tls| tls.authority().to_owned());
+        let authority = tls.map_or_else(|| target.to_string(), |tls| tls.authority().to_owned());
         match self.call(connection, &authority).await {
             Ok(ServingStatus::Serving) => {
                 self.tell(|| format!("time elapsed: {:?}", begin.elapsed()));
-                Outcome {
-                    code: 0,
-                    text: "status: SERVING".into(),
-                }
+                (0, "status: SERVING".into())
             }
-            Ok(other) => Outcome {
-                code: UNHEALTHY,
-                text: format!(
-                    "service unhealthy (responded with {:?})",
-                    other.as_str_name()
-                ),
-            },
-            Err(status) => Outcome {
-                code: CALL,
-                text: self.failed(&status),
-            },
+            Ok(other) => {
+                let status = other.as_str_name();
+                let text = format!("service unhealthy (responded with {status:?})");
+                (UNHEALTHY, text)
+            }
+            Err(status) => (CALL, self.failed(&status)),
         }
     }
 

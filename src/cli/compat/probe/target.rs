@@ -44,11 +44,6 @@ impl Target {
         &self.host
     }
 
-    /// The authority of calls to the server.
-    pub(crate) fn authority(&self) -> String {
-        self.to_string()
-    }
-
     /// The addresses, in the order in which they are tried. `localhost` needs no
     /// name resolution.
     pub(crate) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
@@ -63,6 +58,7 @@ impl Target {
     }
 }
 
+/// The authority of calls to the server.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {

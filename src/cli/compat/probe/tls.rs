@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::cli::compat::probe::target::Target;
-use crate::serve::net::validity::validity;
+use crate::serve::net::tls::validity;
 
 /// The trusted certificates.
 pub(crate) enum Trust<'a> {
@@ -80,7 +80,7 @@ impl Tls {
             connector: TlsConnector::from(Arc::new(config)),
             name: ServerName::try_from(host.to_owned())
                 .with_context(|| format!("{host:?} is not a server name"))?,
-            authority: name.map_or_else(|| target.authority(), str::to_owned),
+            authority: name.map_or_else(|| target.to_string(), str::to_owned),
         })
     }
 

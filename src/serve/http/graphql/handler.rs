@@ -82,7 +82,7 @@ async fn answer(
     let Path(name) = name.map_err(|_| HttpRejection::Path)?;
     match *request.method() {
         Method::POST => {}
-        Method::GET | Method::HEAD if page::is_wanted(request.headers()) => {
+        Method::GET | Method::HEAD if encoding::accepts_named(request.headers(), "text/html") => {
             find(&catalogs, &name)?;
             return Ok(page::respond());
         }

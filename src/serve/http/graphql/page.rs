@@ -7,10 +7,9 @@ use axum::body::Body;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY};
 
-use crate::serve::http::encoding::weight;
 use crate::serve::http::headers::{header, no_sniffing};
 use ::images::digest::Digest;
 
@@ -31,18 +30,6 @@ static PAGE: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
     );
     (page, header(policy))
 });
-
-/// Whether a client accepts HTML.
-pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
-    headers.get_all(ACCEPT).iter().any(|value| {
-        let mut kinds = value.to_str().unwrap_or_default().split(',');
-        kinds.any(|kind| {
-            let mut parts = kind.split(';');
-            let name = parts.next().unwrap_or_default().trim();
-            name.eq_ignore_ascii_case("text/html") && weight(parts) > 0
-        })
-    })
-}
 
 /// The page.
 pub(super) fn respond() -> Response {
@@ -78,21 +65,5 @@ mod tests {
         // What would end the script or the style before its end.
         assert!(!SCRIPT.contains("</") && !STYLE.contains("</"));
         assert!(policy.to_str().unwrap().contains("script-src 'sha256-"));
-    }
-
-    #[test]
-    fn browsers_get_the_page_and_others_do_not() {
-        for (accept, wanted) in [
-            ("text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", true),
-            ("application/json, Text/HTML; q=0.5", true),
-            ("*/*", false),
-            ("application/json", false),
-            ("text/htmlx", false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(is_wanted(&headers), wanted, "{accept}");
-        }
-        assert!(!is_wanted(&HeaderMap::new()));
     }
 }

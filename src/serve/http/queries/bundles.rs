@@ -8,8 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::records::{json, read};
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
 use fbc::document::Gvk;
 use fbc::presentation::{BundleView, Presentation, RelatedImage};
@@ -91,7 +90,7 @@ struct Metadata<'a> {
 /// The bundles of a name.
 pub(super) async fn named(request: QueryRequest) -> Response {
     request
-        .look_up(&["package", "limit", "continue", "fields"], list)
+        .run(&LOOKUPS, &["package", "limit", "continue", "fields"], list)
         .await
 }
 

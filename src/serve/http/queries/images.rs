@@ -5,7 +5,7 @@ use axum::response::Response;
 
 use crate::answers::images::{Form, FormError};
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, SCANS};
 use crate::serve::http::queries::response::QueryResponse;
 use fbc::image_list::ImageList;
 use fbc::select;
@@ -27,7 +27,7 @@ const PARAMETERS: &[&str] = &[
 
 /// The images of a selection.
 pub(super) async fn list(request: QueryRequest) -> Response {
-    request.scan(PARAMETERS, images).await
+    request.run(&SCANS, PARAMETERS, images).await
 }
 
 fn images(query: &ParsedQuery) -> Result<QueryResponse, Problem> {

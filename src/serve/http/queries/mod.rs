@@ -13,7 +13,6 @@ mod packages;
 mod parameters;
 pub(super) mod problem;
 mod providers;
-mod records;
 mod request;
 mod response;
 mod search;

@@ -5,23 +5,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest};
 use crate::serve::http::queries::response::QueryResponse;
 use fbc::presentation::PackageView;
 
-/// The fields of a package in a list, in their order.
-pub(super) const SUMMARY: &[&str] = &[
-    "name",
-    "displayName",
-    "summary",
-    "defaultChannel",
-    "head",
-    "version",
-    "channels",
-    "deprecation",
-    "quarantined",
-    "icon",
-];
+/// The fields of a package in a list, in their order: those up to `icon`.
+pub(super) const SUMMARY: &[&str] = DETAILS.split_at(10).0;
 
 /// The fields of a whole package.
 const DETAILS: &[&str] = &[
@@ -68,7 +57,7 @@ const CHANNEL: &[&str] = &[
 /// All packages, by name.
 pub(super) async fn list(request: QueryRequest) -> Response {
     request
-        .look_up(&["limit", "continue", "fields"], |query| {
+        .run(&LOOKUPS, &["limit", "continue", "fields"], |query| {
             let snapshot = &query.snapshot;
             let page = query.parameters.page(snapshot)?;
             let packages = snapshot.packages();
@@ -82,7 +71,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
 /// A whole package.
 pub(super) async fn one(request: QueryRequest) -> Response {
     request
-        .look_up(&["fields"], |query| {
+        .run(&LOOKUPS, &["fields"], |query| {
             let package = query.package(query.path("package"))?;
             Ok(QueryResponse::Object {
                 json: query.snapshot.answer(package.details),
@@ -94,7 +83,7 @@ pub(super) async fn one(request: QueryRequest) -> Response {
 
 /// The icon of a package.
 pub(super) async fn icon(request: QueryRequest) -> Response {
-    request.look_up(&[], picture).await
+    request.run(&LOOKUPS, &[], picture).await
 }
 
 fn picture(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
@@ -116,7 +105,7 @@ fn picture(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
 /// A channel with its entries.
 pub(super) async fn channel(request: QueryRequest) -> Response {
     request
-        .look_up(&["fields"], |query| {
+        .run(&LOOKUPS, &["fields"], |query| {
             let package = query.package(query.path("package"))?;
             let (wanted, channels) = (query.path("channel"), &package.channels);
             let names = || channels.iter().map(|(name, _)| &**name);

@@ -12,8 +12,8 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
 use crate::name::{CatalogName, NameError};
+use crate::serve::access::Rules;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
-use crate::serve::http::restricted_catalogs::RestrictedCatalogs;
 use crate::serve::worker_pool::Rejected;
 use crate::snapshot::{Catalog, Catalogs};
 use fbc::text::suggest;
@@ -23,7 +23,7 @@ const SHOWN: usize = 100;
 
 /// An error of a query.
 #[derive(Debug, Serialize)]
-pub(in crate::serve::http) struct Problem {
+pub(crate) struct Problem {
     r#type: String,
     title: &'static str,
     status: u16,
@@ -39,12 +39,7 @@ pub(in crate::serve::http) struct Problem {
 
 impl Problem {
     /// A problem with a type of its own.
-    pub(in crate::serve::http) fn new(
-        status: StatusCode,
-        kind: &str,
-        title: &'static str,
-        detail: String,
-    ) -> Self {
+    pub(crate) fn new(status: StatusCode, kind: &str, title: &'static str, detail: String) -> Self {
         Self {
             r#type: format!("urn:almanac:problem:{kind}"),
             title,
@@ -56,7 +51,7 @@ impl Problem {
     }
 
     /// A problem that its status describes fully.
-    pub(in crate::serve::http) fn plain(status: StatusCode, detail: String) -> Self {
+    pub(crate) fn plain(status: StatusCode, detail: String) -> Self {
         Self {
             r#type: "about:blank".into(),
             title: status.canonical_reason().unwrap_or("Error"),
@@ -70,7 +65,7 @@ impl Problem {
     }
 
     /// Adds the names that are similar to `wanted`.
-    fn near<'a>(mut self, wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
+    fn suggesting<'a>(mut self, wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: BTreeSet<&str> = names.into_iter().collect();
         let names: Vec<&str> = suggest::near(wanted, names);
         self.detail
@@ -80,17 +75,17 @@ impl Problem {
     }
 
     /// A method other than GET and HEAD.
-    pub(in crate::serve::http) fn method() -> Self {
+    pub(crate) fn method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
             "Method not allowed",
-            "only GET and HEAD are answered here".into(),
+            "only GET and HEAD are supported here".into(),
         )
     }
 
     /// A path whose escapes are not UTF-8.
-    pub(in crate::serve::http) fn path() -> Self {
+    pub(crate) fn path() -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-path",
@@ -101,7 +96,7 @@ impl Problem {
 
     /// An invalid name of a catalog.
     #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-    pub(in crate::serve::http) fn catalog_name(error: NameError) -> Self {
+    pub(crate) fn catalog_name(error: NameError) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-catalog-name",
@@ -111,21 +106,17 @@ impl Problem {
     }
 
     /// A catalog that is not configured. Restricted catalogs are not suggested.
-    pub(in crate::serve::http) fn unknown_catalog(
-        name: &CatalogName,
-        catalogs: &Catalogs,
-        restricted: &RestrictedCatalogs,
-    ) -> Self {
+    pub(crate) fn unknown_catalog(name: &CatalogName, catalogs: &Catalogs, rules: &Rules) -> Self {
         let catalogs = catalogs.all();
         let open = |catalog: &&Arc<Catalog>| {
-            !catalog.routing.withheld && !restricted.contain(catalog.name.as_str())
+            !catalog.routing.withheld && !rules.restrict(catalog.name.as_str())
         };
         let names = catalogs.iter().filter(open);
         Self::unknown("catalog", name.as_str(), names.map(|it| it.name.as_str()))
     }
 
     /// A catalog that is set unavailable.
-    pub(in crate::serve::http) fn withheld(name: &CatalogName) -> Self {
+    pub(crate) fn withheld(name: &CatalogName) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             "unavailable-catalog",
@@ -135,7 +126,7 @@ impl Problem {
     }
 
     /// A catalog that was never loaded.
-    pub(in crate::serve::http) fn not_loaded(name: &CatalogName) -> Self {
+    pub(crate) fn not_loaded(name: &CatalogName) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "not-loaded",
@@ -145,7 +136,7 @@ impl Problem {
     }
 
     /// An unknown name. `what` is `package` or the like.
-    pub(in crate::serve::http) fn unknown<'a>(
+    pub(crate) fn unknown<'a>(
         what: &'static str,
         name: &str,
         names: impl IntoIterator<Item = &'a str>,
@@ -163,7 +154,7 @@ impl Problem {
             title,
             format!("there is no {what} {:?}", cut(name)),
         )
-        .near(name, names.iter().copied());
+        .suggesting(name, names.iter().copied());
         if problem.suggestions.is_empty() && !names.is_empty() {
             problem.detail.push_str(&suggest::listed(&names));
         }
@@ -171,7 +162,7 @@ impl Problem {
     }
 
     /// A package without a usable icon.
-    pub(in crate::serve::http) fn no_icon(package: &str, why: &str) -> Self {
+    pub(crate) fn no_icon(package: &str, why: &str) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             "no-icon",
@@ -181,10 +172,7 @@ impl Problem {
     }
 
     /// A parameter that the route does not know.
-    pub(in crate::serve::http) fn unknown_parameter(
-        name: &str,
-        known: &'static [&'static str],
-    ) -> Self {
+    pub(crate) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
         let detail = if known.is_empty() {
             format!(
                 "there is no parameter {:?} here; this takes none",
@@ -203,12 +191,12 @@ impl Problem {
             "Unknown parameter",
             detail,
         )
-        .near(name, known.iter().copied())
+        .suggesting(name, known.iter().copied())
         .about(name)
     }
 
     /// A required parameter is missing.
-    pub(in crate::serve::http) fn missing_parameter(name: &str, detail: &str) -> Self {
+    pub(crate) fn missing_parameter(name: &str, detail: &str) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "missing-parameter",
@@ -219,7 +207,7 @@ impl Problem {
     }
 
     /// A parameter with an invalid value.
-    pub(in crate::serve::http) fn invalid_parameter(name: &str, detail: String) -> Self {
+    pub(crate) fn invalid_parameter(name: &str, detail: String) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
             "invalid-parameter",
@@ -230,20 +218,17 @@ impl Problem {
     }
 
     /// A field that the response cannot have.
-    pub(in crate::serve::http) fn unknown_field(
-        field: &str,
-        known: &'static [&'static str],
-    ) -> Self {
+    pub(crate) fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
         let detail = format!(
             "the answer has no field {:?}; it has {}",
             cut(field),
             known.join(", ")
         );
-        Self::invalid_parameter("fields", detail).near(field, known.iter().copied())
+        Self::invalid_parameter("fields", detail).suggesting(field, known.iter().copied())
     }
 
     /// A page of a list of an earlier revision.
-    pub(in crate::serve::http) fn expired() -> Self {
+    pub(crate) fn expired() -> Self {
         Self::new(
             StatusCode::GONE,
             "expired-continue",
@@ -264,7 +249,7 @@ impl Problem {
     }
 
     /// A failure of almanac.
-    pub(in crate::serve::http) fn internal() -> Self {
+    pub(crate) fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
@@ -275,7 +260,7 @@ impl Problem {
 }
 
 /// Text of a client, as messages show it.
-pub(in crate::serve::http) fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN).collect();
     if shown.len() < text.len() {
         shown.push('…');

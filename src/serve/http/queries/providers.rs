@@ -4,8 +4,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::records::{json, read};
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
 use crate::snapshot::Provided;
 use fbc::document::Gvk;
@@ -46,7 +45,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &[
         "group", "version", "kind", "heads", "limit", "continue", "fields",
     ];
-    request.look_up(KNOWN, found).await
+    request.run(&LOOKUPS, KNOWN, found).await
 }
 
 fn found(query: &ParsedQuery) -> Result<QueryResponse, Problem> {

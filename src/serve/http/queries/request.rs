@@ -6,25 +6,27 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::request::Parts;
+use serde::Serialize;
 
 use crate::answers::index::PackageAnswers;
+use crate::answers::rest::records::ChannelRecord;
 use crate::name::CatalogName;
+use crate::serve::access::Rules;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
-use crate::serve::http::restricted_catalogs::RestrictedCatalogs;
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalogs, Snapshot};
 
 /// Workers for look-ups. They do not wait for queries over a whole catalog.
-static LOOKUPS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(2));
+pub(super) static LOOKUPS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(2));
 /// Workers for queries over a whole catalog.
-static SCANS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(1));
+pub(super) static SCANS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(1));
 
 /// A request for a query, not parsed yet.
 pub(super) struct QueryRequest {
     pub(super) catalogs: Catalogs,
-    restricted: RestrictedCatalogs,
+    rules: Arc<Rules>,
     path: Vec<(String, String)>,
     query: String,
     context: ResponseContext,
@@ -49,7 +51,7 @@ impl FromRequestParts<Catalogs> for QueryRequest {
         Ok(Self {
             catalogs: state.clone(),
             // Absent only where no layer restricts anything.
-            restricted: parts.extensions.get().cloned().unwrap_or_default(),
+            rules: parts.extensions.get().cloned().unwrap_or_default(),
             path: path.iter().map(owned).collect(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
             context,
@@ -58,32 +60,15 @@ impl FromRequestParts<Catalogs> for QueryRequest {
 }
 
 impl QueryRequest {
-    /// Runs a look-up. `known` are the parameters of the route.
-    pub(super) async fn look_up(
-        self,
-        known: &'static [&'static str],
-        work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
-    ) -> Response {
-        self.run(&LOOKUPS, known, work).await
-    }
-
-    /// Runs a query over a whole catalog.
-    pub(super) async fn scan(
-        self,
-        known: &'static [&'static str],
-        work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
-    ) -> Response {
-        self.run(&SCANS, known, work).await
-    }
-
-    async fn run(
+    /// Runs a query on a pool. `known` are the parameters of the route.
+    pub(super) async fn run(
         self,
         pool: &WorkerPool,
         known: &'static [&'static str],
         work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
     ) -> Response {
         match self.parse(known) {
-            Ok((query, context)) => run(pool, query, context, work).await,
+            Ok((query, context)) => respond(pool, query, context, work).await,
             Err(problem) => problem.into_response(),
         }
     }
@@ -99,7 +84,7 @@ impl QueryRequest {
         let catalog = self
             .catalogs
             .get(name.as_str())
-            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs, &self.restricted))?;
+            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs, &self.rules))?;
         if catalog.routing.withheld {
             return Err(Problem::withheld(&name));
         }
@@ -142,17 +127,8 @@ fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
     found.map_or("", |(_, value)| value)
 }
 
-/// Runs a look-up that has been parsed.
-pub(super) async fn look_up(
-    query: ParsedQuery,
-    context: ResponseContext,
-    work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
-) -> Response {
-    run(&LOOKUPS, query, context, work).await
-}
-
 /// Makes the response on a worker, which does not block other requests.
-async fn run(
+pub(super) async fn respond(
     pool: &WorkerPool,
     query: ParsedQuery,
     context: ResponseContext,
@@ -166,4 +142,22 @@ async fn run(
     };
     let response = pool.run(working).await;
     response.unwrap_or_else(|rejected| Problem::from(rejected).into_response())
+}
+
+/// Reads stored channels.
+pub(super) fn read(stored: &[Bytes]) -> Result<Vec<ChannelRecord<'_>>, Problem> {
+    let channels = stored.iter().map(Snapshot::channel_record);
+    channels.collect::<Result<_, _>>().map_err(|error| {
+        tracing::error!(%error, "a stored channel cannot be read");
+        Problem::internal()
+    })
+}
+
+/// The JSON of a record.
+pub(super) fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
+    let json = serde_json::to_vec(value).map_err(|error| {
+        tracing::error!(%error, "a record cannot be written as JSON");
+        Problem::internal()
+    })?;
+    Ok(json.into())
 }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::serve::http::queries::packages::SUMMARY;
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, look_up};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, respond};
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::store::{MAX_WORDS, Searcher};
 
@@ -28,7 +28,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
                     Ok(snapshot.answer(package.summary))
                 })
             };
-            look_up(query, context, page).await
+            respond(&LOOKUPS, query, context, page).await
         }
         Err(problem) => problem.into_response(),
     }
@@ -44,7 +44,7 @@ async fn search(
     if text.is_empty() {
         return Err(Problem::missing_parameter(
             "q",
-            "say in \"q\" what to search for",
+            "name the words to search for in \"q\"",
         ));
     }
     let words = Searcher::words(&text);

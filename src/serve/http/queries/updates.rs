@@ -6,8 +6,7 @@ use serde::Serialize;
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::{Candidate, Installed, Path, candidates, path};
 use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::records::{json, read};
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
 use fbc::text::semver::{Constraint, Version};
 
@@ -46,7 +45,11 @@ struct From<'a> {
 /// The candidates of OLM v1, and the update path of OLM v0.
 pub(super) async fn one(request: QueryRequest) -> Response {
     request
-        .look_up(&["package", "from", "channel", "range", "fields"], work)
+        .run(
+            &LOOKUPS,
+            &["package", "from", "channel", "range", "fields"],
+            work,
+        )
         .await
 }
 

@@ -110,8 +110,8 @@ impl Snapshot {
     /// replaces.
     pub fn entries_that_replace(&self, bundle: &str) -> Result<Stream, NotFound> {
         let mut pieces = Pieces::default();
-        let places = self.entry_lookup.replacing(bundle).iter();
-        let entries = places.filter_map(|at| self.at(*at));
+        let replacing = self.entry_lookup.replacing(bundle).iter();
+        let entries = replacing.filter_map(|at| self.at(*at));
         for frame in entries.filter_map(|(.., entry)| self.frames(entry).next()) {
             pieces.push(frame);
         }
@@ -255,15 +255,15 @@ impl Snapshot {
             Ok(at) => &providers[at].bundles[..],
             Err(_) => &[],
         };
-        let mut places: Vec<EntryAt> = bundles
+        let mut found: Vec<EntryAt> = bundles
             .iter()
             .flat_map(|bundle| self.entry_lookup.entries_of(*bundle))
             .copied()
             .collect();
-        places.sort_unstable();
-        let entries = places.into_iter().filter_map(|at| {
-            let found = self.at(at)?;
-            kept(found.1, at).then_some(found)
+        found.sort_unstable();
+        let entries = found.into_iter().filter_map(|at| {
+            let entry = self.at(at)?;
+            kept(entry.1, at).then_some(entry)
         });
         let entries: Vec<_> = entries.collect();
         if entries.is_empty() {

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fs;
 
-use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqliteExecutor};
 
 use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
@@ -100,6 +100,19 @@ impl Store {
             .map_err(StoreError::sql("list the revisions"))?;
         Ok(rows.iter().map(|row| RevisionId(row.get(0))).collect())
     }
+}
+
+/// Whether a revision has a row.
+pub(super) async fn revision_exists(
+    database: impl SqliteExecutor<'_>,
+    id: RevisionId,
+) -> Result<bool, StoreError> {
+    let row = sqlx::query("SELECT id FROM revisions WHERE id = ?")
+        .bind(id.0)
+        .fetch_optional(database)
+        .await
+        .map_err(StoreError::sql("look up a revision"))?;
+    Ok(row.is_some())
 }
 
 /// Reads a row. A digest that does not parse means that another program wrote

@@ -1,5 +1,6 @@
 //! Writes the files of a revision.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write as _;
 
@@ -8,7 +9,6 @@ use tempfile::TempDir;
 
 use crate::answers::index::{Index, MetaIndex};
 use crate::store::disk_error::sync_folder;
-use crate::store::index::Texts;
 use crate::store::output::{Flusher, Output};
 use crate::store::revision_files::{INDEX, MESSAGES, METAS, QUERIES, SEGMENTS};
 use crate::store::{Store, StoreError};
@@ -27,6 +27,37 @@ pub struct RevisionWriter {
     index: Vec<MetaIndex>,
     content: Hasher,
     flusher: Flusher,
+}
+
+/// Numbers texts, each once.
+#[derive(Default)]
+struct Texts {
+    texts: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u32>,
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a catalog has fewer metas than that, and each two texts at most"
+        )]
+        let number = self.texts.len() as u32;
+        self.texts.push(text.into());
+        self.numbers.insert(text.into(), number);
+        number
+    }
+
+    fn get(&self, text: &str) -> Option<u32> {
+        self.numbers.get(text).copied()
+    }
+
+    fn finish(self) -> Vec<Box<str>> {
+        self.texts
+    }
 }
 
 /// Writes the answers to queries.

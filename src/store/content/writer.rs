@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use tempfile::NamedTempFile;
 
 use crate::store::blocking::blocking;
-use crate::store::content::folder::BlobFolder;
-use crate::store::content::pins::{BlobPin, Pins};
+use crate::store::content::contents::Contents;
+use crate::store::content::pins::BlobPin;
 use crate::store::disk_error::DiskError;
 use ::images::digest::{Digest, Hasher};
 
@@ -21,21 +21,33 @@ pub struct BlobWriter {
 
 /// A blob whose digest is known after its last byte.
 pub struct NewBlob {
-    folder: BlobFolder,
-    pins: Pins,
+    contents: Contents,
     file: NamedTempFile,
     hasher: Hasher,
 }
 
-impl BlobWriter {
-    pub(super) fn new(folder: &BlobFolder, digest: Digest) -> Result<Self, DiskError> {
-        Ok(Self {
+impl Contents {
+    /// Starts a blob. The caller has verified the bytes, or does so while it
+    /// writes them.
+    pub fn write_blob(&self, digest: Digest) -> Result<BlobWriter, DiskError> {
+        Ok(BlobWriter {
             digest,
-            path: folder.blob(&digest),
-            file: folder.temporary()?,
+            path: self.folder.blob(&digest),
+            file: self.folder.temporary()?,
         })
     }
 
+    /// Starts a blob whose digest is not known yet.
+    pub fn new_blob(&self) -> Result<NewBlob, DiskError> {
+        Ok(NewBlob {
+            contents: self.clone(),
+            file: self.folder.temporary()?,
+            hasher: Hasher::default(),
+        })
+    }
+}
+
+impl BlobWriter {
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         self.file
@@ -43,7 +55,7 @@ impl BlobWriter {
             .map_err(DiskError::at("write", &self.path))
     }
 
-    /// Syncs the blob, puts it in its place and returns its path. The disk may
+    /// Syncs the blob, gives it its name and returns its path. The disk may
     /// need seconds: this waits on a thread for blocking work.
     pub async fn finish(self) -> Result<PathBuf, DiskError> {
         blocking("sync", self.path.clone(), |_| self.finish_blocking()).await
@@ -59,25 +71,15 @@ impl BlobWriter {
 }
 
 impl NewBlob {
-    pub(super) fn new(folder: &BlobFolder, pins: &Pins) -> Result<Self, DiskError> {
-        Ok(Self {
-            folder: folder.clone(),
-            pins: pins.clone(),
-            file: folder.temporary()?,
-            hasher: Hasher::default(),
-        })
-    }
-
     /// Bytes so far.
     pub fn size(&self) -> u64 {
         self.hasher.size()
     }
 
-    /// Syncs the blob, puts it in its place, and keeps it there as long as the
-    /// pin lives. This blocks.
+    /// Syncs the blob, gives it its name, and keeps it as long as the pin lives. This blocks.
     pub fn finish(self) -> Result<BlobPin, DiskError> {
-        let pin = self.pins.pin(self.hasher.finish());
-        persist(self.file, self.folder.blob(&pin.digest()))?;
+        let pin = self.contents.pin(self.hasher.finish());
+        persist(self.file, self.contents.folder.blob(&pin.digest()))?;
         Ok(pin)
     }
 }

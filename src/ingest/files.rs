@@ -59,11 +59,11 @@ pub(super) fn of_image(
         })
     };
     let all = covered..covered + layers.len();
-    let tree = unpack::unpack(all, open, folder, limits, &mut spool)?;
+    let files = unpack::unpack(all, open, folder, limits, &mut spool)?;
     let content = map_spool(spool, temporary)?;
-    let files = tree.files().iter().map(|file| {
+    let files = files.into_iter().map(|file| {
         let bytes = part_of(&content, file.offset, file.size);
-        (file.path.clone(), bytes)
+        (file.path, bytes)
     });
     without_ignored(files.collect(), folder)
 }

@@ -19,18 +19,18 @@ use ::images::{BlobStream, Choice, Descriptor, Layout, Manifest, ManifestError, 
 const BUFFER: usize = 256 << 10;
 
 /// Where an image is read from.
-pub(super) enum Origin<'a> {
-    Registry(&'a Route),
+pub(super) enum Origin {
+    Registry(Route),
     Layout(Arc<Layout>),
 }
 
-impl Origin<'_> {
+impl Origin {
     /// Opens a layout, which may be an archive of many files.
-    pub(super) async fn open(source: &LayoutSource) -> Result<Origin<'static>, PassError> {
+    pub(super) async fn open(source: &LayoutSource) -> Result<Self, PassError> {
         let (format, path) = (source.format, source.path.clone());
         blocking(Stage::Resolve, move || {
             let layout = Layout::open(format, &path).map_err(PassError::at(Stage::Resolve))?;
-            Ok(Origin::Layout(Arc::new(layout)))
+            Ok(Self::Layout(Arc::new(layout)))
         })
         .await
     }
@@ -162,7 +162,7 @@ async fn download(
         let writer = store.write_blob(descriptor.digest);
         let writer = writer.map_err(PassError::at(Stage::Pull))?;
         let opened = route.blob(descriptor).await;
-        let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
+        let (location, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
         let transferred = transfer(&mut stream, writer).await;
         counter!("almanac_pulled_bytes_total").increment(stream.transferred());
         counter!("almanac_pull_resumptions_total").increment(u64::from(stream.resumptions()));
@@ -174,7 +174,7 @@ async fn download(
             Err(PassError {
                 cause: Cause::Oci(error),
                 ..
-            }) if route.give_up(place, &error) => {}
+            }) if route.give_up(location, &error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -243,11 +243,7 @@ mod tests {
         let index = r#"{"schemaVersion":2,"manifests":[]}"#;
         std::fs::write(layout.join("index.json"), index).unwrap();
         let content = vec![7; 32 << 20];
-        let descriptor = Descriptor {
-            media_type: String::new(),
-            digest: Digest::of(&content),
-            size: content.len() as u64,
-        };
+        let descriptor = Descriptor::of("", &content);
         std::fs::write(blobs.join(descriptor.digest.hex()), &content).unwrap();
         let store = Contents::open(folder.path().join("store")).unwrap();
         let layout = Layout::open(::images::Format::Folder, &layout).unwrap();

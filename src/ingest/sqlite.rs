@@ -5,13 +5,25 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::ingest::files::{CatalogFiles, map_spool, spool};
+use crate::ingest::files::{self, CatalogFiles, map_spool, spool};
 use crate::ingest::files_error::{FilesError, spooling};
 use crate::store::{self, LegacyError};
+use ::images::digest::Digest;
 use ::images::layers::Limits;
 
 /// The first bytes of a database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// The files under a folder on disk, or the one file, and the digest of their
+/// copy. A database becomes files, as in [`migrated`].
+pub(super) fn of_folder(
+    root: &Path,
+    limits: &Limits,
+    temporary: &Path,
+) -> Result<(Digest, CatalogFiles), FilesError> {
+    let (digest, files) = files::of_folder(root, limits, temporary)?;
+    Ok((digest, migrated(files, temporary, limits)?))
+}
 
 /// The files of a catalog. A single file that is a database becomes one file per
 /// package.

@@ -32,12 +32,10 @@ pub(super) async fn pull(
     followed: &Followed,
     snapshot: &Snapshot,
 ) -> Result<(Image, Vec<BlobPin>), PassError> {
-    let route: Route;
     let origin = match &followed.source {
         Source::Image(reference) => {
-            let found = context.registries.route(reference).await;
-            route = found.map_err(PassError::at(Stage::Pull))?;
-            Origin::Registry(&route)
+            let route = context.registries.route(reference).await;
+            Origin::Registry(route.map_err(PassError::at(Stage::Pull))?)
         }
         Source::Layout(layout) => Origin::open(layout).await?,
         Source::File(_) | Source::Curated(_) => {
@@ -104,7 +102,7 @@ pub(super) async fn pull(
 
 /// The parts that were found so far, all of them in the store and pinned.
 struct Walk<'a> {
-    origin: &'a Origin<'a>,
+    origin: &'a Origin,
     store: &'a Store,
     /// Checks the signature of each image, when the policy requires one and the
     /// index has none.

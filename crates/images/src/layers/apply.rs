@@ -2,11 +2,10 @@
 
 use std::io::Read;
 
-use crate::layers::budget::Budget;
 use crate::layers::compression::{DecompressError, decompress};
 use crate::layers::error::{Exceeded, LayerRejection, UnpackError};
 use crate::layers::layer::Layer;
-use crate::layers::limits::Limits;
+use crate::layers::limits::{Budget, Limits};
 use crate::layers::path::{SEPARATOR, shown, split_last, write_key};
 use crate::layers::scope::Scope;
 use crate::layers::spool::Spool;

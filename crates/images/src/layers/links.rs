@@ -2,11 +2,11 @@
 //! looked up in the tree and never opened.
 
 use crate::layers::error::{Exceeded, LayerRejection, UnpackError};
+use crate::layers::layer::UnpackedFile;
 use crate::layers::limits::Limits;
 use crate::layers::path::{SEPARATOR, is_within, join, parent, push, shown, shown_key, split_last};
 use crate::layers::scope::Scope;
 use crate::layers::tree::{ImageTree, Node, NodeKind};
-use crate::layers::unpacked::UnpackedFile;
 
 /// The most symlinks behind one another, as in Linux.
 const MAX_LINKS: usize = 40;

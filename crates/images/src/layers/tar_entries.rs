@@ -10,10 +10,9 @@ use std::io::{self, Read};
 
 use tar::{EntryType, GnuExtSparseHeader, Header};
 
-use crate::layers::budget::Budget;
 use crate::layers::compression::{Decompressed, exceeded_window, stored_error};
 use crate::layers::error::{Damage, Exceeded};
-use crate::layers::limits::Limits;
+use crate::layers::limits::{Budget, Limits};
 use crate::layers::pax::{Records, Stored, read_records};
 use crate::layers::sparse;
 use crate::layers::sparse::{Next, Parts, Sparse};

@@ -116,13 +116,8 @@ impl DockerImages {
             for (name, id) in image.layers.iter().zip(ids) {
                 layers.push(images.layer(archive, name, id)?);
             }
-            let digest = Digest::of(&config);
-            let config = Descriptor {
-                media_type: DOCKER_CONFIG.into(),
-                digest,
-                size: config.len() as u64,
-            };
-            images.blobs.insert(digest, image.config);
+            let config = Descriptor::of(DOCKER_CONFIG, &config);
+            images.blobs.insert(config.digest, image.config);
             let descriptor = images
                 .manifest(&config, &layers)
                 .map_err(|error| wrong(MANIFEST, error.to_string()))?;
@@ -188,11 +183,7 @@ impl DockerImages {
         layers: &[Descriptor],
     ) -> Result<Descriptor, DocumentError> {
         let bytes = Bytes::from(document::docker_manifest(config, layers)?);
-        let descriptor = Descriptor {
-            media_type: DOCKER_MANIFEST.into(),
-            digest: Digest::of(&bytes),
-            size: bytes.len() as u64,
-        };
+        let descriptor = Descriptor::of(DOCKER_MANIFEST, &bytes);
         self.manifests.insert(descriptor.digest, bytes);
         Ok(descriptor)
     }

@@ -174,9 +174,7 @@ impl Loaded {
         {
             return Err(PassError::at(Stage::Read)(Cause::Refused(reading.problems)));
         }
-        let file = spool.into_inner();
-        let file = file.map_err(|error| spooling(error.into_error()))?;
-        let content = file.map().map_err(spooling)?;
+        let content = UnnamedFile::map_buffered(spool).map_err(spooling)?;
         let mut start = 0;
         for meta in &heads {
             let end = start + meta.length as usize;
@@ -272,9 +270,7 @@ impl Spool {
 
     /// The catalog. Its digest is of the bytes.
     pub fn finish(self) -> Result<Loaded, PassError> {
-        let file = self.out.into_inner();
-        let file = file.map_err(|error| spooling(error.into_error()))?;
-        let content = file.map().map_err(spooling)?;
+        let content = UnnamedFile::map_buffered(self.out).map_err(spooling)?;
         Ok(Loaded {
             digest: self.hasher.finish(),
             files: CatalogFiles {

@@ -1,6 +1,7 @@
 //! Where the documents and blobs of an image are read from: a registry or a
 //! layout. Blobs go into the store, verified.
 
+use std::io::{Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +11,6 @@ use metrics::counter;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::source::LayoutSource;
 use crate::ingest::stages::blocking;
-use crate::store::DiskError;
 use crate::store::content::{BlobPin, BlobWriter, Contents, ImportError};
 use ::images::digest::Digest;
 use ::images::{BlobStream, Choice, Descriptor, Layout, Manifest, ManifestError, Route};
@@ -96,16 +96,7 @@ impl Origin {
                 blocking(Stage::Pull, read).await?
             }
         };
-        let (store, document) = (store.clone(), bytes.clone());
-        blocking(Stage::Pull, move || {
-            let put = || {
-                let mut writer = store.write_blob(digest)?;
-                writer.write(&document)?;
-                writer.finish_blocking()
-            };
-            put().map_err(PassError::at::<DiskError>(Stage::Pull))
-        })
-        .await?;
+        import(store, digest, Cursor::new(bytes.clone())).await?;
         Ok(bytes)
     }
 
@@ -147,7 +138,11 @@ impl Origin {
         }
         match self {
             Self::Registry(route) => download(route, store, descriptor).await,
-            Self::Layout(layout) => copy_blob(layout, store, descriptor).await,
+            Self::Layout(layout) => {
+                let reader = layout.read_blob(descriptor);
+                let reader = reader.map_err(PassError::at(Stage::Pull))?;
+                import(store, descriptor.digest, reader).await
+            }
         }
     }
 }
@@ -209,16 +204,12 @@ async fn transfer(
     }
 }
 
-/// Copies a blob of a layout into the store. The copy ends soon after the pass
-/// is given up.
-async fn copy_blob(
-    layout: &Layout,
+/// Copies a blob into the store. The copy ends soon after the pass is given up.
+async fn import(
     store: &Contents,
-    descriptor: &Descriptor,
+    digest: Digest,
+    reader: impl Read + Send + 'static,
 ) -> Result<PathBuf, PassError> {
-    let reader = layout.read_blob(descriptor);
-    let reader = reader.map_err(PassError::at(Stage::Pull))?;
-    let digest = descriptor.digest;
     let imported = store.import(digest, reader).await;
     imported
         .map_err(|error| match error {

@@ -156,11 +156,7 @@ impl Snapshot {
         });
         match of_default {
             Some((package, _, head)) => Ok(self.bundle_message(package, head)),
-            None => Err(NotFound::DefaultProvider(
-                api.group.clone(),
-                api.version.clone(),
-                api.kind.clone(),
-            )),
+            None => Err(NotFound::DefaultProvider(api.clone())),
         }
     }
 
@@ -267,11 +263,7 @@ impl Snapshot {
         });
         let entries: Vec<_> = entries.collect();
         if entries.is_empty() {
-            return Err(NotFound::Providers(
-                api.group.clone(),
-                api.version.clone(),
-                api.kind.clone(),
-            ));
+            return Err(NotFound::Providers(api.clone()));
         }
         Ok(entries)
     }

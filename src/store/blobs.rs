@@ -6,9 +6,8 @@ use std::collections::HashSet;
 
 use sqlx::Row as _;
 
-use crate::store::blocking::blocking;
 use crate::store::content::Contents;
-use crate::store::disk_error::sync_folder;
+use crate::store::disk::{blocking, sync_folder};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
 

@@ -25,11 +25,10 @@
 //! files.
 
 mod blobs;
-mod blocking;
 mod columns;
 mod commit;
 pub mod content;
-mod disk_error;
+mod disk;
 mod encodings;
 mod error;
 mod handle;
@@ -53,7 +52,7 @@ mod writer;
 pub use columns::{LAST_SECOND, time_of_unix, unix_of_time};
 pub use commit::NewRevision;
 pub use content::{BlobPin, CacheLimits, NewBlob};
-pub use disk_error::DiskError;
+pub use disk::DiskError;
 pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
 pub use handle::Store;

@@ -77,19 +77,13 @@ pub async fn import(
     Ok(imported)
 }
 
-/// The catalogs of an archive, by whether they are here already.
-struct Fresh {
-    here: Vec<Imported>,
-    new: Vec<CarriedRevision>,
-}
-
 /// Separates the catalogs that are here already from new ones.
 async fn fresh(
     archive: &Path,
     store: &Store,
     metadata: Metadata,
     older: bool,
-) -> Result<Fresh, ArchiveError> {
+) -> Result<(Vec<Imported>, Vec<CarriedRevision>), ArchiveError> {
     let (mut here, mut new) = (Vec::new(), Vec::new());
     for carried in metadata.catalogs {
         let Some(current) = store.current(&carried.catalog).await? else {
@@ -123,21 +117,17 @@ async fn fresh(
         }
         new.push(carried);
     }
-    Ok(Fresh { here, new })
+    Ok((here, new))
 }
 
 async fn take(
     archive: &Path,
     store: &Store,
-    fresh: Fresh,
+    (mut imported, new): (Vec<Imported>, Vec<CarriedRevision>),
     blobs: BTreeMap<Digest, u64>,
     limits: &Limits,
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
-    let Fresh {
-        here: mut imported,
-        new,
-    } = fresh;
     let (work, at) = (store.clone(), archive.to_owned());
     let (limits, progress) = (limits.clone(), progress.clone());
     let (new, written, pins) = blocking(move || {

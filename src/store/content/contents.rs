@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::store::content::folder::BlobFolder;
 use crate::store::content::pins::{BlobClaim, BlobPin, Claims, Pins};
-use crate::store::disk_error::DiskError;
+use crate::store::disk::DiskError;
 use ::images::digest::Digest;
 
 /// The blobs in one folder. Cheap to clone; all clones share pins and claims.
@@ -55,8 +55,8 @@ impl Contents {
         self.pins.pin(digest)
     }
 
-    /// Waits for the right to fetch a blob. The caller then looks again whether
-    /// somebody else has fetched it.
+    /// Waits for the right to fetch a blob. The caller then checks whether another
+    /// pass has fetched it.
     pub async fn claim(&self, digest: Digest) -> BlobClaim {
         self.claims.claim(digest).await
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use crate::store::content::contents::Contents;
 use crate::store::content::writer::BlobWriter;
-use crate::store::disk_error::DiskError;
+use crate::store::disk::DiskError;
 use ::images::digest::Digest;
 
 /// Bytes per read.

@@ -68,8 +68,8 @@ pub(super) struct Claims(Arc<Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>
 impl Claims {
     pub(super) async fn claim(&self, digest: Digest) -> BlobClaim {
         let mutex = Arc::clone(self.0.lock().entry(digest).or_default());
-        // Made before the wait, so that its drop also removes the entry of a
-        // wait that is given up.
+        // Made before the wait, so that its drop also removes the entry of an
+        // abandoned wait.
         let mut claim = BlobClaim {
             digest,
             claims: self.clone(),

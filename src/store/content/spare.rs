@@ -6,7 +6,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use crate::store::content::contents::Contents;
-use crate::store::disk_error::DiskError;
+use crate::store::disk::DiskError;
 use ::images::digest::Digest;
 
 /// Bounds for spare blobs: those that failed passes fetched, and that the next

@@ -2,14 +2,13 @@
 //! nothing behind.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::store::blocking::blocking;
 use crate::store::content::contents::Contents;
 use crate::store::content::pins::BlobPin;
-use crate::store::disk_error::DiskError;
+use crate::store::disk::{DiskError, blocking};
 use ::images::digest::{Digest, Hasher};
 
 /// A blob whose digest is known before its bytes.
@@ -64,7 +63,7 @@ impl BlobWriter {
     /// As [`finish`](Self::finish), for a thread that may block.
     pub fn finish_blocking(self) -> Result<PathBuf, DiskError> {
         let Self { digest, path, file } = self;
-        persist(file, path.clone())?;
+        persist(file, &path)?;
         tracing::debug!(%digest, "blob stored");
         Ok(path)
     }
@@ -79,7 +78,7 @@ impl NewBlob {
     /// Syncs the blob, gives it its name, and keeps it as long as the pin lives. This blocks.
     pub fn finish(self) -> Result<BlobPin, DiskError> {
         let pin = self.contents.pin(self.hasher.finish());
-        persist(self.file, self.contents.folder.blob(&pin.digest()))?;
+        persist(self.file, &self.contents.folder.blob(&pin.digest()))?;
         Ok(pin)
     }
 }
@@ -96,12 +95,12 @@ impl Write for NewBlob {
     }
 }
 
-fn persist(file: NamedTempFile, path: PathBuf) -> Result<(), DiskError> {
+fn persist(file: NamedTempFile, path: &Path) -> Result<(), DiskError> {
     file.as_file()
         .sync_data()
-        .map_err(DiskError::at("sync", &path))?;
-    match file.persist(&path) {
+        .map_err(DiskError::at("sync", path))?;
+    match file.persist(path) {
         Ok(_) => Ok(()),
-        Err(error) => Err(DiskError::at("write", &path)(error.error)),
+        Err(error) => Err(DiskError::at("write", path)(error.error)),
     }
 }

@@ -34,7 +34,7 @@ pub fn covers<R: Read>(
     if folder.len() > limits.path || write_key(folder.as_bytes(), &mut way).is_err() {
         return false;
     }
-    let Ok(source) = decompress(layer.reader) else {
+    let Ok(source) = decompress(&layer.name, layer.reader) else {
         return false;
     };
     let mut archive = TarEntries::new(source, limits, budget);

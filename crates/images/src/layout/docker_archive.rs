@@ -14,7 +14,7 @@ use crate::document::{self, DocumentError};
 use crate::layout::tar_files::{TarError, TarFiles};
 use crate::manifest::{
     DOCKER_CONFIG, DOCKER_LAYER, DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_DOCUMENT,
-    MAX_LAYERS,
+    MAX_LAYERS, cut,
 };
 
 /// The file that lists the images.
@@ -93,7 +93,7 @@ impl DockerImages {
         let bytes = document(archive, MANIFEST)?;
         let wrong = |name: &str, problem: String| DockerArchiveError::Document {
             path: archive.path().into(),
-            name: name.chars().take(200).collect(),
+            name: cut(name),
             problem,
         };
         let listed: Vec<SavedImage> =
@@ -151,7 +151,7 @@ impl DockerImages {
     ) -> Result<Descriptor, DockerArchiveError> {
         let read = |source| DockerArchiveError::Read {
             path: archive.path().into(),
-            name: name.chars().take(200).collect(),
+            name: cut(name),
             source,
         };
         let (mut file, size) = archive.file(name)?;
@@ -194,7 +194,7 @@ fn document(archive: &TarFiles, name: &str) -> Result<Vec<u8>, DockerArchiveErro
     if size > MAX_DOCUMENT as u64 {
         return Err(DockerArchiveError::Document {
             path: archive.path().into(),
-            name: name.chars().take(200).collect(),
+            name: cut(name),
             problem: format!("it has {size} bytes; the limit is {MAX_DOCUMENT}"),
         });
     }
@@ -202,7 +202,7 @@ fn document(archive: &TarFiles, name: &str) -> Result<Vec<u8>, DockerArchiveErro
     file.read_to_end(&mut bytes)
         .map_err(|source| DockerArchiveError::Read {
             path: archive.path().into(),
-            name: name.to_owned(),
+            name: cut(name),
             source,
         })?;
     Ok(bytes)

@@ -10,7 +10,7 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Seek as _, Write};
+use std::io::{self, BufWriter, Seek as _, Write};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -52,6 +52,12 @@ impl UnnamedFile {
         // SAFETY: the file has no name, its only handle never leaves this type,
         // and that handle is closed here.
         unsafe { map_file(&self.0) }
+    }
+
+    /// All that was written through a buffer.
+    pub fn map_buffered(buffer: BufWriter<Self>) -> io::Result<Bytes> {
+        let file = buffer.into_inner();
+        file.map_err(io::IntoInnerError::into_error)?.map()
     }
 }
 

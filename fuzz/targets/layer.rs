@@ -8,7 +8,7 @@
 
 use std::io::Cursor;
 
-use images::layers::{Layer, Limits, Looks, covers, unpack, walk_order};
+use images::layers::{Layer, Limits, SearchBudget, covers, unpack, walk_order};
 use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 
@@ -37,21 +37,20 @@ fuzz_target!(|bytes: &[u8]| {
         })
     };
     let folder = FOLDERS[usize::from(how & 3)];
-    let (tree, most) = most_memory(|| unpack(0..layers.len(), open, folder, &limits, &mut spool));
+    let (files, most) = most_memory(|| unpack(0..layers.len(), open, folder, &limits, &mut spool));
     // What decompressors need, zstd's window for the most part.
     assert_in_proportion(archive.len(), most, 16, 16 << 20);
     for layer in (0..layers.len()).map(open) {
         let layer = layer.expect("a layer");
-        let (_, most) = most_memory(|| covers(layer, folder, &limits, &mut Looks::default()));
+        let (_, most) = most_memory(|| covers(layer, folder, &limits, &mut SearchBudget::default()));
         assert_in_proportion(archive.len(), most, 16, 16 << 20);
     }
     let spooled = spool.metadata().expect("a length").len();
     assert!(spooled <= limits.folder_bytes, "{spooled}");
-    let tree = match tree {
-        Ok(tree) => tree,
+    let files = match files {
+        Ok(files) => files,
         Err(error) => return assert!(error.to_string().len() < 1 << 14),
     };
-    let files = tree.files();
     assert!(files.len() as u64 <= limits.files);
     assert!(files.is_sorted_by(|a, b| walk_order(&a.path, &b.path).is_lt()));
     let mut size = 0;

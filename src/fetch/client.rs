@@ -1,15 +1,43 @@
-//! The HTTP client.
+//! The HTTP client and its settings.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use reqwest::{Client, Url};
 
 use crate::error_chain::error_chain;
 use crate::fetch::error::FetchError;
-use crate::fetch::settings::Settings;
 
 /// The largest PEM file, in bytes.
 const MAX_CERTIFICATES: u64 = 8 << 20;
+
+/// Limits and trust of a download.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// PEM files of certificate authorities to trust besides the system's.
+    pub ca_files: Vec<PathBuf>,
+    /// The longest time to connect, TLS included.
+    pub connect_timeout: Duration,
+    /// The longest time without a single byte.
+    pub idle_timeout: Duration,
+    /// The longest time for the whole download.
+    pub timeout: Duration,
+    /// The largest response as it is sent, in bytes.
+    pub limit: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ca_files: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(1),
+            timeout: Duration::from_mins(30),
+            limit: 2 << 30,
+        }
+    }
+}
 
 /// A client for one request.
 pub(super) fn client(settings: &Settings, direct: bool) -> Result<Client, FetchError> {

@@ -4,13 +4,12 @@
 
 mod client;
 mod error;
-mod settings;
 mod transfer;
 mod url;
 
 #[cfg(test)]
 mod tests;
 
+pub use client::Settings;
 pub use error::{CatalogUrlError, FetchError};
-pub use settings::Settings;
 pub use url::CatalogUrl;

@@ -7,9 +7,8 @@ use reqwest::Response;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 
 use crate::error_chain::error_chain;
-use crate::fetch::client::{client, is_loopback};
+use crate::fetch::client::{Settings, client, is_loopback};
 use crate::fetch::error::FetchError;
-use crate::fetch::settings::Settings;
 use crate::fetch::url::CatalogUrl;
 
 /// The most bytes of an error response that are shown.

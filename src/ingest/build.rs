@@ -5,30 +5,12 @@ use crate::answers::grpc;
 use crate::answers::grpc::build::GrpcInput;
 use crate::answers::index::Index;
 use crate::answers::rest::packages;
-use crate::answers::rest::packages::{EncodeError, Queries, QueryInput};
+use crate::answers::rest::packages::{Queries, QueryInput};
 use crate::answers::search::SearchRow;
 use crate::ingest::error::Cause;
 use crate::name::CatalogName;
-use crate::store::{Lines, QueryWriter, RevisionWriter, StoreError};
+use crate::store::{Lines, QueryWriter, RevisionWriter};
 use fbc::document::OLM_SCHEMAS;
-
-/// Why the answers of a catalog could not be written.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BuildError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-}
-
-impl From<BuildError> for Cause {
-    fn from(error: BuildError) -> Self {
-        match error {
-            BuildError::Store(error) => error.into(),
-            BuildError::Encode(error) => Self::Panicked(error.to_string()),
-        }
-    }
-}
 
 /// Writes the answers of the registry API and those of queries over HTTP, each on
 /// a thread of its own. Returns the index without its metas, which the writer
@@ -37,7 +19,7 @@ pub(super) fn build(
     name: &CatalogName,
     catalog: &EncodedCatalog,
     writer: &mut RevisionWriter,
-) -> Result<(Index, Vec<SearchRow>), BuildError> {
+) -> Result<(Index, Vec<SearchRow>), Cause> {
     let (lines, messages) = (writer.lines()?, writer.messages()?);
     let custom = writer.metas_but_of(&OLM_SCHEMAS);
     let lines = |meta| Lines::get(&lines, meta);
@@ -69,8 +51,8 @@ pub(super) fn build(
     })
 }
 
-fn write_queries(input: &QueryInput<'_>, mut writer: QueryWriter) -> Result<Queries, BuildError> {
-    let mut store = |bytes: &[u8]| writer.append(bytes).map_err(BuildError::from);
+fn write_queries(input: &QueryInput<'_>, mut writer: QueryWriter) -> Result<Queries, Cause> {
+    let mut store = |bytes: &[u8]| writer.append(bytes).map_err(Cause::from);
     let queries = packages::build(input, &mut store)?;
     writer.sync()?;
     Ok(queries)

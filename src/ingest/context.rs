@@ -1,4 +1,4 @@
-//! What all passes share.
+//! The state that all passes share.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::store::Store;
 use ::images::Registries;
 use ::images::layers::Limits;
 
-/// What all passes share. Cheap to clone.
+/// The state that all passes share. Cheap to clone.
 #[derive(Clone)]
 pub struct PassContext {
     /// Where revisions are kept.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::answers::rest::packages::EncodeError;
 use crate::error_chain::error_chain;
 use crate::ingest::curation::CurateError;
 use crate::ingest::files_error::FilesError;
@@ -103,7 +104,7 @@ pub enum Cause {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no place for temporary files.
+    /// A temporary folder cannot be made.
     #[error("cannot make a temporary folder: {0}")]
     Temporary(std::io::Error),
     /// An image of a catalog cannot be written.
@@ -156,6 +157,13 @@ impl MirrorError {
             Self::NoImage => "no_image",
             Self::TooMany { .. } | Self::TooLarge { .. } => "limit",
         }
+    }
+}
+
+/// An answer that cannot be encoded is a defect of almanac.
+impl From<EncodeError> for Cause {
+    fn from(error: EncodeError) -> Self {
+        Self::Panicked(error.to_string())
     }
 }
 

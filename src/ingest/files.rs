@@ -59,11 +59,11 @@ pub(super) fn of_image(
         })
     };
     let all = covered..covered + layers.len();
-    let tree = unpack::unpack(all, open, folder, limits, &mut spool)?;
-    let content = map_spool(spool, temporary)?;
-    let files = tree.files().iter().map(|file| {
+    let files = unpack::unpack(all, open, folder, limits, &mut spool)?;
+    let content = spool.map().map_err(spooling(temporary))?;
+    let files = files.into_iter().map(|file| {
         let bytes = part_of(&content, file.offset, file.size);
-        (file.path.clone(), bytes)
+        (file.path, bytes)
     });
     without_ignored(files.collect(), folder)
 }
@@ -135,12 +135,8 @@ pub(super) fn of_folder(
 ) -> Result<(Digest, CatalogFiles), FilesError> {
     let copy = || copy_folder(root, limits, temporary);
     let (digest, ranges, spool) = read_unchanged(root, limits, copy)?;
-    let content = map_spool(spool, temporary)?;
-    let files = ranges
-        .into_iter()
-        .map(|(path, range)| (path, content.slice(range)))
-        .collect();
-    let files = without_ignored(files, &root.display().to_string())?;
+    let content = spool.map().map_err(spooling(temporary))?;
+    let files = without_ignored(slices(ranges, &content), &root.display().to_string())?;
     Ok((digest, files))
 }
 
@@ -167,16 +163,28 @@ fn read_unchanged<T>(
     })
 }
 
+/// Copies all files in catalog order into a spool.
 fn copy_folder(
     root: &Path,
     limits: &Limits,
     temporary: &Path,
 ) -> Result<(Digest, Ranges, UnnamedFile), FilesError> {
     let mut spool = spool(temporary)?;
-    let (digest, ranges) = read_folder(root, limits, |bytes| {
-        spool.write_all(bytes).map_err(spooling(temporary))
-    })?;
-    Ok((digest, ranges, spool))
+    let mut buffer = vec![0; BUFFER];
+    let mut all = Hasher::default();
+    let mut ranges = Vec::new();
+    let mut total = 0;
+    for (path, location) in list(root, limits)? {
+        let start = total;
+        let digest = read_file(&location, &mut buffer, |bytes| {
+            total += bytes.len();
+            check_size(total as u64, &path, limits)?;
+            spool.write_all(bytes).map_err(spooling(temporary))
+        })?;
+        add(&mut all, &path, &digest);
+        ranges.push((path, start..total));
+    }
+    Ok((all.finish(), ranges, spool))
 }
 
 /// Files that consist of lines, copied into a spool.
@@ -195,44 +203,22 @@ pub(super) fn of_lines(
             spool.write_all(line).map_err(spooling(temporary))?;
             spool.write_all(b"\n").map_err(spooling(temporary))?;
         }
-        ranges.push(start..total);
+        ranges.push((path.clone(), start..total));
     }
-    let spool = spool.into_inner();
-    let spool = spool.map_err(|error| spooling(temporary)(error.into_error()))?;
-    let content = map_spool(spool, temporary)?;
-    Ok(CatalogFiles {
-        paths: files.iter().map(|(path, _)| path.clone()).collect(),
-        contents: ranges
-            .into_iter()
-            .map(|range| content.slice(range))
-            .collect(),
-    })
+    let content = UnnamedFile::map_buffered(spool).map_err(spooling(temporary))?;
+    let (paths, contents) = slices(ranges, &content).into_iter().unzip();
+    Ok(CatalogFiles { paths, contents })
 }
 
-type Ranges = Vec<(String, Range<usize>)>;
+/// Paths, and the ranges of their contents in a spool.
+pub(super) type Ranges = Vec<(String, Range<usize>)>;
 
-/// Reads all files in catalog order. `take` gets their bytes; the result has the
-/// range of each file.
-fn read_folder(
-    root: &Path,
-    limits: &Limits,
-    mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
-) -> Result<(Digest, Ranges), FilesError> {
-    let mut buffer = vec![0; BUFFER];
-    let mut all = Hasher::default();
-    let mut ranges = Vec::new();
-    let mut total = 0;
-    for (path, location) in list(root, limits)? {
-        let start = total;
-        let digest = read_file(&location, &mut buffer, |bytes| {
-            total += bytes.len();
-            check_size(total as u64, &path, limits)?;
-            take(bytes)
-        })?;
-        add(&mut all, &path, &digest);
-        ranges.push((path, start..total));
-    }
-    Ok((all.finish(), ranges))
+/// The contents of files in a spool.
+pub(super) fn slices(ranges: Ranges, spool: &Bytes) -> Vec<(String, Bytes)> {
+    let files = ranges.into_iter();
+    files
+        .map(|(path, range)| (path, spool.slice(range)))
+        .collect()
 }
 
 /// A file's part in the digest of a folder.
@@ -291,11 +277,6 @@ fn without_ignored(files: Vec<(String, Bytes)>, folder: &str) -> Result<CatalogF
 /// A file without a name, removed once nobody has it open.
 pub(super) fn spool(folder: &Path) -> Result<UnnamedFile, FilesError> {
     UnnamedFile::new_in(folder).map_err(spooling(folder))
-}
-
-/// The bytes that were written to a spool.
-pub(super) fn map_spool(spool: UnnamedFile, folder: &Path) -> Result<Bytes, FilesError> {
-    spool.map().map_err(spooling(folder))
 }
 
 #[cfg(test)]

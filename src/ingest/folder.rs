@@ -5,7 +5,6 @@ use std::path::Path;
 
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{PassError, Stage};
-use crate::ingest::files_error::FilesError;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::make_revision::{Input, make_revision};
 use crate::ingest::source::Source;
@@ -40,11 +39,7 @@ pub async fn store_folder(
 ) -> Result<(Revision, Vec<Problem>), PassError> {
     let (root, bounds, temporary) = (path.to_owned(), limits.clone(), store.temporary());
     let (digest, files) = blocking(Stage::Unpack, move || {
-        let copied = || {
-            let (digest, files) = files::of_folder(&root, &bounds, &temporary)?;
-            Ok((digest, sqlite::migrated(files, &temporary, &bounds)?))
-        };
-        copied().map_err(PassError::at::<FilesError>(Stage::Unpack))
+        sqlite::of_folder(&root, &bounds, &temporary).map_err(PassError::at(Stage::Unpack))
     })
     .await?;
     let followed = Followed {

@@ -55,15 +55,15 @@ impl Followed {
     /// Whether a stored revision may be served until the first pass. It must be
     /// from the same repository or path; its tag and platform may differ.
     pub fn may_serve(&self, revision: &Revision) -> bool {
-        self.has_place_of(&revision.identity)
+        self.has_origin_of(&revision.identity)
     }
 
-    fn has_place_of(&self, stored: &SourceIdentity) -> bool {
+    fn has_origin_of(&self, stored: &SourceIdentity) -> bool {
         if let Source::Curated(_) = self.source {
-            return stored.source == self.source.place();
+            return stored.source == self.source.without_version();
         }
         match stored.source.parse::<Source>() {
-            Ok(source) => source.place() == self.source.place(),
+            Ok(source) => source.without_version() == self.source.without_version(),
             Err(_) => false,
         }
     }
@@ -117,7 +117,7 @@ mod tests {
                     let stored_text = followed(stored).identity().to_string();
                     let stored_identity = SourceIdentity::from_text(&stored_text);
                     assert_eq!(stored_identity, followed(stored).identity());
-                    let served = followed(source).has_place_of(&stored_identity);
+                    let served = followed(source).has_origin_of(&stored_identity);
                     assert_eq!(served, number == other, "{source} of {stored}");
                 }
             }
@@ -126,10 +126,10 @@ mod tests {
             source: Source::default(),
             ..followed("quay.io/a/b:v1")
         };
-        assert!(curated.has_place_of(&curated.identity()));
+        assert!(curated.has_origin_of(&curated.identity()));
         for other in places.iter().flatten().map(|source| followed(source)) {
-            assert!(!curated.has_place_of(&other.identity()));
-            assert!(!other.has_place_of(&curated.identity()));
+            assert!(!curated.has_origin_of(&other.identity()));
+            assert!(!other.has_origin_of(&curated.identity()));
         }
     }
 }

@@ -68,11 +68,7 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             let (path, limits) = (path.clone(), options.limits.clone());
             let temporary = folder.path().to_owned();
             blocking(Stage::Unpack, move || {
-                let copied = || {
-                    let (digest, files) = files::of_folder(&path, &limits, &temporary)?;
-                    Ok((digest, sqlite::migrated(files, &temporary, &limits)?))
-                };
-                copied().map_err(PassError::at::<FilesError>(Stage::Unpack))
+                sqlite::of_folder(&path, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
             })
             .await?
         }
@@ -84,7 +80,7 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             let failed = PassError::at(Stage::Resolve);
             let registries = Registries::new(&options.registries).map_err(&failed)?;
             let route = registries.route(reference).await.map_err(&failed)?;
-            image(&Origin::Registry(&route), None, options, folder.path()).await?
+            image(&Origin::Registry(route), None, options, folder.path()).await?
         }
         // No text on a command line stands for one.
         Source::Curated(_) => return Err(PassError::at(Stage::Resolve)(CurateError::Alone)),
@@ -93,7 +89,7 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
 }
 
 async fn image(
-    origin: &Origin<'_>,
+    origin: &Origin,
     choice: Option<&Choice>,
     options: &LoadOptions,
     folder: &Path,
@@ -161,7 +157,7 @@ impl Loaded {
     }
 
     /// The catalog as the source of a selection. Messages call it `name`.
-    pub fn material(&self, name: &str) -> Result<select::Catalog, PassError> {
+    pub fn selection_input(&self, name: &str) -> Result<select::Catalog, PassError> {
         let mut lines = Vec::new();
         let mut spool = BufWriter::new(UnnamedFile::new().map_err(spooling)?);
         let mut heads = Vec::new();
@@ -178,9 +174,7 @@ impl Loaded {
         {
             return Err(PassError::at(Stage::Read)(Cause::Refused(reading.problems)));
         }
-        let file = spool.into_inner();
-        let file = file.map_err(|error| spooling(error.into_error()))?;
-        let content = file.map().map_err(spooling)?;
+        let content = UnnamedFile::map_buffered(spool).map_err(spooling)?;
         let mut start = 0;
         for meta in &heads {
             let end = start + meta.length as usize;
@@ -276,9 +270,7 @@ impl Spool {
 
     /// The catalog. Its digest is of the bytes.
     pub fn finish(self) -> Result<Loaded, PassError> {
-        let file = self.out.into_inner();
-        let file = file.map_err(|error| spooling(error.into_error()))?;
-        let content = file.map().map_err(spooling)?;
+        let content = UnnamedFile::map_buffered(self.out).map_err(spooling)?;
         Ok(Loaded {
             digest: self.hasher.finish(),
             files: CatalogFiles {

@@ -1,6 +1,7 @@
 //! Where the documents and blobs of an image are read from: a registry or a
 //! layout. Blobs go into the store, verified.
 
+use std::io::{Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +11,6 @@ use metrics::counter;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::source::LayoutSource;
 use crate::ingest::stages::blocking;
-use crate::store::DiskError;
 use crate::store::content::{BlobPin, BlobWriter, Contents, ImportError};
 use ::images::digest::Digest;
 use ::images::{BlobStream, Choice, Descriptor, Layout, Manifest, ManifestError, Route};
@@ -19,18 +19,18 @@ use ::images::{BlobStream, Choice, Descriptor, Layout, Manifest, ManifestError, 
 const BUFFER: usize = 256 << 10;
 
 /// Where an image is read from.
-pub(super) enum Origin<'a> {
-    Registry(&'a Route),
+pub(super) enum Origin {
+    Registry(Route),
     Layout(Arc<Layout>),
 }
 
-impl Origin<'_> {
+impl Origin {
     /// Opens a layout, which may be an archive of many files.
-    pub(super) async fn open(source: &LayoutSource) -> Result<Origin<'static>, PassError> {
+    pub(super) async fn open(source: &LayoutSource) -> Result<Self, PassError> {
         let (format, path) = (source.format, source.path.clone());
         blocking(Stage::Resolve, move || {
             let layout = Layout::open(format, &path).map_err(PassError::at(Stage::Resolve))?;
-            Ok(Origin::Layout(Arc::new(layout)))
+            Ok(Self::Layout(Arc::new(layout)))
         })
         .await
     }
@@ -96,16 +96,7 @@ impl Origin<'_> {
                 blocking(Stage::Pull, read).await?
             }
         };
-        let (store, document) = (store.clone(), bytes.clone());
-        blocking(Stage::Pull, move || {
-            let put = || {
-                let mut writer = store.write_blob(digest)?;
-                writer.write(&document)?;
-                writer.finish_blocking()
-            };
-            put().map_err(PassError::at::<DiskError>(Stage::Pull))
-        })
-        .await?;
+        import(store, digest, Cursor::new(bytes.clone())).await?;
         Ok(bytes)
     }
 
@@ -147,7 +138,11 @@ impl Origin<'_> {
         }
         match self {
             Self::Registry(route) => download(route, store, descriptor).await,
-            Self::Layout(layout) => copy_blob(layout, store, descriptor).await,
+            Self::Layout(layout) => {
+                let reader = layout.read_blob(descriptor);
+                let reader = reader.map_err(PassError::at(Stage::Pull))?;
+                import(store, descriptor.digest, reader).await
+            }
         }
     }
 }
@@ -162,7 +157,7 @@ async fn download(
         let writer = store.write_blob(descriptor.digest);
         let writer = writer.map_err(PassError::at(Stage::Pull))?;
         let opened = route.blob(descriptor).await;
-        let (place, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
+        let (location, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
         let transferred = transfer(&mut stream, writer).await;
         counter!("almanac_pulled_bytes_total").increment(stream.transferred());
         counter!("almanac_pull_resumptions_total").increment(u64::from(stream.resumptions()));
@@ -174,7 +169,7 @@ async fn download(
             Err(PassError {
                 cause: Cause::Oci(error),
                 ..
-            }) if route.give_up(place, &error) => {}
+            }) if route.give_up(location, &error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -209,16 +204,12 @@ async fn transfer(
     }
 }
 
-/// Copies a blob of a layout into the store. The copy ends soon after the pass
-/// is given up.
-async fn copy_blob(
-    layout: &Layout,
+/// Copies a blob into the store. The copy ends soon after the pass is given up.
+async fn import(
     store: &Contents,
-    descriptor: &Descriptor,
+    digest: Digest,
+    reader: impl Read + Send + 'static,
 ) -> Result<PathBuf, PassError> {
-    let reader = layout.read_blob(descriptor);
-    let reader = reader.map_err(PassError::at(Stage::Pull))?;
-    let digest = descriptor.digest;
     let imported = store.import(digest, reader).await;
     imported
         .map_err(|error| match error {
@@ -243,11 +234,7 @@ mod tests {
         let index = r#"{"schemaVersion":2,"manifests":[]}"#;
         std::fs::write(layout.join("index.json"), index).unwrap();
         let content = vec![7; 32 << 20];
-        let descriptor = Descriptor {
-            media_type: String::new(),
-            digest: Digest::of(&content),
-            size: content.len() as u64,
-        };
+        let descriptor = Descriptor::of("", &content);
         std::fs::write(blobs.join(descriptor.digest.hex()), &content).unwrap();
         let store = Contents::open(folder.path().join("store")).unwrap();
         let layout = Layout::open(::images::Format::Folder, &layout).unwrap();

@@ -18,7 +18,6 @@ use crate::ingest::wait_until_quiet::wait_until_quiet;
 use crate::ingest::{curate, sqlite};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::{BlobPin, Revision};
-use ::images::Route;
 use ::images::digest::Digest;
 use ::images::layers::UnpackError;
 use fbc::problem::Problem;
@@ -77,13 +76,12 @@ async fn image_pass(
     found: &mut Option<Digest>,
     stages: &StageTracker,
 ) -> Result<Made, PassError> {
-    let route: Route;
     let (origin, choice) = match &followed.source {
         Source::Layout(layout) => (Origin::open(layout).await?, layout.choice.as_ref()),
         Source::Image(reference) => {
-            let found = context.registries.route(reference).await;
-            route = found.map_err(PassError::at(Stage::Resolve))?;
-            (Origin::Registry(&route), None)
+            let route = context.registries.route(reference).await;
+            let route = route.map_err(PassError::at(Stage::Resolve))?;
+            (Origin::Registry(route), None)
         }
         Source::File(_) | Source::Curated(_) => return Ok(None),
     };
@@ -193,15 +191,11 @@ async fn folder_pass(
     let (root, limits) = (path.to_owned(), context.limits.clone());
     let temporary = context.store.temporary();
     let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
-        let copied = || {
-            // The current revision is better than half of the next one.
-            if is_served {
-                wait_until_quiet(&root, &limits)?;
-            }
-            let (digest, files) = files::of_folder(&root, &limits, &temporary)?;
-            Ok((digest, sqlite::migrated(files, &temporary, &limits)?))
-        };
-        copied().map_err(PassError::at::<FilesError>(Stage::Unpack))
+        // The current revision is better than half of the next one.
+        if is_served {
+            wait_until_quiet(&root, &limits).map_err(PassError::at(Stage::Unpack))?;
+        }
+        sqlite::of_folder(&root, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
     });
     // The folder may have changed meanwhile: the copy decides.
     let (digest, files) = stages.run(Stage::Unpack, unpacking).await?;

@@ -20,7 +20,7 @@ use crate::ingest::origin::Origin;
 use crate::ingest::stages::blocking;
 use crate::store::content::{BlobPin, Contents};
 use ::images::digest::Digest;
-use ::images::layers::{Limits, Looks};
+use ::images::layers::{Limits, SearchBudget};
 use ::images::manifest::{ImageManifest, MAX_DOCUMENT};
 use ::images::{Descriptor, ImageConfig, Manifest, ManifestError, Platform, layers as unpack};
 
@@ -45,19 +45,24 @@ pub(super) struct Pulled {
 
 impl Pulled {
     /// Whether the catalog folder is to be unpacked from all layers, after the
-    /// upper ones failed. Errors are told of the whole image, and its folder may
-    /// be behind a symlink.
+    /// upper ones failed. An error must hold for the whole image, and its folder
+    /// may be behind a symlink.
     pub(super) fn needs_all<T>(&self, found: &Result<T, PassError>) -> bool {
-        let reason = found.as_ref().err().map(PassError::reason);
-        // Neither a full disk nor a bad database depends on lower layers.
-        let other = reason.is_some_and(|reason| !matches!(reason, "io" | "database"));
+        // Neither a full disk nor a database depends on lower layers.
+        let other = found.as_ref().is_err_and(|error| {
+            let of_database = matches!(
+                error.cause,
+                Cause::Files(FilesError::Legacy { .. } | FilesError::Limit { .. })
+            );
+            error.reason() != "io" && !of_database
+        });
         other && !self.covered.is_empty()
     }
 }
 
 /// Brings the image's documents and layers into the store.
 pub(super) async fn pull(
-    origin: &Origin<'_>,
+    origin: &Origin,
     store: &Contents,
     digest: &Digest,
     platform: &Platform,
@@ -87,10 +92,7 @@ pub(super) async fn pull(
             origin.document_error(&digest, ManifestError::Nested),
         ));
     };
-    check_sizes(&image, limits).map_err(|error| match error {
-        SizeError::Config(error) => failed(origin.document_error(&image.config.digest, error)),
-        SizeError::Layers(error) => failed(error.into()),
-    })?;
+    check_sizes(origin, &image, limits).map_err(&failed)?;
     blobs.push(store.pin(image.config.digest));
     let config = origin.document(store, &image.config).await?;
     let config = ImageConfig::parse(&config)
@@ -121,7 +123,7 @@ pub(super) async fn pull(
 
 /// Brings the covered layers into the store as well.
 pub(super) async fn pull_covered(
-    origin: &Origin<'_>,
+    origin: &Origin,
     store: &Contents,
     pulled: &mut Pulled,
 ) -> Result<(), PassError> {
@@ -137,40 +139,40 @@ pub(super) async fn pull_covered(
 /// the lowest first. With a folder in `needed`, layers that cannot hold any of it
 /// are left out.
 async fn pull_layers(
-    origin: &Origin<'_>,
+    origin: &Origin,
     store: &Contents,
     layers: &[Descriptor],
     needed: Option<(&str, &Limits)>,
 ) -> Result<Vec<(Descriptor, PathBuf)>, PassError> {
     // The highest layer so far that covers those below.
     let (lowest, _) = watch::channel(0);
-    let looks = Arc::default();
-    let pulls = (0..layers.len()).rev().map(|place| {
+    let budget = Arc::default();
+    let pulls = (0..layers.len()).rev().map(|number| {
         let (lowest, mut covered) = (&lowest, lowest.subscribe());
-        let looks = Arc::clone(&looks);
+        let budget = Arc::clone(&budget);
         let pull = async move {
-            let path = origin.blob(store, &layers[place]).await?;
+            let path = origin.blob(store, &layers[number]).await?;
             if let Some((folder, limits)) = needed
-                && is_worth_examining(store, &layers[..=place])
-                && covers(&path, folder, limits, looks).await?
+                && is_worth_examining(store, &layers[..=number])
+                && covers(&path, folder, limits, budget).await?
             {
-                lowest.send_modify(|lowest| *lowest = place.max(*lowest));
+                lowest.send_modify(|lowest| *lowest = number.max(*lowest));
             }
             Ok::<_, PassError>(path)
         };
         async move {
             tokio::select! {
                 biased;
-                _ = covered.wait_for(|lowest| *lowest > place) => Ok(None),
+                _ = covered.wait_for(|lowest| *lowest > number) => Ok(None),
                 path = pull => path.map(Some),
             }
         }
     });
     let mut pulls = stream::iter(pulls).buffered(PARALLEL);
     let mut needed = Vec::new();
-    for (place, layer) in layers.iter().enumerate().rev() {
+    for (number, layer) in layers.iter().enumerate().rev() {
         // All above are done, so this is known.
-        if *lowest.borrow() > place {
+        if *lowest.borrow() > number {
             break;
         }
         let path = pulls.next().await.transpose()?.flatten();
@@ -199,39 +201,33 @@ async fn covers(
     path: &Path,
     folder: &str,
     limits: &Limits,
-    looks: Arc<Mutex<Looks>>,
+    budget: Arc<Mutex<SearchBudget>>,
 ) -> Result<bool, PassError> {
     let (path, folder, limits) = (path.to_owned(), folder.to_owned(), limits.clone());
     // An error would mean that it is closed, which nobody does.
-    let _turn = EXAMINED.acquire().await;
+    let _permit = EXAMINED.acquire().await;
     blocking(Stage::Pull, move || {
         let layer = File::open(&path).map(|reader| unpack::Layer {
             name: String::new(),
             reader,
         });
-        let mut looks = looks.lock();
-        Ok(layer.is_ok_and(|layer| unpack::covers(layer, &folder, &limits, &mut looks)))
+        let mut budget = budget.lock();
+        Ok(layer.is_ok_and(|layer| unpack::covers(layer, &folder, &limits, &mut budget)))
     })
     .await
 }
 
-enum SizeError {
-    Config(ManifestError),
-    Layers(FilesError),
-}
-
 /// Checks the sizes before anything is pulled.
-fn check_sizes(image: &ImageManifest, limits: &Limits) -> Result<(), SizeError> {
-    if image.config.size > MAX_DOCUMENT as u64 {
-        return Err(SizeError::Config(ManifestError::TooLarge {
-            size: image.config.size,
-        }));
+fn check_sizes(origin: &Origin, image: &ImageManifest, limits: &Limits) -> Result<(), Cause> {
+    let Descriptor { digest, size, .. } = image.config;
+    if size > MAX_DOCUMENT as u64 {
+        return Err(origin.document_error(&digest, ManifestError::TooLarge { size }));
     }
     let mut total: u64 = 0;
     for layer in &image.layers {
         total = total.saturating_add(layer.size);
         if total > limits.bytes {
-            return Err(SizeError::Layers(FilesError::Limit {
+            return Err(Cause::Files(FilesError::Limit {
                 what: "the size of the layers, in bytes,",
                 path: layer.digest.to_string(),
                 limit: limits.bytes,

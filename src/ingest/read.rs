@@ -32,6 +32,7 @@ const MAX_PROBLEMS: usize = 10_000;
 const MAX_DEFECTS: usize = 2 * graph::MAX_PROBLEMS;
 
 /// A piece that was read and encoded.
+#[derive(Default)]
 pub(super) struct Done {
     file: u32,
     pub(super) output: Output,
@@ -113,13 +114,7 @@ struct Recycled(Mutex<Vec<Done>>);
 
 impl Recycled {
     fn take(&self) -> Done {
-        self.0.lock().pop().unwrap_or_else(|| Done {
-            file: 0,
-            output: Output::default(),
-            encoder: Encoder::default(),
-            segments: Vec::new(),
-            stored: Vec::new(),
-        })
+        self.0.lock().pop().unwrap_or_default()
     }
 
     fn put(&self, mut done: Done) {

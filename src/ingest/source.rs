@@ -94,9 +94,9 @@ impl Source {
     }
 
     /// The source without its version (tag or digest). A revision of one source may
-    /// be served for another with the same place until that is read. A whole
-    /// reference belongs to the place: a layout may hold several repositories.
-    pub fn place(&self) -> String {
+    /// be served for another with the same origin until that is read. A whole
+    /// reference belongs to it: a layout may hold several repositories.
+    pub fn without_version(&self) -> String {
         match self {
             Self::Image(reference) => {
                 format!("{}/{}", reference.registry(), reference.repository())

@@ -5,13 +5,26 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::ingest::files::{CatalogFiles, map_spool, spool};
+use crate::ingest::files::{self, CatalogFiles, Ranges, slices, spool};
 use crate::ingest::files_error::{FilesError, spooling};
+use crate::map::UnnamedFile;
 use crate::store::{self, LegacyError};
+use ::images::digest::Digest;
 use ::images::layers::Limits;
 
 /// The first bytes of a database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// The files under a folder on disk, or the one file, and the digest of their
+/// copy. A database becomes files, as in [`migrated`].
+pub(super) fn of_folder(
+    root: &Path,
+    limits: &Limits,
+    temporary: &Path,
+) -> Result<(Digest, CatalogFiles), FilesError> {
+    let (digest, files) = files::of_folder(root, limits, temporary)?;
+    Ok((digest, migrated(files, temporary, limits)?))
+}
 
 /// The files of a catalog. A single file that is a database becomes one file per
 /// package.
@@ -43,7 +56,7 @@ async fn migrate(
         fs::write(&path, content).map_err(spooling(temporary))?;
     }
     let mut out = io::BufWriter::new(spool(temporary)?);
-    let mut ranges: Vec<(String, std::ops::Range<usize>)> = Vec::new();
+    let mut ranges = Ranges::new();
     let mut end = 0;
     let read = store::read_legacy(&path, |package, text| {
         let start = end;
@@ -76,14 +89,10 @@ async fn migrate(
             }
         });
     }
-    let out = out.into_inner().map_err(io::IntoInnerError::into_error);
-    let content = map_spool(out.map_err(spooling(temporary))?, temporary)?;
+    let content = UnnamedFile::map_buffered(out).map_err(spooling(temporary))?;
     if ranges.is_empty() {
         return Err(FilesError::Empty(files.paths.concat()));
     }
-    let ranges = ranges.into_iter();
-    let (paths, contents) = ranges
-        .map(|(path, range)| (path, content.slice(range)))
-        .unzip();
+    let (paths, contents) = slices(ranges, &content).into_iter().unzip();
     Ok(CatalogFiles { paths, contents })
 }

@@ -89,12 +89,11 @@ pub(super) async fn blocking_with_permit<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PassError> + Send + 'static,
 ) -> Result<T, PassError> {
     let permit = permit.clone();
-    let work = move || {
-        let result = work();
-        drop(permit);
-        result
-    };
-    blocking(stage, work).await
+    blocking(stage, move || {
+        let _permit = permit;
+        work()
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use ::images::layers::Limits;
 const QUIET: Duration = Duration::from_millis(500);
 /// The longest wait for that.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The time between two looks.
+/// The time between two checks.
 const STEP: Duration = Duration::from_millis(100);
 
 /// The names, sizes and dates of the files in a folder.

@@ -17,8 +17,8 @@ use ::images::layers::Limits;
 const QUIET: Duration = Duration::from_millis(300);
 /// The longest wait for that.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The time between two looks where the system reports no events.
-const LOOK: Duration = Duration::from_secs(5);
+/// The time between two comparisons where the system reports no events.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Watches one file or folder, and the links that lead to it.
 pub(super) struct Watch {
@@ -27,7 +27,7 @@ pub(super) struct Watch {
     means: Means,
     watcher: Option<RecommendedWatcher>,
     /// In place of a watcher.
-    looks: Option<Looks>,
+    comparison: Option<Comparison>,
     /// Whether a change was noticed, and the wait for its end was given up.
     begun: bool,
     events: mpsc::Receiver<()>,
@@ -38,13 +38,13 @@ pub(super) struct Watch {
 #[derive(Clone, Copy)]
 struct Means {
     watcher: fn(&mpsc::Sender<()>, &WatchedPaths) -> notify::Result<RecommendedWatcher>,
-    /// The time between two looks where the system reports no events.
-    look: Duration,
+    /// The time between two comparisons where the system reports no events.
+    interval: Duration,
 }
 
-/// The state at the last look, if there was anything to see, and the time of the
+/// The state at the last comparison, if the path existed, and the time of the
 /// next.
-struct Looks {
+struct Comparison {
     last: Option<FolderState>,
     due: Instant,
 }
@@ -54,7 +54,7 @@ impl Watch {
     pub(super) async fn new(path: &Path, limits: &Limits) -> Self {
         let means = Means {
             watcher: system_watcher,
-            look: LOOK,
+            interval: INTERVAL,
         };
         Self::by(path, limits, means).await
     }
@@ -67,7 +67,7 @@ impl Watch {
             limits: limits.clone(),
             means,
             watcher: None,
-            looks: None,
+            comparison: None,
             begun: false,
             events,
             sender,
@@ -93,21 +93,21 @@ impl Watch {
 
     /// Waits for a change. It may be dropped at any time.
     async fn change(&mut self) {
-        let Some(looks) = &mut self.looks else {
+        let Some(comparison) = &mut self.comparison else {
             // Never closed, since `self` has a sender.
             self.events.recv().await;
             return;
         };
         loop {
-            tokio::time::sleep_until(looks.due).await;
+            tokio::time::sleep_until(comparison.due).await;
             let (path, limits) = (self.path.clone(), self.limits.clone());
             let now = blocking(move || FolderState::at(&path, &limits).ok()).await;
-            looks.due = Instant::now() + self.means.look;
-            // A look that panicked says nothing.
+            comparison.due = Instant::now() + self.means.interval;
+            // A comparison that panicked says nothing.
             if let Some(now) = now
-                && looks.last != now
+                && comparison.last != now
             {
-                looks.last = now;
+                comparison.last = now;
                 return;
             }
         }
@@ -118,27 +118,27 @@ impl Watch {
     async fn renew(&mut self) {
         let (path, limits) = (self.path.clone(), self.limits.clone());
         let (sender, means) = (self.sender.clone(), self.means);
-        let looks_already = self.looks.is_some();
+        let is_comparing = self.comparison.is_some();
         let renewed = blocking(move || {
             (means.watcher)(&sender, &WatchedPaths::of(&path)).map_err(|error| {
-                let first = (!looks_already).then(|| FolderState::at(&path, &limits).ok());
+                let first = (!is_comparing).then(|| FolderState::at(&path, &limits).ok());
                 (error, first)
             })
         });
         let failed = || Err((notify::Error::generic("watching panicked"), Some(None)));
         match renewed.await.unwrap_or_else(failed) {
-            Ok(watcher) => (self.watcher, self.looks) = (Some(watcher), None),
+            Ok(watcher) => (self.watcher, self.comparison) = (Some(watcher), None),
             Err((error, first)) => {
                 self.watcher = None;
-                let (Some(last), None) = (first, &self.looks) else {
+                let (Some(last), None) = (first, &self.comparison) else {
                     return;
                 };
-                let every = self.means.look;
+                let every = self.means.interval;
                 tracing::warn!(
                     path = %self.path.display(), %error, ?every,
                     "cannot watch for changes; comparing dates instead"
                 );
-                self.looks = Some(Looks {
+                self.comparison = Some(Comparison {
                     last,
                     due: Instant::now() + every,
                 });
@@ -152,7 +152,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => Some(done),
         Err(error) => {
-            tracing::error!(%error, "looking for changes on disk panicked");
+            tracing::error!(%error, "comparing dates on disk panicked");
             None
         }
     }
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than a change takes to settle.
+    /// Longer than a change takes to end.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     async fn changes(watch: &mut Watch) -> bool {
@@ -252,7 +252,7 @@ mod tests {
         for (number, (path, step)) in steps.iter().enumerate() {
             let means = Means {
                 watcher: |_, _| Err(notify::Error::generic("too many are watched")),
-                look: Duration::from_millis(50),
+                interval: Duration::from_millis(50),
             };
             let mut watch = Watch::by(path, &Limits::default(), means).await;
             let quiet = tokio::time::timeout(QUIET, watch.changed()).await;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_that_fails_is_replaced_by_looks_and_comes_back() {
+    async fn a_watch_that_fails_is_replaced_by_comparisons_and_comes_back() {
         static FAILS: AtomicBool = AtomicBool::new(false);
         let folder = tempfile::tempdir().unwrap();
         let means = Means {
@@ -273,7 +273,7 @@ mod tests {
                 }
                 system_watcher(sender, watched)
             },
-            look: Duration::from_millis(50),
+            interval: Duration::from_millis(50),
         };
         let mut watch = Watch::by(folder.path(), &Limits::default(), means).await;
         for (number, fails) in [true, true, false, false].into_iter().enumerate() {
@@ -281,7 +281,7 @@ mod tests {
             FAILS.store(fails, Ordering::Relaxed);
             fs::write(folder.path().join(number.to_string()), "").unwrap();
             assert!(changes(&mut watch).await, "change {number}");
-            assert_eq!(watch.looks.is_some(), fails);
+            assert_eq!(watch.comparison.is_some(), fails);
         }
     }
 

@@ -96,10 +96,8 @@ impl Catalog {
     #[must_use]
     pub fn routed(&self, routing: Routing) -> Self {
         Self {
-            name: self.name.clone(),
             routing,
-            snapshot: self.snapshot.clone(),
-            status: self.status.clone(),
+            ..self.clone()
         }
     }
 

@@ -25,7 +25,7 @@ pub struct CatalogsPublisher {
 }
 
 /// The catalogs, sorted by name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Table {
     all: Vec<Arc<Catalog>>,
     default: Option<CatalogName>,
@@ -58,13 +58,8 @@ impl CatalogsPublisher {
     /// answered by another catalog.
     pub fn remember(&self, names: impl IntoIterator<Item = CatalogName>) {
         self.table.send_modify(|table| {
-            *table = Arc::new(Table {
-                all: table.all.clone(),
-                default: table.default.clone(),
-                gone: (table.gone.clone().into_iter())
-                    .chain(names.into_iter().map(|name| (name, Vec::new())))
-                    .collect(),
-            });
+            let gone = names.into_iter().map(|name| (name, Vec::new()));
+            Arc::make_mut(table).gone.extend(gone);
         });
     }
 
@@ -235,7 +230,7 @@ mod tests {
         assert_eq!(found("b.olm.svc:50051"), None);
         assert_eq!(found("stored.olm.svc:50051"), None);
         assert_eq!(found("fruit.example.com:50051"), None);
-        // Whoever names nothing that ever was means the only one.
+        // An unknown name means the only catalog.
         assert_eq!(found("10.0.0.1:50051").as_deref(), Some("a"));
         publisher.set([slot("a")], Some(name("a")));
         assert_eq!(found("b:50051"), None);

@@ -24,7 +24,7 @@ pub struct Encoded {
 #[derive(Default)]
 pub(super) struct Gathered {
     encoded: Encoded,
-    /// What was copied since the last slice.
+    /// The bytes copied since the last slice.
     open: BytesMut,
     /// Bytes that were copied so far.
     pub(super) copied: usize,

@@ -110,8 +110,8 @@ impl Snapshot {
     /// replaces.
     pub fn entries_that_replace(&self, bundle: &str) -> Result<Stream, NotFound> {
         let mut pieces = Pieces::default();
-        let places = self.entry_lookup.replacing(bundle).iter();
-        let entries = places.filter_map(|at| self.at(*at));
+        let replacing = self.entry_lookup.replacing(bundle).iter();
+        let entries = replacing.filter_map(|at| self.at(*at));
         for frame in entries.filter_map(|(.., entry)| self.frames(entry).next()) {
             pieces.push(frame);
         }
@@ -156,11 +156,7 @@ impl Snapshot {
         });
         match of_default {
             Some((package, _, head)) => Ok(self.bundle_message(package, head)),
-            None => Err(NotFound::DefaultProvider(
-                api.group.clone(),
-                api.version.clone(),
-                api.kind.clone(),
-            )),
+            None => Err(NotFound::DefaultProvider(api.clone())),
         }
     }
 
@@ -255,23 +251,19 @@ impl Snapshot {
             Ok(at) => &providers[at].bundles[..],
             Err(_) => &[],
         };
-        let mut places: Vec<EntryAt> = bundles
+        let mut found: Vec<EntryAt> = bundles
             .iter()
             .flat_map(|bundle| self.entry_lookup.entries_of(*bundle))
             .copied()
             .collect();
-        places.sort_unstable();
-        let entries = places.into_iter().filter_map(|at| {
-            let found = self.at(at)?;
-            kept(found.1, at).then_some(found)
+        found.sort_unstable();
+        let entries = found.into_iter().filter_map(|at| {
+            let entry = self.at(at)?;
+            kept(entry.1, at).then_some(entry)
         });
         let entries: Vec<_> = entries.collect();
         if entries.is_empty() {
-            return Err(NotFound::Providers(
-                api.group.clone(),
-                api.version.clone(),
-                api.kind.clone(),
-            ));
+            return Err(NotFound::Providers(api.clone()));
         }
         Ok(entries)
     }

@@ -1,7 +1,6 @@
 //! Selections of metas, as slices of the mapped files.
 
 use std::borrow::Cow;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -32,26 +31,7 @@ pub struct Query<'a> {
 /// Metas of a snapshot in catalog order.
 pub struct Selection {
     snapshot: Arc<Snapshot>,
-    runs: Found,
-}
-
-/// The runs of a selection.
-enum Found {
-    /// Runs that later requests share.
-    Kept(Arc<Runs>),
-    /// Runs of this selection only.
-    Own(Runs),
-}
-
-impl Deref for Found {
-    type Target = Runs;
-
-    fn deref(&self) -> &Runs {
-        match self {
-            Self::Kept(runs) => runs,
-            Self::Own(runs) => runs,
-        }
-    }
+    runs: Arc<Runs>,
 }
 
 impl Snapshot {
@@ -67,7 +47,7 @@ impl Snapshot {
                     let all = std::iter::once((0, self.meta_count()));
                     Arc::new(Runs::of(all).shared())
                 });
-                Found::Kept(Arc::clone(all))
+                Arc::clone(all)
             }
             // Common queries share their runs.
             Query {
@@ -80,7 +60,7 @@ impl Snapshot {
                 package: Some(text),
                 name: None,
             } => kept(self.meta_lookup.package_list(text)),
-            query => Found::Own(self.matching(query)),
+            query => Arc::new(self.matching(query)),
         };
         Selection {
             snapshot: self,
@@ -124,14 +104,12 @@ impl Snapshot {
 }
 
 /// The runs of a list, computed once.
-fn kept(list: Option<&List>) -> Found {
+fn kept(list: Option<&List>) -> Arc<Runs> {
     let Some(list) = list else {
-        return Found::Own(Runs::default());
+        return Arc::default();
     };
     let runs = || Runs::of(list.metas.iter().map(|meta| (*meta, meta + 1)));
-    Found::Kept(Arc::clone(
-        list.runs.get_or_init(|| Arc::new(runs().shared())),
-    ))
+    Arc::clone(list.runs.get_or_init(|| Arc::new(runs().shared())))
 }
 
 impl Selection {

@@ -1,5 +1,6 @@
 //! The errors of the gRPC API. Clients of opm compare the texts.
 
+use fbc::document::Gvk;
 use fbc::text::go_quote::Quoted;
 
 /// The requested item does not exist. The texts are opm's, to the letter.
@@ -24,9 +25,14 @@ pub enum NotFound {
     #[error("no channel entries found that replace {0}")]
     Replacements(String),
     /// Nothing provides it.
-    #[error("no channel entries found that provide group:{} version:{} kind:{}", Quoted(.0), Quoted(.1), Quoted(.2))]
-    Providers(String, String, String),
+    #[error("no channel entries found that provide {}", shown(.0))]
+    Providers(Gvk),
     /// No head of a default channel provides it.
-    #[error("no entry found that provides group:{} version:{} kind:{}", Quoted(.0), Quoted(.1), Quoted(.2))]
-    DefaultProvider(String, String, String),
+    #[error("no entry found that provides {}", shown(.0))]
+    DefaultProvider(Gvk),
+}
+
+fn shown(api: &Gvk) -> String {
+    let [group, version, kind] = [&api.group, &api.version, &api.kind].map(|text| Quoted(text));
+    format!("group:{group} version:{version} kind:{kind}")
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::snapshot::encoded::Encoded;
 use ::images::digest::Digest;
 
-/// Runs, and what is computed when it is first needed.
+/// Runs, and values that are computed on first use.
 #[derive(Default)]
 pub(super) struct Runs {
     /// The first meta of each run, and the one behind its last.

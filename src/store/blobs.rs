@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use sqlx::Row as _;
 
-use crate::store::blocking::blocking;
 use crate::store::content::Contents;
+use crate::store::disk::{blocking, sync_folder};
 use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
 
@@ -34,10 +34,21 @@ impl Store {
     /// needs any more.
     pub async fn release_blobs(&self, blobs: &[Digest]) -> Result<(), StoreError> {
         let needed = self.needed_blobs().await?;
-        for digest in blobs.iter().filter(|digest| !needed.contains(digest)) {
-            self.contents.remove_unpinned(digest)?;
-        }
-        Ok(())
+        let mut spare = blobs.to_vec();
+        spare.retain(|digest| !needed.contains(digest));
+        let contents = self.contents.clone();
+        let removing = blocking("remove", self.contents.folder().to_owned(), move |_| {
+            spare
+                .iter()
+                .try_for_each(|digest| contents.remove_unpinned(digest))
+        });
+        Ok(removing.await?)
+    }
+
+    /// Makes the names of all blobs survive a power cut.
+    pub(super) async fn sync_contents(&self) -> Result<(), StoreError> {
+        let folder = self.contents.folder().to_owned();
+        Ok(blocking("sync", folder, sync_folder).await?)
     }
 
     /// The blobs of revisions that are not their catalog's current one: of all

@@ -11,12 +11,21 @@ pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn seconds(time: SystemTime) -> i64 {
+/// A date as seconds since 1970.
+pub fn unix_of_time(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH)
-        .map_or(0, |since| signed(since.as_secs()))
+        .map_or(0, |since| since.as_secs())
+}
+
+/// A date of seconds since 1970, [`LAST_SECOND`] at the latest.
+pub fn time_of_unix(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND))
+}
+
+pub(super) fn seconds(time: SystemTime) -> i64 {
+    signed(unix_of_time(time))
 }
 
 pub(super) fn time(seconds: i64) -> SystemTime {
-    let seconds = u64::try_from(seconds).unwrap_or(0);
-    UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND))
+    time_of_unix(u64::try_from(seconds).unwrap_or(0))
 }

@@ -8,10 +8,10 @@ use sqlx::{Row as _, Sqlite, Transaction};
 use crate::answers::index::FORMAT;
 use crate::answers::search::SearchRow;
 use crate::name::CatalogName;
-use crate::store::blocking::blocking;
 use crate::store::columns::{seconds, signed, time};
-use crate::store::disk_error::{DiskError, sync_folder};
+use crate::store::disk::{DiskError, blocking, sync_folder};
 use crate::store::revision::{Counts, Revision, RevisionId};
+use crate::store::revisions::revision_exists;
 use crate::store::search;
 use crate::store::source_identity::SourceIdentity;
 use crate::store::writer::Finished;
@@ -98,7 +98,9 @@ impl Store {
             ..new.counts
         };
         let wanted = match wanted {
-            Some(id) if id.is_sound() && !is_taken(transaction, id).await? => Some(id),
+            Some(id) if id.is_sound() && !revision_exists(&mut **transaction, id).await? => {
+                Some(id)
+            }
             _ => None,
         };
         let id = insert_row(transaction, &finished, &new, counts, dates, wanted).await?;
@@ -112,7 +114,7 @@ impl Store {
             .await
             .map_err(StoreError::sql("record the current revision"))?;
         let content = finished.content;
-        self.place(id, finished).await?;
+        self.move_files(id, finished).await?;
         Ok(Revision {
             id,
             catalog: new.catalog.clone(),
@@ -126,10 +128,10 @@ impl Store {
     }
 
     /// Moves the files of a revision to their folder.
-    async fn place(&self, id: RevisionId, finished: Finished) -> Result<(), StoreError> {
+    async fn move_files(&self, id: RevisionId, finished: Finished) -> Result<(), StoreError> {
         let folder = self.revision_folder(id);
         let parent = self.revisions_folder();
-        let placed = blocking("create", folder, move |folder| {
+        let moved = blocking("create", folder, move |folder| {
             if folder.exists() {
                 // Left by a commit that failed: its number was never assigned.
                 fs::remove_dir_all(folder).map_err(DiskError::at("remove", folder))?;
@@ -140,20 +142,8 @@ impl Store {
             let _ = written.keep();
             sync_folder(&parent)
         });
-        Ok(placed.await?)
+        Ok(moved.await?)
     }
-}
-
-async fn is_taken(
-    transaction: &mut Transaction<'_, Sqlite>,
-    id: RevisionId,
-) -> Result<bool, StoreError> {
-    let row = sqlx::query("SELECT id FROM revisions WHERE id = ?")
-        .bind(id.0)
-        .fetch_optional(&mut **transaction)
-        .await
-        .map_err(StoreError::sql("look up a revision"))?;
-    Ok(row.is_some())
 }
 
 async fn insert_row(

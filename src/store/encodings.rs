@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe;
 
-use crate::store::disk_error::sync_folder;
+use crate::store::disk::sync_folder;
 use crate::store::{Revision, Store, StoreError};
 
 /// An encoding of all lines of a revision.
@@ -132,7 +132,7 @@ impl Store {
             return Ok(None);
         }
         let folder = self.revision_folder(revision.id);
-        let _kept = self.lock_folders();
+        let _kept = self.folders.lock();
         if !folder.is_dir() {
             return Ok(None);
         }

@@ -1,9 +1,9 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::store::disk_error::DiskError;
+use crate::store::disk::DiskError;
 
 /// An error of the store, naming the file or the step.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum StoreError {
         /// Why it failed.
         source: serde_json::Error,
     },
-    /// A file of a revision is not what was written.
+    /// A file of a revision is damaged.
     #[error("{} is damaged: {reason}", path.display())]
     Damaged {
         /// The file.

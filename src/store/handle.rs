@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::error::StoreError;
@@ -47,11 +47,5 @@ impl Store {
 
     pub(super) fn revision_folder(&self, id: RevisionId) -> PathBuf {
         self.revisions_folder().join(id.to_string())
-    }
-
-    /// Keeps folders of revisions from being removed, or waits until nobody
-    /// adds files to them.
-    pub(super) fn lock_folders(&self) -> MutexGuard<'_, ()> {
-        self.folders.lock()
     }
 }

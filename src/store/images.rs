@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, Sqlite, Transaction};
 
 use crate::store::commit::insert_blobs;
+use crate::store::revisions::revision_exists;
 use crate::store::{RevisionId, Store, StoreError};
 use ::images::digest::Digest;
 
@@ -105,19 +106,16 @@ impl Store {
     /// Records the image of a revision, in place of the one it had. Its blobs
     /// are in the store, and pinned. `false` when the revision was removed.
     pub async fn record_image(&self, id: RevisionId, image: &Image) -> Result<bool, StoreError> {
-        let sql = StoreError::sql;
-        self.contents.sync()?;
+        self.sync_contents().await?;
         let mut transaction = self.begin().await?;
-        let there = sqlx::query("SELECT id FROM revisions WHERE id = ?")
-            .bind(id.0)
-            .fetch_optional(&mut *transaction)
-            .await
-            .map_err(sql("look up a revision"))?;
-        if there.is_none() {
+        if !revision_exists(&mut *transaction, id).await? {
             return Ok(false);
         }
         insert(&mut transaction, id, image).await?;
-        transaction.commit().await.map_err(sql("commit"))?;
+        transaction
+            .commit()
+            .await
+            .map_err(StoreError::sql("commit"))?;
         Ok(true)
     }
 

@@ -27,7 +27,7 @@ impl Store {
     /// revisions of their catalogs.
     pub async fn import(&self, imports: Vec<Import<'_>>) -> Result<Vec<Revision>, StoreError> {
         let sql = StoreError::sql;
-        self.contents.sync()?;
+        self.sync_contents().await?;
         let mut revisions = Vec::with_capacity(imports.len());
         let mut transaction = self.begin().await?;
         for import in imports {

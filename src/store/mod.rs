@@ -25,17 +25,15 @@
 //! files.
 
 mod blobs;
-mod blocking;
 mod columns;
 mod commit;
 pub mod content;
-mod disk_error;
+mod disk;
 mod encodings;
 mod error;
 mod handle;
 mod images;
 mod import;
-mod index;
 mod mapped;
 mod migrations;
 mod open;
@@ -51,10 +49,10 @@ mod source_identity;
 mod sqlite_index;
 mod writer;
 
-pub use columns::LAST_SECOND;
+pub use columns::{LAST_SECOND, time_of_unix, unix_of_time};
 pub use commit::NewRevision;
-pub use content::{BlobPin, BlobWriter, CacheLimits, NewBlob};
-pub use disk_error::DiskError;
+pub use content::{BlobPin, CacheLimits, NewBlob};
+pub use disk::DiskError;
 pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
 pub use handle::Store;

@@ -108,7 +108,16 @@ fn lock(path: &Path) -> Result<File, StoreError> {
         .append(true)
         .open(path)
         .map_err(StoreError::io("open", path))?;
-    match file.try_lock() {
+    locked(path, file, File::try_lock)
+}
+
+/// The lock file, locked by `lock`.
+pub(super) fn locked(
+    path: &Path,
+    file: File,
+    lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+) -> Result<File, StoreError> {
+    match lock(&file) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
             path: path.to_owned(),

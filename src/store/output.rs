@@ -1,5 +1,5 @@
-//! Files of a revision that is being written. The disk is asked to keep them
-//! while more is written, so that little is left to wait for at the end.
+//! Files of a revision that is being written. They are synced while more
+//! is written, so that little is left to wait for at the end.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -16,8 +16,9 @@ pub(super) struct Output {
     path: PathBuf,
     file: GrowingFile,
     length: u64,
-    /// The length when a sync was last asked for.
+    /// The length when a sync was last requested.
     flushed: u64,
+    flusher: Flusher,
 }
 
 /// Bytes between two syncs.
@@ -41,13 +42,14 @@ impl Flusher {
 }
 
 impl Output {
-    pub(super) fn create(path: PathBuf) -> Result<Self, StoreError> {
+    pub(super) fn create(path: PathBuf, flusher: &Flusher) -> Result<Self, StoreError> {
         let file = GrowingFile::create(&path).map_err(StoreError::io("create", &path))?;
         Ok(Self {
             path,
             file,
             length: 0,
             flushed: 0,
+            flusher: flusher.clone(),
         })
     }
 
@@ -56,13 +58,14 @@ impl Output {
         self.length
     }
 
-    pub(super) fn append(&mut self, bytes: &[u8], flusher: &Flusher) -> Result<(), StoreError> {
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.file
             .append(bytes)
             .map_err(StoreError::io("write", &self.path))?;
         self.length += bytes.len() as u64;
-        // A busy flusher is asked again with the next bytes.
-        if self.length >= self.flushed + FLUSH && flusher.0.try_send(self.file.clone()).is_ok() {
+        // After a busy flusher, the next bytes try again.
+        if self.length >= self.flushed + FLUSH && self.flusher.0.try_send(self.file.clone()).is_ok()
+        {
             self.flushed = self.length;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! A store that is only read, such as one in a container image: built by
 //! another user, in a folder that cannot be written.
 
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use crate::store::content::{CacheLimits, Contents};
-use crate::store::open::{BLOBS, DATABASE, LOCK};
+use crate::store::open::{BLOBS, DATABASE, LOCK, locked};
 use crate::store::{Store, StoreError};
 
 /// Modes that let all users list folders and read files.
@@ -29,26 +29,17 @@ impl Store {
         if !database.is_file() {
             return Ok(None);
         }
-        let lock = lock_to_read(&folder.join(LOCK))?;
+        let path = folder.join(LOCK);
+        let lock = File::open(&path).map_err(StoreError::io("open", &path))?;
+        // Shared: excludes writers.
+        let lock = locked(&path, lock, File::try_lock_shared)?;
         let options = SqliteConnectOptions::new()
             .filename(&database)
             .read_only(true)
             // Nobody writes while the lock is held. Otherwise SQLite would put
             // files of its own beside the database.
             .immutable(true);
-        let pool = SqlitePoolOptions::new()
-            .max_connections(1)
-            .connect_with(options)
-            .await
-            .map_err(StoreError::sql("open the database"))?;
-        Ok(Some(Self {
-            folder: folder.into(),
-            pool,
-            contents: Contents::at(folder.join(BLOBS)),
-            cache: CacheLimits::default(),
-            folders: Arc::default(),
-            _lock: Arc::new(lock),
-        }))
+        Self::connect(folder, options, lock).await.map(Some)
     }
 
     /// Opens a store even while another process writes it. Each read sees what
@@ -67,19 +58,27 @@ impl Store {
         let options = SqliteConnectOptions::new()
             .filename(folder.join(DATABASE))
             .read_only(true);
+        Self::connect(folder, options, lock).await.map(Some)
+    }
+
+    async fn connect(
+        folder: &Path,
+        options: SqliteConnectOptions,
+        lock: File,
+    ) -> Result<Self, StoreError> {
         let pool = SqlitePoolOptions::new()
             .max_connections(1)
             .connect_with(options)
             .await
             .map_err(StoreError::sql("open the database"))?;
-        Ok(Some(Self {
+        Ok(Self {
             folder: folder.into(),
             pool,
             contents: Contents::at(folder.join(BLOBS)),
             cache: CacheLimits::default(),
             folders: Arc::default(),
             _lock: Arc::new(lock),
-        }))
+        })
     }
 
     /// Lets all users read the store, whatever the process's umask is: it may be
@@ -96,18 +95,6 @@ impl Store {
             let_all_read(&self.folder.join(folder), DEPTH)?;
         }
         Ok(())
-    }
-}
-
-/// Excludes writers: takes the lock shared.
-fn lock_to_read(path: &Path) -> Result<File, StoreError> {
-    let file = File::open(path).map_err(StoreError::io("open", path))?;
-    match file.try_lock_shared() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
-            path: path.to_owned(),
-        }),
-        Err(TryLockError::Error(source)) => Err(StoreError::io("lock", path)(source)),
     }
 }
 

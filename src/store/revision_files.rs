@@ -1,9 +1,11 @@
 //! The files of a revision, opened for serving.
 
+use std::fs;
+use std::path::PathBuf;
+
 use bytes::Bytes;
 
 use crate::answers::index::Index;
-use crate::store::index::read_index;
 use crate::store::revision::Revision;
 use crate::store::{Store, StoreError};
 
@@ -37,7 +39,7 @@ impl Store {
                 .map_err(StoreError::io("open", &path))
         };
         let files = Files {
-            index: read_index(&folder.join(INDEX))?,
+            index: read_index(folder.join(INDEX))?,
             metas: map(METAS)?,
             segments: map(SEGMENTS)?,
             messages: map(MESSAGES)?,
@@ -51,6 +53,11 @@ impl Store {
         }
         Ok(files)
     }
+}
+
+fn read_index(path: PathBuf) -> Result<Index, StoreError> {
+    let bytes = fs::read(&path).map_err(StoreError::io("read", &path))?;
+    Index::decode(&bytes).map_err(|reason| StoreError::Damaged { path, reason })
 }
 
 fn has_indexed_lengths(files: &Files) -> bool {

@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::fs;
 
-use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqliteExecutor};
 
 use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
-use crate::store::blocking::blocking;
 use crate::store::columns::time;
-use crate::store::disk_error::DiskError;
+use crate::store::disk::{DiskError, blocking};
 use crate::store::revision::{Counts, Revision, RevisionId};
 use crate::store::source_identity::SourceIdentity;
 use crate::store::{Store, StoreError};
@@ -55,7 +54,7 @@ impl Store {
             match serde_json::from_str(row.get(0)) {
                 Ok(problem) => problems.push(problem),
                 Err(error) => {
-                    tracing::warn!(revision = %id, %error, "cannot read a stored problem")
+                    tracing::warn!(revision = %id, %error, "cannot read a stored problem");
                 }
             }
         }
@@ -87,7 +86,7 @@ impl Store {
             .map_err(StoreError::sql("remove a revision"))?;
         let (store, folder) = (self.clone(), self.revision_folder(id));
         let removed = blocking("remove", folder, move |folder| {
-            let _alone = store.lock_folders();
+            let _alone = store.folders.lock();
             fs::remove_dir_all(folder).map_err(DiskError::at("remove", folder))
         });
         Ok(removed.await?)
@@ -100,6 +99,19 @@ impl Store {
             .map_err(StoreError::sql("list the revisions"))?;
         Ok(rows.iter().map(|row| RevisionId(row.get(0))).collect())
     }
+}
+
+/// Whether a revision has a row.
+pub(super) async fn revision_exists(
+    database: impl SqliteExecutor<'_>,
+    id: RevisionId,
+) -> Result<bool, StoreError> {
+    let row = sqlx::query("SELECT id FROM revisions WHERE id = ?")
+        .bind(id.0)
+        .fetch_optional(database)
+        .await
+        .map_err(StoreError::sql("look up a revision"))?;
+    Ok(row.is_some())
 }
 
 /// Reads a row. A digest that does not parse means that another program wrote

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, Transaction};
 
 use crate::answers::search::SearchRow;
+use crate::store::revisions::revision_exists;
 use crate::store::{RevisionId, StoreError};
 
 /// Searches in one revision. Cheap to clone.
@@ -79,20 +80,11 @@ impl Searcher {
             .fetch_all(&self.pool)
             .await
             .map_err(sql("search"))?;
-        if rows.is_empty() && !self.is_there().await? {
+        if rows.is_empty() && !revision_exists(&self.pool, self.revision).await? {
             return Ok(None);
         }
         let package = |row: &sqlx::sqlite::SqliteRow| u32::try_from(row.get::<i64, _>(0)).ok();
         Ok(Some(rows.iter().filter_map(package).collect()))
-    }
-
-    async fn is_there(&self) -> Result<bool, StoreError> {
-        let row = sqlx::query("SELECT 1 FROM revisions WHERE id = ?")
-            .bind(self.revision.0)
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(StoreError::sql("look up a revision"))?;
-        Ok(row.is_some())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writes the files of a revision.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write as _;
 
@@ -7,8 +8,7 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use crate::answers::index::{Index, MetaIndex};
-use crate::store::disk_error::sync_folder;
-use crate::store::index::Texts;
+use crate::store::disk::sync_folder;
 use crate::store::output::{Flusher, Output};
 use crate::store::revision_files::{INDEX, MESSAGES, METAS, QUERIES, SEGMENTS};
 use crate::store::{Store, StoreError};
@@ -26,24 +26,51 @@ pub struct RevisionWriter {
     texts: Texts,
     index: Vec<MetaIndex>,
     content: Hasher,
-    flusher: Flusher,
+}
+
+/// Numbers texts, each once.
+#[derive(Default)]
+struct Texts {
+    texts: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u32>,
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a catalog has fewer metas than that, and each two texts at most"
+        )]
+        let number = self.texts.len() as u32;
+        self.texts.push(text.into());
+        self.numbers.insert(text.into(), number);
+        number
+    }
+
+    fn get(&self, text: &str) -> Option<u32> {
+        self.numbers.get(text).copied()
+    }
+
+    fn finish(self) -> Vec<Box<str>> {
+        self.texts
+    }
 }
 
 /// Writes the answers to queries.
-pub struct QueryWriter {
-    output: Output,
-    flusher: Flusher,
-}
+pub struct QueryWriter(Output);
 
 impl QueryWriter {
     /// Appends answers.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.output.append(bytes, &self.flusher)
+        self.0.append(bytes)
     }
 
     /// Syncs the answers, while other files are still written.
     pub fn sync(&self) -> Result<(), StoreError> {
-        self.output.sync()
+        self.0.sync()
     }
 }
 
@@ -93,7 +120,8 @@ impl Store {
             .prefix("new-")
             .tempdir_in(&parent)
             .map_err(StoreError::io("write in", &parent))?;
-        let open = |name: &str| Output::create(folder.path().join(name));
+        let flusher = Flusher::start();
+        let open = |name: &str| Output::create(folder.path().join(name), &flusher);
         Ok(RevisionWriter {
             metas: open(METAS)?,
             segments: open(SEGMENTS)?,
@@ -102,7 +130,6 @@ impl Store {
             texts: Texts::default(),
             index: Vec::new(),
             content: Hasher::default(),
-            flusher: Flusher::start(),
             folder,
         })
     }
@@ -119,8 +146,8 @@ impl RevisionWriter {
         stored: &[Stored],
     ) -> Result<u64, StoreError> {
         let start = self.metas.length();
-        self.metas.append(lines, &self.flusher)?;
-        self.segments.append(segments, &self.flusher)?;
+        self.metas.append(lines)?;
+        self.segments.append(segments)?;
         for (meta, stored) in metas.iter().zip(stored) {
             self.content.update(stored.digest.as_bytes());
             self.index.push(MetaIndex {
@@ -158,7 +185,7 @@ impl RevisionWriter {
     /// Appends message parts and returns their offset.
     pub fn append_messages(&mut self, bytes: &[u8]) -> Result<u64, StoreError> {
         let start = self.messages.length();
-        self.messages.append(bytes, &self.flusher)?;
+        self.messages.append(bytes)?;
         Ok(start)
     }
 
@@ -184,10 +211,7 @@ impl RevisionWriter {
 
     /// Writes the answers to queries; may be used beside this writer.
     pub fn queries(&self) -> QueryWriter {
-        QueryWriter {
-            output: self.queries.clone(),
-            flusher: self.flusher.clone(),
-        }
+        QueryWriter(self.queries.clone())
     }
 
     /// Completes the files. The metas and texts of `index` are replaced by those

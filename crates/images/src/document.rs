@@ -13,13 +13,8 @@
 //! let platform = Platform::default();
 //! let label = ("org.opencontainers.image.title", "example");
 //! let config = document::image_config(&platform, label, &[Digest::of(b"archive")])?;
-//! let descriptor = |media_type: &str, content: &[u8]| Descriptor {
-//!     media_type: media_type.into(),
-//!     digest: Digest::of(content),
-//!     size: content.len() as u64,
-//! };
-//! let layer = descriptor(OCI_LAYER_GZIP, b"compressed archive");
-//! let manifest = document::image_manifest(&descriptor(OCI_CONFIG, &config), &[layer])?;
+//! let layer = Descriptor::of(OCI_LAYER_GZIP, b"compressed archive");
+//! let manifest = document::image_manifest(&Descriptor::of(OCI_CONFIG, &config), &[layer])?;
 //! assert!(matches!(Manifest::parse(&manifest, None)?, Manifest::Image(_)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -165,14 +160,6 @@ mod tests {
     use super::*;
     use crate::manifest::{IndexEntry, OCI_CONFIG, OCI_LAYER_GZIP};
 
-    fn descriptor(media_type: &str, content: &[u8]) -> Descriptor {
-        Descriptor {
-            media_type: media_type.into(),
-            digest: Digest::of(content),
-            size: content.len() as u64,
-        }
-    }
-
     fn text(bytes: Result<Vec<u8>, DocumentError>) -> String {
         String::from_utf8(bytes.unwrap()).unwrap()
     }
@@ -187,15 +174,15 @@ mod tests {
                 r#"{{"architecture":"amd64","os":"linux","config":{{"Labels":{{"com.example":"/folder"}}}},"rootfs":{{"type":"layers","diff_ids":["{a}"]}}}}"#
             )
         );
-        let layer = descriptor(OCI_LAYER_GZIP, b"b");
-        let manifest = image_manifest(&descriptor(OCI_CONFIG, b"a"), &[layer]);
+        let layer = Descriptor::of(OCI_LAYER_GZIP, b"b");
+        let manifest = image_manifest(&Descriptor::of(OCI_CONFIG, b"a"), &[layer]);
         assert_eq!(
             text(manifest),
             format!(
                 r#"{{"schemaVersion":2,"mediaType":"{OCI_MANIFEST}","config":{{"mediaType":"{OCI_CONFIG}","digest":"{a}","size":1}},"layers":[{{"mediaType":"{OCI_LAYER_GZIP}","digest":"{b}","size":1}}]}}"#
             )
         );
-        let manifest = docker_manifest(&descriptor("c", b"a"), &[descriptor("l", b"b")]);
+        let manifest = docker_manifest(&Descriptor::of("c", b"a"), &[Descriptor::of("l", b"b")]);
         assert_eq!(
             text(manifest),
             format!(
@@ -210,7 +197,7 @@ mod tests {
         let a = Digest::of(b"a");
         let annotations = ["z", "m", "a", "q"].map(|key| (key.to_owned(), "x".to_owned()));
         let entry = IndexEntry {
-            descriptor: descriptor(OCI_MANIFEST, b"a"),
+            descriptor: Descriptor::of(OCI_MANIFEST, b"a"),
             platform: Some("linux/arm64/v8".parse().unwrap()),
             annotations: BTreeMap::from(annotations),
         };

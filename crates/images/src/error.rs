@@ -288,21 +288,7 @@ impl Error {
             Self::Status { status, .. } => status_class(*status).1,
             Self::BlobMismatch { .. } => self.cut_short(),
             Self::AllFailed { failures, .. } => failures.iter().any(Self::is_temporary),
-            Self::Setup { .. }
-            | Self::Host { .. }
-            | Self::Tls { .. }
-            | Self::Range { .. }
-            | Self::Redirect { .. }
-            | Self::File { .. }
-            | Self::Blocked { .. }
-            | Self::Location { .. }
-            | Self::Rejected { .. }
-            | Self::Token { .. }
-            | Self::Credentials { .. }
-            | Self::TooLarge { .. }
-            | Self::ManifestMismatch { .. }
-            | Self::BlobFailed { .. }
-            | Self::Manifest { .. } => false,
+            _ => false,
         }
     }
 
@@ -331,39 +317,31 @@ impl Error {
     }
 
     fn cut_short(&self) -> bool {
-        let Self::BlobMismatch { source, .. } = self else {
-            return false;
-        };
-        matches!(source, VerifyError::TooShort { .. })
+        matches!(self, Self::BlobMismatch { source, .. }
+            if matches!(source, VerifyError::TooShort { .. }))
     }
 
     /// Classifies an error of the HTTP client.
     pub(crate) fn of_transport(reference: &Reference, url: &Url, error: reqwest::Error) -> Self {
-        let reference = reference.clone();
-        let shown = redacted(url);
+        let (reference, url) = (reference.clone(), redacted(url));
         // The client's own message would repeat the URL with its query.
         let source = error.without_url();
         if source.is_timeout() {
-            let url = shown;
             Self::Timeout { reference, url }
-        } else if source.is_connect() {
-            let url = shown;
-            if is_tls(&source) {
-                Self::Tls {
-                    reference,
-                    url,
-                    source,
-                }
-            } else {
-                Self::Unreachable {
-                    reference,
-                    url,
-                    source,
-                }
+        } else if !source.is_connect() {
+            Self::Interrupted {
+                reference,
+                url,
+                source,
+            }
+        } else if is_tls(&source) {
+            Self::Tls {
+                reference,
+                url,
+                source,
             }
         } else {
-            let url = shown;
-            Self::Interrupted {
+            Self::Unreachable {
                 reference,
                 url,
                 source,

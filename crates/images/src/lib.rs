@@ -107,15 +107,11 @@
 //!
 //! ```
 //! use images::manifest::{Index, IndexEntry, OCI_MANIFEST, REFERENCE_NAME};
-//! use images::{Choice, Descriptor, Digest, Format, Layout, document};
+//! use images::{Choice, Descriptor, Format, Layout, document};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let manifest = b"{}";
-//! let descriptor = Descriptor {
-//!     media_type: OCI_MANIFEST.into(),
-//!     digest: Digest::of(manifest),
-//!     size: 2,
-//! };
+//! let descriptor = Descriptor::of(OCI_MANIFEST, manifest);
 //! let index = document::image_index(&Index {
 //!     entries: vec![IndexEntry {
 //!         descriptor: descriptor.clone(),
@@ -156,8 +152,8 @@
 //!         reader: Cursor::new(&layers[index]),
 //!     })
 //! };
-//! let tree = unpack(0..1, open, "/data", &Limits::default(), &mut spool)?;
-//! let file = &tree.files()[0];
+//! let files = unpack(0..1, open, "/data", &Limits::default(), &mut spool)?;
+//! let file = &files[0];
 //! assert_eq!((file.path.as_str(), file.offset, file.size), ("greeting", 0, 5));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -136,14 +136,6 @@ impl<R: Read> Read for VerifiedReader<R> {
 mod tests {
     use super::*;
 
-    fn descriptor(content: &[u8]) -> Descriptor {
-        Descriptor {
-            media_type: String::new(),
-            digest: Digest::of(content),
-            size: content.len() as u64,
-        }
-    }
-
     fn read(content: &[u8], promised: &Descriptor) -> Result<Vec<u8>, VerifyError> {
         let mut bytes = Vec::new();
         match VerifiedReader::new(content, promised).read_to_end(&mut bytes) {
@@ -154,13 +146,16 @@ mod tests {
 
     #[test]
     fn matching_content_passes() {
-        assert_eq!(read(b"abc", &descriptor(b"abc")), Ok(b"abc".to_vec()));
-        assert_eq!(read(b"", &descriptor(b"")), Ok(Vec::new()));
+        assert_eq!(
+            read(b"abc", &Descriptor::of("", b"abc")),
+            Ok(b"abc".to_vec())
+        );
+        assert_eq!(read(b"", &Descriptor::of("", b"")), Ok(Vec::new()));
     }
 
     #[test]
     fn other_content_fails() {
-        let promised = descriptor(b"abc");
+        let promised = Descriptor::of("", b"abc");
         assert!(matches!(
             read(b"abcd", &promised),
             Err(VerifyError::TooLong { .. })
@@ -181,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_first_byte_too_many_fails() {
-        let mut verifier = Verifier::new(&descriptor(b"abc"));
+        let mut verifier = Verifier::new(&Descriptor::of("", b"abc"));
         verifier.update(b"abc").unwrap();
         assert!(verifier.update(b"d").is_err());
     }

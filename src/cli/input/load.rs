@@ -37,7 +37,7 @@ impl Input {
             }
         }
         let loaded = self.load(options).await.map_err(unreadable)?;
-        let catalog = loaded.material(&self.to_string());
+        let catalog = loaded.selection_input(&self.to_string());
         let catalog = catalog.map_err(|error| unreadable(error.into()))?;
         note_errors(&catalog);
         let selected = select::select(&[catalog], request).map_err(Failure::run)?;
@@ -87,7 +87,7 @@ async fn read_set(path: &Path, options: &LoadOptions) -> anyhow::Result<ReadSet>
         let loaded = ingest::load(&source, options)
             .await
             .with_context(|| operators.catalog.clone())?;
-        let catalog = loaded.material(&operators.catalog)?;
+        let catalog = loaded.selection_input(&operators.catalog)?;
         note_errors(&catalog);
         let mut selection = operators.selection;
         selection.from = vec![catalogs.len()];

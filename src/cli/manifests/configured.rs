@@ -69,7 +69,8 @@ impl Configured {
             materials.push(match &origin.source {
                 Source::Curated(_) => {
                     let selected = Box::pin(self.curate(origin, options)).await?;
-                    Loaded::of_selected(&selected, &options.limits)?.material(name.as_str())?
+                    Loaded::of_selected(&selected, &options.limits)?
+                        .selection_input(name.as_str())?
                 }
                 _ => self.material(origin, options).await?,
             });
@@ -92,7 +93,7 @@ impl Configured {
                 ..options.clone()
             };
             let loaded = ingest::load(&catalog.source, &options).await?;
-            return Ok(loaded.material(name)?);
+            return Ok(loaded.selection_input(name)?);
         };
         let nothing = || {
             anyhow!(

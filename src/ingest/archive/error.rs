@@ -170,7 +170,7 @@ pub enum ArchiveError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The work was stopped.
-    #[error("told to end: nothing was changed")]
+    #[error("stopped; nothing was changed")]
     Stopped,
 }
 

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::export_options::{Export, Since};
 use crate::ingest::archive::metadata::{CarriedRevision, Held, Metadata};
 use crate::name::CatalogName;
-use crate::store::{Image, ImageBlob, RevisionId, Store};
+use crate::store::{Image, ImageBlob, RevisionId, Store, unix_of_time};
 use ::images::Manifest;
 use ::images::digest::Digest;
 
@@ -93,8 +92,8 @@ pub(super) async fn gather(
             source: revision.identity,
             digest: revision.digest,
             content: revision.content,
-            modified: seconds(revision.modified),
-            committed: seconds(revision.committed),
+            modified: unix_of_time(revision.modified),
+            committed: unix_of_time(revision.committed),
             counts: revision.counts,
             problems: store.problems(revision.id).await?,
             image,
@@ -183,10 +182,4 @@ fn without_attached(
         origin.tags.retain(|_, digest| left.contains(digest));
     }
     Ok(image)
-}
-
-/// A date as seconds since 1970.
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }

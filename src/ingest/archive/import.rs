@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use crate::answers::search::SearchRow;
 use crate::ingest::archive::error::ArchiveError;
@@ -21,8 +21,8 @@ use crate::ingest::stages::StageTracker;
 use crate::ingest::{files, sqlite};
 use crate::name::CatalogName;
 use crate::store::{
-    BlobPin, CacheLimits, Counts, Finished, Image, ImageKind, Import, LAST_SECOND, NewRevision,
-    RevisionId, Store,
+    BlobPin, CacheLimits, Counts, Finished, Image, ImageKind, Import, NewRevision, RevisionId,
+    Store, time_of_unix,
 };
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
@@ -77,30 +77,24 @@ pub async fn import(
     Ok(imported)
 }
 
-/// The catalogs of an archive, by whether they are here already.
-struct Fresh {
-    here: Vec<Imported>,
-    new: Vec<CarriedRevision>,
-}
-
 /// Separates the catalogs that are here already from new ones.
 async fn fresh(
     archive: &Path,
     store: &Store,
     metadata: Metadata,
     older: bool,
-) -> Result<Fresh, ArchiveError> {
+) -> Result<(Vec<Imported>, Vec<CarriedRevision>), ArchiveError> {
     let (mut here, mut new) = (Vec::new(), Vec::new());
     for carried in metadata.catalogs {
         let Some(current) = store.current(&carried.catalog).await? else {
             new.push(carried);
             continue;
         };
-        let committed = time(carried.committed);
+        let committed = time_of_unix(carried.committed);
         if current.digest == carried.digest
             && current.content == carried.content
             && current.identity == carried.source
-            && current.modified == time(carried.modified)
+            && current.modified == time_of_unix(carried.modified)
             && current.committed == committed
             && store.image(current.id).await?.as_ref() == Some(&carried.image)
         {
@@ -123,36 +117,32 @@ async fn fresh(
         }
         new.push(carried);
     }
-    Ok(Fresh { here, new })
+    Ok((here, new))
 }
 
 async fn take(
     archive: &Path,
     store: &Store,
-    fresh: Fresh,
+    (mut imported, new): (Vec<Imported>, Vec<CarriedRevision>),
     blobs: BTreeMap<Digest, u64>,
     limits: &Limits,
     progress: &Progress,
 ) -> Result<Vec<Imported>, ArchiveError> {
-    let Fresh {
-        here: mut imported,
-        new,
-    } = fresh;
     let (work, at) = (store.clone(), archive.to_owned());
-    let (limits, told) = (limits.clone(), progress.clone());
+    let (limits, progress) = (limits.clone(), progress.clone());
     let (new, written, pins) = blocking(move || {
-        let pins = bring(&at, &work, &new, &blobs, &told)?;
+        let pins = bring(&at, &work, &new, &blobs, &progress)?;
         let mut written = Vec::with_capacity(new.len());
         let sizes = || new.iter().map(|carried| size(&carried.image));
         let (mut done, total) = (0, sizes().sum());
         for (carried, size) in new.iter().zip(sizes()) {
-            told.at("reading", done, total)?;
+            progress.at("reading", done, total)?;
             // About half of the time goes into each of the two.
-            let unpacked = || told.at("reading", done + size / 2, total);
+            let unpacked = || progress.at("reading", done + size / 2, total);
             written.push(read(&work, carried, &limits, unpacked)?);
             done += size;
         }
-        told.at("reading", total, total)?;
+        progress.at("reading", total, total)?;
         Ok((new, written, pins))
     })
     .await?;
@@ -170,8 +160,8 @@ async fn take(
             search: &rest.1,
         },
         id: carried.id,
-        modified: time(carried.modified),
-        committed: time(carried.committed),
+        modified: time_of_unix(carried.modified),
+        committed: time_of_unix(carried.committed),
         image: &carried.image,
     });
     let revisions = store.import(imports.collect()).await?;
@@ -356,11 +346,6 @@ fn digest_of(mut file: File) -> io::Result<Digest> {
         }
         hasher.update(&buffer[..read]);
     }
-}
-
-fn time(seconds: u64) -> SystemTime {
-    // Verified when the metadata were read; larger numbers would overflow.
-    UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND))
 }
 
 /// A date as RFC 3339 has it.

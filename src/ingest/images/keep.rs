@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::followed::Followed;
-use crate::ingest::images::tags::{LATEST, followed_tag};
+use crate::ingest::images::mirror::{LATEST, followed_tag};
 use crate::ingest::images::{mirror, slim};
 use crate::ingest::retry::retry;
 use crate::ingest::stages::{StageTracker, blocking_with_permit};

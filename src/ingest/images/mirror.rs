@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, MirrorError, PassError, Stage};
 use crate::ingest::followed::Followed;
-use crate::ingest::images::tags::{LATEST, followed_tag};
 use crate::ingest::origin::Origin;
 use crate::ingest::source::Source;
 use crate::snapshot::Snapshot;
@@ -18,6 +17,8 @@ use ::images::{
     Attachment, Choice, Descriptor, Error, LayoutError, ManifestError, Route, cosign_tags,
 };
 
+/// The tag that every image has under its catalog's name.
+pub(super) const LATEST: &str = "latest";
 /// The most manifests and blobs of an image with its attachments.
 const MAX_PARTS: usize = 10_000;
 /// How deep indexes may be nested, as in other mirrors.
@@ -32,12 +33,10 @@ pub(super) async fn pull(
     followed: &Followed,
     snapshot: &Snapshot,
 ) -> Result<(Image, Vec<BlobPin>), PassError> {
-    let route: Route;
     let origin = match &followed.source {
         Source::Image(reference) => {
-            let found = context.registries.route(reference).await;
-            route = found.map_err(PassError::at(Stage::Pull))?;
-            Origin::Registry(&route)
+            let route = context.registries.route(reference).await;
+            Origin::Registry(route.map_err(PassError::at(Stage::Pull))?)
         }
         Source::Layout(layout) => Origin::open(layout).await?,
         Source::File(_) | Source::Curated(_) => {
@@ -66,7 +65,8 @@ pub(super) async fn pull(
     let subjects: Vec<Digest> = walk.manifests.iter().map(|found| found.digest).collect();
     let mut tags = BTreeMap::new();
     for subject in subjects {
-        for (tag, attached) in walk.attached_to(&subject).await? {
+        let attached = walk.attached_to(&subject).await;
+        for (tag, attached) in attached.map_err(PassError::at(Stage::Pull))? {
             walk.add(attached, true).await?;
             if let Some(tag) = tag {
                 tags.insert(tag, attached);
@@ -102,9 +102,18 @@ pub(super) async fn pull(
     Ok((image, pins))
 }
 
+/// The tag by which a source is followed.
+pub(super) fn followed_tag(source: &Source) -> Option<&str> {
+    match source {
+        Source::Image(reference) => reference.tag(),
+        Source::Layout(layout) => layout.tag().filter(|tag| ::images::reference::is_tag(tag)),
+        Source::File(_) | Source::Curated(_) => None,
+    }
+}
+
 /// The parts that were found so far, all of them in the store and pinned.
 struct Walk<'a> {
-    origin: &'a Origin<'a>,
+    origin: &'a Origin,
     store: &'a Store,
     /// Checks the signature of each image, when the policy requires one and the
     /// index has none.
@@ -199,20 +208,14 @@ impl Walk<'_> {
     }
 
     /// The manifests that are attached to one, each with its tag if it has one.
-    async fn attached_to(
-        &self,
-        subject: &Digest,
-    ) -> Result<Vec<(Option<String>, Digest)>, PassError> {
-        let failed = PassError::at::<Cause>(Stage::Pull);
+    async fn attached_to(&self, subject: &Digest) -> Result<Vec<(Option<String>, Digest)>, Cause> {
         let mut found = Vec::new();
         match self.origin {
             Origin::Registry(route) => {
-                let referrers = route.referrers(subject).await;
-                let referrers = referrers.map_err(|error| failed(error.into()))?;
+                let referrers = route.referrers(subject).await?;
                 found.extend(referrers.into_iter().map(|digest| (None, digest)));
                 for tag in cosign_tags(subject) {
-                    let digests = route.tagged(&tag).await;
-                    for digest in digests.map_err(|error| failed(error.into()))? {
+                    for digest in route.tagged(&tag).await? {
                         found.push((Some(tag.clone()), digest));
                     }
                 }
@@ -222,7 +225,7 @@ impl Walk<'_> {
                     match layout.resolve(Some(&Choice::Name(tag.clone()))) {
                         Ok(descriptor) => found.push((Some(tag), descriptor.digest)),
                         Err(LayoutError::NoTag { .. }) => {}
-                        Err(error) => return Err(failed(error.into())),
+                        Err(error) => return Err(error.into()),
                     }
                 }
             }

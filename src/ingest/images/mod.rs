@@ -7,6 +7,5 @@
 mod keep;
 mod mirror;
 mod slim;
-mod tags;
 
 pub use keep::{Mirror, keep_image, restore_image};

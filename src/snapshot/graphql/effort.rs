@@ -1,4 +1,4 @@
-//! What making one answer may take: time, values, bytes.
+//! Limits on making one response: time, values, bytes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

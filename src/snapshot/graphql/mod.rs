@@ -55,7 +55,7 @@ impl Snapshot {
         request.operation_name = question.operation;
         let response = schema.execute(request).await;
         Ok(match effort.exceeded() {
-            // What was answered until then is not the answer.
+            // A partial response is dropped.
             Some(limit) => Response::from_errors(vec![ServerError::new(limit.to_string(), None)]),
             None => response,
         })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 
-use crate::store::disk_error::DiskError;
+use crate::store::disk::DiskError;
 use ::images::digest::Digest;
 
 /// The folder of the blobs. Cheap to clone.

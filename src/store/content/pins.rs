@@ -57,7 +57,7 @@ impl Drop for BlobPin {
 pub struct BlobClaim {
     digest: Digest,
     claims: Claims,
-    turn: Option<OwnedMutexGuard<()>>,
+    guard: Option<OwnedMutexGuard<()>>,
 }
 
 /// Which blobs are being fetched, and who waits. Cheap to clone; all clones
@@ -67,22 +67,22 @@ pub(super) struct Claims(Arc<Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>
 
 impl Claims {
     pub(super) async fn claim(&self, digest: Digest) -> BlobClaim {
-        let turn = Arc::clone(self.0.lock().entry(digest).or_default());
-        // Made before the wait, so that its drop also removes the entry of a
-        // wait that is given up.
+        let mutex = Arc::clone(self.0.lock().entry(digest).or_default());
+        // Made before the wait, so that its drop also removes the entry of an
+        // abandoned wait.
         let mut claim = BlobClaim {
             digest,
             claims: self.clone(),
-            turn: None,
+            guard: None,
         };
-        claim.turn = Some(turn.lock_owned().await);
+        claim.guard = Some(mutex.lock_owned().await);
         claim
     }
 }
 
 impl Drop for BlobClaim {
     fn drop(&mut self) {
-        self.turn = None;
+        self.guard = None;
         if let Entry::Occupied(entry) = self.claims.0.lock().entry(self.digest)
             && Arc::strong_count(entry.get()) == 1
         {

@@ -5,9 +5,8 @@ use std::fs;
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use crate::store::content::folder::BlobFolder;
-use crate::store::content::pins::Pins;
-use crate::store::disk_error::DiskError;
+use crate::store::content::contents::Contents;
+use crate::store::disk::DiskError;
 use ::images::digest::Digest;
 
 /// Bounds for spare blobs: those that failed passes fetched, and that the next
@@ -37,57 +36,55 @@ impl Default for CacheLimits {
     }
 }
 
-/// Removes spare blobs beyond the limits, and returns the size of the others.
-pub(super) fn remove_beyond(
-    folder: &BlobFolder,
-    pins: &Pins,
-    needed: &HashSet<Digest>,
-    limits: CacheLimits,
-) -> Result<u64, DiskError> {
-    let now = SystemTime::now();
-    let mut spare = Vec::new();
-    for (path, digest) in folder.files()? {
-        if let Some(digest) = digest
-            && !needed.contains(&digest)
-            && let Ok(metadata) = path.metadata()
-        {
-            let used = metadata.modified().ok();
-            // A time in the future means that the clock was set back: the blob
-            // counts as just used.
-            let age = used.and_then(|used| now.duration_since(used).ok());
-            spare.push((age.unwrap_or(Duration::ZERO), digest, metadata.len()));
+impl Contents {
+    /// Removes blobs beyond the limits, except those that are needed or pinned.
+    /// Returns how many bytes of spare blobs are left.
+    pub(in crate::store) fn remove_spare(
+        &self,
+        needed: &HashSet<Digest>,
+        limits: CacheLimits,
+    ) -> Result<u64, DiskError> {
+        let now = SystemTime::now();
+        let mut spare = Vec::new();
+        for (path, digest) in self.folder.files()? {
+            if let Some(digest) = digest
+                && !needed.contains(&digest)
+                && let Ok(metadata) = path.metadata()
+            {
+                let used = metadata.modified().ok();
+                // A time in the future means that the clock was set back: the
+                // blob counts as just used.
+                let age = used.and_then(|used| now.duration_since(used).ok());
+                spare.push((age.unwrap_or(Duration::ZERO), digest, metadata.len()));
+            }
         }
-    }
-    spare.sort();
-    let mut kept = 0_u64;
-    for (age, digest, size) in spare {
-        let total = kept.saturating_add(size);
-        if age < limits.max_age && total <= limits.max_bytes {
-            kept = total;
-        } else {
-            remove_unpinned(folder, pins, &digest)?;
+        spare.sort();
+        let mut kept = 0_u64;
+        for (age, digest, size) in spare {
+            let total = kept.saturating_add(size);
+            if age < limits.max_age && total <= limits.max_bytes {
+                kept = total;
+            } else {
+                self.remove_unpinned(&digest)?;
+            }
         }
+        Ok(kept)
     }
-    Ok(kept)
-}
 
-/// Removes a blob unless a pass needs it.
-pub(super) fn remove_unpinned(
-    folder: &BlobFolder,
-    pins: &Pins,
-    digest: &Digest,
-) -> Result<(), DiskError> {
-    let path = folder.blob(digest);
-    // Held until the file is gone, so that no pass pins it in between.
-    let pins = pins.lock();
-    if pins.contains_key(digest) {
-        return Ok(());
-    }
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(DiskError::at("remove", &path)(error))
+    /// Removes a blob unless it is pinned.
+    pub(in crate::store) fn remove_unpinned(&self, digest: &Digest) -> Result<(), DiskError> {
+        let path = self.folder.blob(digest);
+        // Held until the file is gone, so that no pass pins it in between.
+        let pins = self.pins.lock();
+        if pins.contains_key(digest) {
+            return Ok(());
         }
-        _ => Ok(()),
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(DiskError::at("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -97,9 +94,9 @@ mod tests {
 
     use super::*;
 
-    fn put(folder: &BlobFolder, content: &str, age: u64) -> Digest {
+    fn put(contents: &Contents, content: &str, age: u64) -> Digest {
         let digest = Digest::of(content.as_bytes());
-        let path = folder.blob(&digest);
+        let path = contents.folder.blob(&digest);
         fs::write(&path, content).unwrap();
         let time = SystemTime::now() - Duration::from_secs(age);
         let file = File::options().append(true).open(path).unwrap();
@@ -110,21 +107,22 @@ mod tests {
     #[test]
     fn spare_blobs_go_when_they_are_old_or_too_many() {
         let root = tempfile::tempdir().unwrap();
-        let folder = BlobFolder::new(root.path().to_owned());
-        let pins = Pins::default();
-        let old = put(&folder, "old", 2000);
-        let first = put(&folder, "11111", 300);
-        let second = put(&folder, "22222", 200);
-        let large = put(&folder, "much too large", 100);
-        let third = put(&folder, "33333", 50);
-        let named = put(&folder, "what a revision needs, however large", 9000);
-        let pinned = put(&folder, "what a pass needs, however large", 9000);
-        let _pin = pins.pin(pinned);
+        let contents = Contents::at(root.path().to_owned());
+        let old = put(&contents, "old", 2000);
+        let first = put(&contents, "11111", 300);
+        let second = put(&contents, "22222", 200);
+        let large = put(&contents, "much too large", 100);
+        let third = put(&contents, "33333", 50);
+        let named = put(&contents, "what a revision needs, however large", 9000);
+        let pinned = put(&contents, "what a pass needs, however large", 9000);
+        let _pin = contents.pin(pinned);
         let limits = CacheLimits {
             max_age: Duration::from_secs(1000),
             max_bytes: 10,
         };
-        let kept = remove_beyond(&folder, &pins, &HashSet::from([named]), limits).unwrap();
+        let kept = contents
+            .remove_spare(&HashSet::from([named]), limits)
+            .unwrap();
         assert_eq!(kept, 10);
         for (digest, kept) in [
             (old, false),
@@ -135,7 +133,7 @@ mod tests {
             (named, true),
             (pinned, true),
         ] {
-            assert_eq!(folder.blob(&digest).is_file(), kept, "{digest}");
+            assert_eq!(contents.folder.blob(&digest).is_file(), kept, "{digest}");
         }
     }
 }

@@ -2,14 +2,13 @@
 //! nothing behind.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::store::blocking::blocking;
-use crate::store::content::folder::BlobFolder;
-use crate::store::content::pins::{BlobPin, Pins};
-use crate::store::disk_error::DiskError;
+use crate::store::content::contents::Contents;
+use crate::store::content::pins::BlobPin;
+use crate::store::disk::{DiskError, blocking};
 use ::images::digest::{Digest, Hasher};
 
 /// A blob whose digest is known before its bytes.
@@ -21,21 +20,33 @@ pub struct BlobWriter {
 
 /// A blob whose digest is known after its last byte.
 pub struct NewBlob {
-    folder: BlobFolder,
-    pins: Pins,
+    contents: Contents,
     file: NamedTempFile,
     hasher: Hasher,
 }
 
-impl BlobWriter {
-    pub(super) fn new(folder: &BlobFolder, digest: Digest) -> Result<Self, DiskError> {
-        Ok(Self {
+impl Contents {
+    /// Starts a blob. The caller has verified the bytes, or does so while it
+    /// writes them.
+    pub fn write_blob(&self, digest: Digest) -> Result<BlobWriter, DiskError> {
+        Ok(BlobWriter {
             digest,
-            path: folder.blob(&digest),
-            file: folder.temporary()?,
+            path: self.folder.blob(&digest),
+            file: self.folder.temporary()?,
         })
     }
 
+    /// Starts a blob whose digest is not known yet.
+    pub fn new_blob(&self) -> Result<NewBlob, DiskError> {
+        Ok(NewBlob {
+            contents: self.clone(),
+            file: self.folder.temporary()?,
+            hasher: Hasher::default(),
+        })
+    }
+}
+
+impl BlobWriter {
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         self.file
@@ -43,7 +54,7 @@ impl BlobWriter {
             .map_err(DiskError::at("write", &self.path))
     }
 
-    /// Syncs the blob, puts it in its place and returns its path. The disk may
+    /// Syncs the blob, gives it its name and returns its path. The disk may
     /// need seconds: this waits on a thread for blocking work.
     pub async fn finish(self) -> Result<PathBuf, DiskError> {
         blocking("sync", self.path.clone(), |_| self.finish_blocking()).await
@@ -52,32 +63,22 @@ impl BlobWriter {
     /// As [`finish`](Self::finish), for a thread that may block.
     pub fn finish_blocking(self) -> Result<PathBuf, DiskError> {
         let Self { digest, path, file } = self;
-        persist(file, path.clone())?;
+        persist(file, &path)?;
         tracing::debug!(%digest, "blob stored");
         Ok(path)
     }
 }
 
 impl NewBlob {
-    pub(super) fn new(folder: &BlobFolder, pins: &Pins) -> Result<Self, DiskError> {
-        Ok(Self {
-            folder: folder.clone(),
-            pins: pins.clone(),
-            file: folder.temporary()?,
-            hasher: Hasher::default(),
-        })
-    }
-
     /// Bytes so far.
     pub fn size(&self) -> u64 {
         self.hasher.size()
     }
 
-    /// Syncs the blob, puts it in its place, and keeps it there as long as the
-    /// pin lives. This blocks.
+    /// Syncs the blob, gives it its name, and keeps it as long as the pin lives. This blocks.
     pub fn finish(self) -> Result<BlobPin, DiskError> {
-        let pin = self.pins.pin(self.hasher.finish());
-        persist(self.file, self.folder.blob(&pin.digest()))?;
+        let pin = self.contents.pin(self.hasher.finish());
+        persist(self.file, &self.contents.folder.blob(&pin.digest()))?;
         Ok(pin)
     }
 }
@@ -94,12 +95,12 @@ impl Write for NewBlob {
     }
 }
 
-fn persist(file: NamedTempFile, path: PathBuf) -> Result<(), DiskError> {
+fn persist(file: NamedTempFile, path: &Path) -> Result<(), DiskError> {
     file.as_file()
         .sync_data()
-        .map_err(DiskError::at("sync", &path))?;
-    match file.persist(&path) {
+        .map_err(DiskError::at("sync", path))?;
+    match file.persist(path) {
         Ok(_) => Ok(()),
-        Err(error) => Err(DiskError::at("write", &path)(error.error)),
+        Err(error) => Err(DiskError::at("write", path)(error.error)),
     }
 }

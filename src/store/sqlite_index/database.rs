@@ -43,7 +43,7 @@ const MAX_TEXT: i64 = 4 << 20;
 const MAX_MANIFESTS: i64 = 16 << 20;
 /// The most bytes of all texts together, manifests left out.
 const MAX_TEXTS: usize = 256 << 20;
-/// Steps of SQLite's machine between two looks at the time.
+/// Steps of SQLite's machine between two checks of the time.
 const STEPS: i32 = 100_000;
 
 /// A database that is being read.

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
 
-/// A secret text. `Debug` and `Display` mask it.
+/// A secret text. `Debug` masks it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -39,12 +39,6 @@ impl From<String> for Secret {
 }
 
 impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }

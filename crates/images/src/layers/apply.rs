@@ -2,16 +2,15 @@
 
 use std::io::Read;
 
-use crate::layers::budget::Budget;
-use crate::layers::compression::{DecompressError, decompress};
-use crate::layers::error::{Exceeded, LayerRejection, UnpackError};
+use crate::layers::compression::decompress;
+use crate::layers::error::{EntryError, Exceeded, LayerRejection, UnpackError};
 use crate::layers::layer::Layer;
-use crate::layers::limits::Limits;
+use crate::layers::limits::{Budget, Limits};
 use crate::layers::path::{SEPARATOR, shown, split_last, write_key};
 use crate::layers::scope::Scope;
 use crate::layers::spool::Spool;
 use crate::layers::tar_entries::{EntryKind, Fault, TarEntries, TarEntry};
-use crate::layers::tree::{ImageTree, InsertError, NodeKind};
+use crate::layers::tree::{ImageTree, NodeKind};
 use crate::layers::whiteout::{BOOKKEEPING, WHITEOUT, Whiteout, whiteout};
 
 /// Applies the layer number `index` to `tree`, and its contents to `spool`.
@@ -25,16 +24,7 @@ pub(super) fn apply_layer<R: Read>(
     spool: &mut Spool<'_>,
 ) -> Result<(), UnpackError> {
     let Layer { name, reader } = layer;
-    let source = decompress(reader).map_err(|error| match error {
-        DecompressError::Stored(source) => UnpackError::Read {
-            layer: name.clone(),
-            source,
-        },
-        DecompressError::Unsupported(compression) => UnpackError::Compression {
-            layer: name.clone(),
-            compression,
-        },
-    })?;
+    let source = decompress(&name, reader)?;
     let mut archive = TarEntries::new(source, limits, budget);
     let mut target = Target {
         name: &name,
@@ -194,11 +184,9 @@ impl Target<'_, '_> {
     }
 
     fn insert(&mut self, key: &str, kind: NodeKind, path: &[u8]) -> Result<(), UnpackError> {
-        match self.tree.insert(key, kind, self.index, self.limits) {
-            Ok(()) => Ok(()),
-            Err(InsertError::Refused(rejection)) => Err(self.rejected(rejection, path)),
-            Err(InsertError::Exceeded(exceeded)) => Err(self.exceeded(exceeded, path)),
-        }
+        self.tree
+            .insert(key, kind, self.index, self.limits)
+            .map_err(|error| error.at(self.name, shown(path)))
     }
 
     fn end(&mut self) -> Result<(), UnpackError> {
@@ -208,19 +196,11 @@ impl Target<'_, '_> {
     }
 
     fn rejected(&self, rejection: LayerRejection, path: &[u8]) -> UnpackError {
-        UnpackError::Refused {
-            layer: self.name.into(),
-            path: shown(path),
-            rejection,
-        }
+        EntryError::Rejected(rejection).at(self.name, shown(path))
     }
 
     fn exceeded(&self, exceeded: Exceeded, path: &[u8]) -> UnpackError {
-        UnpackError::Limit {
-            layer: self.name.into(),
-            path: shown(path),
-            exceeded,
-        }
+        EntryError::Exceeded(exceeded).at(self.name, shown(path))
     }
 
     fn fault(&self, fault: Fault, path: &[u8]) -> UnpackError {
@@ -237,10 +217,6 @@ fn fault_of(layer: &str, path: &[u8], fault: Fault) -> UnpackError {
             path: shown(path),
             damage,
         },
-        Fault::Exceeded(exceeded) => UnpackError::Limit {
-            layer,
-            path: shown(path),
-            exceeded,
-        },
+        Fault::Exceeded(exceeded) => EntryError::Exceeded(exceeded).at(&layer, shown(path)),
     }
 }

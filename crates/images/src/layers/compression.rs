@@ -6,6 +6,8 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 use flate2::bufread::MultiGzDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
 
+use crate::layers::error::UnpackError;
+
 /// The bytes of one read: 16 KiB would take a fifth more time.
 const INPUT: usize = 256 * 1024;
 
@@ -28,35 +30,34 @@ pub(super) enum Decompressed<R: Read> {
 
 pub(super) type Input<R> = BufReader<Chain<Cursor<Vec<u8>>, Stored<R>>>;
 
-/// Why a layer's archive cannot be read.
-pub(super) enum DecompressError {
-    /// The stored bytes cannot be read.
-    Stored(io::Error),
-    /// The name of an unsupported compression.
-    Unsupported(&'static str),
-}
-
-/// Decompresses a layer by its first bytes.
-pub(super) fn decompress<R: Read>(reader: R) -> Result<Decompressed<R>, DecompressError> {
+/// Decompresses the layer `name` by its first bytes.
+pub(super) fn decompress<R: Read>(name: &str, reader: R) -> Result<Decompressed<R>, UnpackError> {
+    let failed = |source| UnpackError::Read {
+        layer: name.to_owned(),
+        source,
+    };
     let mut reader = Stored { reader };
     let mut magic = Vec::with_capacity(MAGIC);
     (&mut reader)
         .take(MAGIC as u64)
         .read_to_end(&mut magic)
-        .map_err(|error| DecompressError::Stored(stored_error(error).unwrap_or_else(|e| e)))?;
+        .map_err(|error| failed(stored_error(error).unwrap_or_else(|error| error)))?;
     let kind = Kind::of(&magic);
     let input = BufReader::with_capacity(INPUT, Cursor::new(magic).chain(reader));
     Ok(match kind {
         Kind::Plain => Decompressed::Plain(input),
         Kind::Gzip => Decompressed::Gzip(Box::new(MultiGzDecoder::new(input))),
         Kind::Zstd => {
-            let mut decoder = ZstdDecoder::with_buffer(input).map_err(DecompressError::Stored)?;
-            decoder
-                .window_log_max(ZSTD_WINDOW)
-                .map_err(DecompressError::Stored)?;
+            let mut decoder = ZstdDecoder::with_buffer(input).map_err(failed)?;
+            decoder.window_log_max(ZSTD_WINDOW).map_err(failed)?;
             Decompressed::Zstd(Box::new(decoder))
         }
-        Kind::Unsupported(name) => return Err(DecompressError::Unsupported(name)),
+        Kind::Unsupported(compression) => {
+            return Err(UnpackError::Compression {
+                layer: name.to_owned(),
+                compression,
+            });
+        }
     })
 }
 

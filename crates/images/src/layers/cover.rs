@@ -3,10 +3,9 @@
 
 use std::io::Read;
 
-use crate::layers::budget::Budget;
 use crate::layers::compression::decompress;
 use crate::layers::layer::Layer;
-use crate::layers::limits::Limits;
+use crate::layers::limits::{Budget, Limits};
 use crate::layers::path::{SEPARATOR, is_within, split_last, write_key};
 use crate::layers::tar_entries::{EntryKind, TarEntries};
 use crate::layers::whiteout::{Whiteout, whiteout};
@@ -14,7 +13,7 @@ use crate::layers::whiteout::{Whiteout, whiteout};
 /// The bytes and entries of an image that were searched so far. The limits are
 /// those of unpacking.
 #[derive(Debug, Default)]
-pub struct Looks(Budget);
+pub struct SearchBudget(Budget);
 
 /// Whether `layer` hides `folder`, or a parent of it, from the layers below.
 /// Reading stops when it does.
@@ -29,13 +28,13 @@ pub fn covers<R: Read>(
     layer: Layer<R>,
     folder: &str,
     limits: &Limits,
-    Looks(budget): &mut Looks,
+    SearchBudget(budget): &mut SearchBudget,
 ) -> bool {
     let mut way = Vec::new();
     if folder.len() > limits.path || write_key(folder.as_bytes(), &mut way).is_err() {
         return false;
     }
-    let Ok(source) = decompress(layer.reader) else {
+    let Ok(source) = decompress(&layer.name, layer.reader) else {
         return false;
     };
     let mut archive = TarEntries::new(source, limits, budget);
@@ -142,7 +141,12 @@ mod tests {
             name: "layer".into(),
             reader: Cursor::new(gzip(&tar.end())),
         };
-        covers(layer, folder, &Limits::for_testing(), &mut Looks::default())
+        covers(
+            layer,
+            folder,
+            &Limits::for_testing(),
+            &mut SearchBudget::default(),
+        )
     }
 
     #[test]
@@ -151,7 +155,7 @@ mod tests {
             bytes: 10_000,
             ..Limits::for_testing()
         };
-        let mut looks = Looks::default();
+        let mut looks = SearchBudget::default();
         let mut look = |tar: Tar| {
             let layer = Layer {
                 name: "layer".into(),
@@ -253,7 +257,7 @@ mod tests {
                 name: "layer".into(),
                 reader: Cursor::new(bytes),
             };
-            let looks = &mut Looks::default();
+            let looks = &mut SearchBudget::default();
             assert!(!covers(layer, "configs", &Limits::for_testing(), looks));
         }
         let climbing = tar().file("../x", "").file(".wh.configs", "");

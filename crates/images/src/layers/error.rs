@@ -111,6 +111,32 @@ impl UnpackError {
     }
 }
 
+/// Why an entry is rejected, or which limit it exceeds.
+#[derive(Debug)]
+pub(super) enum EntryError {
+    Rejected(LayerRejection),
+    Exceeded(Exceeded),
+}
+
+impl EntryError {
+    /// The error of the entry at this path of a layer.
+    pub(super) fn at(self, layer: &str, path: String) -> UnpackError {
+        let layer = layer.to_owned();
+        match self {
+            Self::Rejected(rejection) => UnpackError::Refused {
+                layer,
+                path,
+                rejection,
+            },
+            Self::Exceeded(exceeded) => UnpackError::Limit {
+                layer,
+                path,
+                exceeded,
+            },
+        }
+    }
+}
+
 /// The damage of an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {

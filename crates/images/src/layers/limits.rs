@@ -1,4 +1,4 @@
-//! Limits on unpacking.
+//! Limits on unpacking, and their consumed part.
 
 /// Limits on unpacking an image. They apply to all layers together, and to
 /// entries outside the folder as well, unless stated otherwise.
@@ -41,4 +41,11 @@ impl Limits {
             path: 300,
         }
     }
+}
+
+/// The bytes and entries of all layers so far, counted against [`Limits`].
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    pub(super) bytes: u64,
+    pub(super) entries: u64,
 }

@@ -1,12 +1,12 @@
 //! Reading the folder from the finished tree, through symlinks. Targets are
 //! looked up in the tree and never opened.
 
-use crate::layers::error::{Exceeded, LayerRejection, UnpackError};
+use crate::layers::error::{EntryError, Exceeded, LayerRejection, UnpackError};
+use crate::layers::layer::UnpackedFile;
 use crate::layers::limits::Limits;
 use crate::layers::path::{SEPARATOR, is_within, join, parent, push, shown, shown_key, split_last};
 use crate::layers::scope::Scope;
 use crate::layers::tree::{ImageTree, Node, NodeKind};
-use crate::layers::unpacked::UnpackedFile;
 
 /// The most symlinks behind one another, as in Linux.
 const MAX_LINKS: usize = 40;
@@ -65,18 +65,7 @@ pub(super) fn pick(
     let mut files = Vec::new();
     let mut total = 0_u64;
     for (key, node) in tree.within(&folder) {
-        let fail = |problem| match problem {
-            TargetProblem::Refused(rejection) => UnpackError::Refused {
-                layer: layer_name(layers, node),
-                path: shown_key(key),
-                rejection,
-            },
-            TargetProblem::Exceeded(exceeded) => UnpackError::Limit {
-                layer: layer_name(layers, node),
-                path: shown_key(key),
-                exceeded,
-            },
-        };
+        let fail = |error: EntryError| error.at(layer_name(layers, node), shown_key(key));
         let (offset, size) = match &node.kind {
             NodeKind::Folder | NodeKind::Elsewhere => continue,
             NodeKind::File { offset, size } => (*offset, *size),
@@ -87,7 +76,7 @@ pub(super) fn pick(
         // Links give a file several names.
         total = total.saturating_add(size);
         if total > limits.folder_bytes {
-            return Err(fail(TargetProblem::Exceeded(Exceeded::FolderBytes(
+            return Err(fail(EntryError::Exceeded(Exceeded::FolderBytes(
                 limits.folder_bytes,
             ))));
         }
@@ -103,12 +92,6 @@ pub(super) fn pick(
         });
     }
     Ok(Picked::Files(files))
-}
-
-/// Why the target of a symlink is rejected.
-enum TargetProblem {
-    Refused(LayerRejection),
-    Exceeded(Exceeded),
 }
 
 /// Why a path cannot be resolved.
@@ -133,7 +116,7 @@ impl<'a> Resolver<'a> {
         key: &str,
         target: &'a str,
         folder: &str,
-    ) -> Result<(u64, u64), TargetProblem> {
+    ) -> Result<(u64, u64), EntryError> {
         let start = if target.starts_with('/') {
             ""
         } else {
@@ -142,7 +125,7 @@ impl<'a> Resolver<'a> {
         let resolved = self.resolve(start, target, '/');
         let target = shown(target.as_bytes());
         let inside = |key: &str| is_within(key.as_bytes(), folder.as_bytes());
-        Err(TargetProblem::Refused(match resolved {
+        Err(EntryError::Rejected(match resolved {
             Ok(place) if !inside(&place) => LayerRejection::SymlinkOutside { target },
             Ok(place) => match self.tree.get(&place).map(|node| &node.kind) {
                 Some(NodeKind::File { offset, size }) => return Ok((*offset, *size)),
@@ -155,7 +138,7 @@ impl<'a> Resolver<'a> {
             Err(Unresolved::Loop) => LayerRejection::SymlinkLoop { target },
             Err(Unresolved::Climbs) => LayerRejection::SymlinkDangling { target },
             Err(Unresolved::Steps) => {
-                return Err(TargetProblem::Exceeded(Exceeded::LinkSteps(MAX_STEPS)));
+                return Err(EntryError::Exceeded(Exceeded::LinkSteps(MAX_STEPS)));
             }
         }))
     }
@@ -227,8 +210,8 @@ fn missing(key: &str) -> UnpackError {
 }
 
 /// The name of the layer of a node.
-fn layer_name(layers: &[String], node: &Node) -> String {
-    layers.get(node.layer).cloned().unwrap_or_default()
+fn layer_name<'l>(layers: &'l [String], node: &Node) -> &'l str {
+    layers.get(node.layer).map_or("", String::as_str)
 }
 
 /// The part of `key` below `folder`.

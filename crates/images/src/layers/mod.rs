@@ -15,7 +15,6 @@
 //! [`Layer`] is read to its end, so it can verify the bytes as they pass.
 
 mod apply;
-mod budget;
 mod compression;
 mod cover;
 mod error;
@@ -34,14 +33,12 @@ mod testing;
 mod tests;
 mod tree;
 mod unpack;
-mod unpacked;
 mod whiteout;
 
-pub use cover::{Looks, covers};
+pub use cover::{SearchBudget, covers};
 pub use error::{Damage, Exceeded, LayerRejection, UnpackError};
-pub use layer::Layer;
+pub use layer::{Layer, UnpackedFile};
 pub use limits::Limits;
 pub use path::walk_order;
 pub use spool::SpoolFile;
 pub use unpack::unpack;
-pub use unpacked::{UnpackedFile, UnpackedTree};

@@ -21,7 +21,7 @@ struct SparseRecords {
     minor: Option<Vec<u8>>,
     name: Option<Vec<u8>>,
     size: Option<u64>,
-    /// Offsets and lengths, in turns.
+    /// Offsets and lengths, alternating.
     numbers: Vec<u64>,
     has_map: bool,
 }

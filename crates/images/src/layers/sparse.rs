@@ -16,7 +16,7 @@ const MAX_PARTS: usize = 1 << 15;
 #[derive(Debug, Default)]
 pub(super) struct Sparse {
     /// Offsets and lengths, alternating.
-    numbers: Vec<u64>,
+    pub(super) numbers: Vec<u64>,
     /// The size of the file with its holes, in bytes.
     size: Option<u64>,
     /// Whether the map is at the start of the contents.
@@ -31,7 +31,8 @@ pub(super) struct Parts {
     /// The offset and length of each part, in order, without overlaps.
     stored: Vec<(u64, u64)>,
     next: usize,
-    size: u64,
+    /// The size of the file with its holes, in bytes.
+    pub(super) size: u64,
     position: u64,
 }
 
@@ -80,11 +81,6 @@ impl Sparse {
         }
     }
 
-    /// Sets the map from the contents.
-    pub(super) fn set_map(&mut self, numbers: Vec<u64>) {
-        self.numbers = numbers;
-    }
-
     /// The parts. `stored` is the number of bytes in the archive, without the
     /// map.
     pub(super) fn into_parts(self, stored: u64) -> Result<Parts, Damage> {
@@ -119,11 +115,6 @@ impl Sparse {
 }
 
 impl Parts {
-    /// The size of the file with its holes, in bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.size
-    }
-
     /// The next bytes.
     pub(super) fn next(&self) -> Next {
         let left = self.size - self.position;

@@ -10,10 +10,9 @@ use std::io::{self, Read};
 
 use tar::{EntryType, GnuExtSparseHeader, Header};
 
-use crate::layers::budget::Budget;
 use crate::layers::compression::{Decompressed, exceeded_window, stored_error};
 use crate::layers::error::{Damage, Exceeded};
-use crate::layers::limits::Limits;
+use crate::layers::limits::{Budget, Limits};
 use crate::layers::pax::{Records, Stored, read_records};
 use crate::layers::sparse;
 use crate::layers::sparse::{Next, Parts, Sparse};
@@ -168,7 +167,7 @@ impl<'a, R: Read> TarEntries<'a, R> {
     pub(super) fn open_sparse(&mut self) -> Result<u64, Fault> {
         let mut sparse = self.sparse.take().unwrap_or_default();
         if sparse.map_in_contents {
-            let numbers = sparse::read_map(|block| {
+            sparse.numbers = sparse::read_map(|block| {
                 let mut filled = 0;
                 while filled < BLOCK {
                     match self.read_stored(&mut block[filled..])? {
@@ -178,10 +177,9 @@ impl<'a, R: Read> TarEntries<'a, R> {
                 }
                 Ok(())
             })?;
-            sparse.set_map(numbers);
         }
         let parts = sparse.into_parts(self.left)?;
-        let size = parts.size();
+        let size = parts.size;
         self.parts = Some(parts);
         Ok(size)
     }

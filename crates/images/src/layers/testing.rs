@@ -4,7 +4,7 @@ use std::io::{Cursor, Read, Seek, SeekFrom, Write};
 
 use tar::{EntryType, Header};
 
-use crate::layers::{Layer, Limits, UnpackError, UnpackedTree, unpack};
+use crate::layers::{Layer, Limits, UnpackError, UnpackedFile, unpack};
 
 /// A tar archive that is being written.
 #[derive(Clone, Default)]
@@ -131,12 +131,12 @@ pub(super) fn files_of(
         })
     };
     let limits = Limits::for_testing();
-    let tree = unpack(first..layers.len(), open, folder, &limits, &mut spool)?;
-    Ok(listed(&tree, &mut spool))
+    let files = unpack(first..layers.len(), open, folder, &limits, &mut spool)?;
+    Ok(listed(&files, &mut spool))
 }
 
-fn listed(tree: &UnpackedTree, spool: &mut std::fs::File) -> Vec<(String, String)> {
-    let files = tree.files().iter().map(|file| {
+fn listed(files: &[UnpackedFile], spool: &mut std::fs::File) -> Vec<(String, String)> {
+    let files = files.iter().map(|file| {
         let mut contents = vec![0; usize::try_from(file.size).unwrap()];
         spool.seek(SeekFrom::Start(file.offset)).unwrap();
         spool.read_exact(&mut contents).unwrap();
@@ -153,7 +153,7 @@ pub(super) fn run_into(
     folder: &str,
     limits: &Limits,
     spool: &mut std::fs::File,
-) -> Result<UnpackedTree, UnpackError> {
+) -> Result<Vec<UnpackedFile>, UnpackError> {
     let open = |index: usize| {
         Ok(Layer {
             name: format!("layer-{index}"),

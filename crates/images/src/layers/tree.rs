@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::layers::error::{Exceeded, LayerRejection};
+use crate::layers::error::{EntryError, Exceeded, LayerRejection};
 use crate::layers::limits::Limits;
 use crate::layers::path::{ancestors, is_within, shown_key};
 
@@ -46,13 +46,6 @@ pub(super) enum NodeKind {
     Elsewhere,
 }
 
-/// Why an entry cannot be added to the tree.
-#[derive(Debug)]
-pub(super) enum InsertError {
-    Refused(LayerRejection),
-    Exceeded(Exceeded),
-}
-
 impl ImageTree {
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.nodes.get(key)
@@ -73,7 +66,7 @@ impl ImageTree {
         kind: NodeKind,
         layer: usize,
         limits: &Limits,
-    ) -> Result<(), InsertError> {
+    ) -> Result<(), EntryError> {
         for folder in ancestors(key) {
             if let Some(Node {
                 kind: NodeKind::Symlink(_),
@@ -82,7 +75,7 @@ impl ImageTree {
             }) = self.get(folder)
             {
                 if *of == layer {
-                    return Err(InsertError::Refused(through(folder)));
+                    return Err(EntryError::Rejected(through(folder)));
                 }
                 self.through.insert(folder.to_owned(), key.to_owned());
             }
@@ -129,7 +122,7 @@ impl ImageTree {
         kind: NodeKind,
         layer: usize,
         limits: &Limits,
-    ) -> Result<(), InsertError> {
+    ) -> Result<(), EntryError> {
         if let Some(node) = self.nodes.get_mut(key) {
             if node.kind == NodeKind::Folder && kind == NodeKind::Folder {
                 node.layer = layer;
@@ -144,10 +137,10 @@ impl ImageTree {
         self.made += 1;
         self.names += key.len() + target;
         if self.made > limits.files {
-            return Err(InsertError::Exceeded(Exceeded::Files(limits.files)));
+            return Err(EntryError::Exceeded(Exceeded::Files(limits.files)));
         }
         if self.names > MAX_NAMES {
-            return Err(InsertError::Exceeded(Exceeded::Names(MAX_NAMES)));
+            return Err(EntryError::Exceeded(Exceeded::Names(MAX_NAMES)));
         }
         let node = Node {
             kind,

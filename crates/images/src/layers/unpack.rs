@@ -4,21 +4,20 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use crate::layers::apply::apply_layer;
-use crate::layers::budget::Budget;
 use crate::layers::error::UnpackError;
-use crate::layers::layer::Layer;
-use crate::layers::limits::Limits;
+use crate::layers::layer::{Layer, UnpackedFile};
+use crate::layers::limits::{Budget, Limits};
 use crate::layers::links::{self, Picked};
 use crate::layers::path::shown_key;
 use crate::layers::scope::Scope;
 use crate::layers::spool::{Spool, SpoolFile};
 use crate::layers::tree::ImageTree;
-use crate::layers::unpacked::UnpackedTree;
 
 /// How often all layers are read for a folder behind symlinks.
 const MAX_ROUNDS: usize = 8;
 
-/// Unpacks the files in `folder` of an image.
+/// Unpacks the files in `folder` of an image, in the order of
+/// [`walk_order`](crate::layers::walk_order).
 ///
 /// `open` opens a layer; 0 is the lowest. A layer can be opened again: a folder
 /// that is a symlink needs another pass over all layers. The layers below the
@@ -32,7 +31,7 @@ pub fn unpack<R: Read>(
     folder: &str,
     limits: &Limits,
     spool: &mut dyn SpoolFile,
-) -> Result<UnpackedTree, UnpackError> {
+) -> Result<Vec<UnpackedFile>, UnpackError> {
     let mut scope = Scope::new(folder, limits)?;
     let mut spool = Spool::new(spool);
     for _ in 0..MAX_ROUNDS {
@@ -55,7 +54,7 @@ pub fn unpack<R: Read>(
         }
         spool.flush()?;
         match links::pick(&tree, &scope, &names, limits)? {
-            Picked::Files(files) => return Ok(UnpackedTree { files }),
+            Picked::Files(files) => return Ok(files),
             // Only the requested folder is covered, not its target.
             Picked::Elsewhere(place) if layers.start > 0 => {
                 return Err(UnpackError::Covered {

@@ -14,7 +14,7 @@ use crate::document::{self, DocumentError};
 use crate::layout::tar_files::{TarError, TarFiles};
 use crate::manifest::{
     DOCKER_CONFIG, DOCKER_LAYER, DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_DOCUMENT,
-    MAX_LAYERS,
+    MAX_LAYERS, cut,
 };
 
 /// The file that lists the images.
@@ -93,7 +93,7 @@ impl DockerImages {
         let bytes = document(archive, MANIFEST)?;
         let wrong = |name: &str, problem: String| DockerArchiveError::Document {
             path: archive.path().into(),
-            name: name.chars().take(200).collect(),
+            name: cut(name),
             problem,
         };
         let listed: Vec<SavedImage> =
@@ -116,13 +116,8 @@ impl DockerImages {
             for (name, id) in image.layers.iter().zip(ids) {
                 layers.push(images.layer(archive, name, id)?);
             }
-            let digest = Digest::of(&config);
-            let config = Descriptor {
-                media_type: DOCKER_CONFIG.into(),
-                digest,
-                size: config.len() as u64,
-            };
-            images.blobs.insert(digest, image.config);
+            let config = Descriptor::of(DOCKER_CONFIG, &config);
+            images.blobs.insert(config.digest, image.config);
             let descriptor = images
                 .manifest(&config, &layers)
                 .map_err(|error| wrong(MANIFEST, error.to_string()))?;
@@ -156,7 +151,7 @@ impl DockerImages {
     ) -> Result<Descriptor, DockerArchiveError> {
         let read = |source| DockerArchiveError::Read {
             path: archive.path().into(),
-            name: name.chars().take(200).collect(),
+            name: cut(name),
             source,
         };
         let (mut file, size) = archive.file(name)?;
@@ -188,11 +183,7 @@ impl DockerImages {
         layers: &[Descriptor],
     ) -> Result<Descriptor, DocumentError> {
         let bytes = Bytes::from(document::docker_manifest(config, layers)?);
-        let descriptor = Descriptor {
-            media_type: DOCKER_MANIFEST.into(),
-            digest: Digest::of(&bytes),
-            size: bytes.len() as u64,
-        };
+        let descriptor = Descriptor::of(DOCKER_MANIFEST, &bytes);
         self.manifests.insert(descriptor.digest, bytes);
         Ok(descriptor)
     }
@@ -203,7 +194,7 @@ fn document(archive: &TarFiles, name: &str) -> Result<Vec<u8>, DockerArchiveErro
     if size > MAX_DOCUMENT as u64 {
         return Err(DockerArchiveError::Document {
             path: archive.path().into(),
-            name: name.chars().take(200).collect(),
+            name: cut(name),
             problem: format!("it has {size} bytes; the limit is {MAX_DOCUMENT}"),
         });
     }
@@ -211,7 +202,7 @@ fn document(archive: &TarFiles, name: &str) -> Result<Vec<u8>, DockerArchiveErro
     file.read_to_end(&mut bytes)
         .map_err(|source| DockerArchiveError::Read {
             path: archive.path().into(),
-            name: name.to_owned(),
+            name: cut(name),
             source,
         })?;
     Ok(bytes)

@@ -12,15 +12,14 @@ use crate::layout::docker_archive::DockerImages;
 use crate::layout::error::LayoutError;
 use crate::layout::storage::{LayoutStorage, read_document};
 use crate::layout::tar_files::TarFiles;
-use crate::manifest::{Descriptor, Index, IndexEntry, REFERENCE_NAME};
+use crate::manifest::{Descriptor, Index, IndexEntry, REFERENCE_NAME, cut};
 use crate::verify::VerifiedReader;
 
 /// The annotation with the reference of an image, as containerd writes it.
 pub(super) const CONTAINERD_NAME: &str = "io.containerd.image.name";
 
-/// The most images that an error lists, and the longest name, in characters.
+/// The most images that an error lists.
 const MAX_LISTED: usize = 50;
-const MAX_SHOWN: usize = 200;
 
 /// An OCI layout. Blobs are found by digest, or by a name in the archive, so its
 /// documents cannot lead to other files.
@@ -117,9 +116,12 @@ impl Layout {
         Ok(bytes.into())
     }
 
-    /// Opens a blob and checks its size. [`Layout::read_blob`] verifies its
-    /// content.
-    pub(super) fn open_blob(&self, descriptor: &Descriptor) -> Result<Take<File>, LayoutError> {
+    /// A reader of a blob that reports the end only if size and digest match. The
+    /// size of the file is checked here.
+    pub fn read_blob(
+        &self,
+        descriptor: &Descriptor,
+    ) -> Result<VerifiedReader<Take<File>>, LayoutError> {
         let (path, file, actual) = self.storage.blob(&descriptor.digest)?;
         if actual != descriptor.size {
             return Err(LayoutError::Size {
@@ -128,15 +130,6 @@ impl Layout {
                 actual,
             });
         }
-        Ok(file)
-    }
-
-    /// A reader of a blob that reports the end only if size and digest match.
-    pub fn read_blob(
-        &self,
-        descriptor: &Descriptor,
-    ) -> Result<VerifiedReader<Take<File>>, LayoutError> {
-        let file = self.open_blob(descriptor)?;
         Ok(VerifiedReader::new(file, descriptor))
     }
 
@@ -180,8 +173,4 @@ fn has_tag(entry: &IndexEntry, tag: &str) -> bool {
         };
         name == tag || ends_in_tag()
     })
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).collect()
 }

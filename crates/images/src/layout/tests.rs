@@ -139,7 +139,7 @@ fn blobs_are_verified() {
         .read_to_string(&mut text)
         .unwrap();
     assert_eq!(text, "good");
-    let longer = layout.open_blob(&descriptor(b"good", 5));
+    let longer = layout.read_blob(&descriptor(b"good", 5));
     assert!(matches!(longer, Err(LayoutError::Size { actual: 4, .. })));
 
     let bad = descriptor(b"bad?", 4);
@@ -158,12 +158,12 @@ fn blobs_are_verified() {
 
     let missing = descriptor(b"missing", 7);
     assert!(matches!(
-        layout.open_blob(&missing),
+        layout.read_blob(&missing),
         Err(LayoutError::Read { .. })
     ));
     std::fs::create_dir(blob_path(&folder, &missing.digest)).unwrap();
     assert!(matches!(
-        layout.open_blob(&missing),
+        layout.read_blob(&missing),
         Err(LayoutError::NoFile { .. })
     ));
 }

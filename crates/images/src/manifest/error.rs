@@ -1,7 +1,7 @@
 //! Why a document is rejected.
 
 use crate::digest::{Digest, DigestError};
-use crate::manifest::limits::{MAX_DOCUMENT, MAX_ENTRIES, MAX_LAYERS};
+use crate::manifest::descriptor::{MAX_DOCUMENT, MAX_ENTRIES, MAX_LAYERS};
 use crate::platform::Platform;
 
 /// Why a manifest or image configuration is rejected.

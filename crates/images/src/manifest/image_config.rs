@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::manifest::descriptor::MAX_DOCUMENT;
 use crate::manifest::error::ManifestError;
 use crate::manifest::json::object;
-use crate::manifest::limits::MAX_DOCUMENT;
 
 /// The labels of an image configuration. OCI's and Docker's formats agree on
 /// them.

@@ -1,4 +1,4 @@
-//! Reading JSON objects.
+//! Reading JSON objects, and showing their texts.
 
 use serde::de::{DeserializeOwned, Error as _};
 
@@ -16,6 +16,6 @@ pub(crate) fn object<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T>
 }
 
 /// A text of a document, cut for an error message.
-pub(super) fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }

@@ -18,22 +18,19 @@ mod error;
 mod image_config;
 mod index;
 mod json;
-mod limits;
-mod media_type;
 mod parse;
 #[cfg(test)]
 mod tests;
 
 pub use attachment::{Attachment, cosign_tags};
-pub use descriptor::Descriptor;
+pub use descriptor::{
+    DOCKER_LIST, DOCKER_MANIFEST, Descriptor, MAX_DOCUMENT, MAX_ENTRIES, MAX_LAYERS, OCI_CONFIG,
+    OCI_INDEX, OCI_LAYER_GZIP, OCI_MANIFEST,
+};
 pub use error::ManifestError;
 pub use image_config::ImageConfig;
 pub use index::{Index, IndexEntry, REFERENCE_NAME};
-pub use limits::{MAX_DOCUMENT, MAX_ENTRIES, MAX_LAYERS};
-pub use media_type::{
-    DOCKER_LIST, DOCKER_MANIFEST, OCI_CONFIG, OCI_INDEX, OCI_LAYER_GZIP, OCI_MANIFEST,
-};
 pub use parse::{ImageManifest, Manifest};
 
-pub(crate) use json::object;
-pub(crate) use media_type::{DOCKER_CONFIG, DOCKER_LAYER};
+pub(crate) use descriptor::{DOCKER_CONFIG, DOCKER_LAYER};
+pub(crate) use json::{cut, object};

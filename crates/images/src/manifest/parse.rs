@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::manifest::descriptor::Descriptor;
+use crate::manifest::descriptor::{
+    DOCKER_LIST, DOCKER_MANIFEST, DOCKER_SCHEMA_1, Descriptor, MAX_DOCUMENT, MAX_ENTRIES,
+    MAX_LAYERS, OCI_INDEX, OCI_MANIFEST,
+};
 use crate::manifest::error::ManifestError;
 use crate::manifest::index::{Index, IndexEntry};
 use crate::manifest::json::{cut, object};
-use crate::manifest::limits::{MAX_DOCUMENT, MAX_ENTRIES, MAX_LAYERS};
-use crate::manifest::media_type::{
-    DOCKER_LIST, DOCKER_MANIFEST, DOCKER_SCHEMA_1, OCI_INDEX, OCI_MANIFEST,
-};
 use crate::platform::Platform;
 
 /// A manifest of one image, or an index of several.

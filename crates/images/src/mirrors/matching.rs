@@ -59,10 +59,10 @@ impl Mirrors {
         let mirrors = mirrors.map(|mirror| (&mirror.location, mirror.insecure, true));
         let own = (&rule.location, rule.insecure, false);
         let mut locations = Vec::new();
-        for (place, insecure, is_mirror) in mirrors.chain([own]) {
-            let text = match place.as_str() {
+        for (location, insecure, is_mirror) in mirrors.chain([own]) {
+            let text = match location.as_str() {
                 "" => name.clone(),
-                place => format!("{place}{}", &name[length..]),
+                location => format!("{location}{}", &name[length..]),
             };
             let location = match text.parse::<Reference>() {
                 Err(error) => Err(InvalidLocation {
@@ -82,7 +82,7 @@ impl Mirrors {
                     })
                 }
             };
-            // A repeated location is asked once.
+            // A repeated location is tried once.
             if !locations.contains(&location) {
                 locations.push(location);
             }

@@ -58,7 +58,7 @@ impl Route {
                     problems: &mut problems,
                 };
                 if let Err(error) = self.clients.run(location, &mut query).await {
-                    problems.failed(error);
+                    problems.failure.get_or_insert(error);
                 }
                 if missing.is_empty() {
                     let served = repository(&location.reference);
@@ -78,21 +78,13 @@ impl Route {
     }
 }
 
+/// The search for the signatures of one digest.
 struct FindSignatures<'a, 'b> {
     digest: &'a Digest,
     requested: &'a Reference,
+    /// The signatures that are not found yet.
     missing: &'a mut Vec<&'b RequiredSignature>,
     problems: &'a mut SignatureProblems,
-}
-
-impl RegistryQuery for FindSignatures<'_, '_> {
-    type Output = ();
-
-    async fn run(&mut self, client: &Client, reference: &Reference) -> Result<(), Error> {
-        let search = SignatureSearch::new(client, reference, self.digest);
-        let (missing, problems) = (&mut *self.missing, &mut *self.problems);
-        search.check(missing, self.requested, problems).await
-    }
 }
 
 /// Why no signature was accepted.
@@ -100,22 +92,11 @@ impl RegistryQuery for FindSignatures<'_, '_> {
 struct SignatureProblems {
     problems: Vec<String>,
     found: bool,
+    /// The error of a location.
     failure: Option<Error>,
 }
 
-/// The search for the signatures of one digest at one location.
-struct SignatureSearch<'a> {
-    client: &'a Client,
-    reference: &'a Reference,
-    digest: &'a Digest,
-}
-
 impl SignatureProblems {
-    /// Adds the error of a location.
-    fn failed(&mut self, error: Error) {
-        self.failure.get_or_insert(error);
-    }
-
     /// The error of a location, or else the problems of the signatures.
     fn into_failure(self) -> Result<Error, String> {
         match self.failure {
@@ -133,146 +114,136 @@ impl SignatureProblems {
     }
 }
 
-impl<'a> SignatureSearch<'a> {
-    fn new(client: &'a Client, reference: &'a Reference, digest: &'a Digest) -> Self {
-        Self {
-            client,
-            reference,
-            digest,
-        }
-    }
+impl RegistryQuery for FindSignatures<'_, '_> {
+    type Output = ();
 
-    /// Removes from `missing` the signatures that are found for the name
-    /// `requested`.
-    async fn check(
-        &self,
-        missing: &mut Vec<&RequiredSignature>,
-        requested: &Reference,
-        problems: &mut SignatureProblems,
-    ) -> Result<(), Error> {
+    async fn run(&mut self, client: &Client, reference: &Reference) -> Result<(), Error> {
         let mut left = MAX_SIGNATURES;
-        let tag = self
-            .reference
-            .with_tag(&format!("sha256-{}.sig", self.digest.hex()));
+        let tag = reference.with_tag(&format!("sha256-{}.sig", self.digest.hex()));
         if let Some(tag) = &tag
-            && let Some(resolved) = found(self.client.resolve(tag).await)?
+            && let Some(resolved) = found(client.resolve(tag).await)?
         {
-            self.signatures(&resolved.digest, missing, requested, problems, &mut left)
+            self.check(client, reference, &resolved.digest, &mut left)
                 .await?;
         }
-        if missing.is_empty() {
+        if self.missing.is_empty() {
             return Ok(());
         }
-        for referrer in self.referrers().await? {
-            self.signatures(&referrer, missing, requested, problems, &mut left)
-                .await?;
-            if missing.is_empty() {
+        for referrer in referrers(client, reference, self.digest).await? {
+            self.check(client, reference, &referrer, &mut left).await?;
+            if self.missing.is_empty() {
                 break;
             }
         }
         Ok(())
     }
+}
 
-    /// The digests of the signature manifests among the image's referrers.
-    async fn referrers(&self) -> Result<Vec<Digest>, Error> {
-        let path = format!("referrers/{}", self.digest);
-        let response = self.client.document(self.reference, &path, OCI_INDEX).await;
-        let index = if let Some(index) = found(response)? {
-            index
-        } else {
-            // A registry without this API keeps them under a tag.
-            let tag = self
-                .reference
-                .with_tag(&format!("sha256-{}", self.digest.hex()));
-            let Some(tag) = tag else {
-                return Ok(Vec::new());
-            };
-            let Some(resolved) = found(self.client.resolve(&tag).await)? else {
-                return Ok(Vec::new());
-            };
-            self.client.manifest(&tag, &resolved.digest).await?
-        };
-        let Ok(index) = object::<ReferrerIndex>(&index) else {
-            return Ok(Vec::new());
-        };
-        let entries = index.manifests.into_iter();
-        let entries = entries.filter(|entry| entry.artifact_type.as_deref() == Some(ARTIFACT));
-        let digests = entries.filter_map(|entry| entry.digest.parse().ok());
-        Ok(digests.take(MAX_REFERRERS).collect())
-    }
-
+impl FindSignatures<'_, '_> {
     /// Verifies the signatures of one manifest.
-    async fn signatures(
-        &self,
+    async fn check(
+        &mut self,
+        client: &Client,
+        reference: &Reference,
         manifest: &Digest,
-        missing: &mut Vec<&RequiredSignature>,
-        requested: &Reference,
-        problems: &mut SignatureProblems,
         left: &mut usize,
     ) -> Result<(), Error> {
-        let Some(bytes) = found(self.client.manifest(self.reference, manifest).await)? else {
+        let Some(bytes) = found(client.manifest(reference, manifest).await)? else {
             return Ok(());
         };
         let Ok(document) = object::<SignatureManifest>(&bytes) else {
-            problems.wrong("it is no signature".into());
+            self.problems.wrong("it is no signature".into());
             return Ok(());
         };
         for layer in document.layers {
-            if missing.is_empty() {
+            if self.missing.is_empty() {
                 return Ok(());
             }
             if layer.media_type != PAYLOAD {
                 continue;
             }
             if *left == 0 {
-                problems.wrong(format!("there are more than {MAX_SIGNATURES} signatures"));
+                let problem = format!("there are more than {MAX_SIGNATURES} signatures");
+                self.problems.wrong(problem);
                 return Ok(());
             }
             *left -= 1;
-            let Some(signature) = self.signature(layer).await? else {
-                problems.wrong("it is no signature".into());
+            let Some(signature) = signature(client, reference, layer).await? else {
+                self.problems.wrong("it is no signature".into());
                 continue;
             };
-            missing.retain(
-                |signed| match signed.check(&signature, requested, self.digest) {
-                    Ok(()) => false,
-                    Err(problem) => {
-                        problems.wrong(problem);
-                        true
-                    }
-                },
-            );
+            self.missing.retain(|required| {
+                let checked = required.check(&signature, self.requested, self.digest);
+                let is_missing = checked.is_err();
+                if let Err(problem) = checked {
+                    self.problems.wrong(problem);
+                }
+                is_missing
+            });
         }
         Ok(())
     }
+}
 
-    /// A signature with its payload; none when the layer is no signature.
-    async fn signature(&self, layer: SignatureLayer) -> Result<Option<ImageSignature>, Error> {
-        let annotation = layer.annotations.unwrap_or_default().remove(SIGNATURE);
-        let signature = annotation
-            .filter(|text| text.len() <= MAX_SIGNATURE)
-            .and_then(|text| BASE64_STANDARD.decode(text.trim()).ok());
-        let (Some(signature), Ok(digest)) = (signature, layer.digest.parse()) else {
-            return Ok(None);
+/// The digests of the signature manifests among an image's referrers.
+async fn referrers(
+    client: &Client,
+    reference: &Reference,
+    digest: &Digest,
+) -> Result<Vec<Digest>, Error> {
+    let path = format!("referrers/{digest}");
+    let response = client.document(reference, &path, OCI_INDEX).await;
+    let index = if let Some(index) = found(response)? {
+        index
+    } else {
+        // A registry without this API keeps them under a tag.
+        let Some(tag) = reference.with_tag(&format!("sha256-{}", digest.hex())) else {
+            return Ok(Vec::new());
         };
-        if layer.size > MAX_PAYLOAD {
-            return Ok(None);
-        }
-        let descriptor = Descriptor {
-            media_type: layer.media_type,
-            digest,
-            size: layer.size,
+        let Some(resolved) = found(client.resolve(&tag).await)? else {
+            return Ok(Vec::new());
         };
-        let Some(mut stream) = found(self.client.blob(self.reference, &descriptor).await)? else {
-            return Ok(None);
-        };
-        let mut payload = Vec::new();
-        // The stream ends at the size of the descriptor.
-        while let Some(piece) = stream.next().await? {
-            payload.extend_from_slice(&piece);
-        }
-        Ok(Some(ImageSignature { payload, signature }))
+        client.manifest(&tag, &resolved.digest).await?
+    };
+    let Ok(index) = object::<ReferrerIndex>(&index) else {
+        return Ok(Vec::new());
+    };
+    let entries = index.manifests.into_iter();
+    let entries = entries.filter(|entry| entry.artifact_type.as_deref() == Some(ARTIFACT));
+    let digests = entries.filter_map(|entry| entry.digest.parse().ok());
+    Ok(digests.take(MAX_REFERRERS).collect())
+}
+
+/// A signature with its payload; none when the layer is no signature.
+async fn signature(
+    client: &Client,
+    reference: &Reference,
+    layer: SignatureLayer,
+) -> Result<Option<ImageSignature>, Error> {
+    let annotation = layer.annotations.unwrap_or_default().remove(SIGNATURE);
+    let signature = annotation
+        .filter(|text| text.len() <= MAX_SIGNATURE)
+        .and_then(|text| BASE64_STANDARD.decode(text.trim()).ok());
+    let (Some(signature), Ok(digest)) = (signature, layer.digest.parse()) else {
+        return Ok(None);
+    };
+    if layer.size > MAX_PAYLOAD {
+        return Ok(None);
     }
+    let descriptor = Descriptor {
+        media_type: layer.media_type,
+        digest,
+        size: layer.size,
+    };
+    let Some(mut stream) = found(client.blob(reference, &descriptor).await)? else {
+        return Ok(None);
+    };
+    let mut payload = Vec::new();
+    // The stream ends at the size of the descriptor.
+    while let Some(piece) = stream.next().await? {
+        payload.extend_from_slice(&piece);
+    }
+    Ok(Some(ImageSignature { payload, signature }))
 }
 
 /// Turns "not found" into none.

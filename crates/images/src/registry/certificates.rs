@@ -42,12 +42,6 @@ struct Stamp {
     modified: Option<SystemTime>,
 }
 
-/// The content of the chosen files.
-pub(super) struct Loaded {
-    pub(super) authorities: Vec<Certificate>,
-    pub(super) identity: Option<Identity>,
-}
-
 impl Certificates {
     pub(super) fn new(bundles: &[PathBuf], folders: &[PathBuf]) -> Self {
         Self {
@@ -89,8 +83,8 @@ impl Certificates {
 }
 
 impl Chosen {
-    /// Reads the files.
-    pub(super) fn load(&self) -> Result<Loaded, FileError> {
+    /// Reads the authorities and the client certificate.
+    pub(super) fn load(&self) -> Result<(Vec<Certificate>, Option<Identity>), FileError> {
         let mut authorities = Vec::new();
         for Stamp { path, .. } in &self.authorities {
             let pem = config_files::read(FileKind::Certificates, path, MAX_CERTIFICATES)?;
@@ -121,10 +115,7 @@ impl Chosen {
                 Some(Identity::from_pem(&pem).map_err(refused)?)
             }
         };
-        Ok(Loaded {
-            authorities,
-            identity,
-        })
+        Ok((authorities, identity))
     }
 }
 
@@ -196,14 +187,14 @@ mod tests {
             Certificates::new(&[], &[first.path().to_owned(), second.path().to_owned()]);
 
         let chosen = certificates.choose(&["a.example:5000"], "a.example:5000");
-        let loaded = chosen.unwrap().load().unwrap();
-        assert_eq!(loaded.authorities.len(), 1);
-        assert!(loaded.identity.is_some());
+        let (authorities, identity) = chosen.unwrap().load().unwrap();
+        assert_eq!(authorities.len(), 1);
+        assert!(identity.is_some());
         // The authorities apply to a redirect, the client certificate does not.
         let chosen = certificates.choose(&["a.example:5000", "b.example"], "b.example");
-        let loaded = chosen.unwrap().load().unwrap();
-        assert_eq!(loaded.authorities.len(), 2);
-        assert!(loaded.identity.is_none());
+        let (authorities, identity) = chosen.unwrap().load().unwrap();
+        assert_eq!(authorities.len(), 2);
+        assert!(identity.is_none());
         for host in ["a.example", "c.example", "", "..", "a/b"] {
             let chosen = certificates.choose(&[host], host).unwrap();
             assert_eq!(chosen, Chosen::default(), "{host}");

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::config_files::FileError;
 use crate::error::causes;
-use crate::registry::certificates::{Certificates, Chosen, Loaded};
+use crate::registry::certificates::{Certificates, Chosen};
 use crate::settings::Settings;
 
 /// The most HTTP clients that are kept.
@@ -69,10 +69,7 @@ impl HttpClients {
     }
 
     fn build(&self, key: &ClientKey) -> Result<reqwest::Client, ClientError> {
-        let Loaded {
-            authorities,
-            identity,
-        } = key.certificates.load()?;
+        let (authorities, identity) = key.certificates.load()?;
         let builder = || {
             let declined = (ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let builder = reqwest::Client::builder()

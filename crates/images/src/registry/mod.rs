@@ -8,10 +8,8 @@ mod client;
 mod http_clients;
 pub(crate) mod message;
 mod request_limits;
-mod resolved;
 mod response;
 mod retry;
-mod retry_after;
 mod session;
 mod tag_cache;
 mod token;
@@ -20,6 +18,6 @@ pub(crate) mod url;
 
 pub use blob::BlobStream;
 pub use client::Client;
-pub use resolved::Resolved;
+pub use tag_cache::Resolved;
 
 pub(crate) use transport::Security;

@@ -1,4 +1,4 @@
-//! The last known digest of each tag, with the `ETag` that the registry sent, so
+//! The digests of tags. The last known one is kept for each tag, with the `ETag` that the registry sent, so
 //! that a poll can be a conditional request.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use reqwest::Url;
 
-use crate::registry::resolved::Resolved;
+use crate::digest::Digest;
 
 /// How long a "not modified" is trusted. After that the tag is requested
 /// without a condition, in case the registry never changes its `ETag`.
@@ -18,6 +18,17 @@ const TRUSTED: Duration = Duration::from_hours(1);
 const MAX_TAGS: usize = 4096;
 /// The longest `ETag` that is kept, in bytes.
 const MAX_ETAG: usize = 1024;
+
+/// The current target of a reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The digest of the manifest, or of the index if the reference names one.
+    pub digest: Digest,
+    /// Its media type, if the registry sent it.
+    pub media_type: Option<String>,
+    /// Its size in bytes, if the registry sent it.
+    pub size: Option<u64>,
+}
 
 /// The tags of all registries. Cheap to clone; clones share the tags.
 #[derive(Clone, Default)]

@@ -50,8 +50,8 @@ fn the_spool_holds_only_what_is_in_the_folder() {
     let mut spool = tempfile::tempfile().unwrap();
     let layers = [base().file("etc/x", "xxxx").end()];
     for _ in 0..2 {
-        let tree = run_into(&layers, "/configs", &Limits::default(), &mut spool).unwrap();
-        assert_eq!(tree.files().len(), 2);
+        let files = run_into(&layers, "/configs", &Limits::default(), &mut spool).unwrap();
+        assert_eq!(files.len(), 2);
         assert_eq!(spool.metadata().unwrap().len(), 2);
     }
 }

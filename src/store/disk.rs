@@ -1,4 +1,5 @@
-//! Errors of files and folders, each with its path.
+//! Work with files and folders: errors with their paths, and threads for blocking
+//! work, so that a slow disk does not hold up the tasks that serve clients.
 
 use std::fs::File;
 use std::io;
@@ -35,4 +36,16 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), DiskError> {
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(DiskError::at("sync", folder))
+}
+
+/// Runs `work` on a file or folder, on a thread for blocking work. A panic in it becomes an error.
+pub(super) async fn blocking<T: Send + 'static>(
+    action: &'static str,
+    path: PathBuf,
+    work: impl FnOnce(&Path) -> Result<T, DiskError> + Send + 'static,
+) -> Result<T, DiskError> {
+    let own = path.clone();
+    tokio::task::spawn_blocking(move || work(&own))
+        .await
+        .unwrap_or_else(|error| Err(DiskError::at(action, &path)(io::Error::other(error))))
 }

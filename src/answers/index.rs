@@ -81,6 +81,25 @@ pub struct QuarantinedApi {
     pub bundle: Box<str>,
 }
 
+/// The searched texts of a package.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchRow {
+    /// Its number in the index's `queries`.
+    pub package: u32,
+    /// Its name.
+    pub name: String,
+    /// Its display name.
+    pub display_name: String,
+    /// Its keywords.
+    pub keywords: String,
+    /// The kinds it provides.
+    pub kinds: String,
+    /// The name of its provider.
+    pub provider: String,
+    /// Its description.
+    pub description: String,
+}
+
 /// A meta. Lines and segments follow each other without gaps, so lengths are
 /// enough to find them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

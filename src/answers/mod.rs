@@ -11,6 +11,5 @@ pub mod grpc;
 pub mod images;
 pub mod index;
 pub mod rest;
-pub mod search;
 pub mod sizes;
 pub mod span;

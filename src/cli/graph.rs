@@ -11,8 +11,8 @@ use crate::answers::drawing::Drawing;
 use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
-use fbc::graph::shown;
 use fbc::problem::Severity;
+use fbc::text::display::shown;
 use fbc::text::suggest;
 
 /// The most errors that are printed; `almanac check` prints all.

@@ -3,10 +3,9 @@
 use crate::answers::catalog::EncodedCatalog;
 use crate::answers::grpc;
 use crate::answers::grpc::build::GrpcInput;
-use crate::answers::index::Index;
+use crate::answers::index::{Index, SearchRow};
 use crate::answers::rest::packages;
 use crate::answers::rest::packages::{Queries, QueryInput};
-use crate::answers::search::SearchRow;
 use crate::ingest::error::Cause;
 use crate::name::CatalogName;
 use crate::store::{Lines, QueryWriter, RevisionWriter};

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::answers::catalog::EncodedCatalog;
-use crate::answers::search::SearchRow;
+use crate::answers::index::SearchRow;
 use crate::ingest::build;
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{Cause, PassError, Stage};

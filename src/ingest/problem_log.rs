@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ::images::digest::Digest;
-use fbc::graph::shown;
 use fbc::problem::{Problem, Severity};
+use fbc::text::display::shown;
 
 /// The most problems that are logged one by one.
 const LOGGED: usize = 20;

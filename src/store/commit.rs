@@ -5,8 +5,7 @@ use std::time::SystemTime;
 
 use sqlx::{Row as _, Sqlite, Transaction};
 
-use crate::answers::index::FORMAT;
-use crate::answers::search::SearchRow;
+use crate::answers::index::{FORMAT, SearchRow};
 use crate::name::CatalogName;
 use crate::store::columns::{seconds, signed, time};
 use crate::store::disk::{DiskError, blocking, sync_folder};

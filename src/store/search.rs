@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, Transaction};
 
-use crate::answers::search::SearchRow;
+use crate::answers::index::SearchRow;
 use crate::store::revisions::revision_exists;
 use crate::store::{RevisionId, StoreError};
 

@@ -1,7 +1,16 @@
 //! The properties of a bundle, taken from its canonical line.
 
 use crate::text::json::cursor::Cursor;
-use crate::text::json::typed::or_default;
+use crate::text::json::typed::{fields, or_default};
+
+/// The value of an `olm.package` property.
+#[derive(Default)]
+pub(crate) struct PackageProperty {
+    pub(crate) version: String,
+    pub(crate) release: String,
+}
+
+fields!(PackageProperty { version = "version", release = "release" });
 
 /// Goes through the properties of a bundle. `take` gets the type of each, and
 /// the cursor before its value, which it may move over the value.

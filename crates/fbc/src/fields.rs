@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::Object;
 use crate::text::json::cursor::Cursor;
+use crate::text::json::schema::integer;
 
 /// The number of schemas that are distinguished.
 pub const MAX_SCHEMAS: usize = 1_000;
@@ -266,16 +267,15 @@ impl Kind {
     /// Adds the fields of objects in another value, which begins at `cursor`.
     /// Returns whether there was room for all.
     fn add(&mut self, mut cursor: Cursor<'_>, count: &mut usize) -> bool {
-        if cursor.peek() != Some(b'[') {
+        if !cursor.enter_array() {
             return true;
         }
-        cursor.step();
         let (mut whole, mut objects) = (true, false);
         for _ in 0..SAMPLE {
             if !cursor.next_element() {
                 break;
             }
-            if cursor.peek() != Some(b'{') {
+            if !cursor.enter_object() {
                 // The first element that is not null decides.
                 if cursor.skip() == b"null" || objects {
                     continue;
@@ -283,7 +283,6 @@ impl Kind {
                 break;
             }
             objects = true;
-            cursor.step();
             let mut next = 0;
             while let Some(key) = cursor.next_key() {
                 let key = &key[1..key.len() - 1];
@@ -335,15 +334,11 @@ impl Kind {
 impl Leaf {
     /// The type of a value. That of a list is common to its first elements.
     fn of(value: &[u8]) -> Self {
-        if value.first() != Some(&b'[') {
-            let scalar = Scalar::of(value);
-            return Self {
-                scalar,
-                list: false,
-            };
-        }
         let mut cursor = Cursor::new(value);
-        cursor.step();
+        if !cursor.enter_array() {
+            let (scalar, list) = (Scalar::of(value), false);
+            return Self { scalar, list };
+        }
         let mut common = None;
         for _ in 0..SAMPLE {
             if !cursor.next_element() {
@@ -374,11 +369,7 @@ impl Scalar {
             Some(b't' | b'f') => Self::Boolean,
             Some(b'-' | b'0'..=b'9') => {
                 // catalogd calls larger ones Int as well, and then answers null.
-                let number = str::from_utf8(value).ok();
-                match number.and_then(|text| text.parse::<i32>().ok()) {
-                    Some(_) => Self::Int,
-                    None => Self::Float,
-                }
+                integer(value).map_or(Self::Float, |_| Self::Int)
             }
             _ => Self::String,
         }

@@ -127,11 +127,8 @@ fn read_patterns(
     total: &mut usize,
 ) -> Result<Gitignore, IndexIgnoreError> {
     if contents.len() > MAX_BYTES {
-        let size = contents.len();
-        return Err(IndexIgnoreError::Size {
-            path: path.into(),
-            size,
-        });
+        let (path, size) = (path.into(), contents.len());
+        return Err(IndexIgnoreError::Size { path, size });
     }
     let text = String::from_utf8_lossy(contents);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -144,24 +141,18 @@ fn read_patterns(
             continue;
         }
         if line.len() > MAX_LINE {
-            return Err(IndexIgnoreError::Line {
-                path: path.into(),
-                line: index + 1,
-            });
+            let (path, line) = (path.into(), index + 1);
+            return Err(IndexIgnoreError::Line { path, line });
         }
         count += 1;
         *total += 1;
         if count > MAX_FILE_PATTERNS {
-            return Err(IndexIgnoreError::FilePatterns {
-                path: path.into(),
-                limit: MAX_FILE_PATTERNS,
-            });
+            let (path, limit) = (path.into(), MAX_FILE_PATTERNS);
+            return Err(IndexIgnoreError::FilePatterns { path, limit });
         }
         if *total > MAX_PATTERNS {
-            return Err(IndexIgnoreError::Patterns {
-                path: path.into(),
-                limit: MAX_PATTERNS,
-            });
+            let (path, limit) = (path.into(), MAX_PATTERNS);
+            return Err(IndexIgnoreError::Patterns { path, limit });
         }
         // A pattern carries its place, to tell later ones from earlier ones.
         // What is no pattern is not added, and so matches nothing.

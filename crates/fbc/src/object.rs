@@ -62,8 +62,7 @@ impl<'a> Object<'a> {
 
     /// A cursor over the value of a key in any case.
     pub(crate) fn cursor(&self, wanted: &str) -> Option<Cursor<'a>> {
-        let found = self.cursors().find(|(key, _)| is(key, wanted));
-        found.map(|(_, cursor)| cursor)
+        self.cursor_at(wanted).map(|(_, cursor)| cursor)
     }
 
     /// A cursor over the value of a key in any case, and the position of the value in

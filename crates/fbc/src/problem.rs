@@ -24,6 +24,19 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// A problem without a known object or position.
+    pub fn new(code: Code, severity: Severity, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity,
+            subject: Subject::default(),
+            place: None,
+            message: message.into(),
+        }
+    }
+}
+
 /// The effect of a problem on the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

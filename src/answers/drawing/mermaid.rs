@@ -11,70 +11,70 @@ const CLASSES: &str = "  classDef head stroke-width:3px
   classDef wrong stroke:#cf222e,color:#cf222e
 ";
 
-pub(crate) fn write(drawing: &Drawing<'_>) -> String {
-    let mut out = String::from("flowchart LR\n");
-    let mark = if drawing.deprecated {
-        " (deprecated)"
-    } else {
-        ""
-    };
-    let (mut heads, mut deprecated) = (Vec::new(), Vec::new());
-    let (mut absent, mut wrong) = (Vec::new(), Vec::new());
-    for (number, channel) in drawing.channels.iter().enumerate() {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            out,
-            "  subgraph c{number}[\"{}{mark}: {}\"]",
-            escaped(drawing.package),
-            escaped(&channel.title())
-        );
-        out.push_str("    direction LR\n");
-        for (at, node) in channel.nodes.iter().enumerate() {
-            let id = format!("c{number}n{at}");
-            let _ = write!(out, "    {id}[\"{}", escaped(node.name));
-            let remarks = node.remarks();
-            if !remarks.is_empty() {
-                let _ = write!(out, "<br/>{}", escaped(&remarks.join(", ")));
-            }
-            out.push_str("\"]\n");
-            if node.head {
-                heads.push(id.clone());
-            }
-            if node.deprecated {
-                deprecated.push(id.clone());
-            }
-            if node.is_wrong() {
-                wrong.push(id.clone());
-            }
-            if !node.present {
-                absent.push(id);
-            }
-        }
-        for edge in &channel.edges {
-            let arrow = match edge.kind {
-                EdgeKind::Replaces => "-->",
-                EdgeKind::Skips => "-.->",
-            };
+impl Drawing<'_> {
+    /// The drawing as a flow chart of Mermaid. Arrows lead from a version to its
+    /// upgrades.
+    pub fn mermaid(&self) -> String {
+        let mut out = String::from("flowchart LR\n");
+        let mark = if self.deprecated { " (deprecated)" } else { "" };
+        let (mut heads, mut deprecated) = (Vec::new(), Vec::new());
+        let (mut absent, mut wrong) = (Vec::new(), Vec::new());
+        for (number, channel) in self.channels.iter().enumerate() {
+            // Writing to a String cannot fail.
             let _ = writeln!(
                 out,
-                "    c{number}n{} {arrow} c{number}n{}",
-                edge.from, edge.to
+                "  subgraph c{number}[\"{}{mark}: {}\"]",
+                escaped(self.package),
+                escaped(&channel.title())
             );
+            out.push_str("    direction LR\n");
+            for (at, node) in channel.nodes.iter().enumerate() {
+                let id = format!("c{number}n{at}");
+                let _ = write!(out, "    {id}[\"{}", escaped(node.name));
+                let remarks = node.remarks();
+                if !remarks.is_empty() {
+                    let _ = write!(out, "<br/>{}", escaped(&remarks.join(", ")));
+                }
+                out.push_str("\"]\n");
+                if node.head {
+                    heads.push(id.clone());
+                }
+                if node.deprecated {
+                    deprecated.push(id.clone());
+                }
+                if node.is_wrong() {
+                    wrong.push(id.clone());
+                }
+                if !node.present {
+                    absent.push(id);
+                }
+            }
+            for edge in &channel.edges {
+                let arrow = match edge.kind {
+                    EdgeKind::Replaces => "-->",
+                    EdgeKind::Skips => "-.->",
+                };
+                let _ = writeln!(
+                    out,
+                    "    c{number}n{} {arrow} c{number}n{}",
+                    edge.from, edge.to
+                );
+            }
+            out.push_str("  end\n");
         }
-        out.push_str("  end\n");
-    }
-    out.push_str(CLASSES);
-    for (class, ids) in [
-        ("head", heads),
-        ("deprecated", deprecated),
-        ("absent", absent),
-        ("wrong", wrong),
-    ] {
-        if !ids.is_empty() {
-            let _ = writeln!(out, "  class {} {class}", ids.join(","));
+        out.push_str(CLASSES);
+        for (class, ids) in [
+            ("head", heads),
+            ("deprecated", deprecated),
+            ("absent", absent),
+            ("wrong", wrong),
+        ] {
+            if !ids.is_empty() {
+                let _ = writeln!(out, "  class {} {class}", ids.join(","));
+            }
         }
+        out
     }
-    out
 }
 
 /// A text for a label in quotes: everything that could mean something to
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_package_is_a_flow_chart() {
         let blobs = sample();
-        let text = write(&Drawing::new(&blobs, "etcd", None).unwrap());
+        let text = Drawing::new(&blobs, "etcd", None).unwrap().mermaid();
         assert_eq!(
             text,
             format!(
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_wrong_or_deprecated_is_seen() {
         let blobs = broken_sample();
-        let text = write(&Drawing::new(&blobs, "etcd", None).unwrap());
+        let text = Drawing::new(&blobs, "etcd", None).unwrap().mermaid();
         for part in [
             "  subgraph c0[\"etcd (deprecated): stable (default)\"]\n",
             "    c0n0[\"etcd.v1.0<br/>in a cycle, no head leads here, deprecated\"]\n",
@@ -153,7 +153,9 @@ mod tests {
         let mut blobs = sample();
         blobs.channels[0].blob.entries[0].name =
             "\"]; click c0n0 call x()\n%%{init: {}}%%</script>`#`".into();
-        let text = write(&Drawing::new(&blobs, "etcd", Some("alpha")).unwrap());
+        let text = Drawing::new(&blobs, "etcd", Some("alpha"))
+            .unwrap()
+            .mermaid();
         let label = text.lines().nth(3).unwrap();
         assert!(label.starts_with("    c0n0[\"#34;#93;#59; click c0n0 call x()\u{fffd}#37;"));
         assert_eq!(label.matches('"').count(), 2, "{label}");

@@ -10,18 +10,4 @@ mod model;
 mod samples;
 mod svg;
 
-pub use crate::answers::drawing::model::Drawing;
-
-impl Drawing<'_> {
-    /// The drawing as a flow chart of Mermaid. Arrows lead from a
-    /// version to its upgrades.
-    pub fn mermaid(&self) -> String {
-        mermaid::write(self)
-    }
-
-    /// The drawing as a self-contained SVG document. Arrows lead from
-    /// a version to its upgrades; heads are on top.
-    pub fn svg(&self) -> String {
-        svg::write(self)
-    }
-}
+pub use model::Drawing;

@@ -28,7 +28,7 @@ pub(super) struct Column<'a> {
 }
 
 /// A bundle in a channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts about a node"
@@ -180,13 +180,7 @@ fn column<'a>(channel: &'a ChannelBlob, deprecated: &HashSet<(&str, &str)>) -> C
             let from = *numbers.entry(name).or_insert_with(|| {
                 nodes.push(Node {
                     name,
-                    skip_range: "",
-                    deprecated: false,
-                    present: false,
-                    head: false,
-                    rival: false,
-                    stranded: false,
-                    in_cycle: false,
+                    ..Node::default()
                 });
                 nodes.len() - 1
             });

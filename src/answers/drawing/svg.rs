@@ -72,50 +72,50 @@ struct Placed<'a> {
     lanes: [(usize, usize); 2],
 }
 
-pub(crate) fn write(drawing: &Drawing<'_>) -> String {
-    let mut placed = Vec::with_capacity(drawing.channels.len());
-    let mut right = MARGIN;
-    let mut rows = 0;
-    for column in &drawing.channels {
-        let channel = Placed::new(column, right);
-        right = channel.right() + MARGIN;
-        let lowest = channel.cells.iter().map(|cell| cell.row + 1).max();
-        rows = rows.max(lowest.unwrap_or_default());
-        placed.push(channel);
+impl Drawing<'_> {
+    /// The drawing as a self-contained SVG document. Arrows lead from a version to its
+    /// upgrades; heads are on top.
+    pub fn svg(&self) -> String {
+        let mut placed = Vec::with_capacity(self.channels.len());
+        let mut right = MARGIN;
+        let mut rows = 0;
+        for column in &self.channels {
+            let channel = Placed::new(column, right);
+            right = channel.right() + MARGIN;
+            let lowest = channel.cells.iter().map(|cell| cell.row + 1).max();
+            rows = rows.max(lowest.unwrap_or_default());
+            placed.push(channel);
+        }
+        // The title and the key want some room, too.
+        let mark = if self.deprecated { " (deprecated)" } else { "" };
+        let title = self.package.chars().chain(mark.chars()).count() * TITLE_SIGN / 10;
+        let width = right.max(MARGIN * 2 + title.max(460));
+        let height = TOP + rows * ROW + MARGIN;
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        let _ = write!(
+            out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width}\" \
+             height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+             <title>Upgrade graph of {name}</title>\n<style>{STYLE}</style>\n\
+             <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
+             markerHeight=\"7\" orient=\"auto\"><path class=\"tip\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n\
+             <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
+             <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{name}{mark}</text>\n",
+            name = escaped(self.package),
+        );
+        for channel in &placed {
+            channel.write(&mut out);
+        }
+        let _ = write!(
+            out,
+            "<text class=\"key\" x=\"{MARGIN}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to what is \
+             installed next</text>\n\
+             </svg>\n",
+            height - 12
+        );
+        out
     }
-    // The title and the key want some room, too.
-    let mark = if drawing.deprecated {
-        " (deprecated)"
-    } else {
-        ""
-    };
-    let title = drawing.package.chars().chain(mark.chars()).count() * TITLE_SIGN / 10;
-    let width = right.max(MARGIN * 2 + title.max(460));
-    let height = TOP + rows * ROW + MARGIN;
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = write!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width}\" \
-         height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
-         <title>Upgrade graph of {name}</title>\n<style>{STYLE}</style>\n\
-         <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
-         markerHeight=\"7\" orient=\"auto\"><path class=\"tip\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n\
-         <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{name}{mark}</text>\n",
-        name = escaped(drawing.package),
-    );
-    for channel in &placed {
-        channel.write(&mut out);
-    }
-    let _ = write!(
-        out,
-        "<text class=\"key\" x=\"{MARGIN}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to what is \
-         installed next</text>\n\
-         </svg>\n",
-        height - 12
-    );
-    out
 }
 
 impl<'a> Placed<'a> {
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_package_is_a_document() {
         let blobs = sample();
-        let text = write(&Drawing::new(&blobs, "etcd", None).unwrap());
+        let text = Drawing::new(&blobs, "etcd", None).unwrap().svg();
         assert!(text.starts_with("<svg xmlns="));
         assert!(text.ends_with("</svg>\n"));
         assert_eq!(text.matches("<g class=").count(), 6);
@@ -306,7 +306,7 @@ mod tests {
         blobs.packages[0].blob.name = name.clone();
         blobs.channels[0].blob.package = name.clone();
         blobs.deprecations[0].blob.package = name.clone();
-        let text = write(&Drawing::new(&blobs, &name, None).unwrap());
+        let text = Drawing::new(&blobs, &name, None).unwrap().svg();
         assert_eq!(text.matches("<g class=\"node head wrong\">").count(), 2);
         let width = text.split("width=\"").nth(1).unwrap();
         let width: usize = width.split('"').next().unwrap().parse().unwrap();
@@ -317,7 +317,7 @@ mod tests {
     fn a_hostile_name_stays_text() {
         let mut blobs = sample();
         blobs.channels[0].blob.entries[0].name = "</text></svg><script>\"'&\u{0}\n]]>".repeat(20);
-        let text = write(&Drawing::new(&blobs, "etcd", Some("alpha")).unwrap());
+        let text = Drawing::new(&blobs, "etcd", Some("alpha")).unwrap().svg();
         assert_eq!(text.matches("</svg>").count(), 1);
         assert!(!text.contains("<script"));
         assert!(!text.contains('\u{0}'));

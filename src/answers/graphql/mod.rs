@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 pub use crate::answers::graphql::names::{field_name, query_name, type_name};
 use fbc::document::OLM_SCHEMAS;
 use fbc::fields::{Field, Fields, Kind, Leaf, Scalar, SchemaFields};
-use fbc::problem::{Code, Problem, Severity, Subject};
+use fbc::problem::{Code, Problem, Severity};
 use fbc::text::json::unescape;
 
 /// The type that queries start from.
@@ -186,22 +186,16 @@ impl Namer {
     }
 
     fn fields(&mut self, schema: &SchemaFields, type_name: &str) -> Vec<NamedField<FieldType>> {
-        let mut fields = named(&schema.fields, merge);
-        let mut named: Vec<NamedField<FieldType>> = Vec::with_capacity(fields.len());
-        for field in fields.drain(..) {
-            let kind = match field.kind {
-                Kind::Leaf(leaf) => FieldType::Leaf(leaf),
-                Kind::Objects(members) => {
-                    self.objects(&schema.schema, type_name, &field.name, &members)
-                }
-            };
-            named.push(NamedField {
-                name: field.name,
-                keys: field.keys,
-                kind,
-            });
-        }
-        named
+        let fields = named(&schema.fields, merge).into_iter();
+        fields
+            .map(|NamedField { name, keys, kind }| {
+                let kind = match kind {
+                    Kind::Leaf(leaf) => FieldType::Leaf(leaf),
+                    Kind::Objects(of) => self.objects(&schema.schema, type_name, &name, &of),
+                };
+                NamedField { name, keys, kind }
+            })
+            .collect()
     }
 
     fn objects(
@@ -292,14 +286,7 @@ fn merge(kind: &mut Kind, other: &Kind) {
 }
 
 fn problem(code: Code, schema: &str, message: String) -> Problem {
-    Problem {
-        code,
-        severity: Severity::Warning,
-        subject: Subject {
-            schema: schema.to_owned(),
-            ..Subject::default()
-        },
-        place: None,
-        message,
-    }
+    let mut problem = Problem::new(code, Severity::Warning, message);
+    schema.clone_into(&mut problem.subject.schema);
+    problem
 }

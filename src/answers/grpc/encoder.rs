@@ -1,9 +1,8 @@
 //! Encodes the messages of packages and bundles while a catalog is read.
 
 use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds, Manifests};
-use crate::answers::grpc::csv;
-use crate::answers::grpc::message;
 use crate::answers::grpc::message::OBJECT;
+use crate::answers::grpc::{csv, message};
 use crate::answers::span::Span;
 use fbc::visit::{BundleParts, ManifestParts, PackageParts, Visitor};
 
@@ -52,11 +51,7 @@ impl Visitor for Encoder {
                 related_images,
             } => {
                 let images = related_images.as_ref();
-                let made = csv::make(bundle.name, bundle.version, metadata, images, messages);
-                Manifests::Made {
-                    parts: made.parts.into(),
-                    described: made.described,
-                }
+                csv::make(bundle.name, bundle.version, metadata, images, messages)
             }
             ManifestParts::Objects { objects, csv } => put_objects(messages, objects, *csv),
         };

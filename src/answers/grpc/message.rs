@@ -2,6 +2,7 @@
 //!
 //! Field numbers: `proto/registry.proto`.
 
+use fbc::graph::{Channel, Entry, Package};
 use fbc::text::json::write::write_string;
 use fbc::visit::{BundleParts, CSV_METADATA_TYPE, Dependency, OBJECT_TYPE, Property};
 
@@ -40,15 +41,21 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// The length of a varint in bytes.
-pub fn varint_length(value: u64) -> usize {
+fn varint_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-fn text_length(text: impl AsRef<[u8]>) -> u64 {
-    // All measured fields have numbers below 16, so their keys take one byte.
+/// The length of a string or message field with a value of `length` bytes. All
+/// measured fields have numbers below 16, so their keys take one byte.
+pub fn field_length(length: u64) -> u64 {
+    1 + varint_length(length) as u64 + length
+}
+
+/// The length of a string field. proto3 omits empty ones.
+pub fn text_length(text: impl AsRef<[u8]>) -> u64 {
     match text.as_ref().len() as u64 {
         0 => 0,
-        length => 1 + varint_length(length) as u64 + length,
+        length => field_length(length),
     }
 }
 
@@ -98,24 +105,21 @@ pub fn put_common(out: &mut Vec<u8>, bundle: &BundleParts<'_>, scratch: &mut Vec
     }
 }
 
-/// Appends the part of a Bundle that is in every answer about an entry.
-pub fn put_membership(
-    out: &mut Vec<u8>,
-    channel: &str,
-    skip_range: &str,
-    deprecation: Option<&str>,
-) {
-    put_text(out, 3, channel);
-    put_text(out, 10, skip_range);
-    put_deprecation(out, 15, deprecation);
-}
-
-/// Appends the part of a Bundle that is only in `ListBundles`.
-pub fn put_edges(out: &mut Vec<u8>, replaces: &str, skips: &[String]) {
-    put_text(out, 13, replaces);
-    for skip in skips {
+/// Appends the part that an entry adds to its bundle's message in `ListBundles`.
+pub fn put_entry(out: &mut Vec<u8>, package: &Package, channel: &Channel, entry: &Entry) {
+    put_membership(out, package, channel, entry);
+    put_text(out, 13, &entry.replaces);
+    for skip in &entry.skips {
         put_field(out, 14, skip.as_bytes());
     }
+}
+
+/// Appends the part that an entry adds to its bundle's message in every other answer.
+pub fn put_membership(out: &mut Vec<u8>, package: &Package, channel: &Channel, entry: &Entry) {
+    put_text(out, 3, &channel.name);
+    put_text(out, 10, &entry.skip_range);
+    let deprecation = package.deprecated_bundles.get(&entry.bundle);
+    put_deprecation(out, 15, deprecation.map(String::as_str));
 }
 
 /// Appends a Package without its channels, which follow by
@@ -220,8 +224,28 @@ mod tests {
             },
             &mut b"before".to_vec(),
         );
-        put_membership(&mut out, "stable", "<1.0.0", Some("old"));
-        put_edges(&mut out, "a.v0", &["a.v0.1".into(), String::new()]);
+        let channel = Channel {
+            name: "stable".into(),
+            head: 0,
+            entries: vec![Entry {
+                name: "a.v1".into(),
+                bundle: 7,
+                replaces: "a.v0".into(),
+                skips: vec!["a.v0.1".into(), String::new()],
+                skip_range: "<1.0.0".into(),
+            }],
+            deprecation: None,
+        };
+        let package = Package {
+            name: "a".into(),
+            meta: 0,
+            blob: 0,
+            default_channel: 0,
+            channels: Vec::new(),
+            deprecation: None,
+            deprecated_bundles: [(7, "old".to_owned())].into(),
+        };
+        put_entry(&mut out, &package, &channel, &channel.entries[0]);
         put_field(&mut out, CSV_JSON, b"{}");
         put_field(&mut out, OBJECT, b"{}");
 

@@ -4,7 +4,6 @@ pub mod build;
 pub mod bundle_message;
 pub mod csv;
 pub mod encoder;
-pub mod entry;
 pub mod framing;
 pub mod message;
 pub mod structs;

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::slice;
 
-use crate::answers::grpc::message::{put_field_header, varint_length};
+use crate::answers::grpc::message::{field_length, put_field_header, text_length};
 use fbc::text::json::cursor::Cursor;
 use fbc::text::json::unescape;
 
@@ -121,19 +121,9 @@ fn text(json: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The length of a field with a value of `length` bytes. All field numbers are
-/// below 16, so the key takes one byte.
-fn field_length(length: u64) -> u64 {
-    1 + varint_length(length) as u64 + length
-}
-
-/// The length of an item of a `Struct`. proto3 omits an empty key.
+/// The length of an item of a `Struct`.
 fn item_length(key: &str, value: &Field<'_>) -> u64 {
-    let key = match key.len() as u64 {
-        0 => 0,
-        length => field_length(length),
-    };
-    key + field_length(value.length())
+    text_length(key) + field_length(value.length())
 }
 
 /// Whether the struct or list at this place is empty.

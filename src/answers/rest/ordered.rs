@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::answers::rest::records::{ChannelRecord, ChannelSummary, EntryRecord};
-use fbc::document::Blobs;
+use fbc::document::{Blobs, BundleBlob};
 use fbc::graph::{Chains, Package};
 use fbc::text::semver::Version;
 
@@ -115,12 +115,12 @@ impl<'a> OrderedChannel<'a> {
                 .map(|entry| EntryRecord {
                     name: entry.name.into(),
                     version: entry.version(blobs).into(),
-                    release: entry.release(blobs).into(),
+                    release: entry.blob(blobs).map_or("", |blob| &blob.release).into(),
                     replaces: entry.replaces.into(),
                     skips: entry.skips.iter().map(Into::into).collect(),
                     skip_range: entry.skip_range.into(),
                     deprecation: entry.deprecation.map(Cow::Borrowed),
-                    prohibited: entry.is_prohibited(blobs),
+                    prohibited: entry.blob(blobs).is_some_and(|blob| blob.prohibited),
                 })
                 .collect(),
         }
@@ -128,19 +128,12 @@ impl<'a> OrderedChannel<'a> {
 }
 
 impl OrderedEntry<'_> {
+    fn blob<'b>(&self, blobs: &'b Blobs) -> Option<&'b BundleBlob> {
+        self.bundle.map(|bundle| &blobs.bundles[bundle].blob)
+    }
+
     pub(super) fn version<'b>(&self, blobs: &'b Blobs) -> &'b str {
-        self.bundle
-            .map_or("", |bundle| &blobs.bundles[bundle].blob.version)
-    }
-
-    fn is_prohibited(&self, blobs: &Blobs) -> bool {
-        self.bundle
-            .is_some_and(|bundle| blobs.bundles[bundle].blob.prohibited)
-    }
-
-    fn release<'b>(&self, blobs: &'b Blobs) -> &'b str {
-        self.bundle
-            .map_or("", |bundle| &blobs.bundles[bundle].blob.release)
+        self.blob(blobs).map_or("", |blob| &blob.version)
     }
 }
 
@@ -185,39 +178,25 @@ pub(super) fn quarantined<'a>(blobs: &'a Blobs, names: &'a [String]) -> Vec<Orde
     }
     let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
     let mut packages: HashMap<&str, OrderedPackage<'_>> = HashMap::new();
-    for located in &blobs.packages {
-        let name = located.blob.name.as_str();
+    let own = (blobs.packages.iter()).map(|one| {
+        let default_channel = one.blob.default_channel.as_str();
+        (one.blob.name.as_str(), one.meta, default_channel)
+    });
+    let channels = (blobs.channels.iter()).map(|one| (one.blob.package.as_str(), one.meta, ""));
+    let bundles = (blobs.bundles.iter()).map(|one| (one.blob.package.as_str(), one.meta, ""));
+    let deprecations = blobs.deprecations.iter();
+    let deprecations = deprecations.map(|one| (one.blob.package.as_str(), one.meta, ""));
+    for (name, meta, default_channel) in own.chain(channels).chain(bundles).chain(deprecations) {
         if wanted.contains(name) {
             packages.entry(name).or_insert_with(|| OrderedPackage {
                 name,
-                meta: located.meta,
-                default_channel: &located.blob.default_channel,
+                meta,
+                default_channel,
                 channels: Vec::new(),
                 deprecation: None,
                 quarantined: true,
             });
         }
-    }
-    let others = (blobs
-        .channels
-        .iter()
-        .map(|one| (&one.blob.package, one.meta)))
-    .chain(
-        blobs
-            .bundles
-            .iter()
-            .map(|one| (&one.blob.package, one.meta)),
-    )
-    .chain((blobs.deprecations.iter()).map(|one| (&one.blob.package, one.meta)));
-    for (name, meta) in others.filter(|(name, _)| wanted.contains(name.as_str())) {
-        packages.entry(name).or_insert_with(|| OrderedPackage {
-            name,
-            meta,
-            default_channel: "",
-            channels: Vec::new(),
-            deprecation: None,
-            quarantined: true,
-        });
     }
     let mut bundles: HashMap<(&str, &str), usize> = HashMap::new();
     for (number, located) in blobs.bundles.iter().enumerate() {

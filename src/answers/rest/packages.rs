@@ -11,11 +11,9 @@ use serde::Serialize;
 use crate::answers::catalog::{EncodedCatalog, LineOf};
 use crate::answers::chunks::ChunkWriter;
 use crate::answers::grpc::bundle_message::Manifests;
-use crate::answers::index::{PackageAnswers, QuarantinedApi, QueryIndex};
-use crate::answers::rest::ordered;
-use crate::answers::rest::ordered::{OrderedChannel, OrderedPackage};
+use crate::answers::index::{PackageAnswers, QuarantinedApi, QueryIndex, SearchRow};
+use crate::answers::rest::ordered::{OrderedChannel, OrderedPackage, quarantined, valid};
 use crate::answers::rest::records::{IconLink, PackageDetails, PackageSummary, percent_encoded};
-use crate::answers::search::SearchRow;
 use crate::answers::span::Span;
 use fbc::document::Blobs;
 use fbc::presentation::{PackageView, Presentation};
@@ -76,9 +74,9 @@ pub fn build<E: From<EncodeError>>(
         of_package.entry(package).or_default().push(problem);
     }
     let mut packages: Vec<_> = (graph.packages.iter())
-        .map(|package| ordered::valid(package, blobs))
+        .map(|package| valid(package, blobs))
         .collect();
-    packages.extend(ordered::quarantined(blobs, &graph.quarantined));
+    packages.extend(quarantined(blobs, &graph.quarantined));
     packages.sort_unstable_by_key(|package| package.name);
 
     let mut out = ChunkWriter::new(0, CHUNK, store);
@@ -86,12 +84,9 @@ pub fn build<E: From<EncodeError>>(
     for (number, package) in (0_u32..).zip(&packages) {
         // Most packages have no problems.
         let problems = of_package.remove(package.name).unwrap_or_default();
-        let (answers, row) = put_package(source, package, problems, &mut out)?;
+        let (answers, row) = put_package(source, number, package, problems, &mut out)?;
         queries.index.packages.push(answers);
-        queries.search.push(SearchRow {
-            package: number,
-            ..row
-        });
+        queries.search.push(row);
     }
     out.flush()?;
     queries.index.quarantined_apis = quarantined_apis(blobs, &queries.index.packages);
@@ -119,6 +114,7 @@ fn put_answer<E: From<EncodeError>>(
 
 fn put_package<E: From<EncodeError>>(
     source: &QueryInput<'_>,
+    number: u32,
     package: &OrderedPackage<'_>,
     problems: Vec<&Problem>,
     out: &mut ChunkWriter<'_, E>,
@@ -184,7 +180,7 @@ fn put_package<E: From<EncodeError>>(
         channels,
     };
     let row = SearchRow {
-        package: 0,
+        package: number,
         name: package.name.to_owned(),
         display_name: searched(&presentation.display_name),
         keywords: searched(&presentation.keywords.join(" ")),

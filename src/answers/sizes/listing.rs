@@ -2,8 +2,7 @@
 
 use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds, CsvPart, Manifests};
 use crate::answers::grpc::csv::FIXED;
-use crate::answers::grpc::entry::{put_entry, put_entry_membership};
-use crate::answers::grpc::message::varint_length;
+use crate::answers::grpc::message::{field_length, put_entry, put_membership};
 use fbc::graph::{Channel, Entry, Package};
 
 /// The message size in bytes that stock gRPC clients refuse.
@@ -23,19 +22,9 @@ pub(crate) enum Listing {
 }
 
 impl Listing {
-    pub(crate) fn of(
-        has_image: bool,
-        message: &BundleMessage,
-        package: &Package,
-        channel: &Channel,
-        entry: &Entry,
-    ) -> Self {
-        Self::measured(has_image, message, package, channel, entry).0
-    }
-
-    /// Also returns the size of the whole message in bytes, or a little less when
+    /// The listing, and the size of the whole message in bytes, or a little less when
     /// it is far from the limit.
-    pub(super) fn measured(
+    pub(crate) fn measured(
         has_image: bool,
         message: &BundleMessage,
         package: &Package,
@@ -83,7 +72,7 @@ pub(super) fn answered(
         return about;
     }
     let mut membership = Vec::new();
-    put_entry_membership(&mut membership, package, channel, entry);
+    put_membership(&mut membership, package, channel, entry);
     about + membership.len() as u64
 }
 
@@ -101,16 +90,10 @@ fn manifests(manifests: &Manifests, ends: CsvEnds) -> u64 {
             let end = ends.of(*described);
             let text = parts.iter().map(length).sum::<u64>() + u64::from(end.length);
             // It is `csvJson` and the only `object`.
-            2 * field(text)
+            2 * field_length(text)
         }
         Manifests::Objects { objects, csv } => {
-            u64::from(objects.length) + csv.map_or(0, |csv| field(u64::from(csv.length)))
+            u64::from(objects.length) + csv.map_or(0, |csv| field_length(u64::from(csv.length)))
         }
     }
-}
-
-/// The size of a field with a value of `length` bytes.
-fn field(length: u64) -> u64 {
-    // All fields have numbers below 16, so the key takes one byte.
-    1 + varint_length(length) as u64 + length
 }

@@ -14,8 +14,9 @@ use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds};
 pub(crate) use crate::answers::sizes::listing::Listing;
 use crate::answers::sizes::listing::{MAX_MESSAGE, answered};
 use fbc::document::Blobs;
-use fbc::graph::{Channel, Graph, Package, more, quoted, shown};
+use fbc::graph::{Channel, Graph, Package};
 use fbc::problem::{Code, Problem, Severity, Subject};
+use fbc::text::display::{more, quoted, shown};
 
 /// From this size on, a message is near the limit: 3.5 MiB.
 const NEAR_LIMIT: u64 = 7 << 19;
@@ -34,21 +35,15 @@ pub(crate) fn problems(
     let mut problems = Vec::new();
     for package in &graph.packages {
         let sizes = Sizes::of(blobs, package, messages, ends[package.blob]);
-        sizes.report(
-            &Subjects {
-                blobs,
-                package,
-                paths,
-            },
-            &mut problems,
-        );
+        sizes.report(paths, &mut problems);
     }
     problems
 }
 
 /// Bundles of a package with large messages, by their index in the catalog's.
-#[derive(Default)]
 struct Sizes<'a> {
+    blobs: &'a Blobs,
+    package: &'a Package,
     /// Those that `ListBundles` cannot show completely.
     listed: BTreeMap<usize, (Listing, &'a str)>,
     /// Heads whose answer to `GetBundleForChannel` is too large.
@@ -66,8 +61,19 @@ struct Large<'a> {
 }
 
 impl<'a> Sizes<'a> {
-    fn of(blobs: &Blobs, package: &'a Package, messages: &[BundleMessage], ends: CsvEnds) -> Self {
-        let mut sizes = Self::default();
+    fn of(
+        blobs: &'a Blobs,
+        package: &'a Package,
+        messages: &[BundleMessage],
+        ends: CsvEnds,
+    ) -> Self {
+        let mut sizes = Self {
+            blobs,
+            package,
+            listed: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            near: BTreeMap::new(),
+        };
         for channel in &package.channels {
             for (number, entry) in channel.entries.iter().enumerate() {
                 let has_image = blobs.bundles[entry.bundle].blob.has_image;
@@ -101,12 +107,13 @@ impl<'a> Sizes<'a> {
             listed,
             refused,
             near,
+            ..
         } = &mut sizes;
         near.retain(|bundle, _| !listed.contains_key(bundle) && !refused.contains_key(bundle));
         sizes
     }
 
-    fn report(&self, subjects: &Subjects<'_>, problems: &mut Vec<Problem>) {
+    fn report(&self, paths: &[String], problems: &mut Vec<Problem>) {
         for (bundle, (listing, channel)) in &self.listed {
             let consequence = match listing {
                 Listing::Not => "ListBundles leaves it out",
@@ -116,7 +123,7 @@ impl<'a> Sizes<'a> {
                 "makes a message of 4 MiB or more, which clients refuse, so {consequence}; make \
                  its properties smaller, or give it an image"
             );
-            problems.push(subjects.problem(Code::BundleTooLarge, *bundle, channel, &text));
+            problems.push(self.problem(paths, Code::BundleTooLarge, *bundle, channel, &text));
         }
         if let Some((bundle, large)) = largest(&self.refused) {
             let text = format!(
@@ -126,7 +133,7 @@ impl<'a> Sizes<'a> {
                 mebibytes(large.bytes),
                 others(&self.refused)
             );
-            problems.push(subjects.problem(Code::BundleTooLarge, bundle, large.channel, &text));
+            problems.push(self.problem(paths, Code::BundleTooLarge, bundle, large.channel, &text));
         }
         if let Some((bundle, large)) = largest(&self.near) {
             let text = format!(
@@ -136,20 +143,18 @@ impl<'a> Sizes<'a> {
                 mebibytes(large.bytes),
                 others(&self.near)
             );
-            problems.push(subjects.problem(Code::BundleNearLimit, bundle, large.channel, &text));
+            problems.push(self.problem(paths, Code::BundleNearLimit, bundle, large.channel, &text));
         }
     }
-}
 
-/// The subjects of problems about a package's bundles.
-struct Subjects<'a> {
-    blobs: &'a Blobs,
-    package: &'a Package,
-    paths: &'a [String],
-}
-
-impl Subjects<'_> {
-    fn problem(&self, code: Code, bundle: usize, channel: &str, text: &str) -> Problem {
+    fn problem(
+        &self,
+        paths: &[String],
+        code: Code,
+        bundle: usize,
+        channel: &str,
+        text: &str,
+    ) -> Problem {
         let located = &self.blobs.bundles[bundle];
         let (package, bundle) = (&self.package.name, &located.blob.name);
         Problem {
@@ -161,7 +166,7 @@ impl Subjects<'_> {
                 bundle: shown(bundle),
                 ..Subject::default()
             },
-            place: located.place(self.paths),
+            place: located.place(paths),
             message: format!(
                 "package {}: channel {}: bundle {} {text}",
                 quoted(package),

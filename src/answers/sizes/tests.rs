@@ -203,7 +203,7 @@ fn what_an_entry_adds_counts() {
         deprecation: None,
         deprecated_bundles: BTreeMap::new(),
     };
-    let listing = |length| Listing::of(true, &foo, &package, &channel, &entry(length));
+    let listing = |length| Listing::measured(true, &foo, &package, &channel, &entry(length)).0;
     assert_eq!(listing(1_000), Listing::Whole);
     assert_eq!(listing(4 << 20), Listing::Not);
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::answers::search::SearchRow;
+use crate::answers::index::SearchRow;
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::metadata::{BLOBS, CarriedRevision, Metadata};
 use crate::ingest::archive::progress::Progress;

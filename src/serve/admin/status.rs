@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
-use fbc::graph::shown;
 use fbc::problem::Problem;
+use fbc::text::display::shown;
 
 /// How many packages with errors are listed.
 const MAX_QUARANTINED: usize = 100;

@@ -1,24 +1,11 @@
 //! The image of a bundle, and its related images.
 
-use crate::bundle::defects::note;
 use crate::document::Defect;
 use crate::object::{MAX_LIST, Object};
 use crate::problem::Code;
 use crate::pullspec;
 use crate::text::json::cursor::Cursor;
 use crate::text::json::typed::{Text, fields};
-
-/// Whether the related images have the usual form: a list of objects with an
-/// image and a name, both strings, and the image without escapes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum PlainImages {
-    /// They have it, and there are some.
-    Some,
-    /// The list is empty.
-    Empty,
-    /// They have another form, or are missing.
-    Other,
-}
 
 #[derive(Default, PartialEq)]
 struct RelatedImage<'a> {
@@ -27,35 +14,33 @@ struct RelatedImage<'a> {
 
 fields!(RelatedImage<'a> { image = "image" });
 
-pub(super) fn check_related_images(blob: &Object<'_>, defects: &mut Vec<Defect>) -> PlainImages {
+/// Checks the related images. Returns their number if they have the usual form: a
+/// list of objects with an image and a name, both strings, and the image without
+/// escapes.
+pub(super) fn check_related_images(blob: &Object<'_>, defects: &mut Vec<Defect>) -> Option<usize> {
     if let Some(images) = blob.cursor("relatedImages").and_then(plain_images) {
         for image in &images {
             check_image("the related image", image, defects);
         }
-        return match images.len() {
-            0 => PlainImages::Empty,
-            _ => PlainImages::Some,
-        };
+        return Some(images.len());
     }
     let images: Vec<RelatedImage<'_>> = blob.list("relatedImages", defects);
     for RelatedImage { image } in &images {
         check_image("the related image", &image.0, defects);
     }
-    PlainImages::Other
+    None
 }
 
 /// The related images, if they have the usual form.
 fn plain_images(mut cursor: Cursor<'_>) -> Option<Vec<&str>> {
     let mut images = Vec::new();
-    if cursor.peek() != Some(b'[') {
+    if !cursor.enter_array() {
         return None;
     }
-    cursor.step();
     while cursor.next_element() {
-        if cursor.peek() != Some(b'{') || images.len() == MAX_LIST {
+        if images.len() == MAX_LIST || !cursor.enter_object() {
             return None;
         }
-        cursor.step();
         cursor.next_key().filter(|key| key == b"\"image\"")?;
         images.push(plain_text(cursor.skip())?);
         cursor.next_key().filter(|key| key == b"\"name\"")?;
@@ -83,12 +68,17 @@ pub(super) fn check_image(subject: &str, spec: &str, defects: &mut Vec<Defect>) 
     }
     if let Err(error) = pullspec::check(spec) {
         let message = format!("has {subject} {spec:?}, which is not a pull spec: {error}");
-        note(
-            defects,
-            Defect {
-                code: Code::ImageInvalid,
-                message: message.into(),
-            },
-        );
+        let (code, message) = (Code::ImageInvalid, message.into());
+        note(defects, Defect { code, message });
+    }
+}
+
+/// The number of defects of a bundle that are kept.
+const MAX_DEFECTS: usize = 1_000;
+
+/// Notes a defect, unless it repeats the last one or is one too many.
+pub(super) fn note(defects: &mut Vec<Defect>, defect: Defect) {
+    if defects.len() < MAX_DEFECTS && defects.last() != Some(&defect) {
+        defects.push(defect);
     }
 }

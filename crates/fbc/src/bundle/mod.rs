@@ -1,6 +1,5 @@
 //! An `olm.bundle` blob: its fields and properties, checked.
 
-mod defects;
 mod images;
 mod objects;
 mod properties;
@@ -8,12 +7,13 @@ mod values;
 
 use std::sync::Arc;
 
-use crate::bundle::images::{PlainImages, check_related_images};
-use crate::bundle::objects::find_csv;
+use crate::bundle::images::{check_image, check_related_images};
+use crate::bundle::objects::crashes_packageserver;
 use crate::bundle::properties::{Properties, read_properties};
 use crate::bundle::values::GvkProperty;
 use crate::csv::CsvField;
 use crate::document::{BundleBlob, CsvSource, Gvk};
+use crate::manifest_objects::is_csv;
 use crate::object::Object;
 use crate::text::json::typed::Text;
 use crate::visit::{BundleParts, ManifestParts, Visitor};
@@ -21,14 +21,8 @@ use crate::visit::{BundleParts, ManifestParts, Visitor};
 /// Written by the tools of OLM v0; unrelated to `olm.deprecations`.
 const DEPRECATED_TYPE: &str = "olm.deprecated";
 
-/// A bundle that was read.
-pub(crate) struct Bundle {
-    pub(crate) blob: BundleBlob,
-    /// Which of its lists match [`PLAIN_LISTS`](crate::fields::PLAIN_LISTS).
-    pub(crate) plain: [bool; 2],
-}
-
-/// Reads the blob and shows its parts to `visitor`. `provides` holds the APIs
+/// Reads the blob and shows its parts to `visitor`. Also returns which of its lists
+/// match [`PLAIN_LISTS`](crate::fields::PLAIN_LISTS). `provides` holds the APIs
 /// that the bundle before provides, and then those of this one: neighbours
 /// mostly share them.
 pub(crate) fn read(
@@ -37,10 +31,10 @@ pub(crate) fn read(
     package: &str,
     provides: &mut Arc<[Gvk]>,
     visitor: &mut impl Visitor,
-) -> Bundle {
+) -> (BundleBlob, [bool; 2]) {
     let mut defects = Vec::new();
     let image: Text<'_> = blob.field("image", &mut defects);
-    images::check_image("the image", &image.0, &mut defects);
+    check_image("the image", &image.0, &mut defects);
     let related = check_related_images(blob, &mut defects);
 
     let Properties {
@@ -61,12 +55,12 @@ pub(crate) fn read(
         None => ("", ""),
     };
 
-    let mut crashes_packageserver = false;
+    let mut crashes = false;
     let (csv, manifests) = if known.objects.is_empty() {
         match &known.csv_metadata[..] {
             [metadata] => {
                 let related_images = blob.cursor_at("relatedImages").and_then(|(start, cursor)| {
-                    let plain = related == PlainImages::Some;
+                    let plain = related.is_some_and(|count| count > 0);
                     CsvField::of_related_images(cursor, start, plain)
                 });
                 let parts = ManifestParts::Metadata {
@@ -78,14 +72,11 @@ pub(crate) fn read(
             _ => (CsvSource::None, ManifestParts::None),
         }
     } else {
-        let found = find_csv(&known.objects);
-        crashes_packageserver = found.is_some_and(|csv| csv.crashes_packageserver);
-        let parts = ManifestParts::Objects {
-            objects: &known.objects,
-            csv: found.map(|csv| csv.index),
-        };
-        let csv = found.map_or(CsvSource::None, |_| CsvSource::Object);
-        (csv, parts)
+        let objects = &known.objects;
+        let csv = objects.iter().position(|object| is_csv(object));
+        crashes = csv.is_some_and(|csv| crashes_packageserver(&objects[csv]));
+        let source = csv.map_or(CsvSource::None, |_| CsvSource::Object);
+        (source, ManifestParts::Objects { objects, csv })
     };
     visitor.bundle(&BundleParts {
         name,
@@ -108,15 +99,12 @@ pub(crate) fn read(
         has_objects: !known.objects.is_empty(),
         has_csv_metadata: !known.csv_metadata.is_empty(),
         csv,
-        crashes_packageserver,
+        crashes_packageserver: crashes,
         prohibited: properties
             .iter()
             .any(|property| property.kind == DEPRECATED_TYPE),
         provides: Arc::clone(provides),
         defects,
     };
-    Bundle {
-        blob,
-        plain: [plain_properties, related != PlainImages::Other],
-    }
+    (blob, [plain_properties, related.is_some()])
 }

@@ -23,26 +23,6 @@ pub(super) fn decode(value: &BundleObject<'_>) -> Result<Vec<u8>, String> {
     manifest_objects::decode(&value.data.0).map_err(|error| error.to_string())
 }
 
-/// The `ClusterServiceVersion` among a bundle's objects.
-#[derive(Clone, Copy)]
-pub(super) struct FoundCsv {
-    /// Its index among the objects.
-    pub(super) index: usize,
-    /// Whether OLM's packageserver crashes on it.
-    pub(super) crashes_packageserver: bool,
-}
-
-/// Finds the first `ClusterServiceVersion` among decoded objects.
-pub(super) fn find_csv(objects: &[Vec<u8>]) -> Option<FoundCsv> {
-    let index = objects
-        .iter()
-        .position(|object| manifest_objects::is_csv(object))?;
-    Some(FoundCsv {
-        index,
-        crashes_packageserver: crashes_packageserver(&objects[index]),
-    })
-}
-
 /// The parts of a `ClusterServiceVersion` on which packageserver crashes.
 #[derive(Default)]
 struct Csv<'a> {
@@ -68,7 +48,7 @@ fields!(Install { strategy = "strategy" });
 
 /// Whether packageserver crashes on a `ClusterServiceVersion`. It adds the related
 /// images to a map that it only makes for deployments.
-fn crashes_packageserver(csv: &[u8]) -> bool {
+pub(super) fn crashes_packageserver(csv: &[u8]) -> bool {
     // packageserver refuses a spec of other types before it could crash.
     let Ok(Csv { spec }) = from_json(csv) else {
         return false;

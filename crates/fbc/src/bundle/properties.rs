@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::bundle::defects::note;
+use crate::bundle::images::note;
 use crate::bundle::values::{KnownValues, PACKAGE_TYPE};
 use crate::csv;
 use crate::document::Defect;
@@ -32,7 +32,10 @@ pub(super) fn read_properties<'a>(
 ) -> Properties<'a> {
     let mut properties: Vec<Property<'a>> = Vec::new();
     let mut known = KnownValues::default();
-    let mut without_value = WithoutValue::default();
+    // The type and the number of the first property without a value. opm cannot read
+    // such a property, whatever its type, and refuses the package; it accepts `null`.
+    let mut without_value: Option<(Cow<'_, str>, usize)> = None;
+    let mut others_without_value = 0_usize;
     let mut plain = true;
     match cursor.peek() {
         Some(b'[') => cursor.step(),
@@ -58,27 +61,17 @@ pub(super) fn read_properties<'a>(
             kind: Cow::Borrowed(""),
             value: b"null",
         };
-        match cursor.peek() {
-            Some(b'{') => cursor.step(),
-            Some(b'n') => {
-                plain = false;
-                cursor.skip();
-                without_value.push(&property, passed - 1);
-                properties.push(property);
-                continue;
-            }
-            _ => {
-                (plain, known.lost_package) = (false, true);
-                let other = "each must be an object; write one with \"type\" and \"value\"";
-                note(defects, malformed(other));
-                cursor.skip();
-                continue;
-            }
+        let is_object = cursor.enter_object();
+        if !is_object && cursor.skip() != b"null" {
+            (plain, known.lost_package) = (false, true);
+            let other = "each must be an object; write one with \"type\" and \"value\"";
+            note(defects, malformed(other));
+            continue;
         }
         let mut checked = None;
         let mut value_start = None;
         let mut keys = PLAIN_LISTS[0].1.iter();
-        while let Some(key) = cursor.next_key() {
+        while is_object && let Some(key) = cursor.next_key() {
             plain &= keys
                 .next()
                 .is_some_and(|plain| plain.as_bytes() == &key[1..key.len() - 1]);
@@ -115,7 +108,10 @@ pub(super) fn read_properties<'a>(
         }
         let Some(value_start) = value_start else {
             known.lost_package |= property.kind == PACKAGE_TYPE;
-            without_value.push(&property, passed - 1);
+            match &without_value {
+                Some(_) => others_without_value += 1,
+                None => without_value = Some((property.kind.clone(), passed - 1)),
+            }
             plain = false;
             properties.push(property);
             continue;
@@ -135,7 +131,19 @@ pub(super) fn read_properties<'a>(
         plain &= keys.len() == 0;
         properties.push(property);
     }
-    defects.extend(without_value.into_defect());
+    // One defect stands for all of them: a list may have one in every few bytes.
+    if let Some((kind, number)) = without_value {
+        let others = match others_without_value {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let message = format!(
+            "has a property of type {kind:?} without a value (properties[{number}]{others}); add \
+             its \"value\""
+        );
+        let (code, message) = (Code::PropertyInvalid, message.into());
+        defects.push(Defect { code, message });
+    }
     Properties {
         list: properties,
         known,
@@ -147,42 +155,5 @@ fn malformed(message: &str) -> Defect {
     Defect {
         code: Code::BlobMalformed,
         message: format!("has malformed \"properties\": {message}").into(),
-    }
-}
-
-/// The properties of a bundle that have no value. opm cannot read them, whatever
-/// their type, and refuses the package. It accepts a value of `null`.
-///
-/// One defect stands for all of them: a list may have one in every few bytes.
-#[derive(Default)]
-struct WithoutValue<'a> {
-    /// The type and the number of the first one.
-    first: Option<(Cow<'a, str>, usize)>,
-    others: usize,
-}
-
-impl<'a> WithoutValue<'a> {
-    fn push(&mut self, property: &Property<'a>, number: usize) {
-        if self.first.is_some() {
-            self.others += 1;
-        } else {
-            self.first = Some((property.kind.clone(), number));
-        }
-    }
-
-    fn into_defect(self) -> Option<Defect> {
-        let (kind, number) = self.first?;
-        let others = match self.others {
-            0 => String::new(),
-            others => format!(" and {others} more"),
-        };
-        let message = format!(
-            "has a property of type {kind:?} without a value (properties[{number}]{others}); add \
-             its \"value\""
-        );
-        Some(Defect {
-            code: Code::PropertyInvalid,
-            message: message.into(),
-        })
     }
 }

@@ -60,8 +60,7 @@ impl<'a> GvkProperty<'a> {
     fn read(value: &'a [u8]) -> Result<Self, String> {
         // Nearly all have these three keys, and strings without escapes.
         let mut cursor = Cursor::new(value);
-        if cursor.peek() == Some(b'{') {
-            cursor.step();
+        if cursor.enter_object() {
             let mut text = |key: &[u8]| match cursor.next_key() {
                 Some(found) if found == key => plain_text(cursor.skip()),
                 _ => None,

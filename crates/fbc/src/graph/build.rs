@@ -1,15 +1,15 @@
 //! Builds the graph, package by package.
 
 use crate::document::Blobs;
-use crate::graph::bundle_channels::BundleChannels;
-use crate::graph::group::{Group, groups};
+use crate::graph::group::{Group, groups, located};
 use crate::graph::model::Graph;
+use crate::graph::names::BundleChannels;
 use crate::graph::package;
 use crate::graph::report::{About, Report};
 use crate::problem::{Code, Problem};
 use crate::text::display::more;
 
-/// Builds the graph of a catalog and says what is wrong with it. `files` are
+/// Builds the graph of a catalog and finds its problems. `files` are
 /// the paths of the catalog's files in their order.
 ///
 /// Problems come package by package, sorted by name, those of blobs without a
@@ -20,18 +20,18 @@ pub fn build(blobs: &Blobs, files: &[String]) -> (Graph, Vec<Problem>) {
     let mut report = Report::new(files);
     for group in groups(blobs) {
         report.begin(group.name);
-        let places = BundleChannels::of(blobs, &group);
-        report_defects(&group, blobs, &places, &mut report);
+        let memberships = BundleChannels::of(blobs, &group);
+        report_defects(&group, blobs, &memberships, &mut report);
         if group.name.is_empty() {
             report_nameless(&group, blobs, &mut report);
         } else if group.packages.is_empty() {
             // A document that cannot be read may be its blob.
             if !blobs.incomplete {
-                report_unknown(&group, blobs, &places, &mut report);
+                report_unknown(&group, blobs, &memberships, &mut report);
             }
             graph.quarantined.push(group.name.to_owned());
         } else {
-            let package = package::check(blobs, &group, &places, &mut report);
+            let package = package::check(blobs, &group, &memberships, &mut report);
             match package.filter(|_| !report.failed()) {
                 Some(package) => graph.packages.push(package),
                 None => graph.quarantined.push(group.name.to_owned()),
@@ -42,26 +42,25 @@ pub fn build(blobs: &Blobs, files: &[String]) -> (Graph, Vec<Problem>) {
     (graph, report.into_problems())
 }
 
-/// Passes on what the blobs say wrongly by themselves.
+/// Reports the defects of single blobs.
 fn report_defects(
     group: &Group<'_>,
     blobs: &Blobs,
-    places: &BundleChannels<'_>,
+    memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
-    for located in group.packages.iter().map(|index| &blobs.packages[*index]) {
+    for located in located(&blobs.packages, &group.packages) {
         report.defects(About::Package, located, &located.blob.defects);
     }
-    for located in group.channels.iter().map(|index| &blobs.channels[*index]) {
+    for located in located(&blobs.channels, &group.channels) {
         let about = About::Channel(&located.blob.name);
         report.defects(about, located, &located.blob.defects);
     }
-    for located in group.bundles.iter().map(|index| &blobs.bundles[*index]) {
-        let about = places.about(&located.blob.name);
+    for located in located(&blobs.bundles, &group.bundles) {
+        let about = memberships.about(&located.blob.name);
         report.defects(about, located, &located.blob.defects);
     }
-    for index in &group.deprecations {
-        let located = &blobs.deprecations[*index];
+    for located in located(&blobs.deprecations, &group.deprecations) {
         report.defects(About::Deprecations, located, &located.blob.defects);
     }
 }
@@ -69,22 +68,20 @@ fn report_defects(
 /// Reports the blobs that name no package, one by one: they have nothing
 /// to do with each other.
 fn report_nameless(group: &Group<'_>, blobs: &Blobs, report: &mut Report<'_>) {
-    for index in &group.packages {
+    for located in located(&blobs.packages, &group.packages) {
         let text = "has no name; give it one";
-        let located = &blobs.packages[*index];
         report.error(Code::PackageNameMissing, About::Package, located, text);
     }
     let text = "names no package; set its \"package\"";
-    for located in group.channels.iter().map(|index| &blobs.channels[*index]) {
+    for located in located(&blobs.channels, &group.channels) {
         let about = About::Channel(&located.blob.name);
         report.error(Code::PackageUnknown, about, located, text);
     }
-    for located in group.bundles.iter().map(|index| &blobs.bundles[*index]) {
+    for located in located(&blobs.bundles, &group.bundles) {
         let about = About::Bundle("", &located.blob.name);
         report.error(Code::BundlePackageMissing, about, located, text);
     }
-    for index in &group.deprecations {
-        let located = &blobs.deprecations[*index];
+    for located in located(&blobs.deprecations, &group.deprecations) {
         let text = "name no package; set their \"package\"";
         report.error(Code::DeprecationInvalid, About::Deprecations, located, text);
     }
@@ -95,20 +92,16 @@ fn report_nameless(group: &Group<'_>, blobs: &Blobs, report: &mut Report<'_>) {
 fn report_unknown(
     group: &Group<'_>,
     blobs: &Blobs,
-    places: &BundleChannels<'_>,
+    memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     let count = group.channels.len() + group.bundles.len() + group.deprecations.len();
-    let channel = group.channels.first().map(|index| &blobs.channels[*index]);
-    let bundle = group.bundles.first().map(|index| &blobs.bundles[*index]);
-    let deprecations = group.deprecations.first();
-    let deprecations = deprecations.map(|index| &blobs.deprecations[*index]);
+    let channel = located(&blobs.channels, &group.channels).next();
+    let bundle = located(&blobs.bundles, &group.bundles).next();
+    let deprecations = located(&blobs.deprecations, &group.deprecations).next();
     let (about, place) = match (channel, bundle, deprecations) {
-        (Some(channel), ..) => {
-            let about = About::Channel(&channel.blob.name);
-            (about, report.place(channel))
-        }
-        (_, Some(bundle), _) => (places.about(&bundle.blob.name), report.place(bundle)),
+        (Some(channel), ..) => (About::Channel(&channel.blob.name), report.place(channel)),
+        (_, Some(bundle), _) => (memberships.about(&bundle.blob.name), report.place(bundle)),
         (.., Some(deprecations)) => (About::Deprecations, report.place(deprecations)),
         (None, None, None) => return,
     };

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{Blobs, BundleBlob, Located};
-use crate::graph::bundle_channels::BundleChannels;
 use crate::graph::group::{Group, is_malformed};
+use crate::graph::names::BundleChannels;
 use crate::graph::report::{About, Report};
 use crate::problem::Code;
 use crate::text::display::{list, quoted};
@@ -16,7 +16,7 @@ use crate::text::semver::check_release;
 pub(crate) fn check(
     blobs: &Blobs,
     group: &Group<'_>,
-    places: &BundleChannels<'_>,
+    memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     // In the order of the text, so that the report does not hang on chance.
@@ -24,11 +24,11 @@ pub(crate) fn check(
     for index in &group.bundles {
         let located = &blobs.bundles[*index];
         let blob = &located.blob;
-        let about = places.about(&blob.name);
+        let about = memberships.about(&blob.name);
         if blob.name.is_empty() {
             let text = "has no name; give it one";
             report.error(Code::BundleNameMissing, about, located, text);
-        } else if places.lack(&blob.name) {
+        } else if memberships.lack(&blob.name) {
             let text = "is in no channel; add an entry for it or remove it";
             report.error(Code::BundleNotInChannel, about, located, text);
         }

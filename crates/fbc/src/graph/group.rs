@@ -1,6 +1,6 @@
 //! The blobs of a catalog, grouped by package.
 
-use crate::document::{Blobs, Defect};
+use crate::document::{Blobs, Defect, Located};
 use crate::problem::Code;
 
 /// The blobs that name one package, as indices.
@@ -51,8 +51,16 @@ pub(crate) fn groups(blobs: &Blobs) -> impl Iterator<Item = Group<'_>> {
     })
 }
 
-/// Whether a blob has a malformed field, and so has lost what stood there.
-/// What is missing in it, or because of it, may be just that and is not told.
+/// The blobs with these indices.
+pub(crate) fn located<'b, T>(
+    blobs: &'b [Located<T>],
+    indices: &[usize],
+) -> impl Iterator<Item = &'b Located<T>> + Clone {
+    indices.iter().map(|index| &blobs[*index])
+}
+
+/// Whether a blob has a malformed field. Its value is lost, so nothing that is missing
+/// in the blob, or because of it, is reported.
 pub(crate) fn is_malformed(defects: &[Defect]) -> bool {
     defects
         .iter()

@@ -1,5 +1,5 @@
-//! What consoles and packageserver make of a package's manifests. Neither is
-//! an error: the package can be installed all the same.
+//! Problems that consoles and packageserver have with a package's manifests. They are
+//! warnings: the package can be installed all the same.
 //!
 //! The OpenShift console shows, of OLM v1's catalogs, what stands in
 //! `olm.csv.metadata`. OLM's packageserver asks for the head of each channel
@@ -7,8 +7,8 @@
 //! among the bundle's objects.
 
 use crate::document::{Blobs, BundleBlob, CsvSource, Located, PackageBlob};
-use crate::graph::bundle_channels::BundleChannels;
-use crate::graph::group::Group;
+use crate::graph::group::{Group, located};
+use crate::graph::names::BundleChannels;
 use crate::graph::report::{About, Report};
 use crate::problem::Code;
 use crate::text::display::{list, more, quoted};
@@ -20,11 +20,11 @@ pub(crate) fn check(
     group: &Group<'_>,
     package: &Located<PackageBlob>,
     heads: &[(&str, usize)],
-    places: &BundleChannels<'_>,
+    memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     warn_of_invisible(blobs, group, package, heads, report);
-    warn_of_crash(blobs, group, heads, places, report);
+    warn_of_crash(blobs, group, heads, memberships, report);
 }
 
 fn warn_of_invisible(
@@ -34,12 +34,7 @@ fn warn_of_invisible(
     heads: &[(&str, usize)],
     report: &mut Report<'_>,
 ) {
-    let bundles = || {
-        group
-            .bundles
-            .iter()
-            .map(|index| &blobs.bundles[*index].blob)
-    };
+    let bundles = || located(&blobs.bundles, &group.bundles).map(|located| &located.blob);
     let Some(first) = bundles().map(|blob| blob.name.as_str()).min() else {
         return;
     };
@@ -48,7 +43,7 @@ fn warn_of_invisible(
         return;
     }
     let without_csv: Vec<&str> = (heads.iter())
-        .filter(|(_, bundle)| !has_csv(&blobs.bundles[*bundle].blob))
+        .filter(|(_, bundle)| blobs.bundles[*bundle].blob.csv == CsvSource::None)
         .map(|(channel, _)| *channel)
         .collect();
     let text = if bundles().any(|blob| blob.has_csv_metadata) {
@@ -87,7 +82,7 @@ fn warn_of_crash(
     blobs: &Blobs,
     group: &Group<'_>,
     heads: &[(&str, usize)],
-    places: &BundleChannels<'_>,
+    memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
     let blob = |index: usize| &blobs.bundles[index].blob;
@@ -106,7 +101,7 @@ fn warn_of_crash(
             "",
         ),
         None => (
-            places.about(&blob(first).name),
+            memberships.about(&blob(first).name),
             &blobs.bundles[first],
             " when it is the head of a channel",
         ),
@@ -120,10 +115,6 @@ fn warn_of_crash(
          images without the install strategy \"deployment\"; set spec.install.strategy{others}"
     );
     report.warning(Code::CsvCrashesPackageserver, about, located, &text);
-}
-
-fn has_csv(blob: &BundleBlob) -> bool {
-    blob.csv != CsvSource::None
 }
 
 fn is_damaged(blob: &BundleBlob) -> bool {

@@ -10,7 +10,6 @@
 
 mod build;
 mod bundle;
-mod bundle_channels;
 mod chains;
 mod channel;
 mod deprecation;
@@ -27,5 +26,3 @@ pub use build::build;
 pub use chains::{Chains, Survey};
 pub use model::{Channel, Entry, Graph, Package};
 pub use report::{MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE};
-
-pub use crate::text::display::{more, quoted, shown};

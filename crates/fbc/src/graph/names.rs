@@ -1,10 +1,9 @@
-//! The names of a package's bundles and channels.
+//! The names of a package's bundles and channels, and the channels of each bundle.
 
 use std::collections::HashMap;
 
 use crate::document::Blobs;
-use crate::graph::bundle_channels::BundleChannels;
-use crate::graph::group::Group;
+use crate::graph::group::{Group, is_malformed};
 use crate::graph::report::{About, Report};
 use crate::problem::Code;
 
@@ -24,7 +23,7 @@ impl<'a> Names<'a> {
     pub(crate) fn of(
         blobs: &'a Blobs,
         group: &Group<'_>,
-        places: &BundleChannels<'_>,
+        memberships: &BundleChannels<'_>,
         report: &mut Report<'_>,
     ) -> Self {
         let mut names = Self {
@@ -45,9 +44,54 @@ impl<'a> Names<'a> {
             let name = located.blob.name.as_str();
             if !name.is_empty() && *names.bundles.entry(name).or_insert(*index) != *index {
                 let text = "stands more than once; keep one of them";
-                report.error(Code::BundleDuplicate, places.about(name), located, text);
+                report.error(
+                    Code::BundleDuplicate,
+                    memberships.about(name),
+                    located,
+                    text,
+                );
             }
         }
         names
+    }
+}
+
+/// The channels that the bundles of a package are in.
+pub(crate) struct BundleChannels<'a> {
+    /// For each bundle the first channel, by name, that has an entry for it.
+    channels: HashMap<&'a str, &'a str>,
+    /// Whether these are all: no entry and no document was lost.
+    complete: bool,
+}
+
+impl<'a> BundleChannels<'a> {
+    pub(crate) fn of(blobs: &'a Blobs, group: &Group<'_>) -> Self {
+        let mut channels = HashMap::new();
+        let mut complete = !blobs.incomplete;
+        for index in &group.channels {
+            let blob = &blobs.channels[*index].blob;
+            complete &= !is_malformed(&blob.defects);
+            for entry in &blob.entries {
+                let first = channels.entry(entry.name.as_str()).or_insert(&*blob.name);
+                *first = (*first).min(&blob.name);
+                complete &= !entry.name.is_empty();
+            }
+        }
+        Self { channels, complete }
+    }
+
+    /// The subject of a sentence about a bundle: a channel and its name. A defect of
+    /// a bundle is reported once, not for each of its channels.
+    pub(crate) fn about<'b>(&self, bundle: &'b str) -> About<'b>
+    where
+        'a: 'b,
+    {
+        let channel = self.channels.get(bundle).copied();
+        About::Bundle(channel.unwrap_or(""), bundle)
+    }
+
+    /// Whether it is certain that no channel has the bundle.
+    pub(crate) fn lack(&self, bundle: &str) -> bool {
+        self.complete && !self.channels.contains_key(bundle)
     }
 }

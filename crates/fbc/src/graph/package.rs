@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 
 use crate::document::{Blobs, EntryBlob};
-use crate::graph::bundle_channels::BundleChannels;
 use crate::graph::group::{Group, is_malformed};
 use crate::graph::model::{Channel, Entry, Package};
-use crate::graph::names::Names;
+use crate::graph::names::{BundleChannels, Names};
 use crate::graph::report::{About, Report};
 use crate::graph::{bundle, channel, deprecation, manifests};
 use crate::problem::Code;
@@ -21,7 +20,7 @@ const MAX_LABEL: usize = 63;
 pub(crate) fn check(
     blobs: &Blobs,
     group: &Group<'_>,
-    places: &BundleChannels<'_>,
+    memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) -> Option<Package> {
     let (first, others) = group.packages.split_first()?;
@@ -38,7 +37,7 @@ pub(crate) fn check(
         let text = "has no channel; add one";
         report.error(Code::PackageWithoutChannels, About::Package, located, text);
     }
-    let names = Names::of(blobs, group, places, report);
+    let names = Names::of(blobs, group, memberships, report);
     let default_channel = located.blob.default_channel.as_str();
     if default_channel.is_empty() {
         // A malformed blob may have lost it.
@@ -60,7 +59,7 @@ pub(crate) fn check(
             channel::check(&blobs.channels[*index], &names, report),
         );
     }
-    bundle::check(blobs, group, places, report);
+    bundle::check(blobs, group, memberships, report);
     let mut tops: Vec<(&str, usize)> = (names.channels.iter())
         .filter_map(|(channel, index)| {
             let head = &blobs.channels[*index].blob.entries[(*heads.get(index)?)?];
@@ -68,7 +67,7 @@ pub(crate) fn check(
         })
         .collect();
     tops.sort_unstable();
-    manifests::check(blobs, group, located, &tops, places, report);
+    manifests::check(blobs, group, located, &tops, memberships, report);
     let deprecations = deprecation::check(blobs, group, &names, report);
     if report.failed() {
         return None;

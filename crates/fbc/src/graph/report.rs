@@ -96,17 +96,13 @@ impl<'a> Report<'a> {
     /// All problems, with one that counts those not listed.
     pub(crate) fn into_problems(mut self) -> Vec<Problem> {
         if self.omitted > 0 {
-            self.problems.push(Problem {
-                code: Code::ProblemsOmitted,
-                severity: self.worst_omitted,
-                subject: Subject::default(),
-                place: None,
-                message: format!(
-                    "the catalog has {} further problems that are not listed; correct the listed \
-                     ones first",
-                    self.omitted
-                ),
-            });
+            let message = format!(
+                "the catalog has {} further problems that are not listed; correct the listed ones \
+                 first",
+                self.omitted
+            );
+            let problem = Problem::new(Code::ProblemsOmitted, self.worst_omitted, message);
+            self.problems.push(problem);
         }
         self.problems
     }

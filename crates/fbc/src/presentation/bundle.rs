@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::bundle_line::each_property;
+use crate::bundle_line::{PackageProperty, each_property};
 use crate::document::Gvk;
 use crate::presentation::csv::Presentation;
 use crate::text::json::cursor::Cursor;
@@ -41,14 +41,6 @@ pub struct RelatedImage {
 }
 
 fields!(RelatedImage { name = "name", image = "image" });
-
-#[derive(Default)]
-struct PackageProperty {
-    version: String,
-    release: String,
-}
-
-fields!(PackageProperty { version = "version", release = "release" });
 
 impl<'a> BundleView<'a> {
     /// Reads the canonical line of a bundle.

@@ -85,17 +85,17 @@ pub(crate) fn read_channel(object: &Object<'_>, name: &str, package: &str) -> Ch
 }
 
 #[derive(Default, PartialEq)]
-struct DeprecationEntry {
-    reference: DeprecationReference,
+pub(crate) struct DeprecationEntry {
+    pub(crate) reference: DeprecationReference,
     message: String,
 }
 
 fields!(DeprecationEntry { reference = "reference", message = "message" });
 
 #[derive(Default, PartialEq)]
-struct DeprecationReference {
-    schema: String,
-    name: String,
+pub(crate) struct DeprecationReference {
+    pub(crate) schema: String,
+    pub(crate) name: String,
 }
 
 fields!(DeprecationReference { schema = "schema", name = "name" });

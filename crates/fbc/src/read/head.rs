@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use crate::object::Object;
 use crate::problem::Code;
-use crate::read::advice::CORRECT;
 use crate::text::json::unescape;
+
+/// The advice for a document that is not part of a catalog.
+pub(crate) const CORRECT: &str =
+    "correct it, or list a file that is no part of the catalog in .indexignore";
 
 /// Schema, package and name of a document; empty without one.
 pub(crate) struct Head<'a> {

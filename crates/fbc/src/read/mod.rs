@@ -6,32 +6,31 @@
 //! JSON turns into YAML once: where an invalid value comes before the third
 //! object, the rest of the file is YAML.
 
-mod advice;
 mod blobs;
 mod head;
 mod output;
 mod pieces;
-mod refusal;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 use std::sync::Arc;
 
 use crate::bundle;
 use crate::document::{Gvk, Located};
 use crate::object::Object;
-use crate::problem::{Code, Problem, Severity, Subject};
+use crate::problem::{Code, Problem, Severity};
 use crate::text::json::Canonicaliser;
 use crate::text::yaml;
 use crate::visit::Visitor;
-use advice::CORRECT;
+pub(crate) use blobs::DeprecationEntry;
 pub use blobs::is_base64;
 use blobs::{read_channel, read_deprecations, read_package};
-use head::{Head, read_head};
+use head::{CORRECT, Head, read_head};
 use output::saturated;
 pub use output::{Meta, Output, Spot};
 pub use pieces::{Format, Piece, Pieces, pieces};
-use refusal::{Refusal, blanks, empty, ignored, lines, refuse};
+use unreadable::{Unreadable, blanks, empty, ignored, lines, refuse};
 
 /// Reads pieces, and keeps its scratch memory from one to the next.
 #[derive(Default)]
@@ -84,15 +83,15 @@ impl Reader {
                     objects += 1;
                 }
                 Err(error) => {
-                    let refusal = Refusal::of_json(&error, text, next, out.line_ends);
+                    let reason = Unreadable::of_json(&error, text, next, out.line_ends);
                     if undecided && objects <= 1 {
                         let yaml = at + blanks(&text[at..]);
                         out.line_ends -= lines(&text[yaml..next]);
                         // After a separator the author did not mean JSON.
-                        let refusal = (!text[next..].starts_with(b"---")).then_some(refusal);
-                        return self.read_yaml(&text[yaml..], refusal, file, out, visitor);
+                        let reason = (!text[next..].starts_with(b"---")).then_some(reason);
+                        return self.read_yaml(&text[yaml..], reason, file, out, visitor);
                     }
-                    refusal.note(out);
+                    reason.note(out);
                     out.line_ends += lines(&text[next..]);
                     return;
                 }
@@ -105,7 +104,7 @@ impl Reader {
     fn read_yaml(
         &mut self,
         bytes: &[u8],
-        mut not_json: Option<Refusal>,
+        mut not_json: Option<Unreadable>,
         file: u32,
         out: &mut Output,
         visitor: &mut impl Visitor,
@@ -125,8 +124,8 @@ impl Reader {
                         out.problem(first + saturated(rest) - 1, None, ignored());
                     }
                     match not_json {
-                        Some(refusal) if converted.found && !self.converted.starts_with(b"{") => {
-                            refusal.note(out);
+                        Some(reason) if converted.found && !self.converted.starts_with(b"{") => {
+                            reason.note(out);
                         }
                         _ if converted.found => self.take_converted(file, line, out, visitor),
                         _ => {
@@ -136,8 +135,8 @@ impl Reader {
                     }
                 }
                 Err(error) => {
-                    let refusal = Refusal::of_yaml(&error, first);
-                    not_json.unwrap_or(refusal).note(out);
+                    let reason = Unreadable::of_yaml(&error, first);
+                    not_json.unwrap_or(reason).note(out);
                 }
             }
         }
@@ -196,9 +195,9 @@ impl Reader {
             "olm.bundle" => {
                 let Head { name, package, .. } = &head;
                 let mut provides = std::mem::take(&mut self.provides);
-                let bundle = bundle::read(&object, name, package, &mut provides, visitor);
-                plain = bundle.plain;
-                out.blobs.bundles.push(locate(bundle.blob, place));
+                let blob;
+                (blob, plain) = bundle::read(&object, name, package, &mut provides, visitor);
+                out.blobs.bundles.push(locate(blob, place));
                 self.provides = provides;
             }
             "olm.deprecations" => {
@@ -247,18 +246,12 @@ fn unknown_schema(head: &Head<'_>) -> Problem {
     } else {
         format!("the blob {name:?}")
     };
-    Problem {
-        code: Code::SchemaUnknown,
-        severity: Severity::Warning,
-        subject: Subject {
-            package: package.to_string(),
-            schema: schema.to_string(),
-            ..Subject::default()
-        },
-        place: None,
-        message: format!(
-            "{blob} has the schema {schema:?}, which nobody defines: OLM will not see it; \
-             check the spelling"
-        ),
-    }
+    let message = format!(
+        "{blob} has the schema {schema:?}, which nobody defines: OLM will not see it; check the \
+         spelling"
+    );
+    let mut problem = Problem::new(Code::SchemaUnknown, Severity::Warning, message);
+    problem.subject.package = package.to_string();
+    problem.subject.schema = schema.to_string();
+    problem
 }

@@ -2,7 +2,7 @@
 
 use crate::document::Blobs;
 use crate::fields::Fields;
-use crate::problem::{Code, Problem, Subject};
+use crate::problem::{Code, Problem};
 use crate::read::head::Head;
 
 /// The number of problems of one piece that are listed.
@@ -63,20 +63,11 @@ impl Output {
         }
         let severity = problem.severity;
         if self.problems.len() == MAX_PROBLEMS {
-            let problem = Problem {
-                code: Code::ProblemsOmitted,
-                severity,
-                subject: Subject::default(),
-                place: None,
-                message: "from here on the file has further problems that are not listed; \
-                          correct the listed ones first"
-                    .to_owned(),
-            };
-            let spot = Spot {
-                column: None,
-                ..spot
-            };
-            self.problems.push((spot, problem));
+            let message = "from here on the file has further problems that are not listed; \
+                           correct the listed ones first";
+            let problem = Problem::new(Code::ProblemsOmitted, severity, message);
+            let column = None;
+            self.problems.push((Spot { column, ..spot }, problem));
         } else if let Some((_, rest)) = self.problems.last_mut() {
             // An unlisted problem keeps its severity.
             rest.severity = rest.severity.max(severity);
@@ -131,7 +122,7 @@ impl Meta {
     }
 }
 
-/// A count as a `u32`. Nothing in a catalog comes near to its limit.
+/// A count as a `u32`. No catalog reaches its limit.
 pub(crate) fn saturated(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

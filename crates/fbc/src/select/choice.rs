@@ -72,7 +72,7 @@ impl<'a> Choice<'a> {
     /// Makes sure that what is kept makes a package: each channel a channel,
     /// and the default one of them. A package that is only here because it is
     /// needed may be without its default channel.
-    pub(crate) fn settle(&mut self) -> Result<(), SelectError> {
+    pub(crate) fn complete(&mut self) -> Result<(), SelectError> {
         if !self.keeps(&self.default_channel)
             && let Some(first) = self.channels.keys().next()
         {
@@ -133,7 +133,7 @@ impl<'a> Choice<'a> {
         })
     }
 
-    /// What should be known of entries that are kept without being in the range.
+    /// A note about entries that are kept although they are not in the range.
     fn outside(&self, number: usize, kept: &Kept, range: &VersionRange) -> Option<String> {
         let channel = &self.package.channels[number];
         let shown = |entry: usize| {
@@ -170,14 +170,6 @@ impl<'a> Choice<'a> {
         emptied: &BTreeMap<usize, &VersionRange>,
     ) -> Result<(), SelectError> {
         let package = self.package.name.to_owned();
-        let emptied_by_name = |name: &str| {
-            let found = emptied.iter();
-            let mut found =
-                found.filter(|(number, _)| self.package.channels[**number].name == name);
-            found
-                .next()
-                .map(|(number, range)| (*number, range.to_string()))
-        };
         if self.channels.is_empty() {
             let mut ranges: Vec<String> = emptied.values().map(ToString::to_string).collect();
             ranges.dedup();
@@ -206,12 +198,13 @@ impl<'a> Choice<'a> {
             self.default_channel = self.package.channels[*last].name.to_owned();
         } else if !self.keeps(&self.default_channel) {
             let channel = self.default_channel.clone();
-            return Err(match emptied_by_name(&channel) {
+            let number = self.package.channel(&channel);
+            return Err(match number.and_then(|it| emptied.get_key_value(&it)) {
                 Some((number, range)) => SelectError::DefaultEmpty {
                     package,
                     channel,
-                    range,
-                    where_: self.span(number),
+                    range: range.to_string(),
+                    where_: self.span(*number),
                     kept,
                 },
                 None => SelectError::DefaultDropped {

@@ -42,12 +42,12 @@ pub(crate) fn close<'a>(
         chosen,
         provided: BTreeSet::new(),
         providers: None,
-        looked_at: BTreeSet::new(),
+        visited: BTreeSet::new(),
         left: Vec::new(),
     };
     let packages: Vec<&str> = closing.chosen.keys().copied().collect();
     for package in packages {
-        closing.look_at(package);
+        closing.visit(package);
     }
     let mut unmet = 0;
     while let Some((package, bundle)) = closing.left.pop() {
@@ -83,8 +83,8 @@ struct Closing<'c, 'a> {
     provided: BTreeSet<Gvk>,
     /// For each API the places of packages that provide it, the best first.
     providers: Option<BTreeMap<Gvk, Vec<(usize, &'a str)>>>,
-    /// Chosen bundles, by package and name, that were looked at.
-    looked_at: BTreeSet<(String, String)>,
+    /// Chosen bundles, by package and name, that were visited.
+    visited: BTreeSet<(String, String)>,
     /// Those whose needs have to be met still.
     left: Vec<(String, String)>,
 }
@@ -98,20 +98,20 @@ struct Found<'a> {
 
 impl<'a> Closing<'_, 'a> {
     /// Notes what is new among the chosen bundles of a package.
-    fn look_at(&mut self, package: &str) {
+    fn visit(&mut self, package: &str) {
         let Some(choice) = self.chosen.get(package) else {
             return;
         };
         for bundle in choice.bundles() {
             let key = (package.to_owned(), bundle.to_owned());
-            if self.looked_at.contains(&key) {
+            if self.visited.contains(&key) {
                 continue;
             }
             if let Some(found) = choice.package.bundles.get(bundle) {
                 self.provided.extend(found.facts().provides.iter().cloned());
             }
             self.left.push(key.clone());
-            self.looked_at.insert(key);
+            self.visited.insert(key);
         }
     }
 
@@ -123,9 +123,9 @@ impl<'a> Closing<'_, 'a> {
         match requirement {
             Requirement::Package { .. } | Requirement::Api(_) => {
                 let found = self.find(requirement);
-                let Some(found) = found else { return false };
-                self.add(found, requirement, of);
-                true
+                found
+                    .map(|found| self.add(found, requirement, of))
+                    .is_some()
             }
             Requirement::All(all) => {
                 // Each is met where it can be, also behind one that is not.
@@ -268,7 +268,7 @@ impl<'a> Closing<'_, 'a> {
             .or_insert_with(|| Choice::empty(Rc::clone(&package)));
         let kept = choice.channels.entry(channel).or_default();
         package.channels[channel].add(kept, entry, reason);
-        self.look_at(package.name);
+        self.visit(package.name);
     }
 }
 

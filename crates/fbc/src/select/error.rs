@@ -13,7 +13,7 @@ pub enum SelectError {
     UnknownPackage {
         /// The package.
         package: String,
-        /// The catalogs that were looked at.
+        /// The catalogs that were searched.
         catalogs: String,
         /// Names that may have been meant, as the end of the sentence.
         proposal: String,
@@ -49,7 +49,7 @@ pub enum SelectError {
         package: String,
         /// The range, or the ranges.
         range: String,
-        /// The channels that were looked at, with the versions they end at.
+        /// The channels that were searched, with their lowest and highest versions.
         where_: String,
     },
     /// The range leaves nothing of the default channel.

@@ -50,7 +50,7 @@ pub enum ImageSetError {
          write minVersion and maxVersion instead"
     )]
     Bundles(String),
-    /// A selection that cannot be asked for.
+    /// An invalid selection.
     #[error(transparent)]
     Request(#[from] RequestError),
 }

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use crate::bundle_line::each_property;
+use crate::bundle_line::{PackageProperty, each_property};
 use crate::document::Gvk;
 use crate::select::channel::Channel;
 use crate::select::input::{Catalog, Line};
@@ -163,13 +163,6 @@ struct PackageLine {
 fields!(PackageLine {
     default_channel = "defaultChannel"
 });
-
-#[derive(Default)]
-struct PackageProperty {
-    version: String,
-}
-
-fields!(PackageProperty { version = "version" });
 
 impl Facts {
     fn read(line: &[u8]) -> Self {

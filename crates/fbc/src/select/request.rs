@@ -178,17 +178,14 @@ impl PackageSelection {
             if channel.name.is_empty() {
                 return Err(RequestError::NoChannelName(self.name.clone()));
             }
+            let both = || (self.name.clone(), channel.name.clone());
             if !channels.insert(channel.name.as_str()) {
-                return Err(RequestError::ChannelTwice {
-                    package: self.name.clone(),
-                    channel: channel.name.clone(),
-                });
+                let (package, channel) = both();
+                return Err(RequestError::ChannelTwice { package, channel });
             }
             if !self.range.is_open() && !channel.range.is_open() {
-                return Err(RequestError::TwoRanges {
-                    package: self.name.clone(),
-                    channel: channel.name.clone(),
-                });
+                let (package, channel) = both();
+                return Err(RequestError::TwoRanges { package, channel });
             }
         }
         Ok(())
@@ -208,16 +205,11 @@ impl VersionRange {
                 _ => false,
             },
         };
+        let (min, max) = (min.to_owned(), max.to_owned());
         if reversed {
-            return Err(RequestError::EmptyRange {
-                min: min.to_owned(),
-                max: max.to_owned(),
-            });
+            return Err(RequestError::EmptyRange { min, max });
         }
-        Ok(Self {
-            min: min.to_owned(),
-            max: max.to_owned(),
-        })
+        Ok(Self { min, max })
     }
 
     /// Whether both ends are open. The range then means the head.

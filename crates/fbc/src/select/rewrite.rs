@@ -1,5 +1,5 @@
-//! Choices ─► lines. Most stay as they are; a channel gets fewer entries,
-//! deprecations lose what is gone, a package may get another default channel.
+//! Choices ─► lines. Most lines do not change. Channels lose entries, deprecations lose
+//! those of omitted objects, and a package may get another default channel.
 //! Values keep the text that they have.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::read::DeprecationEntry;
 use crate::select::choice::Choice;
 use crate::select::error::SelectError;
 use crate::select::index::CatalogIndex;
 use crate::select::input::Line;
 use crate::select::request::Request;
 use crate::select::selected::{Selected, SelectedBundle, SelectedPackage};
-use crate::text::json::typed::{fields, from_json};
+use crate::text::json::typed::from_json;
 
 /// An object whose values are text still.
 type Object<'a> = BTreeMap<String, &'a RawValue>;
@@ -113,21 +114,6 @@ fn channel_line(choice: &Choice<'_>, line: &Line) -> Result<Option<Bytes>, Selec
     .map(Some)
 }
 
-#[derive(Default)]
-struct Deprecation {
-    reference: DeprecationReference,
-}
-
-fields!(Deprecation { reference = "reference" });
-
-#[derive(Default)]
-struct DeprecationReference {
-    schema: String,
-    name: String,
-}
-
-fields!(DeprecationReference { schema = "schema", name = "name" });
-
 fn deprecations_line(
     choice: &Choice<'_>,
     line: &Line,
@@ -137,7 +123,8 @@ fn deprecations_line(
     let mut left = 0;
     let written = filtered(choice, line, |entry: &RawValue| {
         // Packages with malformed deprecations are not selected.
-        let Deprecation { reference } = from_json(entry.get().as_bytes()).unwrap_or_default();
+        let entry: DeprecationEntry = from_json(entry.get().as_bytes()).unwrap_or_default();
+        let reference = entry.reference;
         let name = reference.name.as_str();
         let stays = match reference.schema.as_str() {
             "olm.bundle" => bundles.contains_key(name),

@@ -53,7 +53,7 @@ pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, Selec
         return Err(SelectError::Nothing);
     }
     for choice in chosen.values_mut() {
-        choice.settle()?;
+        choice.complete()?;
     }
     rewrite::write(&indexes, request, chosen, notes)
 }

@@ -8,8 +8,8 @@ use crate::sqlite::rows::{EdgeRow, Edges};
 ///
 /// A bundle has a row for each edge. The edges on the way from a head to the
 /// end, always along what is replaced, are those of `replaces`; all others are
-/// of `skips`. What the bundles' own rows say of it is not asked: indexes that
-/// order bundles by version have nothing there.
+/// of `skips`. The bundles' own rows are not used: indexes that order
+/// bundles by version have nothing there.
 pub fn entries(rows: &[EdgeRow]) -> BTreeMap<(&str, &str), BTreeMap<&str, Edges>> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|&at| rows[at].id);

@@ -15,8 +15,8 @@ const LONGEST: usize = 100;
 /// A question at the end of a message, such as `; did you mean "etcd"?`. Empty if
 /// no name is similar.
 pub fn proposal<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    let near = near(wanted, names);
-    let Some((last, others)) = near.split_last() else {
+    let similar = similar(wanted, names);
+    let Some((last, others)) = similar.split_last() else {
         return String::new();
     };
     let mut text = String::from("; did you mean ");
@@ -56,7 +56,7 @@ pub fn listed(names: &BTreeSet<&str>) -> String {
 }
 
 /// At most three similar names, the most similar first.
-pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = wanted.to_lowercase();
     let length = wanted.chars().take(LONGEST + 1).count();
     if length == 0 || length > LONGEST {
@@ -64,7 +64,7 @@ pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&
     }
     // Short names may have fewer typing errors.
     let most = (length / 4 + 1).min(3);
-    let mut near: Vec<(usize, &str)> = names
+    let mut similar: Vec<(usize, &str)> = names
         .into_iter()
         .filter_map(|name| {
             let lower = name.to_lowercase();
@@ -82,9 +82,9 @@ pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&
             }
         })
         .collect();
-    near.sort_unstable();
-    near.truncate(MOST);
-    near.into_iter().map(|(_, name)| name).collect()
+    similar.sort_unstable();
+    similar.truncate(MOST);
+    similar.into_iter().map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

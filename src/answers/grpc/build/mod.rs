@@ -1,6 +1,5 @@
 //! The answers of the registry API and the serving index.
 
-mod entries;
 mod streams;
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,11 +8,9 @@ use bytes::Bytes;
 
 use crate::answers::catalog::{EncodedCatalog, LineOf};
 use crate::answers::chunks::ChunkWriter;
-use crate::answers::grpc::build::entries::put_channel_entries;
 use crate::answers::grpc::build::streams::{
-    ListedEntry, put_bundle_list, put_custom_schemas, put_package_names,
+    ListedEntry, put_bundle_list, put_channel_entries, put_custom_schemas, put_package_names,
 };
-use crate::answers::grpc::entry::put_entry_membership;
 use crate::answers::grpc::message;
 use crate::answers::index::{
     BundleIndex, ChannelIndex, EntryIndex, Index, PackageIndex, Provider, number,
@@ -136,7 +133,7 @@ fn put_package<'a, E>(
             entries.push(EntryIndex {
                 bundle: numbers.number(entry.bundle),
                 membership: out.span(|out| {
-                    put_entry_membership(out, package, channel, entry);
+                    message::put_membership(out, package, channel, entry);
                     Ok(())
                 })?,
                 replaces: entry.replaces.as_str().into(),

@@ -3,14 +3,13 @@
 use crate::answers::catalog::{EncodedCatalog, LineOf};
 use crate::answers::chunks::ChunkWriter;
 use crate::answers::grpc::bundle_message::Manifests;
-use crate::answers::grpc::entry::put_entry;
 use crate::answers::grpc::framing::{prefix, put_frame};
 use crate::answers::grpc::message;
-use crate::answers::grpc::message::CSV_JSON;
+use crate::answers::grpc::message::{CSV_JSON, put_entry};
 use crate::answers::grpc::structs::Struct;
-use crate::answers::index::CustomSchemas;
+use crate::answers::index::{BundleIndex, CustomSchemas, PackageIndex};
 use crate::answers::sizes::Listing;
-use crate::answers::span::Region;
+use crate::answers::span::{Region, Span};
 use fbc::graph::{Channel, Entry, Package};
 
 /// An entry of the bundle list.
@@ -84,7 +83,7 @@ pub(super) fn put_bundle_list<E>(
     {
         let has_image = catalog.blobs.bundles[entry.bundle].blob.has_image;
         let message = &catalog.messages[entry.bundle];
-        let listing = Listing::of(has_image, message, package, channel, entry);
+        let (listing, _) = Listing::measured(has_image, message, package, channel, entry);
         if listing == Listing::Not {
             continue;
         }
@@ -111,4 +110,55 @@ fn put_manifests(out: &mut Vec<u8>, manifests: &Manifests, messages: &[u8]) {
             out.extend_from_slice(&messages[objects.range()]);
         }
     }
+}
+
+/// The most bytes of channel entries. Each skipped bundle repeats the names of
+/// package, channel and bundle, whose lengths nothing bounds. Catalogs with
+/// ordinary names need a hundredth of this.
+const MAX_ENTRIES: u64 = 1 << 30;
+/// More bytes than a framed channel entry has beside its names.
+const ENTRY_FRAME: usize = 32;
+
+/// Writes the framed messages of all entries side by side, so that an answer
+/// with neighbours is one piece. Entries beyond [`MAX_ENTRIES`] are in no answer.
+pub(super) fn put_channel_entries<E>(
+    packages: &mut [PackageIndex],
+    bundles: &[BundleIndex],
+    out: &mut ChunkWriter<'_, E>,
+) -> Result<(), E> {
+    let most = out.position() + MAX_ENTRIES;
+    let mut left_out = 0;
+    for PackageIndex { name, channels, .. } in packages {
+        for channel in channels {
+            for entry in &mut channel.entries {
+                let bundle = &bundles[entry.bundle as usize].name;
+                let names = ENTRY_FRAME + name.len() + channel.name.len() + bundle.len();
+                let lengths = entry.targets().map(|target| (names + target.len()) as u64);
+                let start = out.position();
+                if start + lengths.sum::<u64>() > most {
+                    left_out += 1;
+                    continue;
+                }
+                for target in entry.targets() {
+                    put_frame(out, |out| {
+                        message::put_channel_entry(out, name, &channel.name, bundle, target);
+                    })?;
+                }
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "there is room for less than MAX_ENTRIES bytes"
+                )]
+                let length = (out.position() - start) as u32;
+                entry.frames = Span { start, length };
+            }
+        }
+    }
+    if left_out > 0 {
+        tracing::warn!(
+            entries = left_out,
+            "channel entries with very long names are left out of answers about replacing or \
+             providing entries"
+        );
+    }
+    Ok(())
 }

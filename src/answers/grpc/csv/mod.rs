@@ -9,20 +9,12 @@
 #[cfg(test)]
 mod tests;
 
-use crate::answers::grpc::bundle_message::CsvPart;
+use crate::answers::grpc::bundle_message::{CsvPart, Manifests};
 use crate::answers::span::Span;
 use fbc::csv;
 use fbc::csv::{CsvField, CsvMetadata};
 use fbc::text::json::write::write_string;
 use fbc::visit::IconParts;
-
-/// A made text, without the end that the package adds (see [`put_end`]).
-#[derive(Debug)]
-pub(super) struct MadeCsv {
-    pub(super) parts: Vec<CsvPart>,
-    /// Whether it has a description.
-    pub(super) described: bool,
-}
 
 /// Pieces that all made texts share. A [`CsvPart::Fixed`] refers to one by its
 /// index here. New ones go to the end; a change of old ones needs another
@@ -70,7 +62,8 @@ const SPEC_FIELDS: [(&str, u8, bool); 12] = [
     ("provider", 15, true),
 ];
 
-/// Makes the text for a bundle. Texts that are not in the bundle's line are
+/// Makes the text for a bundle, without the end that the package adds (see
+/// [`put_end`]). Texts that are not in the bundle's line are
 /// appended to `messages`.
 pub(super) fn make(
     name: &str,
@@ -78,7 +71,7 @@ pub(super) fn make(
     metadata: &CsvMetadata<'_>,
     related_images: Option<&CsvField<'_>>,
     messages: &mut Vec<u8>,
-) -> MadeCsv {
+) -> Manifests {
     let mut maker = Maker {
         parts: Vec::with_capacity(24),
         messages,
@@ -121,8 +114,8 @@ pub(super) fn make(
     if let Some(images) = related_images {
         maker.field(RELATED_IMAGES, images, true, None);
     }
-    MadeCsv {
-        parts: maker.parts,
+    Manifests::Made {
+        parts: maker.parts.into(),
         described,
     }
 }

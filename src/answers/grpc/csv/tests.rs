@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::answers::grpc::bundle_message::Manifests;
 use crate::answers::grpc::encoder::Encoder;
 use fbc::read::{Output, Reader, pieces};
 

@@ -67,7 +67,7 @@ impl Problem {
     /// Adds the names that are similar to `wanted`.
     fn suggesting<'a>(mut self, wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: BTreeSet<&str> = names.into_iter().collect();
-        let names: Vec<&str> = suggest::near(wanted, names);
+        let names: Vec<&str> = suggest::similar(wanted, names);
         self.detail
             .push_str(&suggest::proposal(wanted, names.clone()));
         self.suggestions = names.into_iter().map(str::to_owned).collect();

@@ -2,8 +2,7 @@
 
 use crate::text::json::buffers::{Buffers, TopMember};
 use crate::text::json::cursor::StringEnds;
-use crate::text::json::error::JsonError;
-use crate::text::json::reader::{MAX_LENGTH, Reader};
+use crate::text::json::reader::{JsonError, MAX_LENGTH, Reader};
 
 /// Reads values and writes them canonically; keeps its scratch memory.
 #[derive(Default)]

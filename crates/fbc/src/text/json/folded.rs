@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 
 use crate::text::json::cursor::Cursor;
-use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find, write_zero};
+use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find, integer, write_zero};
 
-/// How many values a tree may have. No catalog comes near it.
+/// The number of values that a tree may have. Catalogs need far fewer.
 const MAX_VALUES: usize = 100_000;
 
 /// Tells what becomes of values that are read one after the other into a field.
@@ -82,10 +82,7 @@ impl<'a> Value<'a> {
             (_, b'n') => drop(cursor.skip()),
             (Shape::Integer, b'-' | b'0'..=b'9') => {
                 let digits = cursor.skip();
-                let number = str::from_utf8(digits)
-                    .ok()
-                    .and_then(|digits| digits.parse::<i32>().ok());
-                number.ok_or_else(Mismatch::integer)?;
+                integer(digits)?;
                 *self = Value::Json(digits);
             }
             (Shape::Texts, b'{') => self.read_texts(cursor, left)?,
@@ -183,7 +180,7 @@ impl<'a> Value<'a> {
         Ok(())
     }
 
-    /// Whether Go leaves it out where that is asked for.
+    /// Whether Go omits it from a field with `omitempty`.
     fn is_empty(&self, shape: &Shape) -> bool {
         match self {
             Value::Zero => !matches!(shape, Shape::Object(_)),

@@ -16,8 +16,6 @@
 mod buffers;
 mod canonicaliser;
 pub mod cursor;
-mod error;
-mod field_name;
 pub(crate) mod folded;
 mod reader;
 mod scalars;
@@ -31,7 +29,7 @@ pub mod write;
 
 pub use buffers::TopMember;
 pub use canonicaliser::Canonicaliser;
-pub use error::JsonError;
-pub use reader::MAX_DEPTH;
 pub(crate) use reader::MAX_LENGTH;
+pub use reader::{JsonError, MAX_DEPTH};
+pub(crate) use strings::compare_keys;
 pub use strings::unescape;

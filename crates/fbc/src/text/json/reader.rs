@@ -5,7 +5,6 @@
 use std::cmp::Ordering;
 
 use crate::text::json::buffers::{Buffers, CHANGED, Member, Slice, TopMember, offset};
-use crate::text::json::error::JsonError;
 use crate::text::json::strings::compare_keys;
 
 /// How deep arrays and objects may nest, in JSON and in YAML alike: what is
@@ -18,6 +17,16 @@ pub(crate) const MAX_LENGTH: usize = (CHANGED >> 1) as usize;
 /// How much longer than the input its canonical form may become, beside as
 /// much again: numbers such as `1e20` are written out.
 pub(super) const MAX_GROWTH: usize = 1 << 20;
+
+/// A position in the input that is not JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JsonError {
+    /// Bytes from the start of the input.
+    pub offset: usize,
+    /// What was expected or found there.
+    pub message: String,
+}
 
 pub(super) struct Reader<'a> {
     pub(super) input: &'a [u8],

@@ -1,8 +1,7 @@
 //! Numbers and strings, from what was written to what is canonical.
 
 use crate::text::json::buffers::offset;
-use crate::text::json::error::JsonError;
-use crate::text::json::reader::{MAX_GROWTH, Reader};
+use crate::text::json::reader::{JsonError, MAX_GROWTH, Reader};
 use crate::text::json::strings::{BLOCK, character, plain_run, specials};
 use crate::text::json::write::{write_number, write_string_part};
 

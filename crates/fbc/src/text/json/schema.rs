@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::text::json::field_name::is_name;
+use crate::text::json::strings::is_name;
 
 /// A type.
 #[derive(Debug)]
@@ -86,11 +86,6 @@ impl Mismatch {
         }))
     }
 
-    /// The value is not an integer of 32 bits.
-    pub(crate) fn integer() -> Self {
-        Self::new("must be a 32-bit integer")
-    }
-
     /// The value needs a tree that would be too large.
     pub(crate) fn too_large() -> Self {
         Self::new("holds too many values for keys in another case than documented")
@@ -152,6 +147,13 @@ pub(crate) fn write_zero(shape: &Shape, out: &mut Vec<u8>) {
         }
     };
     out.extend_from_slice(zero);
+}
+
+/// A canonical number as an integer of 32 bits.
+pub(crate) fn integer(digits: &[u8]) -> Result<i32, Mismatch> {
+    let text = str::from_utf8(digits).ok();
+    let number = text.and_then(|digits| digits.parse().ok());
+    number.ok_or_else(|| Mismatch::new("must be a 32-bit integer"))
 }
 
 /// The field that Go reads a key into, and whether the key is exactly its name.

@@ -9,7 +9,7 @@
 
 use crate::text::json::cursor::Cursor;
 use crate::text::json::folded;
-use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find, write_zero};
+use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find, integer, write_zero};
 
 /// Where the result goes. Most values stay as they are, so whether they do is
 /// found out first, without writing anything.
@@ -160,11 +160,7 @@ fn value(shape: &Shape, cursor: &mut Cursor<'_>, out: &mut impl Sink) -> Result<
         (Shape::Integer, b'-' | b'0'..=b'9') => {
             let digits = cursor.skip();
             out.keep(digits);
-            std::str::from_utf8(digits)
-                .ok()
-                .and_then(|digits| digits.parse::<i32>().ok())
-                .map(|number| number == 0)
-                .ok_or_else(|| Mismatch::integer().into())
+            Ok(integer(digits)? == 0)
         }
         (Shape::Texts, b'{') => texts(cursor, out),
         (Shape::List(element), b'[') => list(element, cursor, out),

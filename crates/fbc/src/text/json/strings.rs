@@ -1,4 +1,5 @@
-//! What a string is made of: which bytes may be copied, what escapes mean.
+//! Strings: the bytes that may be copied, the meaning of escapes, and the comparison of
+//! keys.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -35,6 +36,23 @@ pub(crate) fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
     unescape(a).as_bytes().cmp(unescape(b).as_bytes())
 }
 
+/// Whether Go takes `key` for `name`: in any case, and as Unicode folds it.
+pub(crate) fn is_name(key: &[u8], name: &str) -> bool {
+    if key.is_ascii() {
+        return key.eq_ignore_ascii_case(name.as_bytes());
+    }
+    let folded = |character| match character {
+        'ſ' => 's',
+        // The sign for Kelvin.
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    };
+    str::from_utf8(key).is_ok_and(|key| {
+        let name = name.chars().map(|character| character.to_ascii_lowercase());
+        key.chars().map(folded).eq(name)
+    })
+}
+
 /// How many bytes from the start can be copied as they are: none of `"`, `\`,
 /// a control character, or one that is not of ASCII.
 #[inline]
@@ -68,7 +86,7 @@ fn run(bytes: &[u8], marks: impl Fn(i8x32) -> i8x32, ends: impl Fn(u8) -> bool) 
     at + rest.unwrap_or(bytes.len() - at)
 }
 
-/// How many bytes are looked at together.
+/// The number of bytes that are checked together.
 pub(crate) const BLOCK: usize = 32;
 
 /// A bit for each byte that [`plain_run`] stops at.
@@ -102,6 +120,18 @@ fn quotes(block: i8x32) -> i8x32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_compared_as_go_folds_them() {
+        for key in ["kinds", "KINDS", "Kinds", "\u{212a}ind\u{17f}"] {
+            assert!(is_name(key.as_bytes(), "kinds"), "{key}");
+        }
+        for key in ["kind", "kindss", "kınds", "k\u{131}nds", ""] {
+            assert!(!is_name(key.as_bytes(), "kinds"), "{key}");
+        }
+        assert!(is_name(b"X-Descriptors", "x-descriptors"));
+        assert!(!is_name(b"\xff", "x"));
+    }
 
     #[test]
     fn a_run_ends_at_the_first_byte_that_is_not_plain_wherever_it_stands() {

@@ -6,8 +6,7 @@ use std::fmt;
 
 use crate::text::display::shown;
 use crate::text::json::cursor::{Cursor, key_text};
-use crate::text::json::field_name::is_name;
-use crate::text::json::strings::unescape;
+use crate::text::json::strings::{is_name, unescape};
 
 /// A type that is read from canonical JSON.
 pub(crate) trait Decode<'de>: Default {
@@ -121,47 +120,39 @@ pub(crate) enum Expected {
 /// A value does not have the type of its field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrongType {
-    /// The value, or the beginning of a long one.
-    found: Found,
+    /// The type and the value, or the beginning of a long one.
+    found: Cow<'static, str>,
+    /// Whether it becomes a string in quotes.
+    is_scalar: bool,
     expected: Expected,
-}
-
-/// A value in a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
-    Null,
-    Boolean(bool),
-    Integer(String),
-    Float(String),
-    String(String),
-    List,
-    Object,
 }
 
 impl WrongType {
     /// The value at the cursor should have another type.
     #[cold]
     pub(crate) fn at(cursor: &Cursor<'_>, expected: Expected) -> Self {
-        let found = match cursor.clone().skip() {
-            [b'"', text @ .., b'"'] => Found::String(shown(&unescape(text))),
-            [b'{', ..] => Found::Object,
-            [b'[', ..] => Found::List,
-            b"true" => Found::Boolean(true),
-            b"false" => Found::Boolean(false),
-            number @ [b'-' | b'0'..=b'9', ..] => {
-                let number = String::from_utf8_lossy(number).into_owned();
-                if number
-                    .bytes()
-                    .all(|byte| byte == b'-' || byte.is_ascii_digit())
-                {
-                    Found::Integer(number)
+        let value = cursor.clone().skip();
+        let found = match value {
+            [b'"', text @ .., b'"'] => format!("string {:?}", shown(&unescape(text))).into(),
+            [b'{', ..] => "object".into(),
+            [b'[', ..] => "list".into(),
+            [b't' | b'f', ..] => format!("boolean `{}`", value == b"true").into(),
+            [b'-' | b'0'..=b'9', digits @ ..] => {
+                let is_integer = digits.iter().all(u8::is_ascii_digit);
+                let kind = if is_integer {
+                    "integer"
                 } else {
-                    Found::Float(number)
-                }
+                    "floating point"
+                };
+                format!("{kind} `{}`", String::from_utf8_lossy(value)).into()
             }
-            _ => Found::Null,
+            _ => "null".into(),
         };
-        Self { found, expected }
+        Self {
+            found,
+            is_scalar: matches!(value, [b't' | b'f' | b'-' | b'0'..=b'9', ..]),
+            expected,
+        }
     }
 }
 
@@ -173,25 +164,15 @@ impl fmt::Display for WrongType {
             Expected::List => "a list",
             Expected::Object => "an object",
         };
-        f.write_str("invalid type: ")?;
-        match &self.found {
-            Found::Null => f.write_str("null"),
-            Found::Boolean(value) => write!(f, "boolean `{value}`"),
-            Found::Integer(number) => write!(f, "integer `{number}`"),
-            Found::Float(number) => write!(f, "floating point `{number}`"),
-            Found::String(text) => write!(f, "string {text:?}"),
-            Found::List => f.write_str("list"),
-            Found::Object => f.write_str("object"),
-        }?;
-        let scalar = matches!(
-            self.found,
-            Found::Boolean(_) | Found::Integer(_) | Found::Float(_)
-        );
         let remedy = match self.expected {
-            Expected::String if scalar => "it in quotes",
+            Expected::String if self.is_scalar => "it in quotes",
             _ => expected,
         };
-        write!(f, ", expected {expected}; write {remedy}")
+        let found = &self.found;
+        write!(
+            f,
+            "invalid type: {found}, expected {expected}; write {remedy}"
+        )
     }
 }
 

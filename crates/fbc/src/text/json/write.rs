@@ -4,12 +4,12 @@
 
 use std::io::Write as _;
 
-/// A number that no float64 comes near: its exponent is too large.
+/// A number beyond the range of a float64: its exponent is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the number is too large for a 64-bit float")]
 pub(crate) struct NumberTooLarge;
 
-/// Bytes looked at in one go while searching for what has to be escaped.
+/// The number of bytes that are searched together for characters to escape.
 const BLOCK: usize = 32;
 /// Integers of so many digits are held exactly by a float64.
 const EXACT_DIGITS: usize = 15;

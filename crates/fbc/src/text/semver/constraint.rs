@@ -8,7 +8,7 @@
 //! `1.2 - 1.4` is from the one to the other. A pre-release lies only in a
 //! comparison that names a pre-release itself.
 
-use crate::text::semver::version::{Version, VersionError, builds, identifiers};
+use crate::text::semver::version::{Version, VersionError, builds, identifiers, number, split};
 
 /// The longest constraint that is read, in bytes.
 pub const MAX_CONSTRAINT: usize = 1_024;
@@ -195,9 +195,8 @@ fn comparisons(text: &str) -> Result<Vec<Comparison>, ConstraintError> {
         let Some(found) = Operator::of(operator) else {
             return Err(ConstraintError::Operator(operator.to_owned()));
         };
-        let (version, behind) = word(behind.trim_start(), |sign| {
-            !sign.is_whitespace() && !",=!<>~^".contains(sign)
-        });
+        let in_version = |sign: char| !sign.is_whitespace() && !",=!<>~^".contains(sign);
+        let (version, behind) = word(behind.trim_start(), in_version);
         if version.is_empty() {
             return Err(ConstraintError::NoVersion(text.to_owned()));
         }
@@ -207,9 +206,7 @@ fn comparisons(text: &str) -> Result<Vec<Comparison>, ConstraintError> {
         {
             // From one version to another.
             operator = Operator::GreaterOrEqual;
-            let (upper, end) = word(upper, |sign| {
-                !sign.is_whitespace() && !",=!<>~^".contains(sign)
-            });
+            let (upper, end) = word(upper, in_version);
             comparisons.push(comparison(Operator::LessOrEqual, upper)?);
             behind = end;
         }
@@ -250,8 +247,8 @@ fn comparison(operator: Operator, word: &str) -> Result<Comparison, ConstraintEr
         source,
     };
     let text = word.strip_prefix('v').unwrap_or(word);
-    let (text, build) = crate::text::semver::version::split(text, '+');
-    let (numbers, pre) = crate::text::semver::version::split(text, '-');
+    let (text, build) = split(text, '+');
+    let (numbers, pre) = split(text, '-');
     let mut version = Version {
         pre: pre
             .map_or(Ok(Vec::new()), |pre| identifiers("pre-release", pre))
@@ -270,7 +267,7 @@ fn comparison(operator: Operator, word: &str) -> Result<Comparison, ConstraintEr
             Some("x" | "X" | "*") | None if open == Open::Not => open = without,
             None | Some("x" | "X" | "*") => {}
             Some(part) => {
-                let number = crate::text::semver::version::number(name, part).map_err(broken)?;
+                let number = number(name, part).map_err(broken)?;
                 // What stands behind an open part does not count.
                 if open == Open::Not {
                     *place = number;

@@ -129,15 +129,11 @@ impl FromStr for Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
-        let mut before = '-';
-        for identifier in &self.pre {
-            write!(f, "{before}{identifier}")?;
-            before = '.';
+        for (number, identifier) in self.pre.iter().enumerate() {
+            write!(f, "{}{identifier}", if number == 0 { '-' } else { '.' })?;
         }
-        before = '+';
-        for identifier in &self.build {
-            write!(f, "{before}{identifier}")?;
-            before = '.';
+        for (number, identifier) in self.build.iter().enumerate() {
+            write!(f, "{}{identifier}", if number == 0 { '+' } else { '.' })?;
         }
         Ok(())
     }
@@ -178,10 +174,8 @@ impl PartialEq for Version {
 impl Eq for Version {}
 
 pub(super) fn split(text: &str, at: char) -> (&str, Option<&str>) {
-    match text.split_once(at) {
-        Some((before, behind)) => (before, Some(behind)),
-        None => (text, None),
-    }
+    let found = text.split_once(at);
+    found.map_or((text, None), |(before, behind)| (before, Some(behind)))
 }
 
 pub(super) fn number(part: &'static str, text: &str) -> Result<u64, VersionError> {

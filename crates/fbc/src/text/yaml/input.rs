@@ -1,5 +1,5 @@
-//! What the parser is given to read: text that was looked at first, in small
-//! pieces, with the line ends that the peers' reader would have made of it.
+//! The input of the parser: checked text, in small pieces, with the line ends that the
+//! reader of opm and catalogd makes of it.
 
 use std::io::{self, BufRead, Read};
 

@@ -58,25 +58,11 @@ pub struct Converted {
 /// null: then nothing is appended, and neither is on an error.
 ///
 /// Of bytes that hold several YAML documents only the first one is read, as
-/// the peers do; [`convert`] tells.
+/// opm and catalogd do; [`convert`] tells whether text is left.
 /// Numbers and strings come out as Go's encoder writes them, except that an
 /// integer that no float64 holds keeps its digits.
 pub fn to_json(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<bool, YamlError> {
-    to_json_with_members(document, limits, out, &mut Members::new())
-}
-
-/// Does the same as [`to_json`], and sets `members` to the ranges of the object's
-/// members in `out`.
-pub fn to_json_with_members(
-    document: &[u8],
-    limits: &Limits,
-    out: &mut Vec<u8>,
-    members: &mut Members,
-) -> Result<bool, YamlError> {
-    match plain_to_json(document, limits, out, members) {
-        Some(found) => Ok(found),
-        None => parsed_to_json(document, limits, out, members),
-    }
+    convert(document, limits, out).map(|converted| converted.found)
 }
 
 /// Does the same as [`to_json`], and tells whether text is left.
@@ -93,8 +79,9 @@ pub fn convert(
     }
 }
 
-/// Does the same as [`to_json_with_members`] without the parser. `None` if the
-/// document needs the parser. Public for comparisons of the two ways.
+/// Does the same as [`to_json`] without the parser, and sets `members` to the ranges of
+/// the object's members in `out`. `None` if the document needs the parser. Public for
+/// comparisons of the two ways.
 pub fn plain_to_json(
     document: &[u8],
     limits: &Limits,
@@ -112,8 +99,8 @@ pub fn plain_to_json(
     }
 }
 
-/// Does the same as [`to_json_with_members`] with the parser only. Public for
-/// comparisons of the two ways.
+/// Does the same as [`plain_to_json`] with the parser. Public for comparisons of the two
+/// ways.
 pub fn parsed_to_json(
     document: &[u8],
     limits: &Limits,

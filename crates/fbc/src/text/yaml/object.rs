@@ -1,9 +1,10 @@
 //! The entries of one object in the output: sorted where they are not, and of
 //! equal keys only the last one kept.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
+
+use crate::text::json::{compare_keys, unescape};
 
 /// An offset into the output of a document.
 #[inline]
@@ -78,7 +79,7 @@ pub(crate) fn rebuild(
     // Both sorts keep the order of equal keys: the last is the last written.
     let own = entries.get_mut(first..).unwrap_or_default();
     if escaped {
-        own.sort_by_cached_key(|entry| unescaped(entry.key(json)).into_owned());
+        own.sort_by_cached_key(|entry| unescape(entry.key(json)).into_owned());
     } else {
         own.sort_by(order);
     }
@@ -108,20 +109,10 @@ pub(crate) fn rebuild(
 /// Compares two keys by the bytes of their text, not of its escaped form.
 fn compare(a: &[u8], b: &[u8], escaped: bool) -> Ordering {
     if escaped {
-        unescaped(a).cmp(&unescaped(b))
+        compare_keys(a, b)
     } else {
         a.cmp(b)
     }
-}
-
-/// The text of a key that is written without its quotes.
-fn unescaped(key: &[u8]) -> Cow<'_, [u8]> {
-    if !key.contains(&b'\\') {
-        return Cow::Borrowed(key);
-    }
-    let quoted = [b"\"", key, b"\""].concat();
-    serde_json::from_slice::<String>(&quoted)
-        .map_or(Cow::Borrowed(key), |text| Cow::Owned(text.into_bytes()))
 }
 
 #[cfg(test)]

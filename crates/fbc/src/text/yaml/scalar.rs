@@ -46,18 +46,6 @@ pub(crate) struct Raw<'a> {
     pub(crate) plain: bool,
 }
 
-/// The tags that mean a type here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tag {
-    Text,
-    Binary,
-    Null,
-    Bool,
-    Integer,
-    Float,
-    Timestamp,
-}
-
 impl<'a> Raw<'a> {
     /// Whether this as a key merges other mappings into its own.
     pub(crate) fn is_merge(&self) -> bool {
@@ -71,10 +59,12 @@ impl<'a> Raw<'a> {
         match self.tag {
             None | Some("" | "!") if self.plain => Ok(plain(self.value)),
             None | Some("" | "!") => Ok(text()),
-            Some(tag) => match known_tag(tag) {
-                None | Some(Tag::Text) => Ok(text()),
-                Some(Tag::Binary) => binary(self.value),
-                Some(wanted) => tagged(self.value, wanted),
+            Some(tag) => match tag.strip_prefix(TAG_PREFIX) {
+                Some("binary") => binary(self.value),
+                Some(wanted @ ("null" | "bool" | "int" | "float" | "timestamp")) => {
+                    tagged(self.value, wanted)
+                }
+                _ => Ok(text()),
             },
         }
     }
@@ -266,43 +256,21 @@ fn decimal(number: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-fn known_tag(tag: &str) -> Option<Tag> {
-    match tag.strip_prefix(TAG_PREFIX)? {
-        "str" => Some(Tag::Text),
-        "binary" => Some(Tag::Binary),
-        "null" => Some(Tag::Null),
-        "bool" => Some(Tag::Bool),
-        "int" => Some(Tag::Integer),
-        "float" => Some(Tag::Float),
-        "timestamp" => Some(Tag::Timestamp),
-        _ => None,
-    }
-}
-
-/// A scalar whose tag says what it has to be.
-fn tagged(text: &str, wanted: Tag) -> Result<Scalar<'_>, String> {
-    if wanted == Tag::Timestamp && is_timestamp(text) {
+/// A scalar whose tag demands a type.
+fn tagged<'a>(text: &'a str, wanted: &str) -> Result<Scalar<'a>, String> {
+    if wanted == "timestamp" && is_timestamp(text) {
         return Ok(Scalar::Text(Cow::Borrowed(text)));
     }
     let found = plain(text);
     match (&found, wanted) {
-        (Scalar::Null, Tag::Null)
-        | (Scalar::Bool(_), Tag::Bool)
-        | (Scalar::Signed(_) | Scalar::Unsigned(_), Tag::Integer)
-        | (Scalar::Float(_) | Scalar::Large(_), Tag::Float) => Ok(found),
-        (Scalar::Signed(number), Tag::Float) => Ok(Scalar::Float(*number as f64)),
+        (Scalar::Null, "null")
+        | (Scalar::Bool(_), "bool")
+        | (Scalar::Signed(_) | Scalar::Unsigned(_), "int")
+        | (Scalar::Float(_) | Scalar::Large(_), "float") => Ok(found),
+        (Scalar::Signed(number), "float") => Ok(Scalar::Float(*number as f64)),
         _ => {
             let shown: String = text.chars().take(40).collect();
-            let tag = match wanted {
-                Tag::Text => "str",
-                Tag::Binary => "binary",
-                Tag::Null => "null",
-                Tag::Bool => "bool",
-                Tag::Integer => "int",
-                Tag::Float => "float",
-                Tag::Timestamp => "timestamp",
-            };
-            Err(format!("{shown:?} is tagged !!{tag}, but is none"))
+            Err(format!("{shown:?} is tagged !!{wanted}, but is none"))
         }
     }
 }
@@ -330,10 +298,10 @@ fn write_digits(out: &mut Vec<u8>, digits: &str) -> Result<(), String> {
     write_number(out, digits).map_err(|error| error.to_string())
 }
 
-/// Appends a float key as the peers do: Go's shortest 32-bit form.
+/// Appends a float key as opm and catalogd do: Go's shortest 32-bit form.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a float key is a 32-bit number to the peers"
+    reason = "a float key is a 32-bit number to opm and catalogd"
 )]
 fn write_float_key(out: &mut Vec<u8>, float: f64) {
     let short = float as f32;

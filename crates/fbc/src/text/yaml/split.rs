@@ -1,4 +1,4 @@
-//! Cuts a file into its documents at separator lines, as the peers do before
+//! Cuts a file into its documents at separator lines, as opm and catalogd do before
 //! any parser sees the text.
 
 use memchr::memmem::Finder;
@@ -34,7 +34,7 @@ pub struct Documents<'a> {
 enum Line {
     /// A separator: after the dashes nothing but blanks or a comment.
     Separator,
-    /// Refused by the peers, who allow nothing else there.
+    /// opm and catalogd refuse it, and allow nothing else there.
     Malformed,
 }
 

@@ -1,8 +1,8 @@
-//! Which documents are looked at in the first place.
+//! The check whether a document can be read without the parser.
 
 use crate::text::yaml::input::tag_like_commas;
 
-/// Bytes looked at in one go.
+/// The number of bytes that are checked together.
 const BLOCK: usize = 64;
 
 /// The text of a document that is UTF-8 and holds nothing but ordinary

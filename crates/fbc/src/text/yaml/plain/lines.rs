@@ -3,9 +3,8 @@
 use crate::text::json::write::write_string;
 use crate::text::yaml::limits::Limits;
 use crate::text::yaml::object::{Entry, offset};
-use crate::text::yaml::plain::frame::Kind;
 use crate::text::yaml::plain::input;
-use crate::text::yaml::plain::reader::Reader;
+use crate::text::yaml::plain::reader::{Kind, Reader};
 use crate::text::yaml::plain::unquoted::Stop;
 use crate::text::yaml::scalar::{Scalar, plain};
 

@@ -14,9 +14,6 @@
 
 mod block;
 mod collections;
-mod cursor;
-mod flow;
-mod frame;
 mod input;
 mod lines;
 mod quoted;

@@ -1,7 +1,8 @@
-//! The state of the reader. The other files add what it does.
+//! The state of the reader, and its view of the text. The other files read nodes.
+
+use memchr::memchr;
 
 use crate::text::yaml::object::Entry;
-use crate::text::yaml::plain::frame::Frame;
 
 /// Reads one document.
 pub(super) struct Reader<'t, 'o> {
@@ -22,4 +23,86 @@ pub(super) struct Reader<'t, 'o> {
     pub(super) scratch: Vec<u8>,
     pub(super) depth: usize,
     pub(super) budget: usize,
+}
+
+/// A collection that is being read.
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    /// The column of its keys or dashes.
+    pub(crate) column: usize,
+    /// Whether a dash or key came whose node did not.
+    pub(crate) awaiting: bool,
+    /// Where its bracket is in the output.
+    pub(crate) start: usize,
+    /// The first of its entries on the stack of entries.
+    pub(crate) first_entry: usize,
+    /// The key whose value is awaited starts here, the value there.
+    pub(crate) key: u32,
+    pub(crate) value: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    List,
+    /// A list at the column of the key it belongs to.
+    ListInMapping,
+    Mapping,
+}
+
+impl Reader<'_, '_> {
+    /// Goes to the next line, where nothing but a comment is left on this one.
+    pub(crate) fn end_line(&mut self) -> Option<()> {
+        let blanks = self.blanks(self.at);
+        self.at += blanks;
+        match self.byte(self.at) {
+            Some(b'#') if blanks == 0 && !self.is_after_blank() => return None,
+            None | Some(b'\n' | b'\r' | b'#') => {}
+            Some(_) => return None,
+        }
+        self.at = self.line_end(self.at).1;
+        Some(())
+    }
+
+    /// Whether nothing more comes on this line but a comment. To be asked
+    /// behind a blank, or at the line's end.
+    pub(crate) fn is_line_over(&self) -> bool {
+        matches!(self.byte(self.at), None | Some(b'\n' | b'\r' | b'#'))
+    }
+
+    fn is_after_blank(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.byte(at));
+        matches!(before, Some(b' ' | b'\t'))
+    }
+
+    pub(crate) fn byte(&self, at: usize) -> Option<u8> {
+        self.bytes.get(at).copied()
+    }
+
+    pub(crate) fn is_blank_or_end(&self, at: usize) -> bool {
+        matches!(self.byte(at), None | Some(b' ' | b'\t' | b'\n' | b'\r'))
+    }
+
+    /// How many spaces there are from `at` on.
+    pub(crate) fn spaces(&self, at: usize) -> usize {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        rest.iter().take_while(|byte| **byte == b' ').count()
+    }
+
+    /// How many spaces and tabs there are from `at` on.
+    pub(crate) fn blanks(&self, at: usize) -> usize {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
+        rest.iter().take_while(blank).count()
+    }
+
+    /// Where the line that `at` is on ends, and where the next one starts.
+    pub(crate) fn line_end(&self, at: usize) -> (usize, usize) {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        match memchr(b'\n', rest) {
+            // What is accepted has no other carriage returns.
+            Some(length) if rest[..length].ends_with(b"\r") => (at + length - 1, at + length + 1),
+            Some(length) => (at + length, at + length + 1),
+            None => (self.bytes.len(), self.bytes.len()),
+        }
+    }
 }

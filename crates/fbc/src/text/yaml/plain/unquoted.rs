@@ -30,7 +30,7 @@ impl Reader<'_, '_> {
         self.starts_unquoted().then(|| self.unquoted_line())
     }
 
-    /// Writes a scalar whose first line was looked at.
+    /// Writes a scalar whose first line was checked.
     pub(crate) fn finish_unquoted(&mut self, first: &Unquoted) -> Option<()> {
         let text = self.text.get(self.at..first.end)?;
         self.at = first.next;

@@ -1,7 +1,7 @@
 //! Documents that cannot be read: the reason, and its place.
 
-use crate::problem::{Code, Problem, Severity, Subject};
-use crate::read::advice::CORRECT;
+use crate::problem::{Code, Problem, Severity};
+use crate::read::head::CORRECT;
 use crate::read::output::{Output, saturated};
 use crate::text::json::JsonError;
 use crate::text::yaml;
@@ -18,13 +18,13 @@ pub(crate) fn blanks(text: &[u8]) -> usize {
 }
 
 /// The reason why a document cannot be read, and its place in the piece.
-pub(crate) struct Refusal {
+pub(crate) struct Unreadable {
     line: u32,
     column: Option<u32>,
     message: String,
 }
 
-impl Refusal {
+impl Unreadable {
     /// `line_ends` are those before `start`, where the value begins.
     pub(crate) fn of_json(error: &JsonError, text: &[u8], start: usize, line_ends: u32) -> Self {
         // An error at the end is shown after the last text.
@@ -75,14 +75,7 @@ pub(crate) fn refuse(out: &mut Output, line: u32, code: Code, message: String) {
 }
 
 fn refuse_at(out: &mut Output, line: u32, column: Option<u32>, code: Code, message: String) {
-    let problem = Problem {
-        code,
-        severity: Severity::Fatal,
-        subject: Subject::default(),
-        place: None,
-        message,
-    };
-    out.problem(line, column, problem);
+    out.problem(line, column, Problem::new(code, Severity::Fatal, message));
     out.blobs.incomplete = true;
     out.documents += 1;
 }
@@ -91,27 +84,21 @@ fn refuse_at(out: &mut Output, line: u32, column: Option<u32>, code: Code, messa
 /// catalog, wherever the document stands in its file. catalogd ignores it, and so
 /// do readers of served content: nothing is lost.
 pub(super) fn empty() -> Problem {
-    Problem {
-        code: Code::DocumentEmpty,
-        severity: Severity::Error,
-        subject: Subject::default(),
-        place: None,
-        message: "this document holds only comments or blank lines, and opm refuses a catalog \
-                  with such a document; remove the `---` between it and its neighbour"
-            .to_owned(),
-    }
+    Problem::new(
+        Code::DocumentEmpty,
+        Severity::Error,
+        "this document holds only comments or blank lines, and opm refuses a catalog with such a \
+         document; remove the `---` between it and its neighbour",
+    )
 }
 
 /// opm reads the first YAML document between two separators and silently ignores
 /// the others.
 pub(crate) fn ignored() -> Problem {
-    Problem {
-        code: Code::DocumentIgnored,
-        severity: Severity::Warning,
-        subject: Subject::default(),
-        place: None,
-        message: "what begins here is not read, since a document has ended before it; \
-                  put a line `---` between the two"
-            .to_owned(),
-    }
+    Problem::new(
+        Code::DocumentIgnored,
+        Severity::Warning,
+        "what begins here is not read, since a document has ended before it; put a line `---` \
+         between the two",
+    )
 }

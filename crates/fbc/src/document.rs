@@ -133,7 +133,7 @@ pub struct BundleBlob {
     pub has_objects: bool,
     /// Whether it has `olm.csv.metadata`.
     pub has_csv_metadata: bool,
-    /// What its `ClusterServiceVersion` comes from.
+    /// The source of its `ClusterServiceVersion`.
     pub csv: CsvSource,
     /// Whether its `ClusterServiceVersion`, at the head of a channel, crashes
     /// OLM's packageserver.
@@ -146,7 +146,7 @@ pub struct BundleBlob {
     pub defects: Vec<Defect>,
 }
 
-/// What the `ClusterServiceVersion` of a bundle comes from.
+/// The source of a bundle's `ClusterServiceVersion`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CsvSource {
     /// The bundle has none.

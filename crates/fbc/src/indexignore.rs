@@ -155,7 +155,7 @@ fn read_patterns(
             return Err(IndexIgnoreError::Patterns { path, limit });
         }
         // A pattern carries its place, to tell later ones from earlier ones.
-        // What is no pattern is not added, and so matches nothing.
+        // An invalid pattern is not added, and so matches nothing.
         let place = PathBuf::from(count.to_string());
         let _ = builder.add_line(Some(place), &literal_braces(line));
     }
@@ -165,7 +165,7 @@ fn read_patterns(
     })
 }
 
-/// What the last pattern says that matches `path` or a folder above it.
+/// The decision of the last pattern that matches `path` or a folder above it.
 fn decide(patterns: &Gitignore, path: &str) -> Option<bool> {
     let ends = path.match_indices('/').map(|(at, _)| (at, true));
     ends.chain([(path.len(), false)])

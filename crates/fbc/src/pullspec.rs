@@ -34,7 +34,7 @@ pub enum PullSpecError {
     Registry {
         /// The pull spec.
         spec: String,
-        /// What stands before its first slash.
+        /// The text before its first slash.
         registry: String,
     },
     /// A repository with upper-case letters.
@@ -66,7 +66,7 @@ pub enum PullSpecError {
     Tag {
         /// The pull spec.
         spec: String,
-        /// What stands behind the colon.
+        /// The text behind the colon.
         tag: String,
     },
     /// A digest that is none.
@@ -74,7 +74,7 @@ pub enum PullSpecError {
     Digest {
         /// The pull spec.
         spec: String,
-        /// What stands behind the `@`.
+        /// The text behind the `@`.
         digest: String,
     },
 }
@@ -107,9 +107,7 @@ pub fn check(spec: &str) -> Result<(), PullSpecError> {
     if spec.len() == 64 && spec.bytes().all(is_lower_hex) {
         return Err(PullSpecError::OnlyDigits(spec.to_owned()));
     }
-    let (registry, rest) = split_registry(spec);
-    let (rest, digest) = cut(rest, b'@');
-    let (repository, tag) = cut(rest, b':');
+    let (registry, repository, tag, digest) = parts(spec);
     check_repository(spec, registry, repository)?;
     if let Some(tag) = tag
         && !is_tag(tag)
@@ -130,7 +128,7 @@ pub fn check(spec: &str) -> Result<(), PullSpecError> {
     Ok(())
 }
 
-/// What a pull spec says, with what its shortcuts stand for.
+/// The parts of a pull spec, with shortcuts replaced by their meaning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PullSpec<'a> {
     /// The registry, `docker.io` where none is written.
@@ -146,9 +144,7 @@ pub struct PullSpec<'a> {
 /// Reads a pull spec. See [`check`].
 pub fn read(spec: &str) -> Result<PullSpec<'_>, PullSpecError> {
     check(spec)?;
-    let (registry, rest) = split_registry(spec);
-    let (rest, digest) = cut(rest, b'@');
-    let (repository, tag) = cut(rest, b':');
+    let (registry, repository, tag, digest) = parts(spec);
     let registry = match registry {
         None | Some(LEGACY_DEFAULT_DOMAIN) => DEFAULT_DOMAIN,
         Some(registry) => registry,
@@ -166,7 +162,15 @@ pub fn read(spec: &str) -> Result<PullSpec<'_>, PullSpecError> {
     })
 }
 
-/// What stands before and behind the first such (ASCII) byte.
+/// The registry, the repository, the tag and the digest, as far as they are written.
+fn parts(spec: &str) -> (Option<&str>, &str, Option<&str>, Option<&str>) {
+    let (registry, rest) = split_registry(spec);
+    let (rest, digest) = cut(rest, b'@');
+    let (repository, tag) = cut(rest, b':');
+    (registry, repository, tag, digest)
+}
+
+/// The text before and behind the first such (ASCII) byte.
 fn cut(text: &str, byte: u8) -> (&str, Option<&str>) {
     match memchr::memchr(byte, text.as_bytes()) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),

@@ -61,11 +61,11 @@ pub struct BundleParts<'a> {
     pub provides: &'a [Gvk],
     /// The APIs it requires, from `olm.gvk.required`.
     pub requires: &'a [Gvk],
-    /// What it depends on, in the order of its properties.
+    /// Its dependencies, in the order of its properties.
     pub dependencies: &'a [Dependency<'a>],
     /// All its properties.
     pub properties: &'a [Property<'a>],
-    /// What its `ClusterServiceVersion` comes from.
+    /// The source of its `ClusterServiceVersion`.
     pub manifests: ManifestParts<'a>,
 }
 

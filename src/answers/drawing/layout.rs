@@ -53,7 +53,7 @@ pub(crate) fn cells(column: &Column<'_>) -> Vec<Cell> {
             }
         }
     }
-    // What cannot be reached from a head comes last.
+    // Nodes that no head leads to come last.
     let place = |cell: Option<Cell>| {
         cell.unwrap_or_else(|| {
             let row = next[1];

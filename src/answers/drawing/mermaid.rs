@@ -16,7 +16,7 @@ impl Drawing<'_> {
     /// upgrades.
     pub fn mermaid(&self) -> String {
         let mut out = String::from("flowchart LR\n");
-        let mark = if self.deprecated { " (deprecated)" } else { "" };
+        let mark = self.mark();
         let (mut heads, mut deprecated) = (Vec::new(), Vec::new());
         let (mut absent, mut wrong) = (Vec::new(), Vec::new());
         for (number, channel) in self.channels.iter().enumerate() {

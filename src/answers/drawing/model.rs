@@ -97,6 +97,13 @@ impl<'a> Drawing<'a> {
     }
 }
 
+impl Drawing<'_> {
+    /// The remark about a deprecated package.
+    pub(super) fn mark(&self) -> &'static str {
+        if self.deprecated { " (deprecated)" } else { "" }
+    }
+}
+
 impl Node<'_> {
     /// Remarks about the node, each in a few words.
     pub(super) fn remarks(&self) -> Vec<String> {

@@ -87,7 +87,7 @@ impl Drawing<'_> {
             placed.push(channel);
         }
         // The title and the key want some room, too.
-        let mark = if self.deprecated { " (deprecated)" } else { "" };
+        let mark = self.mark();
         let title = self.package.chars().chain(mark.chars()).count() * TITLE_SIGN / 10;
         let width = right.max(MARGIN * 2 + title.max(460));
         let height = TOP + rows * ROW + MARGIN;
@@ -213,7 +213,7 @@ impl<'a> Placed<'a> {
             let middle = from_left + from_width / 2;
             format!("M{middle} {from_top}V{}", to_top + BOX)
         } else if from.lane == to.lane {
-            // Around what is between, the farther the more.
+            // Around the boxes between; a longer way bends more.
             let bend = (10 + 6 * from.row.abs_diff(to.row)).min(GAP - 8);
             let outside = from_left - bend;
             format!(

@@ -136,10 +136,10 @@ pub struct EntryRecord<'a> {
     /// The release of its bundle.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub release: Cow<'a, str>,
-    /// What it replaces.
+    /// The entry that it replaces.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub replaces: Cow<'a, str>,
-    /// What it skips.
+    /// The entries that it skips.
     #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<Cow<'a, str>>,
     /// The range of versions it skips.
@@ -149,13 +149,8 @@ pub struct EntryRecord<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<Cow<'a, str>>,
     /// Whether OLM v0 never installs it.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prohibited: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde hands it over")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// A text as a segment of a URL path or a value of a query.

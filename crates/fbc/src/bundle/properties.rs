@@ -32,20 +32,16 @@ pub(super) fn read_properties<'a>(
 ) -> Properties<'a> {
     let mut properties: Vec<Property<'a>> = Vec::new();
     let mut known = KnownValues::default();
-    // The type and the number of the first property without a value. opm cannot read
-    // such a property, whatever its type, and refuses the package; it accepts `null`.
-    let mut without_value: Option<(Cow<'_, str>, usize)> = None;
-    let mut others_without_value = 0_usize;
+    // The number of properties without a value, and the type and number of the first.
+    let (mut without_value, mut first_without_value) = (0, None);
     let mut plain = true;
-    match cursor.peek() {
-        Some(b'[') => cursor.step(),
-        Some(b'n') => return Properties::default(),
-        _ => {
+    if !cursor.enter_array() {
+        let mut none = Properties::default();
+        if cursor.peek() != Some(b'n') {
             defects.push(malformed("they must be a list; write one"));
-            let mut properties = Properties::default();
-            properties.known.lost_package = true;
-            return properties;
+            none.known.lost_package = true;
         }
+        return none;
     }
     let mut passed = 0;
     while cursor.next_element() {
@@ -68,8 +64,7 @@ pub(super) fn read_properties<'a>(
             note(defects, malformed(other));
             continue;
         }
-        let mut checked = None;
-        let mut value_start = None;
+        let (mut checked, mut value_start) = (None, None);
         let mut keys = PLAIN_LISTS[0].1.iter();
         while is_object && let Some(key) = cursor.next_key() {
             plain &= keys
@@ -108,41 +103,23 @@ pub(super) fn read_properties<'a>(
         }
         let Some(value_start) = value_start else {
             known.lost_package |= property.kind == PACKAGE_TYPE;
-            match &without_value {
-                Some(_) => others_without_value += 1,
-                None => without_value = Some((property.kind.clone(), passed - 1)),
-            }
+            without_value += 1;
+            first_without_value.get_or_insert_with(|| (property.kind.clone(), passed - 1));
             plain = false;
             properties.push(property);
             continue;
         };
         let csv =
             || checked.unwrap_or_else(|| csv::check(&mut Cursor::new(property.value), value_start));
-        if let Err(Defect { code, message }) = known.take(&property, csv) {
+        if let Err(defect) = known.take(&property, csv) {
             known.lost_package |= property.kind == PACKAGE_TYPE;
-            let (number, kind) = (passed - 1, &property.kind);
-            let message = format!(
-                "has a property of type {kind:?} with an invalid value (properties[{number}]): \
-                 {message}"
-            );
-            let message = message.into();
-            note(defects, Defect { code, message });
+            note(defects, in_property(&property.kind, passed - 1, &defect));
         }
         plain &= keys.len() == 0;
         properties.push(property);
     }
-    // One defect stands for all of them: a list may have one in every few bytes.
-    if let Some((kind, number)) = without_value {
-        let others = match others_without_value {
-            0 => String::new(),
-            others => format!(" and {others} more"),
-        };
-        let message = format!(
-            "has a property of type {kind:?} without a value (properties[{number}]{others}); add \
-             its \"value\""
-        );
-        let (code, message) = (Code::PropertyInvalid, message.into());
-        defects.push(Defect { code, message });
+    if let Some((kind, number)) = first_without_value {
+        defects.push(lack_value(&kind, number, without_value));
     }
     Properties {
         list: properties,
@@ -155,5 +132,34 @@ fn malformed(message: &str) -> Defect {
     Defect {
         code: Code::BlobMalformed,
         message: format!("has malformed \"properties\": {message}").into(),
+    }
+}
+
+/// The defect of a value, as one of its property.
+fn in_property(kind: &str, number: usize, Defect { code, message }: &Defect) -> Defect {
+    let message = format!(
+        "has a property of type {kind:?} with an invalid value (properties[{number}]): {message}"
+    );
+    Defect {
+        code: *code,
+        message: message.into(),
+    }
+}
+
+/// The defect of properties without a value. opm cannot read such a property, whatever
+/// its type, and refuses the package; it accepts `null`. One defect stands for all of
+/// them: a list may have one in every few bytes.
+fn lack_value(kind: &str, number: usize, count: usize) -> Defect {
+    let others = match count - 1 {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let message = format!(
+        "has a property of type {kind:?} without a value (properties[{number}]{others}); add its \
+         \"value\""
+    );
+    Defect {
+        code: Code::PropertyInvalid,
+        message: message.into(),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn check(
         report.error(Code::ChannelNameMissing, about, located, text);
     }
     check_entries(located, names, report);
-    // What a malformed blob has lost may be what is missed below.
+    // A malformed blob may have lost the values that the checks below miss.
     if is_malformed(&blob.defects) {
         return None;
     }
@@ -98,7 +98,7 @@ pub(crate) fn check(
     }
 }
 
-/// What can be said of each entry alone.
+/// Checks each entry by itself.
 fn check_entries(located: &Located<ChannelBlob>, names: &Names<'_>, report: &mut Report<'_>) {
     let blob = &located.blob;
     let mut seen = HashMap::with_capacity(blob.entries.len());
@@ -110,7 +110,7 @@ fn check_entries(located: &Located<ChannelBlob>, names: &Names<'_>, report: &mut
     }
     for entry in &blob.entries {
         let about = About::Entry(&blob.name, &entry.name);
-        // What is named nowhere was told of above.
+        // Entries without a name were reported above.
         let has_name = !entry.name.is_empty();
         let times = seen.entry(entry.name.as_str()).or_insert(0_usize);
         *times += 1;

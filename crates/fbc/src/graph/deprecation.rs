@@ -10,7 +10,7 @@ use crate::graph::report::{About, Report};
 use crate::problem::Code;
 use crate::text::display::quoted;
 
-/// What is deprecated, with the reasons.
+/// Deprecated objects, with the reasons.
 #[derive(Default)]
 pub(crate) struct Deprecations<'a> {
     /// The package.
@@ -47,7 +47,7 @@ pub(crate) fn check<'a>(
             report.warning(code, About::Deprecations, located, text);
         }
         for (position, entry) in located.blob.entries.iter().enumerate() {
-            // A malformed blob may have lost what is missing here.
+            // A malformed blob may have lost the missing value.
             let whole = !entry.schema.is_empty()
                 && !entry.message.is_empty()
                 && (entry.schema == "olm.package" || !entry.name.is_empty());

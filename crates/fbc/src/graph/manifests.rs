@@ -38,7 +38,7 @@ fn warn_of_invisible(
     let Some(first) = bundles().map(|blob| blob.name.as_str()).min() else {
         return;
     };
-    // A damaged bundle may have lost what is looked for.
+    // A damaged bundle may have lost the property.
     if bundles().any(is_damaged) {
         return;
     }

@@ -52,13 +52,9 @@ pub(crate) fn check(
         );
         report.error(Code::DefaultChannelUnknown, About::Package, located, &text);
     }
-    let mut heads = HashMap::new();
-    for index in &group.channels {
-        heads.insert(
-            *index,
-            channel::check(&blobs.channels[*index], &names, report),
-        );
-    }
+    let mut check = |index: usize| channel::check(&blobs.channels[index], &names, report);
+    let heads = group.channels.iter().map(|index| (*index, check(*index)));
+    let heads: HashMap<usize, Option<usize>> = heads.collect();
     bundle::check(blobs, group, memberships, report);
     let mut tops: Vec<(&str, usize)> = (names.channels.iter())
         .filter_map(|(channel, index)| {

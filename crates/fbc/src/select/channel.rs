@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::document::EntryBlob;
 use crate::graph::Chains;
-use crate::select::input::Line;
-use crate::select::selected::Reason;
+use crate::select::model::{Line, Reason};
 use crate::text::json::typed::{fields, from_json};
 
 /// A channel of a package without errors.
@@ -46,7 +45,7 @@ impl<'a> Channel<'a> {
             numbers,
             chain: Vec::new(),
         };
-        let mut next = Some(channel.heads(|_| true).first().copied()?);
+        let mut next = Some(*Chains::of(&channel.entries).heads().first()?);
         while let Some(number) = next.filter(|number| channel.places[*number].is_none()) {
             channel.places[number] = Some(channel.chain.len());
             channel.chain.push(number);
@@ -118,7 +117,7 @@ impl<'a> Channel<'a> {
         kept
     }
 
-    /// Adds an entry, and what lies between it and those that are kept.
+    /// Adds an entry, and the entries between it and those that are kept.
     pub(crate) fn add(&self, kept: &mut Kept, wanted: usize, reason: Reason) {
         let places = || kept.keys().filter_map(|number| self.place(*number));
         if let (Some(place), Some(first), Some(last)) =
@@ -134,7 +133,7 @@ impl<'a> Channel<'a> {
     /// What would be wrong with the channel if only these were left of it.
     pub(crate) fn defect(&self, kept: &Kept) -> Option<String> {
         let is_kept = |number: usize| kept.contains_key(&number);
-        let heads = self.heads(is_kept);
+        let heads = Chains::among(&self.entries, is_kept).heads();
         let names = |numbers: &[usize]| {
             let mut names: Vec<String> = (numbers.iter())
                 .map(|number| format!("{:?}", self.entries[*number].name))
@@ -155,7 +154,7 @@ impl<'a> Channel<'a> {
         let mut next = Some(head);
         while let Some(number) = next.filter(|number| left.remove(number)) {
             next = self.number(&self.entries[number].replaces);
-            // A chain ends where it meets what is skipped.
+            // A chain ends at a skipped entry.
             next = next.filter(|next| !skipped.contains(next));
         }
         left.retain(|number| !skipped.contains(number));
@@ -169,11 +168,5 @@ impl<'a> Channel<'a> {
             names(&[head]),
             names(&left)
         ))
-    }
-
-    /// The entries among those that count which nothing among them replaces or
-    /// skips.
-    fn heads(&self, counts: impl Fn(usize) -> bool) -> Vec<usize> {
-        Chains::among(&self.entries, counts).heads()
     }
 }

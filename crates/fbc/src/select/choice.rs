@@ -6,8 +6,8 @@ use std::rc::Rc;
 use crate::select::channel::Kept;
 use crate::select::error::SelectError;
 use crate::select::index::Package;
+use crate::select::model::Reason;
 use crate::select::request::{PackageSelection, VersionRange};
-use crate::select::selected::Reason;
 use crate::text::display::{MAX_NAMES, first_of};
 
 /// A package and the selected entries of its channels.

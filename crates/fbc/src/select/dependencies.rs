@@ -12,8 +12,8 @@ use std::rc::Rc;
 use crate::document::Gvk;
 use crate::select::choice::Choice;
 use crate::select::index::{CatalogIndex, Package};
+use crate::select::model::Reason;
 use crate::select::requirement::Requirement;
-use crate::select::selected::Reason;
 use crate::text::semver::Version;
 
 /// The number of unmet requirements that are reported one by one.
@@ -31,7 +31,7 @@ type Rank<'v> = (
     Reverse<Option<usize>>,
 );
 
-/// Adds what the chosen bundles need, and what that needs.
+/// Adds the dependencies of the chosen bundles, and the dependencies of those.
 pub(crate) fn close<'a>(
     indexes: &[CatalogIndex<'a>],
     chosen: &mut BTreeMap<&'a str, Choice<'a>>,
@@ -89,15 +89,11 @@ struct Closing<'c, 'a> {
     left: Vec<(String, String)>,
 }
 
-/// A bundle that meets a requirement.
-struct Found<'a> {
-    package: Rc<Package<'a>>,
-    channel: usize,
-    entry: usize,
-}
+/// A bundle that meets a requirement: its package, the channel and the entry there.
+type Found<'a> = (Rc<Package<'a>>, usize, usize);
 
 impl<'a> Closing<'_, 'a> {
-    /// Notes what is new among the chosen bundles of a package.
+    /// Notes the new bundles among the chosen ones of a package.
     fn visit(&mut self, package: &str) {
         let Some(choice) = self.chosen.get(package) else {
             return;
@@ -244,20 +240,12 @@ impl<'a> Closing<'_, 'a> {
             }
         }
         let (_, channel, entry) = best?;
-        Some(Found {
-            package,
-            channel,
-            entry,
-        })
+        Some((package, channel, entry))
     }
 
     /// Adds a bundle that meets a requirement.
     fn add(&mut self, found: Found<'a>, requirement: &Requirement, of: &str) {
-        let Found {
-            package,
-            channel,
-            entry,
-        } = found;
+        let (package, channel, entry) = found;
         let reason = Reason::Dependency {
             of: of.to_owned(),
             requirement: requirement.shown(),

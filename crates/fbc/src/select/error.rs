@@ -95,7 +95,7 @@ pub enum SelectError {
         /// The channels that are left.
         kept: String,
     },
-    /// What is left of a channel is no channel.
+    /// The remaining entries of a channel do not form a channel.
     #[error(
         "the selection cannot be valid: the channel {channel:?} of the package {package:?} {why}"
     )]

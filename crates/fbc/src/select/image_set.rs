@@ -19,7 +19,7 @@ const VERSION: &str = "mirror.openshift.io/v2alpha1";
 pub struct Operators {
     /// The catalog, as it was written.
     pub catalog: String,
-    /// What is taken of it; from no catalog yet.
+    /// Its selected part; from no catalog yet.
     pub selection: Selection,
 }
 
@@ -78,18 +78,13 @@ struct WrittenOperators {
     catalog: String,
     full: bool,
     packages: Vec<WrittenPackage>,
-    #[serde(rename = "targetCatalog")]
+    // Fields without effect. In camel case a name loses its underscores.
     _target_catalog: IgnoredAny,
-    #[serde(rename = "targetTag")]
     _target_tag: IgnoredAny,
-    #[serde(rename = "targetCatalogSourceTemplate")]
-    _target_template: IgnoredAny,
-    #[serde(rename = "skipDependencies")]
+    _target_catalog_source_template: IgnoredAny,
     _skip_dependencies: IgnoredAny,
-    #[serde(rename = "platforms")]
     _platforms: IgnoredAny,
-    #[serde(rename = "originalRef")]
-    _original: IgnoredAny,
+    _original_ref: IgnoredAny,
 }
 
 #[derive(Default, Deserialize)]

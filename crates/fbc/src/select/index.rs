@@ -7,14 +7,14 @@ use std::rc::Rc;
 use crate::bundle_line::{PackageProperty, each_property};
 use crate::document::Gvk;
 use crate::select::channel::Channel;
-use crate::select::input::{Catalog, Line};
+use crate::select::model::{Catalog, Line};
 use crate::select::requirement::Requirement;
 use crate::text::json::typed::{fields, from_json, or_default};
 use crate::text::semver::Version;
 
 /// A catalog with its lines grouped by package.
 pub(crate) struct CatalogIndex<'a> {
-    catalog: &'a Catalog,
+    pub(crate) catalog: &'a Catalog,
     /// The lines of each package that has an `olm.package` blob.
     lines: BTreeMap<&'a str, Vec<&'a Line>>,
     /// The lines that are about no package.
@@ -77,10 +77,6 @@ impl<'a> CatalogIndex<'a> {
             others,
             read: RefCell::default(),
         }
-    }
-
-    pub(crate) fn catalog(&self) -> &'a Catalog {
-        self.catalog
     }
 
     /// The names of all packages, sorted.

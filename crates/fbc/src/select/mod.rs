@@ -5,10 +5,10 @@
 //! catalog, which has no problem that its origins do not have. The caller gets the
 //! catalogs and stores the result.
 //!
-//! `request` describes a request, and `image_set` reads one from a file. `input`
-//! is a catalog, `index` finds its packages, `channel` cuts a channel, `choice` is
-//! the selected part of a package, `dependencies` adds the bundles that others
-//! require, and `rewrite` writes the lines.
+//! `request` describes a request, and `image_set` reads one from a file. `model` has
+//! the input and the result. `index` finds the packages of a catalog, `channel` cuts a
+//! channel, `choice` is the selected part of a package, `dependencies` adds the bundles
+//! that others require, and `rewrite` writes the lines.
 
 mod channel;
 mod choice;
@@ -16,19 +16,17 @@ mod dependencies;
 mod error;
 pub mod image_set;
 mod index;
-mod input;
+mod model;
 mod request;
 mod requirement;
 mod rewrite;
-mod selected;
 mod selection;
 #[cfg(test)]
 mod tests;
 
 pub use error::SelectError;
-pub use input::{Catalog, Line};
+pub use model::{Catalog, Line, Reason, Selected, SelectedBundle, SelectedPackage};
 pub use request::{
     ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange,
 };
-pub use selected::{Reason, Selected, SelectedBundle, SelectedPackage};
 pub use selection::select;

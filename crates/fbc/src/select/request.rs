@@ -64,9 +64,9 @@ pub enum RequestError {
     /// An end that is no version.
     #[error("{text:?} is no version that a range could end at: {problem}; write it like \"1.2.3\"")]
     Version {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What is wrong with it.
+        /// Its problem.
         problem: String,
     },
     /// Nothing can be in the range.

@@ -11,9 +11,8 @@ use crate::read::DeprecationEntry;
 use crate::select::choice::Choice;
 use crate::select::error::SelectError;
 use crate::select::index::CatalogIndex;
-use crate::select::input::Line;
+use crate::select::model::{Line, Selected, SelectedBundle, SelectedPackage};
 use crate::select::request::Request;
-use crate::select::selected::{Selected, SelectedBundle, SelectedPackage};
 use crate::text::json::typed::from_json;
 
 /// An object whose values are text still.

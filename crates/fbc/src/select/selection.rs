@@ -7,10 +7,9 @@ use crate::select::choice::Choice;
 use crate::select::dependencies;
 use crate::select::error::SelectError;
 use crate::select::index::{CatalogIndex, Package};
-use crate::select::input::Catalog;
+use crate::select::model::{Catalog, Selected};
 use crate::select::request::{PackageSelection, Request, RequestError};
 use crate::select::rewrite;
-use crate::select::selected::Selected;
 use crate::text::display::{MAX_NAMES, first_of};
 use crate::text::suggest::proposal_or_all;
 
@@ -69,7 +68,7 @@ fn choose_all<'a>(
     notes: &mut Vec<String>,
 ) -> Result<(), SelectError> {
     for index in from.iter().map(|number| &indexes[*number]) {
-        let catalog = &index.catalog().name;
+        let catalog = &index.catalog.name;
         let mut hidden = Vec::new();
         for name in index.names() {
             if index.is_quarantined(name) {
@@ -109,7 +108,7 @@ fn find<'a>(
         if index.is_quarantined(name) {
             return Err(SelectError::InvalidPackage {
                 package: name.to_owned(),
-                catalog: index.catalog().name.clone(),
+                catalog: index.catalog.name.clone(),
             });
         }
         if let Some(package) = index.package(name) {
@@ -117,7 +116,7 @@ fn find<'a>(
         }
     }
     let names: Vec<&str> = known().flat_map(CatalogIndex::names).collect();
-    let catalogs: Vec<&str> = known().map(|index| index.catalog().name.as_str()).collect();
+    let catalogs: Vec<&str> = known().map(|index| index.catalog.name.as_str()).collect();
     Err(SelectError::UnknownPackage {
         package: name.to_owned(),
         catalogs: catalogs.join(", "),

@@ -33,7 +33,7 @@ struct Property {
 /// Writes the blob of a bundle.
 ///
 /// # Errors
-/// With what is wrong with its manifests.
+/// A description of the defect of its manifests.
 pub fn write_bundle(bundle: &LegacyBundle<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     let manifests = Manifests::read(bundle.manifests)?;
     let mut properties = properties(bundle);

@@ -2,7 +2,6 @@
 //! catalog. The caller reads the rows.
 
 mod bundle;
-mod entries;
 mod manifests;
 mod package;
 mod rows;
@@ -10,7 +9,6 @@ mod rows;
 mod tests;
 
 pub use bundle::write_bundle;
-pub use entries::entries;
 pub use manifests::Manifests;
 pub use package::write_package;
-pub use rows::{EdgeRow, Edges, LegacyBundle, LegacyEntry, LegacyPackage};
+pub use rows::{EdgeRow, Edges, LegacyBundle, LegacyEntry, LegacyPackage, entries};

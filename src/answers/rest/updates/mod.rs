@@ -9,7 +9,7 @@
 //! the entry nearest to the head that replaces or skips the installed bundle, by
 //! name or by range. It never takes an entry with the property `olm.deprecated`.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
@@ -140,8 +140,7 @@ pub fn candidates<'a>(
         .collect()
 }
 
-/// The way that OLM v0 goes in a channel from what is installed, or from
-/// nothing.
+/// The path of OLM v0 in a channel, from the installed bundle or from nothing.
 pub fn path<'a>(channel: &'a ChannelRecord<'a>, installed: Option<&Installed<'a>>) -> Path<'a> {
     let chain = chain(channel);
     let head = chain.first().map(|entry| &*entry.name);
@@ -270,13 +269,13 @@ fn edges(
     edges
 }
 
-/// What candidates are sorted by: deprecated ones last, higher versions first,
+/// The sort key of candidates: deprecated ones last, higher versions first,
 /// then higher releases, then names. One without a version comes last.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Order {
     deprecated: bool,
-    version: Option<Version>,
-    release: Vec<Identifier>,
+    version: Reverse<Option<Version>>,
+    release: Reverse<Vec<Identifier>>,
     name: String,
 }
 
@@ -297,26 +296,10 @@ impl Order {
         };
         Self {
             deprecated: entry.deprecation.is_some(),
-            version,
-            release,
+            version: Reverse(version),
+            release: Reverse(release),
             name: entry.name.clone().into_owned(),
         }
-    }
-}
-
-impl Ord for Order {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.deprecated
-            .cmp(&other.deprecated)
-            .then_with(|| other.version.cmp(&self.version))
-            .then_with(|| other.release.cmp(&self.release))
-            .then_with(|| self.name.cmp(&other.name))
-    }
-}
-
-impl PartialOrd for Order {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 

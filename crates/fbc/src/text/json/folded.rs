@@ -14,7 +14,7 @@ use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find, integer, 
 /// The number of values that a tree may have. Catalogs need far fewer.
 const MAX_VALUES: usize = 100_000;
 
-/// Tells what becomes of values that are read one after the other into a field.
+/// Checks values that Go reads one after the other into a field.
 ///
 /// # Errors
 /// A value of another type.
@@ -25,7 +25,7 @@ pub(crate) fn check(shape: &Shape, values: &[&[u8]]) -> Result<Checked, Mismatch
     })
 }
 
-/// Appends what becomes of the values.
+/// Appends the field's value after reading all of them.
 pub(crate) fn write(shape: &Shape, values: &[&[u8]], out: &mut Vec<u8>) {
     match read(shape, values) {
         Ok(value) => value.write(shape, out),
@@ -47,7 +47,7 @@ fn read<'a>(shape: &Shape, values: &[&'a [u8]]) -> Result<Value<'a>, Mismatch> {
 enum Value<'a> {
     /// The zero value of its type.
     Zero,
-    /// What is one word or kept as it is, as JSON.
+    /// A string, boolean or number, or a value of any type, as JSON.
     Json(&'a [u8]),
     /// An object of strings.
     Texts(BTreeMap<&'a [u8], &'a [u8]>),
@@ -62,7 +62,7 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Reads the value at `cursor` into what is here.
+    /// Reads the value at `cursor` into this one.
     fn read(
         &mut self,
         shape: &Shape,

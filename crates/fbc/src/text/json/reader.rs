@@ -24,7 +24,7 @@ pub(super) const MAX_GROWTH: usize = 1 << 20;
 pub struct JsonError {
     /// Bytes from the start of the input.
     pub offset: usize,
-    /// What was expected or found there.
+    /// The expected or the unexpected text, as a sentence.
     pub message: String,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Reader<'a> {
     pub(super) at: usize,
     /// How much longer numbers became.
     pub(super) growth: usize,
-    /// What was passed from here on stays as it is, and is not in `changed`.
+    /// The input from here on does not change so far, and is not in `changed`.
     pub(super) pending: usize,
     pub(super) line_ends: u32,
     pub(super) buffers: Buffers,

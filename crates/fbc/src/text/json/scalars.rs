@@ -1,4 +1,4 @@
-//! Numbers and strings, from what was written to what is canonical.
+//! Numbers and strings, and their canonical form.
 
 use crate::text::json::buffers::offset;
 use crate::text::json::reader::{JsonError, MAX_GROWTH, Reader};

@@ -45,7 +45,7 @@ pub enum ConstraintError {
     Version {
         /// The word.
         word: String,
-        /// What is wrong with it.
+        /// The problem of its version.
         source: VersionError,
     },
     /// More than three numbers in the word named.
@@ -226,7 +226,7 @@ fn comparisons(text: &str) -> Result<Vec<Comparison>, ConstraintError> {
     Ok(comparisons)
 }
 
-/// What stands behind a hyphen with space on both sides.
+/// The text behind a hyphen with space on both sides.
 fn hyphen(text: &str) -> Option<&str> {
     let inner = text.trim_start();
     let behind = inner.strip_prefix('-')?;
@@ -268,7 +268,7 @@ fn comparison(operator: Operator, word: &str) -> Result<Comparison, ConstraintEr
             None | Some("x" | "X" | "*") => {}
             Some(part) => {
                 let number = number(name, part).map_err(broken)?;
-                // What stands behind an open part does not count.
+                // Parts behind an open part do not count.
                 if open == Open::Not {
                     *place = number;
                 }

@@ -38,7 +38,7 @@ pub enum RangeError {
     Version {
         /// The comparison.
         comparison: String,
-        /// What is wrong with its version.
+        /// The problem of its version.
         source: VersionError,
     },
 }

@@ -1,7 +1,7 @@
-//! What the builder does with anchored nodes: keep them, and write them again
+//! The builder's work on anchored nodes: keep them, and write them again
 //! where an alias names them.
 
-use crate::text::yaml::anchors::{AnchorKind, Found, Node, NodeKind};
+use crate::text::yaml::anchors::{AnchorKind, Found, NodeKind};
 use crate::text::yaml::builder::{Builder, WANT_MAPPING, no_key};
 use crate::text::yaml::frame::{Collection, Frame, Role};
 use crate::text::yaml::object::offset;
@@ -27,15 +27,7 @@ impl Builder<'_> {
         };
         let json = self.out.get(self.base + frame.start..).unwrap_or_default();
         let nodes = self.nodes.all() - frame.nodes_before + uncounted;
-        self.anchors.close(
-            slot,
-            Node {
-                json,
-                kind,
-                height,
-                nodes,
-            },
-        );
+        self.anchors.close(slot, json, kind, height, nodes);
         Ok(())
     }
 

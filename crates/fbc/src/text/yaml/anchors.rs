@@ -44,7 +44,7 @@ pub(crate) struct Anchor {
     pub(crate) nodes: u64,
 }
 
-/// What an anchored node is.
+/// The kind of an anchored node.
 #[derive(Clone, Debug)]
 pub(crate) enum AnchorKind {
     /// A scalar, with what it is as a key: its JSON, or why it cannot be one.
@@ -54,15 +54,7 @@ pub(crate) enum AnchorKind {
     Mapping(Range<usize>),
 }
 
-/// A node that was just built and has an anchor.
-pub(crate) struct Node<'a> {
-    pub(crate) json: &'a [u8],
-    pub(crate) kind: NodeKind<'a>,
-    pub(crate) height: usize,
-    pub(crate) nodes: u64,
-}
-
-/// What a [`Node`] is, see [`AnchorKind`].
+/// The kind of a new node with an anchor, see [`AnchorKind`].
 pub(crate) enum NodeKind<'a> {
     Scalar(Result<Vec<u8>, String>),
     List,
@@ -70,7 +62,7 @@ pub(crate) enum NodeKind<'a> {
     Mapping(&'a [Entry], u32),
 }
 
-/// What an alias stands for.
+/// The anchor that an alias refers to.
 pub(crate) enum Found {
     Anchor(usize),
     /// The anchored node is not complete: the alias is within it.
@@ -89,10 +81,17 @@ impl Anchors {
     }
 
     /// Keeps the node that the slot was opened for.
-    pub(crate) fn close(&mut self, slot: usize, node: Node<'_>) {
+    pub(crate) fn close(
+        &mut self,
+        slot: usize,
+        json: &[u8],
+        kind: NodeKind<'_>,
+        height: usize,
+        nodes: u64,
+    ) {
         let start = self.json.len();
-        self.json.extend_from_slice(node.json);
-        let kind = match node.kind {
+        self.json.extend_from_slice(json);
+        let kind = match kind {
             NodeKind::Scalar(key) => {
                 self.keys += key.as_ref().map_or_else(String::len, Vec::len);
                 AnchorKind::Scalar(key)
@@ -108,15 +107,15 @@ impl Anchors {
         let anchor = Anchor {
             kind,
             json: start..self.json.len(),
-            height: node.height,
-            nodes: node.nodes,
+            height,
+            nodes,
         };
         if let Some(kept) = self.slots.get_mut(slot) {
             *kept = Some(anchor);
         }
     }
 
-    /// What the alias `name` stands for.
+    /// The anchor that the alias `name` refers to.
     pub(crate) fn find(&self, name: &str) -> Found {
         match self.names.get(name) {
             None => Found::Unknown,

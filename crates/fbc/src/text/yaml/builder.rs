@@ -4,7 +4,7 @@
 
 use libyaml_safer::{Event, EventData, Parser};
 
-use crate::text::yaml::anchors::{Anchors, Node, NodeCount, NodeKind};
+use crate::text::yaml::anchors::{Anchors, NodeCount, NodeKind};
 use crate::text::yaml::error::YamlError;
 use crate::text::yaml::frame::{Collection, Expects, Frame, Role};
 use crate::text::yaml::input;
@@ -19,7 +19,7 @@ pub(crate) const WANT_MAPPING: &str = "a merge (`<<`) takes a mapping or a list 
 const TOO_LARGE: &str = "the document becomes too large as JSON: its anchors and aliases, or its escapes, make too much \
      of it";
 
-/// What the first document of a text came to.
+/// The result of building the first document of a text.
 #[derive(Default)]
 pub(crate) struct Built {
     /// The entries of the top-level object; `None` when the document is empty
@@ -171,13 +171,8 @@ impl<'o> Builder<'o> {
             self.scratch.clear();
             scalar.write_value(&mut self.scratch)?;
             self.charge(self.scratch.len())?;
-            let node = Node {
-                json: &self.scratch,
-                kind: NodeKind::Scalar(key),
-                height: 0,
-                nodes: 1,
-            };
-            self.anchors.close(slot, node);
+            let kind = NodeKind::Scalar(key);
+            self.anchors.close(slot, &self.scratch, kind, 0, 1);
         }
         if merge {
             self.expect(Expects::MergeValue);

@@ -14,7 +14,7 @@ const WORDS: &[&str] = &["y", "n", "yes", "no", "true", "false", "on", "off", "n
 /// it. [`to_json`](crate::text::yaml::to_json) makes the same JSON of it again, as long as
 /// it nests no deeper than that allows.
 ///
-/// What is no canonical JSON gives some text, and no panic.
+/// Input that is not canonical JSON results in some text, and no panic.
 pub fn from_json(json: &[u8], out: &mut Vec<u8>) {
     let mut emitter = Emitter { json, at: 0, out };
     emitter.value(0, true, 0);

@@ -5,8 +5,6 @@ use std::fmt;
 use libyaml_safer::{ErrorKind, Mark};
 use memchr::memchr_iter;
 
-use crate::text::yaml::characters::forbidden_character;
-
 /// Why a document could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct YamlError {
@@ -14,7 +12,7 @@ pub struct YamlError {
     pub line: Option<usize>,
     /// The column, in characters from 1.
     pub column: Option<usize>,
-    /// What is wrong, for the author of the catalog.
+    /// The problem, for the author of the catalog.
     pub message: String,
 }
 
@@ -27,7 +25,7 @@ impl YamlError {
         }
     }
 
-    /// What the parser found wrong with `text`.
+    /// The problem that the parser found in `text`.
     pub(crate) fn of_parser(error: &libyaml_safer::Error, text: &str) -> Self {
         if error.kind() == ErrorKind::Reader
             && let Some((char, line, column)) = forbidden_character(text)
@@ -123,5 +121,39 @@ impl fmt::Display for YamlError {
             (Some(line), None) => write!(f, "line {line}: {}", self.message),
             _ => f.write_str(&self.message),
         }
+    }
+}
+
+/// The first character of `text` that YAML does not allow, with its line and
+/// column from 0.
+pub(crate) fn forbidden_character(text: &str) -> Option<(char, u64, u64)> {
+    let allowed = |char: char| match char {
+        '\t' | '\n' | '\r' | '\u{85}' => true,
+        '\u{fffe}' | '\u{ffff}' => false,
+        _ => !char.is_control(),
+    };
+    let (at, char) = text.char_indices().find(|(_, char)| !allowed(*char))?;
+    let (line, column) = position(&text.as_bytes()[..at]);
+    Some((char, line, column))
+}
+
+/// The position after `before`, line and column from 0.
+pub(crate) fn position(before: &[u8]) -> (u64, u64) {
+    let line = memchr_iter(b'\n', before).count();
+    let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+    let column = String::from_utf8_lossy(&before[start..]).chars().count();
+    (line as u64, column as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_characters_are_found() {
+        assert_eq!(forbidden_character("a\n\tb\u{85}\u{feff}\r"), None);
+        assert_eq!(forbidden_character("a\nbä\0"), Some(('\0', 1, 2)));
+        assert_eq!(forbidden_character("\u{7f}"), Some(('\u{7f}', 0, 0)));
+        assert_eq!(forbidden_character("\u{fffe}"), Some(('\u{fffe}', 0, 0)));
     }
 }

@@ -1,4 +1,4 @@
-//! The lists and mappings that are not complete, and what comes next in them.
+//! Incomplete lists and mappings, and their next nodes.
 
 /// What a node is to the collection it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Collection {
     },
 }
 
-/// What the next node of a mapping is.
+/// The next node of a mapping.
 #[derive(Clone, Copy)]
 pub(crate) enum Expects {
     Key,

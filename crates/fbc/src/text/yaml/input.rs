@@ -7,8 +7,7 @@ use libyaml_safer::{Encoding, Mark, Parser, Scanner, TokenData};
 use memchr::memchr;
 use memchr::memmem::Finder;
 
-use crate::text::yaml::characters::position;
-use crate::text::yaml::error::YamlError;
+use crate::text::yaml::error::{YamlError, position};
 use crate::text::yaml::split::malformed_separator;
 
 /// The parser keeps what it was given as characters of four bytes, so it is
@@ -165,7 +164,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What comes next, without consuming it. Empty at the end only.
+    /// The next piece, without consuming it. Empty at the end only.
     fn piece(&mut self) -> &'a [u8] {
         if self.rest.is_empty() {
             return if self.ended { b"" } else { b"\n" };

@@ -14,7 +14,6 @@
 mod aliases;
 mod anchors;
 mod builder;
-mod characters;
 mod emit;
 mod error;
 mod frame;
@@ -73,7 +72,7 @@ pub fn convert(
 ) -> Result<Converted, YamlError> {
     let members = &mut Members::new();
     match plain_to_json(document, limits, out, members) {
-        // What is more than one document is not plain.
+        // Text with more than one document is not plain.
         Some(found) => Ok(Converted { found, rest: None }),
         None => parse(document, limits, out, members),
     }

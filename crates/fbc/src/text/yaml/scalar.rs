@@ -11,7 +11,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use crate::text::json::write::{write_float, write_number, write_string};
 use crate::text::yaml::timestamp::is_timestamp;
 
-/// What the tags of YAML's own types start with.
+/// The prefix of the tags of YAML's own types.
 const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 /// Base64 as Go decodes it: padded, and whatever bits are left over.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

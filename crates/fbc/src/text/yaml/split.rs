@@ -29,7 +29,7 @@ pub struct Documents<'a> {
     finder: Finder<'static>,
 }
 
-/// What a line that starts with `---` is.
+/// The kind of a line that starts with `---`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     /// A separator: after the dashes nothing but blanks or a comment.
@@ -131,7 +131,7 @@ impl<'a> Iterator for Documents<'a> {
     }
 }
 
-/// What the line is that starts at `at` with `---`.
+/// The kind of the line that starts at `at` with `---`.
 fn line_kind(input: &[u8], at: usize) -> Line {
     let after = &input[at + SEPARATOR.len() - 1..line_end(input, at)];
     let after = String::from_utf8_lossy(after);

@@ -9,8 +9,8 @@ pub(crate) fn is_timestamp(text: &str) -> bool {
 
 fn parse(text: &[u8]) -> Option<()> {
     let (year, rest) = number(text, 4, 4)?;
-    let (month, rest) = number(after(rest, b"-")?, 1, 2)?;
-    let (day, rest) = number(after(rest, b"-")?, 1, 2)?;
+    let (month, rest) = number(rest.strip_prefix(b"-")?, 1, 2)?;
+    let (day, rest) = number(rest.strip_prefix(b"-")?, 1, 2)?;
     if !(1..=12).contains(&month) || day == 0 || day > days(year, month) {
         return None;
     }
@@ -25,8 +25,8 @@ fn parse(text: &[u8]) -> Option<()> {
 /// Takes `15:04:05.999` off the start.
 fn time(text: &[u8]) -> Option<&[u8]> {
     let (hour, rest) = number(text, 1, 2)?;
-    let (minute, rest) = number(after(rest, b":")?, 1, 2)?;
-    let (second, rest) = number(after(rest, b":")?, 1, 2)?;
+    let (minute, rest) = number(rest.strip_prefix(b":")?, 1, 2)?;
+    let (second, rest) = number(rest.strip_prefix(b":")?, 1, 2)?;
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
@@ -47,7 +47,7 @@ fn zone(text: &[u8]) -> Option<()> {
         return (text == b"Z").then_some(());
     };
     let (hours, rest) = number(rest, 2, 2)?;
-    let (minutes, rest) = number(after(rest, b":")?, 2, 2)?;
+    let (minutes, rest) = number(rest.strip_prefix(b":")?, 2, 2)?;
     (hours <= 24 && minutes <= 60 && rest.is_empty()).then_some(())
 }
 
@@ -63,10 +63,6 @@ fn number(text: &[u8], least: usize, most: usize) -> Option<(u32, &[u8])> {
         .iter()
         .fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
     (length >= least).then_some((value, rest))
-}
-
-fn after<'a>(text: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
-    text.strip_prefix(prefix)
 }
 
 fn days(year: u32, month: u32) -> u32 {

@@ -3,7 +3,7 @@
 use crate::text::json::write::write_string_part;
 use crate::text::yaml::plain::reader::Reader;
 
-/// What becomes of the line ends behind the text.
+/// The treatment of the line ends behind the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chomping {
     Strip,

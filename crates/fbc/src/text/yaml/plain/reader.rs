@@ -99,7 +99,7 @@ impl Reader<'_, '_> {
     pub(crate) fn line_end(&self, at: usize) -> (usize, usize) {
         let rest = self.bytes.get(at..).unwrap_or_default();
         match memchr(b'\n', rest) {
-            // What is accepted has no other carriage returns.
+            // Accepted documents have no other carriage returns.
             Some(length) if rest[..length].ends_with(b"\r") => (at + length - 1, at + length + 1),
             Some(length) => (at + length, at + length + 1),
             None => (self.bytes.len(), self.bytes.len()),

@@ -15,7 +15,7 @@ pub(crate) struct Unquoted {
     pub(crate) next: usize,
 }
 
-/// What comes behind a scalar without quotes.
+/// The text behind a scalar without quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// A colon, here, that makes a key of it.

@@ -418,7 +418,7 @@ fn address(log: &str) -> Option<SocketAddr> {
 fn framed(message: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(5 + message.len());
     framed.put_u8(0);
-    framed.put_u32(message.len() as u32);
+    framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     framed.put_slice(message);
     framed.freeze()
 }

@@ -621,7 +621,7 @@ fn two_registries_with_one_path_are_told_apart() {
     let mut almanac = Almanac::start(&config);
     almanac.until_pullable("a");
     almanac.program.wait_for_log("a warning", |log| {
-        log.contains("two registries have this path")
+        log.contains("two mirrored registries have this path")
     });
     let path = format!("/v2/{REPOSITORY}/manifests/v4.20");
     // Nor before there is anything of one of them.

@@ -15,7 +15,8 @@ use crate::support::program::Program;
 use crate::support::{http, yaml};
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 18] = [
+const FOREIGN_FLAGS: [&str; 19] = [
+    "timings",
     "workspace",
     "scoped",
     "json",

@@ -23,7 +23,7 @@ const SIZE: u64 = 256 << 20;
 /// After so many bytes of it, a request must have been answered.
 const STRIDE: u64 = 16 << 20;
 /// Only a request that gets no turn takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A reader that goes on only after requests were answered. On the thread that
 /// answers them, it would wait in vain.
@@ -72,7 +72,7 @@ async fn requests_are_answered_while_a_large_layout_is_read_into_the_store() {
         let request = proto::GetPackageRequest { name };
         let answer = client.unary::<_, proto::Package>(GET_PACKAGE, request);
         let status = answer.await.unwrap_err();
-        assert_eq!(status.code(), tonic::Code::NotFound, "{status}");
+        assert_eq!(status.code(), tonic::Code::Unknown, "{status}");
         // Nobody listens once the import is done.
         let _ = tell.send(());
     }

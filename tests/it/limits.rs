@@ -322,7 +322,10 @@ fn long_names_that_are_repeated_often_do_not_fill_the_disk() {
     let stored: u64 = files.values().map(|(length, _)| length).sum();
     assert!(stored < 64 << 20, "{stored} bytes are stored");
     let log = almanac.program.log();
-    assert!(log.contains("channel entries have so long names"), "{log}");
+    assert!(
+        log.contains("channel entries with very long names"),
+        "{log}"
+    );
 }
 
 /// Blobs of other schemas, 16 MB here.

@@ -4,6 +4,10 @@
     clippy::print_stderr,
     reason = "a failure in a test, or in a helper of one, is the message"
 )]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "tests cast numbers that they chose themselves"
+)]
 
 mod access;
 mod admin;

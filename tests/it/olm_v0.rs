@@ -80,7 +80,8 @@ fn the_images_have_what_operator_lifecycle_manager_runs() {
     let opm = &stages["opm-image"];
     assert_eq!(opm.all("COPY"), ["--from=build /out/opm/bin/ /bin/"]);
     for made in [
-        "install -D -m 0755 target/release/almanac /out/opm/bin/opm",
+        "deploy/split-debug-info target/dist/almanac /out/usr/bin/almanac",
+        "install -m 0755 /out/usr/bin/almanac /out/opm/bin/opm",
         "ln -s opm /out/opm/bin/grpc_health_probe",
     ] {
         assert!(build.contains(made), "{build}");

@@ -177,7 +177,7 @@ fn a_new_certificate_is_taken_without_a_restart_and_a_bad_one_is_not() {
     swap(folder, "three", &mixed);
     almanac
         .program
-        .wait_for_log("a refusal", |log| log.contains("credentials are refused"));
+        .wait_for_log("a refusal", |log| log.contains("cannot reload credentials"));
     assert!(shown() == der(&second));
     assert_eq!(client.get(http, ALL).unwrap().status, 200);
 
@@ -240,7 +240,7 @@ async fn new_files_count_on_the_grpc_port_without_a_restart() {
     fs::write(&authorities, "nothing").unwrap();
     almanac
         .program
-        .wait_for_log("a refusal", |log| log.contains("credentials are refused"));
+        .wait_for_log("a refusal", |log| log.contains("cannot reload credentials"));
     assert_eq!(packages(&first, grpc).await, Ok(1));
     assert!(packages(&second, grpc).await.is_err());
 

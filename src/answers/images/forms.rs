@@ -222,7 +222,8 @@ mod tests {
             {{"image":"docker.io/library/busybox:latest","name":""}},{{"image":"quay.io/a/b:v1","name":"b"}},
             {{"image":"quay.io/A","name":"bad"}},{{"image":"","name":"none"}},
             {{"image":"quay.io/a/bundle:v1@sha256:{digest}","name":"self"}}]}}"#
-        );
+        )
+        .replace("\n            ", "");
         let two = r#"{"image":"quay.io/a/bundle:v2","relatedImages":[{"image":"quay.io/a/b:v1","name":"b"}]}"#;
         let selected = |bundles| Selected {
             packages: vec![SelectedPackage {

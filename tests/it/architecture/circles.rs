@@ -2,9 +2,10 @@
 //!
 //! A `mod.rs` that declares its children and offers their items with `pub use`
 //! does not use them by that. Whoever names such an item uses the file that
-//! defines it.
+//! defines it. Tests that share helpers with their siblings are let be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use super::{Tree, crate_of, held, module_of, tree};
 
@@ -36,7 +37,7 @@ fn circles(tree: &Tree) -> Vec<String> {
         for one in &circle {
             for (other, line) in &uses[*one] {
                 if circle.contains(&other.as_str()) {
-                    text.push_str(&format!("\n    {one}:{line} uses {other}"));
+                    let _ = write!(text, "\n    {one}:{line} uses {other}");
                 }
             }
         }
@@ -70,7 +71,7 @@ fn uses(tree: &Tree) -> Uses {
         .collect();
     let offers = offers(tree, &files);
     let mut uses = Uses::new();
-    for (file, source) in tree {
+    for (file, source) in tree.iter().filter(|(file, _)| !is_of_tests(file)) {
         let own = uses.entry(file.clone()).or_default();
         for path in &source.paths {
             if path.in_test || path.is_offered {
@@ -87,6 +88,14 @@ fn uses(tree: &Tree) -> Uses {
         }
     }
     uses
+}
+
+/// Whether only tests compile a file.
+fn is_of_tests(file: &str) -> bool {
+    let names = module_of(file);
+    names
+        .iter()
+        .any(|name| name == "tests" || name == "testing")
 }
 
 /// The names that files offer with `pub use`, and where each leads.

@@ -65,9 +65,10 @@ async fn every_grpc_answer_on_the_sample_catalog_is_that_of_opm() {
         };
         let question = format!("{} {}", answer.rpc, Value::from(answer.req.clone()));
         // The experimental service was asked twice: with the header, then without.
-        let client = match asked.insert(question.clone()) {
-            true => &acknowledging,
-            false => &client,
+        let client = if asked.insert(question.clone()) {
+            &acknowledging
+        } else {
+            &client
         };
         let ours = ask(&pool, client, &answer.rpc, &answer.req).await;
         let (code, message, messages) = match ours {

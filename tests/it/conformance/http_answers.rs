@@ -41,6 +41,10 @@ struct Recorded {
 
 /// A request, and which parts of the reply were recorded.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says of one part of a reply whether it was recorded"
+)]
 struct Question<'a> {
     method: &'a str,
     path: String,

@@ -13,12 +13,13 @@ use crate::graph::*;
 use crate::problem::{Code, Problem, Severity};
 
 fn at<T>(blob: T, meta: usize) -> Located<T> {
+    let meta = u32::try_from(meta).unwrap();
     Located {
         blob,
-        meta: meta as u32,
+        meta,
         file: 0,
-        document: meta as u32 + 1,
-        line: meta as u32 * 10 + 1,
+        document: meta + 1,
+        line: meta * 10 + 1,
     }
 }
 

@@ -331,6 +331,10 @@ fn write_digits(out: &mut Vec<u8>, digits: &str) -> Result<(), String> {
 }
 
 /// Appends a float key as the peers do: Go's shortest 32-bit form.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a float key is a 32-bit number to the peers"
+)]
 fn write_float_key(out: &mut Vec<u8>, float: f64) {
     let short = float as f32;
     if short.is_nan() {

@@ -89,7 +89,7 @@ impl Arguments {
             output: self.output,
         };
         let progress = progress::progress();
-        let work = progress::until_told(&progress, archive::export(&export, &progress));
+        let work = progress::stop_on_signal(&progress, archive::export(&export, &progress));
         let exported = block_on(work)?.map_err(failure)?;
         for (catalog, revision) in &exported.catalogs {
             output::note(&format!("exported {catalog} at revision {revision}"));

@@ -64,7 +64,7 @@ impl Arguments {
         let limits = settings.limits.unwrap_or_default().resolve();
         let progress = progress::progress();
         let work = archive::import(&self.file, &data, &limits, self.older, &progress);
-        let imported = block_on(progress::until_told(&progress, work))?.map_err(failure)?;
+        let imported = block_on(progress::stop_on_signal(&progress, work))?.map_err(failure)?;
         let taken = |catalog: &Imported| catalog.outcome == ImportOutcome::Taken;
         if !imported.iter().any(taken) {
             output::note(&format!("nothing is new in {}", self.file.display()));

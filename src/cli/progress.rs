@@ -44,8 +44,8 @@ fn line(what: &str, done: u64, of: u64) -> String {
 }
 
 /// Runs work, and asks it to stop on SIGINT or SIGTERM.
-pub(super) async fn until_told<T>(progress: &Progress, work: impl Future<Output = T>) -> T {
-    let told = async {
+pub(super) async fn stop_on_signal<T>(progress: &Progress, work: impl Future<Output = T>) -> T {
+    let signalled = async {
         let Ok(mut signals) = Signals::new() else {
             return std::future::pending().await;
         };
@@ -56,7 +56,7 @@ pub(super) async fn until_told<T>(progress: &Progress, work: impl Future<Output 
     };
     tokio::select! {
         done = work => done,
-        () = told => std::future::pending().await,
+        () = signalled => std::future::pending().await,
     }
 }
 

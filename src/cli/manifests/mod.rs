@@ -118,7 +118,7 @@ struct Named {
     name: CatalogName,
     origin: Origin,
     /// Whether almanac serves the unchanged image of its registry.
-    as_it_is: bool,
+    unchanged: bool,
 }
 
 enum Origin {
@@ -144,9 +144,12 @@ impl Arguments {
         let mut manifests: Vec<Value> = Vec::new();
         if wanted(Kind::CatalogSource) {
             check_labels(&named)?;
-            for Named { name, as_it_is, .. } in &named {
+            for Named {
+                name, unchanged, ..
+            } in &named
+            {
                 let way = match way {
-                    Way::Image { host, .. } if *as_it_is => Way::Image {
+                    Way::Image { host, .. } if *unchanged => Way::Image {
                         host,
                         extract: false,
                     },
@@ -250,7 +253,7 @@ impl Arguments {
                 .map(|catalog| Named {
                     name: catalog.name.clone(),
                     origin: Origin::Config(Rc::clone(&configured)),
-                    as_it_is: catalog.mirror == Mirror::Full,
+                    unchanged: catalog.mirror == Mirror::Full,
                 })
                 .collect());
         }
@@ -311,7 +314,7 @@ fn read(text: &str) -> Result<Named, Failure> {
     Ok(Named {
         name,
         origin: Origin::Input(input),
-        as_it_is: false,
+        unchanged: false,
     })
 }
 

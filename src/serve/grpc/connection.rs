@@ -62,7 +62,7 @@ pub struct Service {
     /// Permits for calls, of all ports together.
     calls: Arc<Semaphore>,
     /// Permits for streams of health and reflection, of all ports together.
-    service_streams: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
 }
 
 impl Service {
@@ -80,7 +80,7 @@ impl Service {
             reflection: Reflection::new()?,
             catalogs,
             calls: Arc::new(Semaphore::new(limits.calls.min(Semaphore::MAX_PERMITS))),
-            service_streams: Arc::new(Semaphore::new(MAX_SERVICE_STREAMS)),
+            streams: Arc::new(Semaphore::new(MAX_SERVICE_STREAMS)),
             limits,
         })
     }
@@ -125,7 +125,7 @@ impl Service {
         let pins = Arc::new(Pins::default());
         let limit = CallLimit {
             calls: Arc::clone(&self.calls),
-            service_streams: Arc::clone(&self.service_streams),
+            service_streams: Arc::clone(&self.streams),
             most: self.limits.calls_per_connection,
             beyond: opened.beyond,
         };

@@ -1,5 +1,9 @@
 //! The content encodings that a client accepts (RFC 9110, section 12.5.3).
 
+use std::io::{self, Write as _};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue};
 
@@ -48,6 +52,13 @@ impl Accepted {
 pub(super) fn accepts_gzip<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> bool {
     let accepted = Accepted::read(headers);
     accepted.gzip > 0 && accepted.identity.is_none_or(|it| it <= accepted.gzip)
+}
+
+/// The bytes in gzip. Level 1: a response is small and sent once.
+pub(super) fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
 }
 
 /// Whether `Accept` names a media type. A range such as `*/*` does not count.

@@ -1,7 +1,6 @@
 //! The route of GraphQL: a query is read from the body, checked against the
 //! limits, and run by the snapshot on a worker pool of one worker for each core.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use async_graphql::{PathSegment, Pos, ServerError, Value};
@@ -9,8 +8,6 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -211,15 +208,11 @@ fn write(data: &Value, errors: &[ServerError]) -> Result<Vec<u8>, HttpRejection>
 
 fn respond(mut body: Vec<u8>, gzip: bool) -> Result<Response, HttpRejection> {
     let gzip = gzip && body.len() as u64 >= SMALLEST_COMPRESSED;
-    let compressed = gzip.then(|| {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(&body).and_then(|()| encoder.finish())
-    });
     let mut response = Response::new(Body::empty());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    if let Some(Ok(compressed)) = compressed {
+    if gzip && let Ok(compressed) = encoding::gzip(&body) {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         body = compressed;
     }

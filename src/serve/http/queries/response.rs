@@ -8,8 +8,6 @@ use std::time::SystemTime;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY,
     CONTENT_TYPE, ETAG, LAST_MODIFIED, LINK, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -180,7 +178,11 @@ impl ResponseContext {
         }
         let body = if gzip {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            compressed(&body)?
+            let compressed = encoding::gzip(&body).map_err(|error| {
+                tracing::error!(%error, "a response cannot be compressed");
+                Problem::internal()
+            })?;
+            compressed.into()
         } else {
             body
         };
@@ -192,17 +194,6 @@ impl ResponseContext {
         };
         Ok((StatusCode::OK, headers, body).into_response())
     }
-}
-
-/// Level 1: the response is small and sent once.
-fn compressed(body: &[u8]) -> Result<Bytes, Problem> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
-    let written = encoder.write_all(body).and_then(|()| encoder.finish());
-    let compressed = written.map_err(|error| {
-        tracing::error!(%error, "a response cannot be compressed");
-        Problem::internal()
-    })?;
-    Ok(compressed.into())
 }
 
 fn list(

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// The message of an error, followed by those of its causes. A cause that the
-/// message before it already quotes is left out.
+/// line already quotes is left out.
 ///
 /// ```
 /// use almanac::error_chain::error_chain;
@@ -12,16 +12,14 @@ use std::error::Error;
 /// assert_eq!(error_chain(&refused), "connection refused");
 /// ```
 pub fn error_chain(error: &(dyn Error + 'static)) -> String {
-    let mut last = error.to_string();
-    let mut line = last.clone();
+    let mut line = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
         let text = cause.to_string();
-        if !last.contains(&text) {
+        if !line.contains(&text) {
             line.push_str(": ");
             line.push_str(&text);
         }
-        last = text;
         next = cause.source();
     }
     line
@@ -50,8 +48,9 @@ mod tests {
         assert_eq!(shown(&["a"]), "a");
         assert_eq!(shown(&["a", "b", "c"]), "a: b: c");
         assert_eq!(
-            shown(&["cannot read x: denied", "denied", "os"]),
-            "cannot read x: denied: os"
+            shown(&["cannot read x: denied", "denied", "limit"]),
+            "cannot read x: denied: limit"
         );
+        assert_eq!(shown(&["of b: a", "c", "of b"]), "of b: a: c");
     }
 }

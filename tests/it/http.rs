@@ -147,7 +147,7 @@ fn a_selection_takes_what_is_equal_in_all_that_is_asked() {
 }
 
 #[test]
-fn what_cannot_be_answered_is_refused_with_the_texts_of_the_peer() {
+fn what_cannot_be_answered_is_refused_with_the_texts_of_catalogd() {
     let served = fruit_served();
     let bad_name = "invalid catalog name: ";
     let slash = format!("{ALL}/");
@@ -427,7 +427,7 @@ fn a_range_of_the_whole_is_sent() {
     assert_eq!(conditional(whole.header("etag").unwrap()), 206);
     assert_eq!(conditional(whole.header("last-modified").unwrap()), 206);
     assert_eq!(conditional("\"other\""), 200);
-    // A piece is one of the lines, as with the peer, and selections have none.
+    // A piece is one of the lines, as with catalogd, and selections have none.
     let packed = served.ask("GET", ALL, &[GZIP, ("Range", "bytes=0-9")]);
     assert_eq!(packed.status, 206);
     assert_eq!(packed.header("content-encoding"), None);

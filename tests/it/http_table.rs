@@ -264,7 +264,7 @@ fn methods() {
                 (reply.status, &*reply.text()),
                 (405, "Method Not Allowed\n")
             );
-            // As the peer, unless it is asked for what the peer does not know.
+            // As catalogd, unless it is asked for what catalogd does not know.
             assert_eq!(reply.header("allow"), None);
             let reply = served.ask(method, path, &problems);
             assert_eq!(reply.header("allow"), Some("GET, HEAD"));

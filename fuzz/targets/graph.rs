@@ -9,11 +9,11 @@
 //! - anything else: a document as it is.
 #![no_main]
 
+use almanac_fuzz::{assert_in_proportion, most_memory};
 use fbc::document::Blobs;
 use fbc::graph::{Graph, MAX_PROBLEMS, MAX_PROBLEMS_PER_PACKAGE, build};
 use fbc::problem::{Code, Problem};
 use fbc::read::{Output, Reader, pieces};
-use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@
 #![no_main]
 
 use almanac::answers::grpc::encoder::Encoder;
-use fbc::text::json::{Canonicaliser, TopMember};
+use almanac_fuzz::{assert_in_proportion, most_memory};
 use fbc::problem::Severity;
 use fbc::read::{Output, Reader, pieces};
-use almanac_fuzz::{assert_in_proportion, most_memory};
+use fbc::text::json::{Canonicaliser, TopMember};
 use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;
 

@@ -8,8 +8,8 @@
 
 use std::io::Cursor;
 
-use images::layers::{Layer, Limits, SearchBudget, covers, unpack, walk_order};
 use almanac_fuzz::{assert_in_proportion, most_memory};
+use images::layers::{Layer, Limits, SearchBudget, covers, unpack, walk_order};
 use libfuzzer_sys::fuzz_target;
 
 const BLOCK: usize = 512;
@@ -42,7 +42,8 @@ fuzz_target!(|bytes: &[u8]| {
     assert_in_proportion(archive.len(), most, 16, 16 << 20);
     for layer in (0..layers.len()).map(open) {
         let layer = layer.expect("a layer");
-        let (_, most) = most_memory(|| covers(layer, folder, &limits, &mut SearchBudget::default()));
+        let (_, most) =
+            most_memory(|| covers(layer, folder, &limits, &mut SearchBudget::default()));
         assert_in_proportion(archive.len(), most, 16, 16 << 20);
     }
     let spooled = spool.metadata().expect("a length").len();

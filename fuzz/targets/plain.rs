@@ -2,8 +2,8 @@
 //! one by way of the parser answers the same.
 #![no_main]
 
-use fbc::text::yaml::{Limits, Members, documents, parsed_to_json, plain_to_json};
 use almanac_fuzz::{assert_in_proportion, most_memory};
+use fbc::text::yaml::{Limits, Members, documents, parsed_to_json, plain_to_json};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,10 +1,10 @@
 //! Image references, pull specs, and the JSON documents of registries.
 #![no_main]
 
-use images::digest::Digest;
-use fbc::pullspec;
-use images::{ImageConfig, Manifest, Platform, Reference};
 use almanac_fuzz::{assert_in_proportion, most_memory};
+use fbc::pullspec;
+use images::digest::Digest;
+use images::{ImageConfig, Manifest, Platform, Reference};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

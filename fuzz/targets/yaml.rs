@@ -2,9 +2,9 @@
 //! the documents of a file do not overlap.
 #![no_main]
 
+use almanac_fuzz::{assert_in_proportion, most_memory};
 use fbc::text::json::Canonicaliser;
 use fbc::text::yaml::{Limits, documents, to_json};
-use almanac_fuzz::{assert_in_proportion, most_memory};
 use libfuzzer_sys::fuzz_target;
 
 /// Small, so that a short input reaches it.

@@ -1,10 +1,10 @@
 //! The composition root: opens the store, binds the ports, serves and drains.
 //!
-//! - [`credentials`] and [`listeners`] open what a start needs.
-//! - [`catalog_manager`] follows and serves the catalogs.
-//! - [`reload`] applies a changed configuration.
-//! - [`memory`] returns free memory to the system.
-//! - [`folder`] serves a single folder that is not followed.
+//! - `credentials` and `listeners` open what a start needs.
+//! - `catalog_manager` follows and serves the catalogs.
+//! - `reload` applies a changed configuration.
+//! - `memory` returns free memory to the system.
+//! - `folder` serves a single folder that is not followed.
 
 mod catalog_manager;
 mod credentials;

@@ -40,7 +40,7 @@ impl CurateError {
 }
 
 impl Curation {
-    /// The digest of the selection: of [`selection_document`]'s bytes. It is
+    /// The digest of the selection: of `selection_document`'s bytes. It is
     /// stored with each revision, so another selection is another catalog.
     pub fn digest(&self) -> Digest {
         Digest::of(selection_document(&self.request).as_bytes())

@@ -34,7 +34,7 @@ pub enum PassResult {
 /// The longest time of a pass.
 const LONGEST: Duration = Duration::from_hours(3);
 
-/// Runs one pass, and gives it up after [`LONGEST`]. `digest` gets the source's
+/// Runs one pass, and gives it up after `LONGEST`. `digest` gets the source's
 /// digest as soon as it is known.
 pub async fn run_once(
     context: &PassContext,

@@ -23,7 +23,7 @@ pub struct SearchBudget(Budget);
 /// whiteout.
 ///
 /// Errors are not reported here: an unreadable layer hides nothing, and
-/// [`unpack`](crate::layers::unpack) returns the error.
+/// [`crate::layers::unpack()`] returns the error.
 pub fn covers<R: Read>(
     layer: Layer<R>,
     folder: &str,

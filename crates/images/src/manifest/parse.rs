@@ -27,7 +27,7 @@ pub enum Manifest {
 pub struct ImageManifest {
     /// The image configuration.
     pub config: Descriptor,
-    /// The layers, lowest first; at most [`MAX_LAYERS`](crate::manifest::MAX_LAYERS).
+    /// The layers, lowest first; at most [`MAX_LAYERS`].
     pub layers: Vec<Descriptor>,
 }
 

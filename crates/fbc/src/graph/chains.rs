@@ -236,7 +236,7 @@ mod tests {
         // Of entries with one name the first counts.
         assert_eq!(head(&["a", "b a", "b"]), Some(1));
         assert_eq!(head(&["b a", "b a", "a", "a"]), Some(0));
-        // Entries without a name do not count, but what they replace does.
+        // Entries without a name are ignored, but the entries they replace count.
         assert_eq!(head(&["-", "b a", "a", "-"]), Some(1));
         assert_eq!(head(&["- b", "b a", "a"]), None);
         assert_eq!(head(&[]), None);

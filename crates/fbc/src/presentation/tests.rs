@@ -1,4 +1,4 @@
-//! Lines of bundles and packages, and what is read from them.
+//! The presentation of bundles and packages, read from their lines.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

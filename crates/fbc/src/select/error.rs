@@ -21,7 +21,7 @@ pub enum SelectError {
     /// A package that has errors where it comes from.
     #[error(
         "the package {package:?} has errors in {catalog}, so nothing can be selected from it; \
-         `almanac check` tells which"
+         correct the errors that a check of the catalog lists"
     )]
     InvalidPackage {
         /// The package.
@@ -117,8 +117,8 @@ pub enum SelectError {
     },
     /// Nothing at all.
     #[error(
-        "the selection takes nothing: there is no package without errors; `almanac check` \
-         tells what is wrong with them"
+        "the selection takes nothing: there is no package without errors; correct those that a check of \
+         the catalog lists"
     )]
     Nothing,
 }

@@ -58,7 +58,7 @@ pub fn select(catalogs: &[Catalog], request: &Request) -> Result<Selected, Selec
 }
 
 /// Takes every package that is in order, with the heads of all channels or
-/// with all entries. What is chosen already hides others of its name.
+/// with all entries. A package already chosen hides others of its name.
 fn choose_all<'a>(
     indexes: &[CatalogIndex<'a>],
     from: &[usize],

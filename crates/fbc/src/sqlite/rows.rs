@@ -69,9 +69,8 @@ pub struct LegacyBundle<'a> {
 
 /// The entries of channels, by package, channel and name.
 ///
-/// A bundle has a row for each edge. The edges on the way from a head to the
-/// end, always along what is replaced, are those of `replaces`; all others are
-/// of `skips`. The bundles' own rows are not used: indexes that order
+/// A bundle has a row for each edge. The chain of replaced bundles from a head
+/// to its end gives `replaces`; all other edges are `skips`. The bundles' own rows are not used: indexes that order
 /// bundles by version have nothing there.
 pub fn entries(rows: &[EdgeRow]) -> BTreeMap<(&str, &str), BTreeMap<&str, Edges>> {
     let mut order: Vec<usize> = (0..rows.len()).collect();

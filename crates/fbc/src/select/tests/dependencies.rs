@@ -53,7 +53,7 @@ fn needing() -> Catalog {
                 "lamp.v1.0.0",
                 &[
                     provides("Lamp"),
-                    // What is needed needs something too.
+                    // The required package requires another one.
                     json!({"type": "olm.package.required", "value":
                         {"packageName": "third", "versionRange": "1.0.0"}}),
                 ],

@@ -25,7 +25,7 @@ fn what_is_not_there_is_named_with_what_is_near() {
         (
             [broken],
             wanted("etcd"),
-            ["has errors in community", "almanac check"],
+            ["has errors in community", "check of the catalog"],
         ),
     ] {
         let error = take(&catalogs, vec![packages]).unwrap_err();
@@ -50,7 +50,7 @@ fn a_name_that_is_near_none_gets_those_there_are() {
     let mut broken = etcd();
     broken.quarantined.insert("etcd".to_owned());
     let error = take(&[broken], Vec::new()).unwrap_err();
-    assert!(error.contains("almanac check"), "{error}");
+    assert!(error.contains("check of the catalog"), "{error}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ impl Canonicaliser {
     /// Reads the value at `input[start..]` (white space before it is passed
     /// over), appends it to `out` and returns where it ended in the input;
     /// `None` when nothing but white space is left. Nothing is appended on an
-    /// error. What is no UTF-8 in a string becomes U+FFFD byte by byte, as in
+    /// error. Each byte of a string that is not UTF-8 becomes U+FFFD, as in
     /// Go's reader.
     pub fn read(
         &mut self,

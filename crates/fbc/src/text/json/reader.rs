@@ -12,7 +12,7 @@ use crate::text::json::strings::compare_keys;
 /// catalogs stay below 40.
 pub const MAX_DEPTH: usize = 500;
 
-/// The most bytes of a value, and of what is read at once.
+/// The most bytes of one value, and of one call's input.
 pub(crate) const MAX_LENGTH: usize = (CHANGED >> 1) as usize;
 /// How much longer than the input its canonical form may become, beside as
 /// much again: numbers such as `1e20` are written out.

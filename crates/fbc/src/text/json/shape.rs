@@ -22,7 +22,7 @@ trait Sink {
     fn add_zero(&mut self, shape: &Shape);
     /// How much it took.
     fn length(&self) -> usize;
-    /// Forgets what it took since it had this length.
+    /// Removes everything appended after this length.
     fn cut(&mut self, length: usize);
     /// Learns that a key differs from its field's name in case. An error if that
     /// needs a tree.

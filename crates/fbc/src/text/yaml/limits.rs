@@ -12,8 +12,8 @@ pub struct Limits {
     pub expansion: usize,
     /// The bytes that any document may become, however short it is.
     pub small: usize,
-    /// The bytes up to which that holds. What is larger may become at most
-    /// twice as long: it is held three times while it is read.
+    /// The largest document, in bytes, to which that applies. A larger one may
+    /// become at most twice as long: it is held three times while it is read.
     pub large: usize,
 }
 

@@ -2,7 +2,7 @@
 //! of, several times faster than by way of the parser.
 //!
 //! [`convert`] either writes exactly what the parser's events would have become
-//! or gives the document back. It gives back whatever is rare or wrong: anchors,
+//! or gives the document back. It gives back rare and invalid documents: anchors,
 //! tags, merge keys, flow collections of more than a line, directives, tabs in
 //! indentation, more than one document, every error. So there is one reader
 //! that says what YAML is, the one in `builder`, and this one only has to be

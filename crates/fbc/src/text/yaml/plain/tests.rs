@@ -276,7 +276,7 @@ fn lines() -> impl Strategy<Value = String> {
     })
 }
 
-/// A value as YAML, as almanac and as people write it.
+/// A value as YAML, as programs and as people write it.
 fn written() -> impl Strategy<Value = String> {
     let text = prop_oneof!["[ -~]{0,12}", "[a-c \n\t:#'\"-]{0,16}", "[a-zé“ ]{20,60}"];
     let leaf = prop_oneof![

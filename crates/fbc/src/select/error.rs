@@ -117,8 +117,8 @@ pub enum SelectError {
     },
     /// Nothing at all.
     #[error(
-        "the selection takes nothing: there is no package without errors; correct those that a check of \
-         the catalog lists"
+        "the selection takes nothing: there is no package without errors; correct the errors that \
+         a check of the catalog lists"
     )]
     Nothing,
 }

@@ -1,5 +1,5 @@
-//! What the pages and the manifests say is so: commands that can be typed,
-//! names that exist, ports and names that agree.
+//! What the pages say is so: commands that can be typed, names and links that
+//! exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,17 @@ use almanac::cli;
 use almanac::config::{Config, Environment, Settings};
 use clap::{CommandFactory as _, Parser as _};
 use fbc::problem::Code;
-use serde_json::Value;
 
+use crate::support::http;
 use crate::support::program::Program;
-use crate::support::{http, yaml};
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 19] = [
+const FOREIGN_FLAGS: [&str; 24] = [
+    "type",
+    "patch",
+    "selector",
+    "ignore-not-found",
+    "minutes",
     "timings",
     "workspace",
     "scoped",
@@ -346,132 +350,7 @@ fn every_module_has_its_place_in_the_architecture() {
     }
 }
 
-#[test]
-fn the_manifests_agree_with_each_other_and_with_the_program() {
-    let mut manifests = yaml::documents(&read("deploy/kubernetes/almanac.yaml"));
-    manifests.extend(manifests_of_catalog_sources());
-    let of_kind = |kind: &str| -> Vec<&Value> {
-        let found = manifests.iter().filter(|manifest| manifest["kind"] == kind);
-        found.collect()
-    };
-    let [set] = of_kind("StatefulSet")[..] else {
-        panic!("one StatefulSet")
-    };
-    let pod = &set["spec"]["template"];
-    let container = &pod["spec"]["containers"][0];
-
-    let [map] = of_kind("ConfigMap")[..] else {
-        panic!("one ConfigMap")
-    };
-    assert_eq!(
-        pod["spec"]["volumes"][0]["configMap"]["name"],
-        map["metadata"]["name"]
-    );
-    let config = configuration(text(&map["data"]["almanac.toml"])).unwrap();
-    let mounted = |path: &str| {
-        let mounts = container["volumeMounts"].as_array().unwrap();
-        mounts.iter().any(|mount| mount["mountPath"] == path)
-    };
-    assert!(mounted(config.data_dir.to_str().unwrap()));
-    assert!(mounted("/etc/almanac"));
-    let health = &container["readinessProbe"]["exec"]["command"];
-    let health = &health.as_array().unwrap()[1..];
-    let serve = container["args"].as_array().unwrap().as_slice();
-    for words in [serve, health] {
-        assert_eq!(words.last().unwrap(), "/etc/almanac/almanac.toml");
-        let words = ["almanac"].into_iter().chain(words.iter().map(text));
-        cli::Arguments::try_parse_from(words).unwrap();
-    }
-
-    let ports = container["ports"].as_array().unwrap();
-    let port = |name: &str| {
-        let port = ports.iter().find(|port| port["name"] == name).unwrap();
-        port["containerPort"].as_u64().unwrap()
-    };
-    assert_eq!(port("grpc"), u64::from(config.grpc.port()));
-    assert_eq!(port("http"), u64::from(config.http.port()));
-    assert_eq!(
-        container["livenessProbe"]["grpc"]["port"].as_u64(),
-        Some(port("grpc"))
-    );
-    let mut services = of_kind("Service");
-    services.retain(|service| service["spec"]["type"] != "ExternalName");
-    // The place of catalogd is another one's, where almanac runs alone.
-    let (of_catalogd, services): (Vec<_>, Vec<_>) = services
-        .into_iter()
-        .partition(|service| service["metadata"]["name"] == "catalogd-service");
-    assert!(of_catalogd.len() == 1, "the page has one");
-    for service in of_catalogd {
-        assert_eq!(service["spec"]["selector"], pod["metadata"]["labels"]);
-        assert_eq!(service["spec"]["ports"][0]["port"], 443);
-        assert_eq!(service["spec"]["ports"][0]["targetPort"], 8443);
-    }
-    for service in &services {
-        let labels = &pod["metadata"]["labels"];
-        assert_eq!(&service["spec"]["selector"], labels);
-        assert_eq!(&set["spec"]["selector"]["matchLabels"], labels);
-        assert_eq!(
-            service["metadata"]["namespace"],
-            set["metadata"]["namespace"]
-        );
-        port(text(&service["spec"]["ports"][0]["targetPort"]));
-    }
-    assert!(named(&services, text(&set["spec"]["serviceName"])).is_some());
-
-    let sources = of_kind("CatalogSource");
-    assert!(!sources.is_empty());
-    for source in sources {
-        let name = text(&source["metadata"]["name"]);
-        let namespace = text(&source["metadata"]["namespace"]);
-        assert!(config.catalogs.iter().any(|c| c.name.as_str() == name));
-        let service = named(&services, name).unwrap();
-        assert_eq!(service["metadata"]["namespace"], namespace);
-        assert_eq!(service["spec"]["ports"][0]["port"], 50051);
-        assert_eq!(service["spec"]["ports"][0]["targetPort"], "grpc");
-        assert_eq!(source["spec"]["sourceType"], "grpc");
-        assert_eq!(
-            source["spec"]["address"],
-            format!("{name}.{namespace}.svc:50051")
-        );
-        assert!(source["spec"]["image"].is_null());
-    }
-}
-
-#[test]
-fn the_image_runs_what_the_manifests_expect() {
-    let dockerfile = read("Dockerfile");
-    for line in [
-        "EXPOSE 50051 8080",
-        "USER 65532:65532",
-        "ENTRYPOINT [\"/usr/bin/almanac\"]",
-        "CMD [\"serve\", \"--config\", \"/etc/almanac/almanac.toml\"]",
-    ] {
-        assert!(dockerfile.lines().any(|other| other == line), "{line}");
-    }
-}
-
-/// The catalog sources of the manifests and of the pages.
-fn manifests_of_catalog_sources() -> Vec<Value> {
-    let mut found = yaml::documents(&read("deploy/kubernetes/catalogsource.yaml"));
-    for (_, text) in pages() {
-        for block in blocks(&text, "yaml") {
-            found.extend(yaml::documents(&block));
-        }
-    }
-    found
-}
-
-fn named<'a>(manifests: &[&'a Value], name: &str) -> Option<&'a Value> {
-    let mut all = manifests.iter();
-    all.find(|manifest| manifest["metadata"]["name"] == name)
-        .copied()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap()
-}
-
-fn configuration(text: &str) -> Result<Config, String> {
+pub(crate) fn configuration(text: &str) -> Result<Config, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("almanac.toml");
     fs::write(&path, text).unwrap();
@@ -494,7 +373,7 @@ fn commands() -> Vec<(String, String)> {
 }
 
 /// The fenced blocks of a language.
-fn blocks(text: &str, language: &str) -> Vec<String> {
+pub(crate) fn blocks(text: &str, language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -588,7 +467,7 @@ fn section<'a>(text: &'a str, heading: &str) -> &'a str {
 }
 
 /// The pages, by their path.
-fn pages() -> Vec<(String, String)> {
+pub(crate) fn pages() -> Vec<(String, String)> {
     let mut pages = vec![("README.md".to_owned(), read("README.md"))];
     let mut folders = vec!["docs".to_owned()];
     while let Some(folder) = folders.pop() {
@@ -626,7 +505,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     sources
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 

@@ -41,6 +41,7 @@ mod latency;
 mod layers;
 mod legacy;
 mod limits;
+mod manifests;
 mod memory;
 mod oci;
 mod olm_v0;

@@ -13,26 +13,26 @@ use crate::support::yaml;
 
 /// A stage of a Dockerfile: what it is made from and what it says.
 #[derive(Debug, Default)]
-struct Stage {
-    from: String,
+pub(crate) struct Stage {
+    pub(crate) from: String,
     lines: Vec<(String, String)>,
 }
 
 impl Stage {
     /// The values of an instruction.
-    fn all(&self, instruction: &str) -> Vec<&str> {
+    pub(crate) fn all(&self, instruction: &str) -> Vec<&str> {
         let lines = self.lines.iter().filter(|(name, _)| name == instruction);
         lines.map(|(_, value)| value.as_str()).collect()
     }
 
     /// The words of an instruction in its JSON form, which the last one counts.
-    fn words(&self, instruction: &str) -> Vec<String> {
+    pub(crate) fn words(&self, instruction: &str) -> Vec<String> {
         serde_json::from_str(self.all(instruction).last().unwrap()).unwrap()
     }
 }
 
 /// The stages by name; one without a name is called "".
-fn dockerfile(text: &str) -> BTreeMap<String, Stage> {
+pub(crate) fn dockerfile(text: &str) -> BTreeMap<String, Stage> {
     let joined = text.replace("\\\n", " ");
     let mut stages = BTreeMap::new();
     let mut current = None;
@@ -64,7 +64,7 @@ fn read(path: &str) -> String {
 }
 
 /// `opm` with these words can be typed.
-fn typed(words: &[impl AsRef<str>]) {
+pub(crate) fn typed(words: &[impl AsRef<str>]) {
     let words = words.iter().map(AsRef::as_ref);
     if let Err(error) = cli::Arguments::try_parse_from(["almanac", "opm"].into_iter().chain(words))
     {

@@ -17,7 +17,7 @@
 //! use fbc::graph;
 //! use fbc::read::{Output, Reader, pieces};
 //!
-//! let file = br#"
+//! let package = br#"
 //! schema: olm.package
 //! name: lantern
 //! defaultChannel: stable
@@ -26,37 +26,54 @@
 //! package: lantern
 //! name: stable
 //! entries:
-//! - name: lantern.v1.0.0
 //! - name: lantern.v1.1.0
-//!   replaces: lantern.v1.0.0
-//! ---
-//! schema: olm.bundle
-//! package: lantern
-//! name: lantern.v1.1.0
-//! image: example.com/lantern:1.1.0
-//! properties:
-//! - type: olm.package
-//!   value: {packageName: lantern, version: 1.1.0}
 //! "#;
+//! let bundle = br#"{
+//!     "schema": "olm.bundle", "package": "lantern", "name": "lantern.v1.1.0",
+//!     "image": "example.com/lantern:1.1.0",
+//!     "properties": [
+//!         {"type": "olm.package", "value": {"packageName": "lantern", "version": "1.1.0"}},
+//!         {"type": "olm.csv.metadata", "value": {}}
+//!     ]
+//! }"#;
+//! // The files of a catalog, in the order of their paths.
+//! let paths = ["lantern/bundle.json".to_owned(), "lantern/catalog.yaml".to_owned()];
+//! let files: [&[u8]; 2] = [bundle, package];
 //!
 //! let (mut reader, mut out) = (Reader::default(), Output::default());
-//! for piece in pieces(file, 1 << 20) {
-//!     reader.read(&piece, &file[piece.range.clone()], 0, &mut out, &mut ());
+//! for (number, file) in (0..).zip(files) {
+//!     // Documents and lines count from the start of each file.
+//!     (out.documents, out.line_ends) = (0, 0);
+//!     // A piece has about a megabyte. No visitor looks on.
+//!     for piece in pieces(file, 1 << 20) {
+//!         reader.read(&piece, &file[piece.range.clone()], number, &mut out, &mut ());
+//!     }
 //! }
 //! assert_eq!(out.metas.len(), 3);
-//! assert!(out.lines.starts_with(br#"{"defaultChannel":"stable","name":"lantern""#));
+//! assert!(out.lines.starts_with(br#"{"image":"example.com/lantern:1.1.0","name":"lantern.v1.1.0""#));
 //! assert!(out.problems.is_empty());
 //!
-//! let (graph, problems) = graph::build(&out.blobs, &["catalog.yaml".to_owned()]);
-//! let problem = problems.iter().find(|problem| problem.code.as_str() == "channel-entry-without-bundle");
-//! assert!(problem.unwrap().message.contains("lantern.v1.0.0"));
+//! let (catalog, problems) = graph::build(&out.blobs, &paths);
+//! assert!(problems.is_empty(), "{problems:?}");
+//! let stable = &catalog.packages[0].channels[0];
+//! assert_eq!(stable.entries[stable.head].name, "lantern.v1.1.0");
+//!
+//! // A channel names a bundle that is missing.
+//! out.blobs.bundles.clear();
+//! let (catalog, problems) = graph::build(&out.blobs, &paths);
+//! let problem = &problems[0];
+//! assert_eq!(problem.code.as_str(), "channel-entry-without-bundle");
+//! assert!(problem.message.contains("lantern.v1.1.0"));
+//! let place = problem.place.as_ref().unwrap();
+//! assert_eq!((place.file.as_str(), place.document, place.line), ("lantern/catalog.yaml", 2, 6));
 //! // A package with an error is left out of the graph.
-//! assert_eq!(graph.quarantined, ["lantern"]);
+//! assert_eq!(catalog.quarantined, ["lantern"]);
 //! ```
 //!
-//! The blobs of an [`Output`](read::Output) count documents and lines from the start
-//! of their piece. A caller that reads several pieces adds the counts of the pieces
-//! before. [`indexignore`] tells which files of a folder belong to the catalog.
+//! One [`Output`](read::Output) takes all pieces in order, as above. Several threads
+//! need one each; then the caller adds the counts of the pieces before: metas, and
+//! within a file documents and lines. [`indexignore`] tells which files of a folder
+//! belong to the catalog.
 //! A [`visit::Visitor`] sees the parts of packages and bundles while they are read,
 //! for callers that translate a catalog into another format.
 //!

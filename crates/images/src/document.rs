@@ -33,6 +33,10 @@ use crate::digest::Digest;
 use crate::manifest::{DOCKER_MANIFEST, Descriptor, Index, OCI_INDEX, OCI_MANIFEST};
 use crate::platform::Platform;
 
+/// The date of every configuration. It is fixed, so that it changes no digest.
+/// Without a date, tools show an image of the year 1.
+const CREATED: &str = "1970-01-01T00:00:00Z";
+
 /// The version of the image layout.
 const LAYOUT_VERSION: &str = "1.0.0";
 
@@ -48,7 +52,8 @@ impl From<serde_json::Error> for DocumentError {
 }
 
 /// An image configuration with one label, for layers whose uncompressed
-/// archives have the digests `diff_ids`, lowest first.
+/// archives have the digests `diff_ids`, lowest first. Its date is the start of
+/// 1970.
 ///
 /// There is one label because `oci-spec` keeps labels in a hash map: several
 /// of them would come in any order.
@@ -60,6 +65,7 @@ pub fn image_config(
     let labels = HashMap::from([(label.to_owned(), value.to_owned())]);
     let diff_ids: Vec<String> = diff_ids.iter().map(Digest::to_string).collect();
     let mut config = ImageConfigurationBuilder::default()
+        .created(CREATED)
         .architecture(Arch::from(platform.architecture.as_str()))
         .os(Os::from(platform.os.as_str()))
         .config(ConfigBuilder::default().labels(labels).build()?)

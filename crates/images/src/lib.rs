@@ -25,18 +25,33 @@
 //! # Pulling
 //!
 //! A [`Client`] talks to one registry after the other. [`Registries`] adds
-//! mirrors and the policy: it makes one [`Route`] for each pull.
+//! mirrors and the policy: it makes one [`Route`] for each pull. [`Settings`]
+//! names the files of credentials, certificates, mirrors and policy. Its default
+//! names none, so that every image is admitted and pulled without credentials.
 //!
 //! ```no_run
-//! use images::{Manifest, Registries, Settings};
+//! use images::{Manifest, Platform, Registries, Settings};
 //!
 //! # async fn pull() -> Result<(), Box<dyn std::error::Error>> {
-//! let registries = Registries::new(&Settings::default())?;
+//! let settings = Settings {
+//!     auth_files: vec!["/run/secrets/auth.json".into()],
+//!     ..Settings::default()
+//! };
+//! let registries = Registries::new(&settings)?;
 //! let route = registries.route(&"quay.io/team/app:v1".parse()?).await?;
+//! // The digest of the tag, and the document that it names.
 //! let digest = route.resolve().await?.digest;
-//! let manifest = route.manifest(&digest).await?;
-//! route.admit(&digest, None).await?;
-//! if let Manifest::Image(image) = Manifest::parse(&manifest, None)? {
+//! let mut manifest = Manifest::parse(&route.manifest(&digest).await?, None)?;
+//! // An index lists one image for each platform.
+//! let mut instance = None;
+//! if let Manifest::Index(index) = &manifest {
+//!     let chosen = index.select(&Platform::default())?.digest;
+//!     manifest = Manifest::parse(&route.manifest(&chosen).await?, None)?;
+//!     instance = Some(chosen);
+//! }
+//! // Fails unless the policy admits the image.
+//! route.admit(&digest, instance.as_ref()).await?;
+//! if let Manifest::Image(image) = manifest {
 //!     for layer in &image.layers {
 //!         let (_, mut stream) = route.blob(layer).await?;
 //!         while let Some(bytes) = stream.next().await? {

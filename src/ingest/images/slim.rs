@@ -1,8 +1,7 @@
 //! The slim image of a catalog: one layer with its files.
 //!
-//! The same content gives the same bytes on every machine: there are no dates
-//! and no owners, modes and order are fixed, and one thread compresses with fixed
-//! settings.
+//! The same content gives the same bytes on every machine: dates, owners, modes
+//! and order are fixed, and one thread compresses with fixed settings.
 
 use std::io::{self, Write};
 

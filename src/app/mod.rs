@@ -1,13 +1,12 @@
 //! The composition root: opens the store, binds the ports, serves and drains.
 //!
-//! - `credentials` and `listeners` open what a start needs.
+//! - `listeners` opens what a start needs.
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
 //! - `memory` returns free memory to the system.
 //! - `folder` serves a single folder that is not followed.
 
 mod catalog_manager;
-mod credentials;
 mod folder;
 mod listeners;
 mod memory;
@@ -35,8 +34,7 @@ use crate::snapshot::{Catalogs, CatalogsPublisher, Images};
 use crate::store::{Store, StoreError};
 use ::images::Registries;
 use catalog_manager::{CatalogManager, Prepared, Shared};
-use credentials::Credentials;
-use listeners::Listeners;
+use listeners::{Credentials, Listeners};
 use reload::Reload;
 
 /// Runs almanac until `stop` completes, then lets open connections finish.

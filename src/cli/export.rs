@@ -1,8 +1,10 @@
 //! `almanac export`: writes catalogs into an archive.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
+
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use crate::cli::{Failure, block_on, output, progress};
 use crate::config::{Environment, Settings};
@@ -24,8 +26,8 @@ pub(super) struct Arguments {
 
     /// Leave out the content that the other side has: the file of an archive
     /// that it imported, or the number of a revision in this data folder
-    #[arg(long, value_name = "FILE|REVISION")]
-    since: Option<Known>,
+    #[arg(long, value_name = "FILE|REVISION", value_parser = OsStringValueParser::new().map(since))]
+    since: Option<Since>,
 
     /// Leave out signatures and other attachments of mirrored images
     #[arg(long)]
@@ -35,7 +37,14 @@ pub(super) struct Arguments {
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
-    /// The data folder [default: that of `serve`]
+    #[command(flatten)]
+    serve: ServeArguments,
+}
+
+/// The arguments of `serve` that commands on its data folder share.
+#[derive(Debug, clap::Args)]
+pub(super) struct ServeArguments {
+    /// The data folder; an import creates it if missing [default: that of `serve`]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
@@ -59,32 +68,15 @@ Exit codes:
   2  invalid arguments or configuration
   3  the data folder, or the archive of --since, cannot be read";
 
-/// The content that the other side has.
-#[derive(Clone, Debug)]
-struct Known(Since);
-
-impl FromStr for Known {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let revision = text.parse().ok().filter(|_| digits);
-        Ok(Self(match revision {
-            Some(revision) => Since::Revision(revision),
-            None => Since::Archive(text.into()),
-        }))
-    }
-}
-
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        let settings = settings(self.data_dir, self.config.as_deref(), environment)?;
+        let settings = self.serve.settings(environment)?;
         let configured = settings.catalog_names().map_err(Failure::usage)?;
         let export = Export {
             data: settings.data_folder(),
             catalogs: self.catalog,
             configured,
-            since: self.since.map(|Known(since)| since),
+            since: self.since,
             signatures: !self.without_signatures,
             output: self.output,
         };
@@ -119,17 +111,26 @@ impl Arguments {
     }
 }
 
-/// The settings for the data folder and the catalogs.
-pub(super) fn settings(
-    data_dir: Option<PathBuf>,
-    config: Option<&Path>,
-    environment: &Environment,
-) -> Result<Settings, Failure> {
-    let flags = Settings {
-        data_dir,
-        ..Settings::default()
-    };
-    Settings::gather(flags, config, environment).map_err(Failure::usage)
+impl ServeArguments {
+    /// The settings for the data folder and the catalogs.
+    pub(super) fn settings(self, environment: &Environment) -> Result<Settings, Failure> {
+        let flags = Settings {
+            data_dir: self.data_dir,
+            ..Settings::default()
+        };
+        Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)
+    }
+}
+
+/// A text of digits is a revision, and any other a file.
+fn since(text: OsString) -> Since {
+    let digits = text
+        .to_str()
+        .filter(|text| text.bytes().all(|it| it.is_ascii_digit()));
+    match digits.and_then(|digits| digits.parse().ok()) {
+        Some(revision) => Since::Revision(revision),
+        None => Since::Archive(text.into()),
+    }
 }
 
 /// The failure for an archive error, with the exit code for its cause.

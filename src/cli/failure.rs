@@ -4,7 +4,10 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use anyhow::anyhow;
+
 use crate::error_chain::error_chain;
+use fbc::text::suggest;
 
 /// A failure while running.
 const RUN: u8 = 1;
@@ -36,6 +39,12 @@ impl Failure {
         Self::new(UNREADABLE, error)
     }
 
+    /// There is no package of that name; `names` are those that there are.
+    pub(super) fn no_package<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Self {
+        let proposal = suggest::proposal_or_all(wanted, names);
+        Self::run(anyhow!("there is no package {wanted:?}{proposal}"))
+    }
+
     fn new(code: u8, error: impl Into<anyhow::Error>) -> Self {
         let error = error.into();
         Self { code, error }
@@ -61,8 +70,6 @@ impl fmt::Display for Failure {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::anyhow;
-
     use super::*;
 
     #[test]

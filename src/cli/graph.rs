@@ -79,10 +79,7 @@ impl Arguments {
         let packages: BTreeSet<&str> = packages.map(String::as_str).collect();
         if name.is_empty() || !packages.contains(name) {
             let names = packages.into_iter().filter(|name| !name.is_empty());
-            let proposal = suggest::proposal_or_all(name, names);
-            return Err(Failure::run(anyhow!(
-                "there is no package {name:?}{proposal}"
-            )));
+            return Err(Failure::no_package(name, names));
         }
         let channel = self.channel.as_deref();
         let drawing = Drawing::new(blobs, name, channel).ok_or_else(|| {
@@ -105,7 +102,6 @@ impl Arguments {
             Output::Mermaid => drawing.mermaid(),
             Output::Svg => drawing.svg(),
         };
-        output::print(|out| out.write_all(drawn.as_bytes()))?;
-        Ok(ExitCode::SUCCESS)
+        output::print(|out| out.write_all(drawn.as_bytes()))
     }
 }

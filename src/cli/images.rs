@@ -4,10 +4,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use clap::ValueEnum;
 
 use crate::answers::images::Form;
-use crate::cli::input::{InputArguments, note_all};
+use crate::cli::input::{InputArguments, image_list};
 use crate::cli::{Failure, output};
 use crate::config::Environment;
 use fbc::image_list::ImageList;
@@ -55,26 +54,11 @@ pub(super) struct Arguments {
 
     /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Output,
+    output: Form,
 
     /// The target of a mapping, such as mirror.example.com:5000
     #[arg(long, value_name = "HOST[/PATH]")]
     to: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// One image per line
-    #[default]
-    List,
-    /// One object, with the reason for each image
-    Json,
-    /// SOURCE=DESTINATION lines for `oc image mirror --filename`
-    Mapping,
-    /// YAML for `skopeo sync --src yaml`
-    Skopeo,
-    /// An ImageSetConfiguration for oc-mirror
-    ImageSet,
 }
 
 const EXAMPLES: &str = "\
@@ -97,32 +81,18 @@ Exit codes:
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let request = self.request()?;
-        let form = match self.output {
-            Output::List => Form::List,
-            Output::Json => Form::Json,
-            Output::Mapping => Form::Mapping,
-            Output::Skopeo => Form::Skopeo,
-            Output::ImageSet => Form::ImageSet,
-        };
-        if self.to.is_some() && self.output != Output::Mapping {
+        if self.to.is_some() && self.output != Form::Mapping {
             return Err(Failure::usage(anyhow!(
                 "--to is where a mapping leads to: add --output mapping, or leave it out"
             )));
         }
         // Before anything is pulled.
-        form.write(&ImageList::default(), self.to.as_deref())
+        let (form, to) = (self.output, self.to.as_deref());
+        form.write(&ImageList::default(), to)
             .map_err(|error| Failure::usage(anyhow!("--to: {error}")))?;
-        let selected = self.input.select(environment, &request)?;
-        selected.iter().for_each(note_all);
-        let list = ImageList::of(&selected);
-        for refused in &list.refused {
-            output::note(&format!("almanac: left out: {refused}"));
-        }
-        let written = form
-            .write(&list, self.to.as_deref())
-            .map_err(Failure::run)?;
-        output::print(|out| out.write_all(&written))?;
-        Ok(ExitCode::SUCCESS)
+        let list = image_list(&self.input.select(environment, &request)?);
+        let written = form.write(&list, to).map_err(Failure::run)?;
+        output::print(|out| out.write_all(&written))
     }
 
     /// The selection in the arguments.

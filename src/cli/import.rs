@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::cli::export::{failure, settings};
+use crate::cli::export::{ServeArguments, failure};
 use crate::cli::{Failure, block_on, output, progress};
 use crate::config::Environment;
 use crate::ingest::archive::{self, ImportOutcome, Imported};
@@ -27,13 +27,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     older: bool,
 
-    /// The data folder; created if missing [default: that of `serve`]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-
-    /// The configuration file of `serve`, for the data folder
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    serve: ServeArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -59,7 +54,7 @@ impl Arguments {
                  to a file first"
             )));
         }
-        let settings = settings(self.data_dir, self.config.as_deref(), environment)?;
+        let settings = self.serve.settings(environment)?;
         let data = settings.data_folder();
         let limits = settings.limits.unwrap_or_default().resolve();
         let progress = progress::progress();
@@ -70,9 +65,10 @@ impl Arguments {
             output::note(&format!("nothing is new in {}", self.file.display()));
         }
         for catalog in imported {
-            let done = match catalog.outcome {
-                ImportOutcome::Taken => "imported",
-                ImportOutcome::Unchanged => "already there:",
+            let done = if taken(&catalog) {
+                "imported"
+            } else {
+                "already there:"
             };
             let mut line = format!(
                 "{done} {} at revision {}",

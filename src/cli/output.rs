@@ -1,27 +1,65 @@
 //! Output of commands. Standard output may be closed early, and text from outside
 //! cannot control the terminal.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::process::ExitCode;
 
 use anyhow::Context as _;
+use serde::Serialize;
 
 use crate::cli::Failure;
 use crate::config::Environment;
 
-/// Writes to standard output. A closed pipe, as by `head`, is not a failure.
+/// Writes to standard output, and returns the exit code of success. A closed
+/// pipe, as by `head`, is not a failure.
 pub(super) fn print(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> io::Result<()>,
-) -> Result<(), Failure> {
+) -> Result<ExitCode, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             // Dropping the writer would write the rest of its buffer again.
             drop(out.into_parts());
-            Ok(())
         }
-        printed => printed.context("cannot print").map_err(Failure::run),
+        printed => printed.context("cannot print").map_err(Failure::run)?,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a value as a JSON document.
+pub(super) fn json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
+/// Writes a table whose columns are as wide as their longest cells, without blanks
+/// at line ends.
+pub(super) fn table<'a>(
+    titles: &[&'a str],
+    rows: impl Iterator<Item = Vec<Cow<'a, str>>>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let titles = titles.iter().copied().map(Cow::from).collect();
+    let rows: Vec<Vec<String>> = (std::iter::once(titles).chain(rows))
+        .map(|row| row.iter().map(|cell| Shown(cell).to_string()).collect())
+        .collect();
+    let mut widths = vec![0; rows.first().map_or(0, Vec::len)];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            // Writing to a String cannot fail.
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
 }
 
 /// Writes a line to standard error.
@@ -74,6 +112,18 @@ mod tests {
         let text = "a\u{1b}[31m\n\tb\u{202e}c é \u{9b}";
         let shown = r"a\u{1b}[31m\n\tb\u{202e}c é \u{9b}";
         assert_eq!(Shown(text).to_string(), shown);
+    }
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let rows = [("é", "a.v1"), ("longer\n", ""), ("b", "c")];
+        let rows = rows.map(|(name, head)| vec![name.into(), head.into()]);
+        let mut out = Vec::new();
+        table(&["NAME", "HEAD"], rows.into_iter(), &mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "NAME      HEAD\né         a.v1\nlonger\\n\nb         c\n"
+        );
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, Write as _};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::ValueEnum;
 
 use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
 use fbc::read::Meta;
-use fbc::text::{suggest, yaml};
+use fbc::text::yaml;
 
 /// Print a catalog in a uniform format
 ///
@@ -98,8 +98,7 @@ impl Arguments {
         let mut spool = rewound(spool)
             .context("cannot read a temporary file")
             .map_err(Failure::run)?;
-        output::print(|out| io::copy(&mut spool, out).map(drop))?;
-        Ok(ExitCode::SUCCESS)
+        output::print(|out| io::copy(&mut spool, out).map(drop))
     }
 }
 
@@ -122,11 +121,8 @@ impl Selection {
     fn check(&self) -> Result<(), Failure> {
         for wanted in &self.wanted {
             if !self.found.contains(wanted) {
-                let proposal =
-                    suggest::proposal_or_all(wanted, self.found.iter().map(String::as_str));
-                return Err(Failure::run(anyhow!(
-                    "there is no package {wanted:?}{proposal}"
-                )));
+                let names = self.found.iter().map(String::as_str);
+                return Err(Failure::no_package(wanted, names));
             }
         }
         Ok(())

@@ -32,18 +32,10 @@ impl Config {
             let (data_dir, name) = (data_dir.to_owned(), catalog.name.clone());
             let from = Box::new(catalog.source.clone());
             if folder.starts_with(&path) {
-                return Err(ConfigError::DataInSource {
-                    data_dir,
-                    catalog: name,
-                    from,
-                });
+                return Err(ConfigError::DataInSource(data_dir, name, from));
             }
             if path.starts_with(&folder) {
-                return Err(ConfigError::SourceInData {
-                    data_dir,
-                    catalog: name,
-                    from,
-                });
+                return Err(ConfigError::SourceInData(data_dir, name, from));
             }
         }
         Ok(())
@@ -66,15 +58,12 @@ impl Config {
     }
 
     fn check_default(&self) -> Result<(), ConfigError> {
-        let names: Vec<_> = self.catalogs.iter().map(|catalog| &catalog.name).collect();
+        let names = self.catalogs.iter().map(|catalog| catalog.name.as_str());
+        let names: Vec<&str> = names.collect();
         match &self.default_catalog {
-            Some(name) if !names.contains(&name) => Err(ConfigError::UnknownDefault {
+            Some(name) if !names.contains(&name.as_str()) => Err(ConfigError::UnknownDefault {
                 name: name.clone(),
-                known: names
-                    .iter()
-                    .map(|name| name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                known: names.join(", "),
             }),
             _ => Ok(()),
         }

@@ -1,13 +1,11 @@
 //! Curated catalogs: resolves `from`, `image_set`, `full`, `dependencies` and
 //! `[[catalog.packages]]` to sources and selections.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use crate::config::error::{ConfigError, CuratedError};
 use crate::config::resolved::CatalogConfig;
-use crate::config::settings::{CatalogSettings, PackageSettings, Settings};
+use crate::config::settings::{CatalogSettings, PackageSettings, Settings, read_text};
 use crate::config::template::KubeVersion;
 use crate::ingest::{Curation, Source, SourceError};
 use crate::name::CatalogName;
@@ -16,9 +14,6 @@ use fbc::select::{
     ChannelSelection, PackageSelection, Request, RequestError, Selection, VersionRange, image_set,
 };
 use fbc::text::suggest;
-
-/// The size limit of an `ImageSetConfiguration`, in bytes.
-const MAX_IMAGE_SET: u64 = 1 << 20;
 
 /// The source of a catalog; [`resolve`] completes a curated one. The second
 /// value is the reason why an image template was not used.
@@ -44,13 +39,11 @@ pub(super) fn source(
         (true, Some("from" | "image_set")) | (false, None) => return Ok((source, fallback)),
         (true, _) => CuratedError::NoSource,
     };
-    let name = written.name.as_ref();
-    let catalog = name.map_or_else(|| "without a name".to_owned(), ToString::to_string);
-    Err(ConfigError::Curated {
-        path: None,
-        catalog,
-        problem: Box::new(problem),
-    })
+    let name = written.name.as_ref().map(CatalogName::as_str);
+    Err(ConfigError::curated(
+        name.unwrap_or("without a name"),
+        problem,
+    ))
 }
 
 /// Completes the sources of curated catalogs, once the names and sources of all
@@ -61,22 +54,15 @@ pub(super) fn resolve(
 ) -> Result<(), ConfigError> {
     for (number, written) in settings.catalogs.iter().enumerate() {
         if matches!(catalogs[number].source, Source::Curated(_)) {
-            let catalog = catalogs[number].name.to_string();
-            let curation = curation(written, catalogs).map_err(|problem| ConfigError::Curated {
-                path: None,
-                catalog,
-                problem: Box::new(problem),
-            })?;
+            let curation = curation(written, catalogs)
+                .map_err(|problem| ConfigError::curated(&catalogs[number].name, problem))?;
             catalogs[number].source = Source::Curated(curation);
         }
     }
     for catalog in &*catalogs {
         if let Some(circle) = circle(catalog, catalogs) {
-            return Err(ConfigError::Curated {
-                path: None,
-                catalog: catalog.name.to_string(),
-                problem: Box::new(CuratedError::Circle(circle)),
-            });
+            let circle = CuratedError::Circle(circle);
+            return Err(ConfigError::curated(&catalog.name, circle));
         }
     }
     Ok(())
@@ -187,18 +173,11 @@ fn of_image_set(
 
 /// Reads the operators of an `ImageSetConfiguration`.
 pub fn read_image_set(path: &Path) -> Result<Vec<image_set::Operators>, CuratedError> {
-    let read = |source| CuratedError::Read {
+    let text = read_text(path).map_err(|source| CuratedError::Read {
         path: path.to_owned(),
         source,
-    };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_IMAGE_SET + 1).read_to_end(&mut bytes))
-        .map_err(read)?;
-    if bytes.len() as u64 > MAX_IMAGE_SET {
-        return Err(read(std::io::Error::other("it is larger than 1 MiB")));
-    }
-    image_set::read(&bytes).map_err(|problem| CuratedError::ImageSet {
+    })?;
+    image_set::read(text.as_bytes()).map_err(|problem| CuratedError::ImageSet {
         path: path.to_owned(),
         problem,
     })

@@ -31,62 +31,41 @@ const CONFIG: &str = "ALMANAC_CONFIG";
 /// is invalid.
 type Setter = fn(&mut Settings, &OsStr) -> Result<(), String>;
 
+/// The table of variables: each with the function that reads it, and its setting.
+macro_rules! variables {
+    ($($name:literal: $read:ident, $($field:ident).+;)*) => {
+        &[$(($name, |settings, value| {
+            settings.$($field).+ = $read(value)?;
+            Ok(())
+        }),)*]
+    };
+}
+
 /// The variables of settings: `ALMANAC_` and the name of the flag.
-const VARIABLES: &[(&str, Setter)] = &[
-    ("ALMANAC_CATALOGS", |s, v| {
-        s.catalogs = words(v)?;
-        Ok(())
-    }),
-    ("ALMANAC_DATA_DIR", |s, v| {
-        s.data_dir = Some(v.into());
-        Ok(())
-    }),
-    ("ALMANAC_GRPC", |s, v| put(&mut s.grpc, v)),
-    ("ALMANAC_HTTP", |s, v| put(&mut s.http, v)),
-    ("ALMANAC_ADMIN", |s, v| put(&mut s.admin, v)),
-    ("ALMANAC_DRAIN", |s, v| put(&mut s.drain, v)),
-    ("ALMANAC_MAX_CONNECTIONS", |s, v| {
-        put(&mut s.max_connections, v)
-    }),
-    ("ALMANAC_POLL", |s, v| put(&mut s.poll, v)),
-    ("ALMANAC_KUBE_VERSION", |s, v| put(&mut s.kube_version, v)),
-    ("ALMANAC_PLATFORM", |s, v| put(&mut s.platform, v)),
-    ("ALMANAC_ON_INVALID", |s, v| put(&mut s.on_invalid, v)),
-    ("ALMANAC_OFFLINE", |s, v| put_flag(&mut s.offline, v)),
-    ("ALMANAC_DEFAULT_CATALOG", |s, v| {
-        put(&mut s.default_catalog, v)
-    }),
-    ("ALMANAC_INSECURE", |s, v| {
-        s.registries.insecure = Some(words(v)?);
-        Ok(())
-    }),
-    ("ALMANAC_AUTH_FILE", |s, v| {
-        s.registries.auth_files = Some(paths(v));
-        Ok(())
-    }),
-    ("ALMANAC_CA_FILE", |s, v| {
-        s.registries.ca_files = Some(paths(v));
-        Ok(())
-    }),
-    ("ALMANAC_CERTS_DIR", |s, v| {
-        s.registries.certs_dirs = Some(paths(v));
-        Ok(())
-    }),
-    ("ALMANAC_REGISTRIES_CONF", |s, v| {
-        s.registries.registries_conf = Some(paths(v));
-        Ok(())
-    }),
-    ("ALMANAC_MIRROR_FILE", |s, v| {
-        s.registries.mirror_files = Some(paths(v));
-        Ok(())
-    }),
-    ("ALMANAC_POLICY_FILE", |s, v| {
-        s.registries.policy_file = Some(v.into());
-        Ok(())
-    }),
-    ("ALMANAC_LOG", |s, v| put(&mut s.log.filter, v)),
-    ("ALMANAC_LOG_FORMAT", |s, v| put(&mut s.log.format, v)),
-];
+const VARIABLES: &[(&str, Setter)] = variables! {
+    "ALMANAC_CATALOGS": words, catalogs;
+    "ALMANAC_DATA_DIR": path, data_dir;
+    "ALMANAC_GRPC": value, grpc;
+    "ALMANAC_HTTP": value, http;
+    "ALMANAC_ADMIN": value, admin;
+    "ALMANAC_DRAIN": value, drain;
+    "ALMANAC_MAX_CONNECTIONS": value, max_connections;
+    "ALMANAC_POLL": value, poll;
+    "ALMANAC_KUBE_VERSION": value, kube_version;
+    "ALMANAC_PLATFORM": value, platform;
+    "ALMANAC_ON_INVALID": value, on_invalid;
+    "ALMANAC_OFFLINE": flag, offline;
+    "ALMANAC_DEFAULT_CATALOG": value, default_catalog;
+    "ALMANAC_INSECURE": list, registries.insecure;
+    "ALMANAC_AUTH_FILE": paths, registries.auth_files;
+    "ALMANAC_CA_FILE": paths, registries.ca_files;
+    "ALMANAC_CERTS_DIR": paths, registries.certs_dirs;
+    "ALMANAC_REGISTRIES_CONF": paths, registries.registries_conf;
+    "ALMANAC_MIRROR_FILE": paths, registries.mirror_files;
+    "ALMANAC_POLICY_FILE": path, registries.policy_file;
+    "ALMANAC_LOG": value, log.filter;
+    "ALMANAC_LOG_FORMAT": value, log.format;
+};
 
 /// Variables and their values. An empty value means that the variable is not
 /// set, because tools such as Compose cannot omit a variable.
@@ -194,12 +173,8 @@ impl Environment {
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
-        let variables = variables.into_iter();
-        Self(
-            variables
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        )
+        let owned = |(name, value): (K, V)| (name.into(), value.into());
+        Self(variables.into_iter().map(owned).collect())
     }
 }
 
@@ -216,27 +191,35 @@ fn is_service(name: &str) -> bool {
             .any(|part| name.contains(part))
 }
 
-fn put<T: FromStr<Err: Display>>(setting: &mut Option<T>, value: &OsStr) -> Result<(), String> {
-    *setting = Some(parse(text(value)?)?);
-    Ok(())
+fn value<T: FromStr<Err: Display>>(value: &OsStr) -> Result<Option<T>, String> {
+    parse(text(value)?).map(Some)
 }
 
-fn put_flag(setting: &mut bool, value: &OsStr) -> Result<(), String> {
-    *setting = match text(value)? {
-        "true" | "1" => true,
-        "false" | "0" | "" => false,
-        other => return Err(format!("{other:?} is neither true nor false")),
-    };
-    Ok(())
+fn flag(value: &OsStr) -> Result<bool, String> {
+    match text(value)? {
+        "true" | "1" => Ok(true),
+        "false" | "0" | "" => Ok(false),
+        other => Err(format!("{other:?} is neither true nor false")),
+    }
 }
 
 fn words<T: FromStr<Err: Display>>(value: &OsStr) -> Result<Vec<T>, String> {
     text(value)?.split_whitespace().map(parse).collect()
 }
 
+fn list<T: FromStr<Err: Display>>(value: &OsStr) -> Result<Option<Vec<T>>, String> {
+    words(value).map(Some)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the others of the table")]
+fn path(value: &OsStr) -> Result<Option<PathBuf>, String> {
+    Ok(Some(value.into()))
+}
+
 /// Paths separated by ':', as in `PATH`.
-fn paths(value: &OsStr) -> Vec<PathBuf> {
-    env::split_paths(value).collect()
+#[expect(clippy::unnecessary_wraps, reason = "as the others of the table")]
+fn paths(value: &OsStr) -> Result<Option<Vec<PathBuf>>, String> {
+    Ok(Some(env::split_paths(value).collect()))
 }
 
 fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {

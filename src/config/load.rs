@@ -1,21 +1,26 @@
-//! Loads a configuration: gathers the layers and resolves them.
+//! Loads a configuration: gathers the layers and resolves them to the types of
+//! the modules that use them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::config::curated;
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
+use crate::config::layer::Layer as _;
 use crate::config::proxies::Proxies;
 use crate::config::resolved::{CatalogConfig, Config};
-use crate::config::settings::Settings;
-use crate::config::value::{Address, Authority, OnInvalidSetting, Origin, Poll, Time};
-use crate::config::{curated, names};
-use crate::ingest::Source;
+use crate::config::settings::{CacheSettings, RegistrySettings, Settings};
+use crate::config::value::{
+    Address, Authority, Host, OnInvalidSetting, Origin, Poll, Time, Timeout,
+};
+use crate::ingest::{LayoutSource, Source};
 use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
+use crate::store::CacheLimits;
 
 /// The default data folder, relative to the working directory.
 const DATA_DIR: &str = "data";
@@ -25,6 +30,8 @@ const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090)
 const DRAIN: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_mins(10);
 const DEFAULT_LOG_FILTER: &str = "info";
+/// Extensions of catalog files, which are no part of the name.
+const ENDINGS: [&str; 5] = [".yaml", ".yml", ".json", ".tar", ".db"];
 
 impl Config {
     /// Resolves the flags, the environment and a file: the given one, else the
@@ -72,15 +79,20 @@ impl Config {
 }
 
 impl Settings {
+    /// These flags, completed by the environment.
+    pub fn over(self, environment: &Environment) -> Result<Self, ConfigError> {
+        Ok(self.or_lower(environment.settings()?))
+    }
+
     /// The three layers as one.
     pub fn gather(
         flags: Self,
         file: Option<&Path>,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        let settings = flags.over(environment.settings()?);
+        let settings = flags.over(environment)?;
         Ok(match file.or(environment.config_file()) {
-            Some(file) => settings.over(Self::read(file)?),
+            Some(file) => settings.or_lower(Self::read(file)?),
             None => settings,
         })
     }
@@ -113,13 +125,9 @@ fn origins(written: Option<Vec<Origin>>) -> Origins {
     if written.iter().any(|Origin(origin)| origin == "*") {
         return Origins::Any;
     }
-    let values = written.iter();
     // A valid origin is always a valid header value.
-    Origins::These(
-        values
-            .filter_map(|Origin(origin)| origin.parse().ok())
-            .collect(),
-    )
+    let values = written.iter().filter_map(|Origin(it)| it.parse().ok());
+    Origins::These(values.collect())
 }
 
 /// The catalogs, each completed by the settings for all catalogs.
@@ -132,7 +140,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
     for written in &settings.catalogs {
         let version = settings.kube_version.as_ref();
         let (source, fallback) = curated::source(written, version)?;
-        let name = written.name.clone().or_else(|| names::suggest(&source));
+        let name = written.name.clone().or_else(|| suggest_name(&source));
         let name = name.ok_or_else(|| ConfigError::NoName {
             source_text: source.to_string(),
         })?;
@@ -174,4 +182,113 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
     }
     curated::resolve(settings, &mut catalogs)?;
     Ok(catalogs)
+}
+
+impl RegistrySettings {
+    /// The settings of the registry client. Without explicit files, it uses
+    /// those of podman and docker.
+    pub fn resolve(self, environment: &Environment) -> images::Settings {
+        let default = images::Settings::default();
+        let time = |set: Option<Timeout>, default| set.map_or(default, |Timeout(time)| time);
+        let insecure = self.insecure.unwrap_or_default();
+        let (auth_files, usual_auth_files) = match self.auth_files {
+            Some(named) => (named, Vec::new()),
+            None => environment.auth_files(),
+        };
+        let conf = self.registries_conf.map_or_else(
+            || environment.registries_conf(),
+            |named| images::MirrorFiles {
+                named,
+                ..images::MirrorFiles::default()
+            },
+        );
+        images::Settings {
+            user_agent: concat!("almanac/", env!("CARGO_PKG_VERSION")).into(),
+            insecure: insecure.into_iter().map(|Host(host)| host).collect(),
+            auth_files,
+            usual_auth_files,
+            ca_files: self.ca_files.unwrap_or_default(),
+            certificate_folders: self
+                .certs_dirs
+                .unwrap_or_else(|| environment.certificate_folders()),
+            mirrors: images::MirrorFiles {
+                kubernetes: self.mirror_files.unwrap_or_default(),
+                ..conf
+            },
+            policy: images::PolicyFiles {
+                usual: environment.policies(),
+                named: self.policy_file,
+            },
+            connect_timeout: time(self.connect_timeout, default.connect_timeout),
+            idle_timeout: time(self.idle_timeout, default.idle_timeout),
+            manifest_timeout: time(self.manifest_timeout, default.manifest_timeout),
+            blob_timeout: time(self.blob_timeout, default.blob_timeout),
+            attempts: self.attempts.unwrap_or(default.attempts),
+            requests_per_host: self.requests_per_host.unwrap_or(default.requests_per_host),
+        }
+    }
+}
+
+impl CacheSettings {
+    /// The limits that the store enforces.
+    pub fn resolve(self) -> CacheLimits {
+        let default = CacheLimits::default();
+        CacheLimits {
+            max_age: self.max_age.map_or(default.max_age, |Time(time)| time),
+            max_bytes: self.max_bytes.unwrap_or(default.max_bytes),
+        }
+    }
+}
+
+/// A name from the last part of the source, or `None` if that has no letter or
+/// digit.
+pub fn suggest_name(source: &Source) -> Option<CatalogName> {
+    match source {
+        Source::Image(reference) => valid_name(reference.repository().rsplit('/').next()?),
+        Source::Layout(LayoutSource { path, .. }) | Source::File(path) => {
+            let name = path.file_name()?.to_str()?;
+            let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+            valid_name(stem.unwrap_or(name))
+        }
+        Source::Curated(_) => None,
+    }
+}
+
+/// The text as a name: in lower case, with '-' for characters that a name cannot
+/// have.
+fn valid_name(text: &str) -> Option<CatalogName> {
+    let allowed = |sign: char| sign.is_ascii_alphanumeric() || sign == '.';
+    let text = text
+        .replace(|sign| !allowed(sign), "-")
+        .to_ascii_lowercase();
+    let labels = text.split('.').map(|label| label.trim_matches('-'));
+    let labels: Vec<_> = labels.filter(|label| !label.is_empty()).collect();
+    labels.join(".").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_last_part_of_the_source() {
+        for (source, name) in [
+            ("quay.io/org/catalog:v4.20", Some("catalog")),
+            ("localhost:5000/redhat_index", Some("redhat-index")),
+            ("oci:a/Layout.v1:tag", Some("layout.v1")),
+            ("oci-archive:a/catalog.tar:v1", Some("catalog")),
+            ("file:deploy/catalog", Some("catalog")),
+            ("file:deploy/catalog/", Some("catalog")),
+            ("file:a/lantern.yaml", Some("lantern")),
+            ("file:a/v4.20", Some("v4.20")),
+            ("file:a/My Catalog!", Some("my-catalog")),
+            ("file:a/-x-.-", Some("x")),
+            ("file:/", None),
+            ("file:..", None),
+            ("file:a/___", None),
+        ] {
+            let found = suggest_name(&source.parse().unwrap());
+            assert_eq!(found.as_ref().map(CatalogName::as_str), name, "{source}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::error::ConfigError;
+use crate::config::layer::layer;
 use crate::config::value::LogFormat;
 
 /// The crates of this program that log under their own targets.
@@ -25,6 +26,8 @@ pub struct LogSettings {
     pub format: Option<LogFormat>,
 }
 
+layer!(LogSettings: filter, format);
+
 /// The format and the filter of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
@@ -36,13 +39,6 @@ pub struct LogConfig {
 }
 
 impl LogSettings {
-    pub(super) fn over(self, lower: Self) -> Self {
-        Self {
-            filter: self.filter.or(lower.filter),
-            format: self.format.or(lower.format),
-        }
-    }
-
     /// The settings of the log; `default` is the filter if none is given.
     pub fn resolve(self, default: &str) -> Result<LogConfig, ConfigError> {
         let filter = self.filter.unwrap_or_else(|| default.to_owned());

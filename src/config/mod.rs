@@ -13,14 +13,12 @@ mod consistency;
 mod curated;
 mod environment;
 mod error;
-mod limits;
+mod layer;
 mod load;
 mod log;
-mod names;
 mod ports;
 mod proxies;
 mod reload;
-mod resolve;
 mod resolved;
 mod settings;
 mod template;
@@ -29,16 +27,15 @@ mod value;
 pub use curated::{image_set_source, read_image_set};
 pub use environment::Environment;
 pub use error::{ConfigError, CuratedError, FilePosition};
-pub use limits::LimitSettings;
+pub use load::suggest_name;
 pub use log::{LogConfig, LogSettings};
-pub use names::suggest as suggest_name;
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use proxies::Proxies;
 pub use reload::Written;
 pub use resolved::{CatalogConfig, Config};
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, ChannelSettings, DistributionSettings,
-    PackageSettings, RegistrySettings, Settings,
+    LimitSettings, PackageSettings, RegistrySettings, Settings,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use value::{

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::config::error::ConfigError;
+use crate::config::layer::layer;
 use crate::config::value::{ClientCertificates, Timeout, TlsVersion};
 use crate::serve::Limits;
 use crate::serve::net::tls;
@@ -58,16 +59,6 @@ impl ConnectionSettings {
             ..default
         }
     }
-
-    pub(super) fn over(self, lower: Self) -> Self {
-        Self {
-            calls: self.calls.or(lower.calls),
-            calls_per_connection: self.calls_per_connection.or(lower.calls_per_connection),
-            idle_timeout: self.idle_timeout.or(lower.idle_timeout),
-            stall_timeout: self.stall_timeout.or(lower.stall_timeout),
-            handshake_timeout: self.handshake_timeout.or(lower.handshake_timeout),
-        }
-    }
 }
 
 impl TlsSettings {
@@ -110,14 +101,9 @@ impl TlsSettings {
                 .unwrap_or_default(),
         }))
     }
-
-    pub(super) fn over(self, lower: Self) -> Self {
-        Self {
-            certificate: self.certificate.or(lower.certificate),
-            key: self.key.or(lower.key),
-            client_ca: self.client_ca.or(lower.client_ca),
-            client_certificates: self.client_certificates.or(lower.client_certificates),
-            min_version: self.min_version.or(lower.min_version),
-        }
-    }
 }
+
+layer!(
+    ConnectionSettings: calls, calls_per_connection, idle_timeout, stall_timeout, handshake_timeout
+);
+layer!(TlsSettings: certificate, key, client_ca, client_certificates, min_version);

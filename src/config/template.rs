@@ -4,9 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer};
-
-use crate::config::value::ValueError;
+use crate::config::value::{ValueError, deserialized_from_text};
 use crate::ingest::{Source, SourceError};
 use ::images::Reference;
 
@@ -122,20 +120,16 @@ impl FromStr for KubeVersion {
             let number = text.parse().ok().filter(|_| digits);
             number.ok_or_else(refuse)
         };
-        let parts: Vec<&str> = numbers.split('.').collect();
-        match parts[..] {
-            [major, minor] => Ok(Self {
-                major: number(major)?,
-                minor: number(minor)?,
-                patch: None,
-            }),
-            [major, minor, patch] => Ok(Self {
-                major: number(major)?,
-                minor: number(minor)?,
-                patch: Some(number(patch)?),
-            }),
-            _ => Err(refuse()),
-        }
+        let parts: Vec<u32> = numbers.split('.').map(number).collect::<Result<_, _>>()?;
+        let (&[major, minor] | &[major, minor, _]) = &parts[..] else {
+            return Err(refuse());
+        };
+        let patch = parts.get(2).copied();
+        Ok(Self {
+            major,
+            minor,
+            patch,
+        })
     }
 }
 
@@ -182,18 +176,11 @@ impl FromStr for WrittenSource {
     }
 }
 
-macro_rules! deserialized_from_text {
-    ($($kind:ty),*) => {$(
-        impl<'de> Deserialize<'de> for $kind {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
-            }
-        }
-    )*};
+deserialized_from_text! {
+    WrittenSource, "a string";
+    ImageTemplate, "a string";
+    KubeVersion, "a string";
 }
-
-deserialized_from_text!(WrittenSource, ImageTemplate, KubeVersion);
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::de::{self, Visitor};
 
 use crate::ingest::OnInvalid;
 use crate::serve::net::tls;
@@ -97,107 +97,96 @@ impl ValueError {
     }
 }
 
-impl FromStr for Address {
-    type Err = ValueError;
+fn address(text: &str) -> Result<Address, ValueError> {
+    let problem = "write an IP address and a port, such as 0.0.0.0:8080 or [::]:8080";
+    let address = text.parse().map(Address);
+    address.map_err(|_| ValueError::new(text, "address to listen at", problem))
+}
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let problem = "write an IP address and a port, such as 0.0.0.0:8080 or [::]:8080";
-        let address = text.parse();
-        address
-            .map(Self)
-            .map_err(|_| ValueError::new(text, "address to listen at", problem))
+fn time(text: &str) -> Result<Time, ValueError> {
+    let refuse = |problem: &dyn fmt::Display| {
+        let problem = format!("{problem}; write for example \"30s\", \"10m\" or \"1h 30m\"");
+        ValueError::new(text, "duration", problem)
+    };
+    match humantime::parse_duration(text) {
+        Ok(time) if time <= LONGEST => Ok(Time(time)),
+        Ok(_) => Err(refuse(&"it is longer than a year")),
+        Err(error) => Err(refuse(&error)),
     }
 }
 
-impl FromStr for Time {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let refuse = |problem: &dyn fmt::Display| {
-            let problem = format!("{problem}; write for example \"30s\", \"10m\" or \"1h 30m\"");
-            ValueError::new(text, "duration", problem)
-        };
-        match humantime::parse_duration(text) {
-            Ok(time) if time <= LONGEST => Ok(Self(time)),
-            Ok(_) => Err(refuse(&"it is longer than a year")),
-            Err(error) => Err(refuse(&error)),
-        }
+fn timeout(text: &str) -> Result<Timeout, ValueError> {
+    let Time(time) = time(text)?;
+    if time.is_zero() {
+        let problem = "it must be longer than zero";
+        return Err(ValueError::new(text, "timeout", problem));
     }
+    Ok(Timeout(time))
 }
 
-impl FromStr for Timeout {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let Time(time) = text.parse()?;
-        if time.is_zero() {
-            let problem = "it must be longer than zero";
-            return Err(ValueError::new(text, "timeout", problem));
-        }
-        Ok(Self(time))
+fn poll(text: &str) -> Result<Poll, ValueError> {
+    if text == "never" {
+        return Ok(Poll(None));
     }
+    let Time(time) = time(text)?;
+    if time < SHORTEST_POLL {
+        let problem = "it must be at least 100ms; write \"never\" to check only once";
+        return Err(ValueError::new(text, "time between two checks", problem));
+    }
+    Ok(Poll(Some(time)))
 }
 
-impl FromStr for Poll {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        if text == "never" {
-            return Ok(Self(None));
-        }
-        let Time(time) = text.parse()?;
-        if time < SHORTEST_POLL {
-            let problem = "it must be at least 100ms; write \"never\" to check only once";
-            return Err(ValueError::new(text, "time between two checks", problem));
-        }
-        Ok(Self(Some(time)))
+fn host(text: &str) -> Result<Host, ValueError> {
+    if has_host_and_port(text) {
+        return Ok(Host(text.to_ascii_lowercase()));
     }
+    let problem = "write HOST or HOST:PORT, without a scheme or a path";
+    Err(ValueError::new(text, "registry", problem))
 }
 
-impl FromStr for Host {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (host, port) = split_port(text);
-        if is_host(host) && port.is_none_or(|port| port.parse::<u16>().is_ok()) {
-            return Ok(Self(text.to_ascii_lowercase()));
+fn authority(text: &str) -> Result<Authority, ValueError> {
+    let problem = match split_port(text) {
+        (host, None) if is_host(host) => return Ok(Authority(host.to_ascii_lowercase())),
+        (host, Some(_)) if is_host(host) => {
+            "write the host alone; it is found whatever port a client asks at"
         }
-        let problem = "write HOST or HOST:PORT, without a scheme or a path";
-        Err(ValueError::new(text, "registry", problem))
-    }
+        _ => "write a host name, such as catalog.example.com",
+    };
+    Err(ValueError::new(text, "authority", problem))
 }
 
-impl FromStr for Authority {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let refuse = |problem: &str| Err(ValueError::new(text, "authority", problem));
-        match split_port(text) {
-            (host, None) if is_host(host) => Ok(Self(host.to_ascii_lowercase())),
-            (host, Some(_)) if is_host(host) => {
-                refuse("write the host alone; it is found whatever port a client asks at")
-            }
-            _ => refuse("write a host name, such as catalog.example.com"),
-        }
+fn origin(text: &str) -> Result<Origin, ValueError> {
+    let good = |(scheme, place): (&str, &str)| {
+        matches!(scheme, "http" | "https") && has_host_and_port(place)
+    };
+    if text == "*" || text.split_once("://").is_some_and(good) {
+        return Ok(Origin(text.to_ascii_lowercase()));
     }
+    let problem = "write a scheme and a host, such as https://console.example.com, or \"*\"";
+    Err(ValueError::new(text, "origin", problem))
 }
 
-impl FromStr for Origin {
-    type Err = ValueError;
+fn tls_version(text: &str) -> Result<TlsVersion, ValueError> {
+    use tls::Version::{Tls12, Tls13};
+    let versions = [("1.2", TlsVersion(Tls12)), ("1.3", TlsVersion(Tls13))];
+    choose(text, "version of TLS", versions)
+}
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let good = |(scheme, place): (&str, &str)| {
-            let (host, port) = split_port(place);
-            matches!(scheme, "http" | "https")
-                && is_host(host)
-                && port.is_none_or(|port| port.parse::<u16>().is_ok())
-        };
-        if text == "*" || text.split_once("://").is_some_and(good) {
-            return Ok(Self(text.to_ascii_lowercase()));
-        }
-        let problem = "write a scheme and a host, such as https://console.example.com, or \"*\"";
-        Err(ValueError::new(text, "origin", problem))
-    }
+fn client_certificates(text: &str) -> Result<ClientCertificates, ValueError> {
+    use ClientCertificates::{Optional, Required};
+    let ways = [("required", Required), ("optional", Optional)];
+    choose(text, "way to ask for certificates", ways)
+}
+
+fn on_invalid(text: &str) -> Result<OnInvalidSetting, ValueError> {
+    use OnInvalid::{Quarantine, Reject};
+    let ways = [("quarantine", Quarantine), ("reject", Reject)];
+    choose(text, "treatment of invalid packages", ways).map(OnInvalidSetting)
+}
+
+fn log_format(text: &str) -> Result<LogFormat, ValueError> {
+    let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+    choose(text, "format of the log", formats)
 }
 
 /// The value of one of two texts.
@@ -208,60 +197,6 @@ fn choose<T>(text: &str, kind: &'static str, choices: [(&str, T); 2]) -> Result<
     found.ok_or_else(|| ValueError::new(text, kind, problem))
 }
 
-impl FromStr for TlsVersion {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        choose(
-            text,
-            "version of TLS",
-            [
-                ("1.2", Self(tls::Version::Tls12)),
-                ("1.3", Self(tls::Version::Tls13)),
-            ],
-        )
-    }
-}
-
-impl FromStr for ClientCertificates {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        choose(
-            text,
-            "way to ask for certificates",
-            [("required", Self::Required), ("optional", Self::Optional)],
-        )
-    }
-}
-
-impl FromStr for OnInvalidSetting {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        choose(
-            text,
-            "treatment of invalid packages",
-            [
-                ("quarantine", Self(OnInvalid::Quarantine)),
-                ("reject", Self(OnInvalid::Reject)),
-            ],
-        )
-    }
-}
-
-impl FromStr for LogFormat {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        choose(
-            text,
-            "format of the log",
-            [("text", Self::Text), ("json", Self::Json)],
-        )
-    }
-}
-
 /// The host, including the brackets of an IPv6 address, and the text after its
 /// colon.
 fn split_port(text: &str) -> (&str, Option<&str>) {
@@ -269,6 +204,11 @@ fn split_port(text: &str) -> (&str, Option<&str>) {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (text, None),
     }
+}
+
+fn has_host_and_port(text: &str) -> bool {
+    let (host, port) = split_port(text);
+    is_host(host) && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
 fn is_host(text: &str) -> bool {
@@ -284,12 +224,12 @@ fn is_host(text: &str) -> bool {
 }
 
 /// Parses a string of the file like the text of a flag, with the same errors.
-struct Text<T> {
-    expected: &'static str,
-    value: PhantomData<T>,
+pub(super) struct Text<T> {
+    pub(super) expected: &'static str,
+    pub(super) value: PhantomData<T>,
 }
 
-impl<T: FromStr<Err = ValueError>> Visitor<'_> for Text<T> {
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -301,31 +241,46 @@ impl<T: FromStr<Err = ValueError>> Visitor<'_> for Text<T> {
     }
 }
 
-macro_rules! written_as_text {
-    ($($kind:ty: $expected:literal,)*) => {$(
-        impl<'de> Deserialize<'de> for $kind {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str(Text {
-                    expected: $expected,
-                    value: PhantomData,
-                })
+/// Reads types with `FromStr` from strings of the file. The second value is what
+/// an error says is expected.
+macro_rules! deserialized_from_text {
+    ($($kind:ty, $expected:literal;)*) => {$(
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+                let value = std::marker::PhantomData;
+                text.deserialize_str($crate::config::value::Text { expected: $expected, value })
             }
         }
     )*};
 }
+pub(super) use deserialized_from_text;
+
+/// Implements `FromStr` with a function, and reads the type from the file.
+macro_rules! written_as_text {
+    ($($kind:ident: $parse:ident, $expected:literal;)*) => {
+        $(impl FromStr for $kind {
+            type Err = ValueError;
+
+            fn from_str(text: &str) -> Result<Self, ValueError> {
+                $parse(text)
+            }
+        })*
+        deserialized_from_text! { $($kind, $expected;)* }
+    };
+}
 
 written_as_text! {
-    Address: "an address such as \"0.0.0.0:8080\"",
-    Time: "a duration such as \"30s\"",
-    Timeout: "a duration such as \"30s\"",
-    Poll: "a duration such as \"10m\", or \"never\"",
-    Host: "a registry such as \"localhost:5000\"",
-    Authority: "a host name such as \"catalog.example.com\"",
-    Origin: "an origin such as \"https://console.example.com\"",
-    TlsVersion: "\"1.2\" or \"1.3\"",
-    ClientCertificates: "\"required\" or \"optional\"",
-    OnInvalidSetting: "\"quarantine\" or \"reject\"",
-    LogFormat: "\"text\" or \"json\"",
+    Address: address, "an address such as \"0.0.0.0:8080\"";
+    Time: time, "a duration such as \"30s\"";
+    Timeout: timeout, "a duration such as \"30s\"";
+    Poll: poll, "a duration such as \"10m\", or \"never\"";
+    Host: host, "a registry such as \"localhost:5000\"";
+    Authority: authority, "a host name such as \"catalog.example.com\"";
+    Origin: origin, "an origin such as \"https://console.example.com\"";
+    TlsVersion: tls_version, "\"1.2\" or \"1.3\"";
+    ClientCertificates: client_certificates, "\"required\" or \"optional\"";
+    OnInvalidSetting: on_invalid, "\"quarantine\" or \"reject\"";
+    LogFormat: log_format, "\"text\" or \"json\"";
 }
 
 #[cfg(test)]

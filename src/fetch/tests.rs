@@ -132,7 +132,10 @@ fn size_and_time_are_bounded() {
     let url: CatalogUrl = url.parse().unwrap();
     let error = runtime.block_on(url.fetch(&settings, io::sink()));
     assert!(
-        matches!(error, Err(FetchError::Timeout { .. })),
+        matches!(
+            error,
+            Err(FetchError::Request(_, RequestProblem::Timeout(_)))
+        ),
         "{error:?}"
     );
 }

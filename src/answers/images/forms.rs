@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::answers::images::error::FormError;
@@ -12,19 +13,19 @@ use fbc::image_list::{Image, ImageList, ImageVersion, Use};
 use fbc::select::Reason;
 use fbc::text::yaml;
 
-/// A form of a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A form of a list, for flags and for URLs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// One pull spec per line.
+    /// One image per line
     #[default]
     List,
-    /// A JSON object with the reasons why each image is needed.
+    /// One object, with the reason for each image
     Json,
-    /// `SOURCE=DESTINATION` lines, for `oc image mirror --filename`.
+    /// SOURCE=DESTINATION lines for `oc image mirror --filename`
     Mapping,
-    /// YAML for `skopeo sync --src yaml`.
+    /// YAML for `skopeo sync --src yaml`
     Skopeo,
-    /// An `ImageSetConfiguration` that lists all as additional images.
+    /// An `ImageSetConfiguration` for oc-mirror
     ImageSet,
 }
 
@@ -32,14 +33,8 @@ impl FromStr for Form {
     type Err = FormError;
 
     fn from_str(text: &str) -> Result<Self, FormError> {
-        Ok(match text {
-            "list" => Self::List,
-            "json" => Self::Json,
-            "mapping" => Self::Mapping,
-            "skopeo" => Self::Skopeo,
-            "image-set" => Self::ImageSet,
-            other => return Err(FormError::Unknown(other.chars().take(100).collect())),
-        })
+        let found = <Self as ValueEnum>::from_str(text, false);
+        found.map_err(|_| FormError::Unknown(text.chars().take(100).collect()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The part of a line with a problem, and the position of its caret.
 
+use unicode_width::UnicodeWidthStr as _;
+
 use crate::cli::output::Shown;
 
 /// How much of a line is shown, in characters.
@@ -37,7 +39,7 @@ impl Excerpt {
         let mut caret = None;
         for number in skipped..skipped + WIDTH {
             if place == Some(number) {
-                caret = Some(width(&text));
+                caret = Some(text.width());
             }
             let Some(sign) = rest.next() else { break };
             text.push_str(&Shown(sign.encode_utf8(&mut [0; 4])).to_string());
@@ -46,31 +48,6 @@ impl Excerpt {
             text.push('…');
         }
         Some(Self { text, caret })
-    }
-}
-
-/// The width of a text without control characters, in columns of a terminal.
-fn width(text: &str) -> usize {
-    text.chars().map(char_width).sum()
-}
-
-fn char_width(sign: char) -> usize {
-    match sign {
-        // Combining marks, joiners and selectors of variants.
-        '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' => 0,
-        // Hangul, Chinese and Japanese characters, their wide forms, and emoji.
-        '\u{1100}'..='\u{115f}'
-        | '\u{2e80}'..='\u{303e}'
-        | '\u{3041}'..='\u{a4cf}'
-        | '\u{ac00}'..='\u{d7a3}'
-        | '\u{f900}'..='\u{faff}'
-        | '\u{fe30}'..='\u{fe6f}'
-        | '\u{ff00}'..='\u{ff60}'
-        | '\u{ffe0}'..='\u{ffe6}'
-        | '\u{1f300}'..='\u{1f64f}'
-        | '\u{1f900}'..='\u{1f9ff}'
-        | '\u{20000}'..='\u{3fffd}' => 2,
-        _ => 1,
     }
 }
 

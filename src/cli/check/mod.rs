@@ -5,16 +5,14 @@ mod sarif;
 mod text;
 
 use std::convert::Infallible;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::cli::input::{Catalog, InputArguments};
+use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
-use crate::ingest::Reading;
 use crate::store::Counts;
 use ::images::digest::Digest;
 use fbc::problem::{Problem, Severity};
@@ -87,8 +85,16 @@ impl Arguments {
         let Ok(reading) = catalog.loaded.read(|_, _, _| Ok::<_, Infallible>(()));
         output::print(|out| match self.output {
             Output::Text => text::print(&catalog, &reading, output::coloured(environment), out),
-            Output::Json => print_json(&catalog, &reading, out),
-            Output::Sarif => sarif::print(&catalog.input, &reading.problems, out),
+            Output::Json => {
+                let document = Document {
+                    source: catalog.input.to_string(),
+                    digest: catalog.loaded.digest(),
+                    counts: reading.counts,
+                    problems: &reading.problems,
+                };
+                output::json(&document, out)
+            }
+            Output::Sarif => output::json(&sarif::log(&catalog.input, &reading.problems), out),
         })?;
         let least = if self.strict {
             Severity::Warning
@@ -102,15 +108,4 @@ impl Arguments {
             ExitCode::SUCCESS
         })
     }
-}
-
-fn print_json(catalog: &Catalog, reading: &Reading, out: &mut impl Write) -> io::Result<()> {
-    let document = Document {
-        source: catalog.input.to_string(),
-        digest: catalog.loaded.digest(),
-        counts: reading.counts,
-        problems: &reading.problems,
-    };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
-    writeln!(out)
 }

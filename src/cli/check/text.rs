@@ -1,7 +1,6 @@
 //! Problems for humans: the message, the place, and the line.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::io::{self, Write};
 
 use crate::cli::check::excerpt::Excerpt;
@@ -50,7 +49,7 @@ pub(super) fn print(
     for problem in &reading.problems {
         print_problem(&catalog.input, problem, &lines, colours, out)?;
     }
-    writeln!(out, "{}", Summary(reading))
+    writeln!(out, "{}", summary(reading))
 }
 
 fn print_problem(
@@ -103,46 +102,38 @@ fn print_problem(
 }
 
 /// The last line.
-struct Summary<'a>(&'a Reading);
-
-impl fmt::Display for Summary<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Reading {
-            counts, problems, ..
-        } = self.0;
-        if problems.is_empty() {
-            return write!(
-                f,
-                "no problems: {}, {}, {}, {}",
-                count(counts.packages, "package"),
-                count(counts.channels, "channel"),
-                count(counts.entries, "entry"),
-                count(counts.bundles, "bundle")
-            );
-        }
-        f.write_str(&count(problems.len() as u64, "problem"))?;
-        let packages = problems
-            .iter()
-            .map(|problem| problem.subject.package.as_str());
-        let packages: BTreeSet<_> = packages.filter(|package| !package.is_empty()).collect();
-        if !packages.is_empty() {
-            write!(f, " in {}", count(packages.len() as u64, "package"))?;
-        }
-        let mut before = ": ";
-        for (severity, noun) in [
-            (Severity::Fatal, "fatal problem"),
-            (Severity::Error, "error"),
-            (Severity::Warning, "warning"),
-        ] {
-            let such = problems.iter().filter(|one| one.severity == severity);
-            let such = such.count() as u64;
-            if such > 0 {
-                write!(f, "{before}{}", count(such, noun))?;
-                before = ", ";
-            }
-        }
-        Ok(())
+fn summary(
+    Reading {
+        counts, problems, ..
+    }: &Reading,
+) -> String {
+    if problems.is_empty() {
+        return format!(
+            "no problems: {}, {}, {}, {}",
+            count(counts.packages, "package"),
+            count(counts.channels, "channel"),
+            count(counts.entries, "entry"),
+            count(counts.bundles, "bundle")
+        );
     }
+    let mut line = count(problems.len() as u64, "problem");
+    let packages = problems.iter().map(|it| it.subject.package.as_str());
+    let packages: BTreeSet<_> = packages.filter(|package| !package.is_empty()).collect();
+    if !packages.is_empty() {
+        line = format!("{line} in {}", count(packages.len() as u64, "package"));
+    }
+    let kinds = [
+        (Severity::Fatal, "fatal problem"),
+        (Severity::Error, "error"),
+        (Severity::Warning, "warning"),
+    ];
+    let kinds = kinds.map(|(severity, noun)| {
+        let such = problems.iter().filter(|it| it.severity == severity);
+        (such.count() as u64, noun)
+    });
+    let kinds = kinds.into_iter().filter(|(number, _)| *number > 0);
+    let kinds: Vec<String> = kinds.map(|(number, noun)| count(number, noun)).collect();
+    format!("{line}: {}", kinds.join(", "))
 }
 
 #[cfg(test)]
@@ -237,7 +228,7 @@ mod tests {
             },
             problems,
         };
-        let summary = |problems| Summary(&reading(problems)).to_string();
+        let summary = |problems| summary(&reading(problems));
         assert_eq!(
             summary(Vec::new()),
             "no problems: 2 packages, 1 channel, 4 entries, 3 bundles"

@@ -11,6 +11,7 @@ use crate::cli::{Failure, output};
 use crate::config::{image_set_source, read_image_set};
 use crate::fetch;
 use crate::ingest::{self, LoadOptions, Loaded, Spool};
+use fbc::image_list::ImageList;
 use fbc::select::{self, Request, Selected, Selection};
 
 impl Input {
@@ -142,6 +143,16 @@ pub(in crate::cli) fn note_all(selected: &Selected) {
     for note in &selected.notes {
         output::note(&format!("almanac: {note}"));
     }
+}
+
+/// The images of selections. Prints the notes for their authors.
+pub(in crate::cli) fn image_list(selected: &[Selected]) -> ImageList {
+    selected.iter().for_each(note_all);
+    let list = ImageList::of(selected);
+    for refused in &list.refused {
+        output::note(&format!("almanac: left out: {refused}"));
+    }
+    list
 }
 
 /// Prints the packages of a catalog that have errors.

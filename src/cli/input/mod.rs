@@ -8,7 +8,7 @@ use std::io;
 
 use anyhow::{Context as _, anyhow};
 
-pub(super) use load::{note_all, note_errors};
+pub(super) use load::{image_list, note_all, note_errors};
 pub(super) use location::Input;
 
 use crate::cli::{Failure, block_on, output, telemetry};
@@ -128,7 +128,7 @@ impl ReadingArguments {
             log: self.log,
             ..Settings::default()
         };
-        let settings = flags.over(environment.settings().map_err(Failure::usage)?);
+        let settings = flags.over(environment).map_err(Failure::usage)?;
         let log = settings.log.resolve(LOG_FILTER).map_err(Failure::usage)?;
         telemetry::start(&log, environment)?;
         Ok(LoadOptions {

@@ -7,12 +7,11 @@ use anyhow::{Context as _, anyhow};
 
 use crate::cli::input::{note_all, note_errors};
 use crate::config::{CatalogConfig, Config};
-use crate::ingest::{self, LoadOptions, Loaded, Source};
+use crate::ingest::{self, Curation, LoadOptions, Loaded, Source};
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
-use fbc::select;
-use fbc::select::{Catalog, Request, Selected};
+use fbc::select::{self, Catalog, Request, Selected};
 
 /// The catalogs of a configuration.
 pub(super) struct Configured {
@@ -40,8 +39,8 @@ impl Configured {
         options: &LoadOptions,
     ) -> anyhow::Result<Selected> {
         let catalog = self.find(name)?;
-        if let Source::Curated(_) = catalog.source {
-            return self.curate(catalog, options).await;
+        if let Source::Curated(curation) = &catalog.source {
+            return self.curate(curation, options).await;
         }
         let material = self.material(catalog, options).await?;
         note_errors(&material);
@@ -55,29 +54,21 @@ impl Configured {
 
     /// The selection of a curated catalog. Its origins may be curated too; the
     /// configuration has no circles.
-    async fn curate(
-        &self,
-        catalog: &CatalogConfig,
-        options: &LoadOptions,
-    ) -> anyhow::Result<Selected> {
-        let Source::Curated(curation) = &catalog.source else {
-            return Err(anyhow!("{} is not curated", catalog.name));
-        };
+    async fn curate(&self, curation: &Curation, options: &LoadOptions) -> anyhow::Result<Selected> {
         let mut materials = Vec::new();
         for name in &curation.from {
             let origin = self.find(name)?;
             materials.push(match &origin.source {
-                Source::Curated(_) => {
-                    let selected = Box::pin(self.curate(origin, options)).await?;
+                Source::Curated(curation) => {
+                    let selected = Box::pin(self.curate(curation, options)).await?;
+                    note_all(&selected);
                     Loaded::of_selected(&selected, &options.limits)?
                         .selection_input(name.as_str())?
                 }
                 _ => self.material(origin, options).await?,
             });
         }
-        let selected = select::select(&materials, &curation.request)?;
-        note_all(&selected);
-        Ok(selected)
+        Ok(select::select(&materials, &curation.request)?)
     }
 
     /// The content of a catalog that is not curated.
@@ -105,13 +96,13 @@ impl Configured {
         };
         let store = Store::open_beside(folder).await?.ok_or_else(nothing)?;
         let current = store.current(&catalog.name).await;
-        let snapshot = match current {
-            Ok(Some(revision)) => Snapshot::open(&store, revision).map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
+        let snapshot = current
+            .and_then(|revision| {
+                let open = |revision| Snapshot::open(&store, revision);
+                revision.map(open).transpose()
+            })
+            .context("the store cannot be read");
         store.close().await;
-        let snapshot = snapshot.context("the store cannot be read")?;
-        Ok(snapshot.ok_or_else(nothing)?.selection_input(name, &[]))
+        Ok(snapshot?.ok_or_else(nothing)?.selection_input(name, &[]))
     }
 }

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::answers::images::Form;
-use crate::cli::input::{Input, ReadingArguments, note_all};
+use crate::cli::input::{Input, ReadingArguments, image_list};
 use crate::cli::{Failure, block_on, output};
 use crate::config::{Config, Environment, Settings, suggest_name};
 use crate::ingest::{LoadOptions, Mirror};
@@ -23,7 +23,7 @@ use configured::Configured;
 use fbc::image_list::ImageList;
 use fbc::select::Request;
 use fbc::text::yaml;
-use shapes::{Mirrors, Way};
+use shapes::{Kind, Mirrors, Way};
 
 /// Write the manifests with which a cluster uses the catalogs
 ///
@@ -81,20 +81,6 @@ enum By {
     Image,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// For OLM v0
-    CatalogSource,
-    /// For OLM v1; needs --catalog-host
-    ClusterCatalog,
-    /// Mirrors of images by digest; needs --mirror
-    Idms,
-    /// Mirrors of images by tag; needs --mirror
-    Itms,
-    /// The predecessor of idms, for OpenShift up to 4.12; needs --mirror
-    Icsp,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   almanac manifests community=quay.io/operatorhubio/catalog:latest
@@ -134,13 +120,6 @@ impl Arguments {
             [] => kind != Kind::Icsp,
             kinds => kinds.contains(&kind),
         };
-        let way = match (self.by, &self.catalog_host) {
-            (By::Image, Some(host)) => Way::Image {
-                host,
-                extract: true,
-            },
-            _ => Way::Address,
-        };
         let mut manifests: Vec<Value> = Vec::new();
         if wanted(Kind::CatalogSource) {
             check_labels(&named)?;
@@ -148,12 +127,12 @@ impl Arguments {
                 name, unchanged, ..
             } in &named
             {
-                let way = match way {
-                    Way::Image { host, .. } if *unchanged => Way::Image {
+                let way = match (self.by, &self.catalog_host) {
+                    (By::Image, Some(host)) => Way::Image {
                         host,
-                        extract: false,
+                        extract: !unchanged,
                     },
-                    way => way,
+                    _ => Way::Address,
                 };
                 manifests.push(shapes::catalog_source(name, &self.namespace, way));
                 if name.as_str().contains('.') && matches!(way, Way::Address) {
@@ -177,12 +156,8 @@ impl Arguments {
                 let apart = "or give each catalog a --mirror and a --mirror-name of its own";
                 Failure::run(anyhow!("{error}, {apart}"))
             })?;
-            let name = &self.mirror_name;
-            for (kind, manifest) in [
-                (Kind::Idms, mirrors.idms(name)),
-                (Kind::Itms, mirrors.itms(name)),
-                (Kind::Icsp, mirrors.icsp(name)),
-            ] {
+            for kind in [Kind::Idms, Kind::Itms, Kind::Icsp] {
+                let manifest = mirrors.manifest(kind, &self.mirror_name);
                 manifests.extend(manifest.filter(|_| wanted(kind)));
             }
         }
@@ -196,8 +171,7 @@ impl Arguments {
                 out.write_all(&text)?;
             }
             Ok(())
-        })?;
-        Ok(ExitCode::SUCCESS)
+        })
     }
 
     /// Checks that the arguments do not contradict each other.
@@ -323,11 +297,7 @@ async fn lists(named: &[Named], options: &LoadOptions) -> Result<Vec<ImageList>,
     let mut lists = Vec::with_capacity(named.len());
     for Named { name, origin, .. } in named {
         let selected = match origin {
-            Origin::Input(input) => {
-                let selected = input.select(options, &Request::whole()).await?;
-                selected.iter().for_each(note_all);
-                selected
-            }
+            Origin::Input(input) => input.select(options, &Request::whole()).await?,
             Origin::Config(configured) => {
                 let selected = configured.select(name, options).await;
                 let selected = selected
@@ -336,11 +306,7 @@ async fn lists(named: &[Named], options: &LoadOptions) -> Result<Vec<ImageList>,
                 vec![selected]
             }
         };
-        let list = ImageList::of(&selected);
-        for refused in &list.refused {
-            output::note(&format!("almanac: left out: {refused}"));
-        }
-        lists.push(list);
+        lists.push(image_list(&selected));
     }
     Ok(lists)
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::answers::images::{FormError, MirrorPaths, TakenPaths};
@@ -11,6 +12,21 @@ use fbc::image_list::{Image, ImageList, ImageVersion};
 
 /// The port of a catalog's gRPC API in a cluster; the console expects it.
 const PORT: u16 = 50051;
+
+/// A kind of manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// For OLM v0
+    CatalogSource,
+    /// For OLM v1; needs --catalog-host
+    ClusterCatalog,
+    /// Mirrors of images by digest; needs --mirror
+    Idms,
+    /// Mirrors of images by tag; needs --mirror
+    Itms,
+    /// The predecessor of idms, for OpenShift up to 4.12; needs --mirror
+    Icsp,
+}
 
 /// How a `CatalogSource` reaches its catalog.
 #[derive(Clone, Copy)]
@@ -156,38 +172,40 @@ impl Mirrors {
         }
     }
 
-    /// An `ImageDigestMirrorSet`; `None` if it would be empty.
-    pub(super) fn idms(&self, name: &str) -> Option<Value> {
-        set(
-            "config.openshift.io/v1",
-            "ImageDigestMirrorSet",
-            "imageDigestMirrors",
-            name,
-            &self.digests,
-        )
-    }
-
-    /// An `ImageTagMirrorSet`; `None` if it would be empty.
-    pub(super) fn itms(&self, name: &str) -> Option<Value> {
-        set(
-            "config.openshift.io/v1",
-            "ImageTagMirrorSet",
-            "imageTagMirrors",
-            name,
-            &self.tags,
-        )
-    }
-
-    /// An `ImageContentSourcePolicy`, the predecessor of the other two, for
-    /// digests only.
-    pub(super) fn icsp(&self, name: &str) -> Option<Value> {
-        set(
-            "operator.openshift.io/v1alpha1",
-            "ImageContentSourcePolicy",
-            "repositoryDigestMirrors",
-            name,
-            &self.digests,
-        )
+    /// The manifest of this kind; `None` if it would be empty, or for another kind.
+    pub(super) fn manifest(&self, kind: Kind, name: &str) -> Option<Value> {
+        let (api, kind, key, mirrors) = match kind {
+            Kind::Idms => (
+                "config.openshift.io/v1",
+                "ImageDigestMirrorSet",
+                "imageDigestMirrors",
+                &self.digests,
+            ),
+            Kind::Itms => (
+                "config.openshift.io/v1",
+                "ImageTagMirrorSet",
+                "imageTagMirrors",
+                &self.tags,
+            ),
+            Kind::Icsp => (
+                "operator.openshift.io/v1alpha1",
+                "ImageContentSourcePolicy",
+                "repositoryDigestMirrors",
+                &self.digests,
+            ),
+            Kind::CatalogSource | Kind::ClusterCatalog => return None,
+        };
+        let mirrors: Vec<Value> = (mirrors.iter())
+            .map(|(source, mirrors)| json!({ "mirrors": mirrors, "source": source }))
+            .collect();
+        (!mirrors.is_empty()).then(|| {
+            json!({
+                "apiVersion": api,
+                "kind": kind,
+                "metadata": { "name": name },
+                "spec": { key: mirrors },
+            })
+        })
     }
 }
 
@@ -201,26 +219,6 @@ fn longest<'n>(sources: &BTreeSet<String>, name: &'n str) -> &'n str {
         }
     }
     source
-}
-
-fn set(
-    version: &str,
-    kind: &str,
-    key: &str,
-    name: &str,
-    mirrors: &BTreeMap<String, BTreeSet<String>>,
-) -> Option<Value> {
-    let mirrors: Vec<Value> = (mirrors.iter())
-        .map(|(source, mirrors)| json!({ "mirrors": mirrors, "source": source }))
-        .collect();
-    (!mirrors.is_empty()).then(|| {
-        json!({
-            "apiVersion": version,
-            "kind": kind,
-            "metadata": { "name": name },
-            "spec": { key: mirrors },
-        })
-    })
 }
 
 #[cfg(test)]
@@ -255,12 +253,12 @@ mod tests {
             ]),
         ];
         let mirrors = Mirrors::of(&lists, "mirror.example.com:5000/ops/").unwrap();
-        let by_digest = mirrors.idms("almanac").unwrap();
+        let by_digest = mirrors.manifest(Kind::Idms, "almanac").unwrap();
         assert_eq!(
             by_digest["spec"]["imageDigestMirrors"],
             json!([{ "mirrors": ["mirror.example.com:5000/ops/org"], "source": "quay.io/org" }])
         );
-        let by_tag = mirrors.itms("almanac").unwrap();
+        let by_tag = mirrors.manifest(Kind::Itms, "almanac").unwrap();
         assert_eq!(
             by_tag["spec"]["imageTagMirrors"],
             json!([
@@ -268,13 +266,13 @@ mod tests {
                 { "mirrors": ["mirror.example.com:5000/ops/pause"], "source": "registry.k8s.io/pause" },
             ])
         );
-        let icsp = mirrors.icsp("almanac").unwrap();
+        let icsp = mirrors.manifest(Kind::Icsp, "almanac").unwrap();
         assert_eq!(
             icsp["spec"]["repositoryDigestMirrors"],
             by_digest["spec"]["imageDigestMirrors"]
         );
         let none = Mirrors::of(&[], "m.example.com").unwrap();
-        assert!(none.idms("almanac").is_none());
+        assert!(none.manifest(Kind::Idms, "almanac").is_none());
     }
 
     /// Where a cluster searches an image: in the mirrors of the right kind of the

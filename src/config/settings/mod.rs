@@ -5,7 +5,7 @@ mod catalog;
 mod registries;
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub use catalog::{CatalogError, CatalogSettings, ChannelSettings, PackageSetting
 pub use registries::RegistrySettings;
 
 use crate::config::error::ConfigError;
-use crate::config::limits::LimitSettings;
+use crate::config::layer::layer;
 use crate::config::log::LogSettings;
 use crate::config::ports::{ConnectionSettings, TlsSettings};
 use crate::config::template::{KubeVersion, WrittenSource};
@@ -24,8 +24,9 @@ use crate::ingest::{LayoutSource, Source};
 use crate::name::CatalogName;
 use crate::serve::oci::{Flow, GateSettings};
 use ::images::Platform;
+use ::images::layers::Limits;
 
-/// The size limit of the file, in bytes.
+/// The size limit of a file of settings, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
 /// Settings of one layer. The names of the fields are the keys of the file.
@@ -137,6 +138,18 @@ pub struct DistributionSettings {
     pub flow: Option<Flow>,
 }
 
+/// Bounds on an image while it is unpacked.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitSettings {
+    bytes: Option<u64>,
+    /// Bytes of the files in the catalog folder.
+    catalog_bytes: Option<u64>,
+    entries: Option<u64>,
+    files: Option<u64>,
+    path: Option<usize>,
+}
+
 /// Limits of the cache of pulled blobs that no revision uses.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -152,61 +165,16 @@ impl Settings {
     /// the folder of the file, so that they do not depend on the working
     /// directory.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let read = |source| ConfigError::Read {
+        let text = read_text(path).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
             source,
-        };
-        let mut text = String::new();
-        File::open(path)
-            .and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text))
-            .map_err(read)?;
-        if text.len() as u64 > MAX_FILE {
-            return Err(read(std::io::Error::other("it is larger than 1 MiB")));
-        }
+        })?;
         let mut settings: Self =
             toml::from_str(&text).map_err(|error| ConfigError::file(path, &text, error))?;
         if let Some(folder) = path.parent() {
             settings.make_paths_relative_to(folder);
         }
         Ok(settings)
-    }
-
-    /// These settings, completed by those of the `lower` layer. A list replaces
-    /// the whole list of the lower layer.
-    // Each literal names every field, so that a new one cannot be forgotten.
-    #[must_use]
-    pub fn over(self, lower: Self) -> Self {
-        Self {
-            catalogs: if self.catalogs.is_empty() {
-                lower.catalogs
-            } else {
-                self.catalogs
-            },
-            data_dir: self.data_dir.or(lower.data_dir),
-            grpc: self.grpc.or(lower.grpc),
-            http: self.http.or(lower.http),
-            admin: self.admin.or(lower.admin),
-            drain: self.drain.or(lower.drain),
-            max_connections: self.max_connections.or(lower.max_connections),
-            poll: self.poll.or(lower.poll),
-            kube_version: self.kube_version.or(lower.kube_version),
-            platform: self.platform.or(lower.platform),
-            on_invalid: self.on_invalid.or(lower.on_invalid),
-            offline: self.offline || lower.offline,
-            default_catalog: self.default_catalog.or(lower.default_catalog),
-            cors_origins: self.cors_origins.or(lower.cors_origins),
-            connections: self.connections.over(lower.connections),
-            grpc_tls: self.grpc_tls.over(lower.grpc_tls),
-            http_tls: self.http_tls.over(lower.http_tls),
-            distribution: self.distribution.over(lower.distribution),
-            registries: self.registries.over(lower.registries),
-            limits: self.limits.or(lower.limits),
-            cache: CacheSettings {
-                max_age: self.cache.max_age.or(lower.cache.max_age),
-                max_bytes: self.cache.max_bytes.or(lower.cache.max_bytes),
-            },
-            log: self.log.over(lower.log),
-        }
     }
 
     fn make_paths_relative_to(&mut self, folder: &Path) {
@@ -243,19 +211,65 @@ impl Settings {
     }
 }
 
-impl DistributionSettings {
-    fn over(self, lower: Self) -> Self {
-        Self {
-            user_files: self.user_files.or(lower.user_files),
-            flow: self.flow.or(lower.flow),
-        }
+/// Reads a file of settings.
+pub(in crate::config) fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let mut file = File::open(path)?.take(MAX_FILE + 1);
+    file.read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::other("it is larger than 1 MiB"));
     }
+    Ok(text)
+}
 
+impl DistributionSettings {
     /// The settings of the pull endpoint.
     pub(in crate::config) fn resolve(self) -> GateSettings {
         GateSettings {
             user_files: self.user_files.unwrap_or_default(),
             flow: self.flow.unwrap_or_default(),
         }
+    }
+}
+
+impl LimitSettings {
+    /// The limits, with defaults for missing settings.
+    pub fn resolve(self) -> Limits {
+        let default = Limits::default();
+        Limits {
+            bytes: self.bytes.unwrap_or(default.bytes),
+            folder_bytes: self.catalog_bytes.unwrap_or(default.folder_bytes),
+            entries: self.entries.unwrap_or(default.entries),
+            files: self.files.unwrap_or(default.files),
+            path: self.path.unwrap_or(default.path),
+        }
+    }
+}
+
+layer!(DistributionSettings: user_files, flow);
+layer!(CacheSettings: max_age, max_bytes);
+layer!(
+    Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
+    platform, on_invalid, offline, default_catalog, cors_origins, connections, grpc_tls, http_tls,
+    distribution, registries, limits, cache, log
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_written_in_part_and_without_unknown_keys() {
+        let settings: LimitSettings = serde_json::from_str(r#"{"entries": 7}"#).unwrap();
+        assert_eq!(
+            settings.resolve(),
+            Limits {
+                entries: 7,
+                ..Limits::default()
+            }
+        );
+        let settings: LimitSettings = serde_json::from_str(r#"{"catalog_bytes": 9}"#).unwrap();
+        assert_eq!(settings.resolve().folder_bytes, 9);
+        assert!(serde_json::from_str::<LimitSettings>(r#"{"entry": 7}"#).is_err());
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::config::layer::layer;
 use crate::config::value::{Host, Timeout};
 
 /// The registry client.
@@ -70,22 +71,8 @@ pub struct RegistrySettings {
     pub requests_per_host: Option<NonZeroUsize>,
 }
 
-impl RegistrySettings {
-    pub(super) fn over(self, lower: Self) -> Self {
-        Self {
-            insecure: self.insecure.or(lower.insecure),
-            auth_files: self.auth_files.or(lower.auth_files),
-            ca_files: self.ca_files.or(lower.ca_files),
-            certs_dirs: self.certs_dirs.or(lower.certs_dirs),
-            registries_conf: self.registries_conf.or(lower.registries_conf),
-            mirror_files: self.mirror_files.or(lower.mirror_files),
-            policy_file: self.policy_file.or(lower.policy_file),
-            connect_timeout: self.connect_timeout.or(lower.connect_timeout),
-            idle_timeout: self.idle_timeout.or(lower.idle_timeout),
-            manifest_timeout: self.manifest_timeout.or(lower.manifest_timeout),
-            blob_timeout: self.blob_timeout.or(lower.blob_timeout),
-            attempts: self.attempts.or(lower.attempts),
-            requests_per_host: self.requests_per_host.or(lower.requests_per_host),
-        }
-    }
-}
+layer!(
+    RegistrySettings: insecure, auth_files, ca_files, certs_dirs, registries_conf, mirror_files,
+    policy_file, connect_timeout, idle_timeout, manifest_timeout, blob_timeout, attempts,
+    requests_per_host
+);

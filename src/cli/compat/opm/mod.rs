@@ -10,6 +10,7 @@ mod serve;
 mod verbs;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -126,11 +127,7 @@ impl Arguments {
             Verb::Render { sources, output } => verbs::render(&sources, &output, environment),
             Verb::Alpha { arguments } => verbs::alpha(arguments, environment),
             Verb::Version => {
-                output::print(|out| {
-                    use std::io::Write as _;
-                    writeln!(out, "almanac {}", env!("CARGO_PKG_VERSION"))
-                })?;
-                Ok(ExitCode::SUCCESS)
+                output::print(|out| writeln!(out, "almanac {}", env!("CARGO_PKG_VERSION")))
             }
             Verb::Other(arguments) => Err(verbs::unknown(&arguments)),
         }

@@ -51,21 +51,20 @@ impl Tls {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
-        let builder = match trust {
-            Trust::File(path) => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(FileVerifier::read(path, provider)?)),
-            Trust::System => {
-                let verifier = rustls_platform_verifier::Verifier::new(provider)
-                    .context("cannot read the system's authorities")?;
-                builder
-                    .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(verifier))
-            }
-            Trust::Any => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+        let verifier: Arc<dyn ServerCertVerifier> = match trust {
+            Trust::System => Arc::new(
+                rustls_platform_verifier::Verifier::new(provider)
+                    .context("cannot read the system's authorities")?,
+            ),
+            Trust::File(path) => Arc::new(Verifier::of_file(path, provider)?),
+            Trust::Any => Arc::new(Verifier {
+                provider,
+                only: None,
+            }),
         };
+        let builder = builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
         let mut config = match client {
             Some((certificate, key)) => {
                 let key = PrivateKeyDer::from_pem_file(key)
@@ -106,31 +105,35 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     Ok(certificates)
 }
 
-/// Accepts the given certificates and those that they sign. A server may present
-/// a self-signed certificate of an authority, which rustls alone would refuse.
+/// Accepts some certificates, whose keys the server must have.
 #[derive(Debug)]
-struct FileVerifier {
-    certificates: Vec<CertificateDer<'static>>,
-    authorities: Arc<WebPkiServerVerifier>,
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    /// The certificates to accept, and the authorities that they are; all without
+    /// any. A server may present a self-signed certificate of an authority, which
+    /// rustls alone would refuse.
+    only: Option<(Vec<CertificateDer<'static>>, Arc<WebPkiServerVerifier>)>,
 }
 
-impl FileVerifier {
-    fn read(path: &Path, provider: Arc<CryptoProvider>) -> anyhow::Result<Self> {
+impl Verifier {
+    fn of_file(path: &Path, provider: Arc<CryptoProvider>) -> anyhow::Result<Self> {
         let certificates = certificates(path)?;
         let refused = || format!("{} has an invalid certificate", path.display());
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
             roots.add(certificate.clone()).with_context(refused)?;
         }
-        let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let roots = Arc::new(roots);
+        let authorities =
+            WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
         Ok(Self {
-            certificates,
-            authorities: builder.build().with_context(refused)?,
+            provider,
+            only: Some((certificates, authorities.with_context(refused)?)),
         })
     }
 }
 
-impl ServerCertVerifier for FileVerifier {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -139,8 +142,10 @@ impl ServerCertVerifier for FileVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if !self.certificates.contains(end_entity) {
-            let authorities = &self.authorities;
+        let Some((certificates, authorities)) = &self.only else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        if !certificates.contains(end_entity) {
             return authorities.verify_server_cert(
                 end_entity,
                 intermediates,
@@ -171,48 +176,7 @@ impl ServerCertVerifier for FileVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let authorities = &self.authorities;
-        authorities.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let authorities = &self.authorities;
-        authorities.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authorities.supported_verify_schemes()
-    }
-}
-
-/// Accepts every certificate whose key the server has.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
@@ -222,11 +186,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
     }
 }

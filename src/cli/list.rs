@@ -1,9 +1,7 @@
 //! `almanac list`: lists the content of a catalog, as a table or as JSON.
 
-mod table;
-
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::anyhow;
@@ -18,8 +16,6 @@ use fbc::details::Details;
 use fbc::document::Blobs;
 use fbc::graph::{Channel, Entry, Graph, Package};
 use fbc::text::semver::Version;
-use fbc::text::suggest;
-use table::Table;
 
 /// List the packages, channels or bundles of a catalog
 ///
@@ -82,7 +78,7 @@ Exit codes:
 trait Row: Serialize {
     const COLUMNS: &'static [&'static str];
 
-    fn cells(&self) -> Vec<String>;
+    fn cells(&self) -> Vec<Cow<'_, str>>;
 }
 
 #[derive(Serialize)]
@@ -136,45 +132,33 @@ impl Arguments {
             None => &reading.graph.packages[..],
             Some(wanted) => std::slice::from_ref(package(&reading.graph, wanted)?),
         };
-        output::print(|out| match self.what {
+        match self.what {
             What::Packages => self
                 .output
-                .print(&package_rows(packages, &reading, &details), out),
-            What::Channels => self.output.print(&channel_rows(packages), out),
-            What::Bundles => {
-                let rows = bundle_rows(packages, &reading.blobs, &details);
-                self.output.print(&rows, out)
-            }
-        })?;
-        Ok(ExitCode::SUCCESS)
+                .print(package_rows(packages, &reading, &details)),
+            What::Channels => self.output.print(channel_rows(packages)),
+            What::Bundles => self
+                .output
+                .print(bundle_rows(packages, &reading.blobs, &details)),
+        }
     }
 }
 
 impl Output {
-    fn print<R: Row>(self, rows: &[R], out: &mut impl Write) -> io::Result<()> {
-        match self {
-            Self::Table => {
-                let mut table = Table::new(R::COLUMNS);
-                for row in rows {
-                    table.add(&row.cells());
-                }
-                table.print(out)
-            }
-            Self::Json => {
-                serde_json::to_writer_pretty(&mut *out, rows)?;
-                writeln!(out)
-            }
-        }
+    fn print<R: Row>(self, rows: impl Iterator<Item = R>) -> Result<ExitCode, Failure> {
+        let rows: Vec<R> = rows.collect();
+        output::print(|out| match self {
+            Self::Table => output::table(R::COLUMNS, rows.iter().map(R::cells), out),
+            Self::Json => output::json(&rows, out),
+        })
     }
 }
 
 /// The package of that name, or a failure with the reason why it is missing.
 fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
-    let found = graph
-        .packages
-        .binary_search_by(|package| package.name.as_str().cmp(wanted));
-    if let Ok(at) = found {
-        return Ok(&graph.packages[at]);
+    let mut packages = graph.packages.iter();
+    if let Some(package) = packages.find(|package| package.name == wanted) {
+        return Ok(package);
     }
     if graph.quarantined.iter().any(|name| name == wanted) {
         return Err(Failure::run(anyhow!(
@@ -182,18 +166,15 @@ fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
         )));
     }
     let names = graph.packages.iter().map(|package| package.name.as_str());
-    let proposal = suggest::proposal_or_all(wanted, names);
-    Err(Failure::run(anyhow!(
-        "there is no package {wanted:?}{proposal}"
-    )))
+    Err(Failure::no_package(wanted, names))
 }
 
 fn package_rows<'a>(
     packages: &'a [Package],
-    reading: &Reading,
+    reading: &'a Reading,
     details: &'a HashMap<u32, Details>,
-) -> Vec<PackageRow<'a>> {
-    let row = |package: &'a Package| {
+) -> impl Iterator<Item = PackageRow<'a>> {
+    packages.iter().map(|package| {
         let default = package.channels.get(package.default_channel);
         let head = default.and_then(|channel| channel.entries.get(channel.head));
         let head = head.and_then(|head| of_entry(head, &reading.blobs, details));
@@ -203,70 +184,66 @@ fn package_rows<'a>(
             default_channel: default.map_or("", |channel| &channel.name),
             deprecation: package.deprecation.as_deref(),
         }
-    };
-    packages.iter().map(row).collect()
+    })
 }
 
-fn channel_rows(packages: &[Package]) -> Vec<ChannelRow<'_>> {
-    let rows = packages.iter().flat_map(|package| {
+fn channel_rows(packages: &[Package]) -> impl Iterator<Item = ChannelRow<'_>> {
+    packages.iter().flat_map(|package| {
         let channels = package.channels.iter().enumerate();
-        channels.map(move |(number, channel)| ChannelRow {
-            name: &channel.name,
-            package: &package.name,
-            head: channel
-                .entries
-                .get(channel.head)
-                .map_or("", |head| &head.name),
-            default: number == package.default_channel,
-            deprecation: channel.deprecation.as_deref(),
+        channels.map(move |(number, channel)| {
+            let head = channel.entries.get(channel.head);
+            ChannelRow {
+                name: &channel.name,
+                package: &package.name,
+                head: head.map_or("", |head| &head.name),
+                default: number == package.default_channel,
+                deprecation: channel.deprecation.as_deref(),
+            }
         })
-    });
-    rows.collect()
+    })
 }
 
 fn bundle_rows<'a>(
     packages: &'a [Package],
     blobs: &'a Blobs,
     details: &'a HashMap<u32, Details>,
-) -> Vec<BundleRow<'a>> {
-    let mut rows = Vec::new();
-    for package in packages {
-        for channel in &package.channels {
-            for entry in by_version(channel, blobs) {
-                let details = of_entry(entry, blobs, details);
-                let bundle = blobs.bundles.get(entry.bundle);
-                let deprecation = package.deprecated_bundles.get(&entry.bundle);
-                rows.push(BundleRow {
-                    name: &entry.name,
-                    package: &package.name,
-                    channel: &channel.name,
-                    version: bundle.map_or("", |bundle| &bundle.blob.version),
-                    replaces: &entry.replaces,
-                    skips: &entry.skips,
-                    skip_range: &entry.skip_range,
-                    image: details.map_or("", |details| &details.image),
-                    deprecation: deprecation.map(String::as_str),
-                });
+) -> impl Iterator<Item = BundleRow<'a>> {
+    let channels = packages.iter();
+    let channels = channels.flat_map(|package| {
+        package
+            .channels
+            .iter()
+            .map(move |channel| (package, channel))
+    });
+    channels.flat_map(move |(package, channel)| {
+        by_version(channel, blobs).into_iter().map(move |entry| {
+            let details = of_entry(entry, blobs, details);
+            let bundle = blobs.bundles.get(entry.bundle);
+            let deprecation = package.deprecated_bundles.get(&entry.bundle);
+            BundleRow {
+                name: &entry.name,
+                package: &package.name,
+                channel: &channel.name,
+                version: bundle.map_or("", |bundle| &bundle.blob.version),
+                replaces: &entry.replaces,
+                skips: &entry.skips,
+                skip_range: &entry.skip_range,
+                image: details.map_or("", |details| &details.image),
+                deprecation: deprecation.map(String::as_str),
             }
-        }
-    }
-    rows
+        })
+    })
 }
 
 /// The entries of a channel, the lowest version first.
 fn by_version<'a>(channel: &'a Channel, blobs: &Blobs) -> Vec<&'a Entry> {
-    let mut entries: Vec<_> = channel
-        .entries
-        .iter()
-        .map(|entry| {
-            let bundle = blobs.bundles.get(entry.bundle);
-            let version = bundle.and_then(|bundle| Version::parse(&bundle.blob.version).ok());
-            (version, entry)
-        })
-        .collect();
+    let mut entries: Vec<&Entry> = channel.entries.iter().collect();
     // Those of one version stay sorted by name.
-    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-    entries.into_iter().map(|(_, entry)| entry).collect()
+    entries.sort_by_cached_key(|entry| {
+        let bundle = blobs.bundles.get(entry.bundle);
+        bundle.and_then(|bundle| Version::parse(&bundle.blob.version).ok())
+    });
+    entries
 }
 
 fn of_entry<'a>(
@@ -280,9 +257,9 @@ fn of_entry<'a>(
 impl Row for PackageRow<'_> {
     const COLUMNS: &'static [&'static str] = &["NAME", "DISPLAY NAME", "DEFAULT CHANNEL"];
 
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> Vec<Cow<'_, str>> {
         [self.name, self.display_name, self.default_channel]
-            .map(str::to_owned)
+            .map(Cow::from)
             .to_vec()
     }
 }
@@ -290,10 +267,8 @@ impl Row for PackageRow<'_> {
 impl Row for ChannelRow<'_> {
     const COLUMNS: &'static [&'static str] = &["PACKAGE", "CHANNEL", "HEAD"];
 
-    fn cells(&self) -> Vec<String> {
-        [self.package, self.name, self.head]
-            .map(str::to_owned)
-            .to_vec()
+    fn cells(&self) -> Vec<Cow<'_, str>> {
+        [self.package, self.name, self.head].map(Cow::from).to_vec()
     }
 }
 
@@ -309,18 +284,16 @@ impl Row for BundleRow<'_> {
         "IMAGE",
     ];
 
-    fn cells(&self) -> Vec<String> {
-        [
-            self.package,
-            self.channel,
-            self.name,
-            self.version,
-            self.replaces,
-            &self.skips.join(","),
-            self.skip_range,
-            self.image,
+    fn cells(&self) -> Vec<Cow<'_, str>> {
+        vec![
+            self.package.into(),
+            self.channel.into(),
+            self.name.into(),
+            self.version.into(),
+            self.replaces.into(),
+            self.skips.join(",").into(),
+            self.skip_range.into(),
+            self.image.into(),
         ]
-        .map(str::to_owned)
-        .to_vec()
     }
 }

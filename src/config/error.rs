@@ -1,15 +1,13 @@
 //! Errors of a configuration, each with the setting that causes it.
 
-mod curated;
-
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-pub use curated::CuratedError;
-
 use crate::ingest::Source;
 use crate::name::CatalogName;
+use fbc::select::RequestError;
+use fbc::select::image_set::ImageSetError;
 
 /// A setting that cannot be used, and its location.
 #[derive(Debug, thiserror::Error)]
@@ -130,35 +128,23 @@ pub enum ConfigError {
         /// The catalog.
         catalog: CatalogName,
     },
-    /// A data folder inside the source of a catalog.
+    /// A data folder inside the source of a catalog: the folder, the catalog, its
+    /// source.
     #[error(
-        "the data folder {} lies in {from}, the source of the catalog {catalog}: what is written \
+        "the data folder {folder} lies in {2}, the source of the catalog {1}: what is written \
          there would be read as part of it; give another one with --data-dir (in a file: data_dir)",
-        data_dir.display()
+        folder = .0.display()
     )]
-    DataInSource {
-        /// The data folder.
-        data_dir: PathBuf,
-        /// The catalog.
-        catalog: CatalogName,
-        /// Its source.
-        from: Box<Source>,
-    },
-    /// A source inside the data folder, whose content almanac may remove.
+    DataInSource(PathBuf, CatalogName, Box<Source>),
+    /// A source inside the data folder, whose content almanac may remove: the
+    /// folder, the catalog, its source.
     #[error(
-        "{from}, the source of the catalog {catalog}, lies in the data folder {}: what is there is \
+        "{2}, the source of the catalog {1}, lies in the data folder {folder}: what is there is \
          almanac's own and may be removed; put the source elsewhere, or give another folder with \
          --data-dir (in a file: data_dir)",
-        data_dir.display()
+        folder = .0.display()
     )]
-    SourceInData {
-        /// The data folder.
-        data_dir: PathBuf,
-        /// The catalog.
-        catalog: CatalogName,
-        /// Its source.
-        from: Box<Source>,
-    },
+    SourceInData(PathBuf, CatalogName, Box<Source>),
     /// Two listeners with one address.
     #[error("{first} and {second} both listen at {address}")]
     SameAddress {
@@ -181,6 +167,65 @@ pub enum ConfigError {
     },
 }
 
+/// A mistake in the settings of a curated catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum CuratedError {
+    /// Neither a source nor anything to select from.
+    #[error("it has no source; write source, or from with the names of catalogs to select from")]
+    NoSource,
+    /// A source beside a key that only curated catalogs have.
+    #[error("it has a source, and {0} is for catalogs without one, which have from instead")]
+    SourceToo(&'static str),
+    /// It has no name.
+    #[error("it is made from other catalogs, so no name can be made for it; write name")]
+    NoName,
+    /// An unknown catalog.
+    #[error("there is no catalog {name} to select from{proposal}")]
+    Unknown {
+        /// Its name.
+        name: CatalogName,
+        /// Similar names.
+        proposal: String,
+    },
+    /// It is made of itself.
+    #[error("it is made of itself, by way of {0}; take that out of from")]
+    Circle(CatalogName),
+    /// Two keys that both select.
+    #[error("image_set says what is selected, so {0} cannot; leave out one of them")]
+    ImageSetToo(&'static str),
+    /// A file that cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A file that is not an `ImageSetConfiguration`.
+    #[error("{} cannot be used: {problem}", path.display())]
+    ImageSet {
+        /// The file.
+        path: PathBuf,
+        /// The mistake.
+        problem: ImageSetError,
+    },
+    /// A catalog of the file that is not configured.
+    #[error(
+        "{} selects from {catalog}, which no catalog has as its source; \
+         add a [[catalog]] with source = {catalog:?}",
+        path.display()
+    )]
+    NotFollowed {
+        /// The file.
+        path: PathBuf,
+        /// The catalog, as the file writes it.
+        catalog: String,
+    },
+    /// A selection that contradicts itself.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
 /// A line and column of a file, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePosition(Option<(usize, usize)>);
@@ -192,18 +237,21 @@ fn at(path: Option<&Path>) -> String {
 }
 
 impl ConfigError {
-    /// Adds the file to an error that only a file can cause.
-    pub(super) fn in_file(self, file: Option<&Path>) -> Self {
-        match self {
-            Self::Curated {
-                catalog, problem, ..
-            } => Self::Curated {
-                path: file.map(Path::to_owned),
-                catalog,
-                problem,
-            },
-            other => other,
+    /// A mistake in the settings of this curated catalog.
+    pub(super) fn curated(catalog: impl fmt::Display, problem: CuratedError) -> Self {
+        Self::Curated {
+            path: None,
+            catalog: catalog.to_string(),
+            problem: Box::new(problem),
         }
+    }
+
+    /// Adds the file to an error that only a file can cause.
+    pub(super) fn in_file(mut self, file: Option<&Path>) -> Self {
+        if let Self::Curated { path, .. } = &mut self {
+            *path = file.map(Path::to_owned);
+        }
+        self
     }
 
     /// An error of the TOML parser in the file at `path` with this `text`.

@@ -13,8 +13,8 @@
 //!    settings, join the modules above, and run commands.
 //!
 //! Small modules serve several of these: [`name`] for catalog names, [`proto`]
-//! for gRPC messages, [`map`] for memory maps, [`fetch`] for catalogs behind a
-//! URL.
+//! for gRPC messages, [`map`] for memory maps, [`certificates`] for those of
+//! servers, [`fetch`] for catalogs behind a URL.
 //!
 //! `tests/it/architecture` checks these directions; docs/ARCHITECTURE.md explains
 //! them.
@@ -28,6 +28,7 @@ pub mod ingest;
 pub mod serve;
 
 pub mod app;
+pub mod certificates;
 pub mod cli;
 pub mod config;
 pub mod error_chain;

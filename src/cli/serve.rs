@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app;
+use crate::cli::input::check_files;
 use crate::cli::runtime::{block_on, until_stopped};
 use crate::cli::{Failure, telemetry};
 use crate::config::{Environment, Settings, Written};
@@ -53,6 +54,7 @@ Exit codes:
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        check_files(&self.settings.registries)?;
         let written = Written::new(self.settings, self.config, environment);
         let config = written.load().map_err(Failure::usage)?;
         telemetry::start(&config.log, environment)?;

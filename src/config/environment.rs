@@ -26,6 +26,8 @@ use ::images::MirrorFiles;
 const PREFIX: &str = "ALMANAC_";
 /// The variable for the file, which is not a setting.
 const CONFIG: &str = "ALMANAC_CONFIG";
+/// The variable for the bearer token of commands, which is not a setting.
+const TOKEN: &str = "ALMANAC_TOKEN";
 
 /// Stores the value of a variable in the settings, or returns the reason why it
 /// is invalid.
@@ -87,6 +89,11 @@ impl Environment {
     /// The configuration file that the environment names.
     pub fn config_file(&self) -> Option<&Path> {
         self.get(CONFIG).map(Path::new)
+    }
+
+    /// The bearer token for the URLs of catalogs.
+    pub fn token(&self) -> Option<&OsStr> {
+        self.get(TOKEN)
     }
 
     /// The settings in the environment.
@@ -179,7 +186,7 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment 
 }
 
 fn is_known(name: &str) -> bool {
-    name == CONFIG || VARIABLES.iter().any(|(known, _)| *known == name)
+    [CONFIG, TOKEN].contains(&name) || VARIABLES.iter().any(|(known, _)| *known == name)
 }
 
 /// Whether Kubernetes may have set the variable: every pod gets variables such as

@@ -8,20 +8,19 @@ mod tests;
 use std::fmt;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use flate2::write::GzDecoder;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, LOCATION};
+use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderValue, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 
+use crate::certificates::{self, Verifier};
 use crate::error_chain::error_chain;
 
 /// The path of the whole catalog, below the catalog's URL.
 const ALL: &str = "/api/v1/all";
-/// The largest PEM file, in bytes.
-const MAX_CERTIFICATES: u64 = 8 << 20;
 /// The most bytes of an error response that are shown.
 const MAX_MESSAGE: usize = 300;
 
@@ -45,8 +44,13 @@ pub struct CatalogUrl {
 /// Limits and trust of a download.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// PEM files of certificate authorities to trust besides the system's.
+    /// PEM files of certificates to trust besides the system's, of authorities
+    /// or of servers.
     pub ca_files: Vec<PathBuf>,
+    /// The hosts (`HOST` or `HOST:PORT`) whose certificates are not verified.
+    pub insecure: Vec<String>,
+    /// The bearer token.
+    pub token: Option<HeaderValue>,
     /// The longest time to connect, TLS included.
     pub connect_timeout: Duration,
     /// The longest time without a single byte.
@@ -111,7 +115,8 @@ pub enum RequestProblem {
 
 impl From<reqwest::Error> for RequestProblem {
     fn from(error: reqwest::Error) -> Self {
-        Self::Broken(error_chain(&error.without_url()))
+        let refusal = certificates::refusal(&error);
+        Self::Broken(refusal.unwrap_or_else(|| error_chain(&error.without_url())))
     }
 }
 
@@ -119,6 +124,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             ca_files: Vec::new(),
+            insecure: Vec::new(),
+            token: None,
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_mins(1),
             timeout: Duration::from_mins(30),
@@ -136,8 +143,8 @@ impl CatalogUrl {
     /// Writes the whole catalog to `out`, decompressed. An error of `out` ends the
     /// download, so `out` can bound the size.
     pub async fn fetch(&self, settings: &Settings, out: impl Write) -> Result<(), FetchError> {
-        let client = client(settings, is_loopback(&self.all)).map_err(FetchError::Setup)?;
-        let transfer = self.transfer(&client, settings.limit, out);
+        let client = self.client(settings).map_err(FetchError::Setup)?;
+        let transfer = self.transfer(&client, settings, out);
         tokio::time::timeout(settings.timeout, transfer)
             .await
             .unwrap_or(Err(RequestProblem::Timeout(settings.timeout)))
@@ -147,10 +154,14 @@ impl CatalogUrl {
     async fn transfer(
         &self,
         client: &Client,
-        limit: u64,
+        settings: &Settings,
         out: impl Write,
     ) -> Result<(), RequestProblem> {
-        let request = client.get(self.all.clone()).header(ACCEPT_ENCODING, "gzip");
+        let limit = settings.limit;
+        let mut request = client.get(self.all.clone()).header(ACCEPT_ENCODING, "gzip");
+        if let Some(token) = &settings.token {
+            request = request.header(AUTHORIZATION, token.clone());
+        }
         let answer = request.send().await?;
         if answer.status() != StatusCode::OK {
             return Err(refusal(answer).await);
@@ -167,6 +178,41 @@ impl CatalogUrl {
                 Err(RequestProblem::Encoding(encoding))
             }
         }
+    }
+
+    /// A client for one request, or the reason why there is none.
+    fn client(&self, settings: &Settings) -> Result<Client, String> {
+        let mut certificates = Vec::new();
+        for path in &settings.ca_files {
+            certificates.extend(certificates::read(path)?);
+        }
+        let verifier = if settings.insecure.contains(&self.host()) {
+            Verifier::of_any()
+        } else {
+            let verifier = Verifier::of_system_and(certificates);
+            verifier.map_err(|error| format!("the trusted certificates: {error}"))?
+        };
+        let tls = verifier.client().map_err(|error| error.to_string())?;
+        let mut tls = tls.with_no_client_auth();
+        tls.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).into();
+        let mut builder = Client::builder()
+            .user_agent(concat!("almanac/", env!("CARGO_PKG_VERSION")))
+            // A redirect is reported, so that the user sees the other URL.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(settings.connect_timeout)
+            .read_timeout(settings.idle_timeout)
+            .tls_backend_preconfigured(tls);
+        if is_loopback(&self.all) {
+            builder = builder.no_proxy();
+        }
+        builder.build().map_err(|error| error_chain(&error))
+    }
+
+    /// The host of the server, with the port if the URL has one.
+    fn host(&self) -> String {
+        let host = self.all.host_str().unwrap_or_default();
+        let port = self.all.port().map(|port| format!(":{port}"));
+        format!("{host}{}", port.unwrap_or_default())
     }
 }
 
@@ -199,42 +245,12 @@ async fn refusal(mut answer: Response) -> RequestProblem {
         Some(target) => format!("leads to {:?}", String::from_utf8_lossy(target.as_bytes())),
         None => String::from_utf8_lossy(&message).trim().to_owned(),
     };
-    let colon = if message.is_empty() { "" } else { ": " };
-    RequestProblem::Status(status.as_u16(), format!("{colon}{message}"))
-}
-
-/// A client for one request, or the reason why there is none.
-fn client(settings: &Settings, direct: bool) -> Result<Client, String> {
-    // Fails if the program has installed a provider: then that one is used.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut certificates = Vec::new();
-    for path in &settings.ca_files {
-        let found = authorities(path);
-        certificates.extend(
-            found.map_err(|problem| format!("certificates {}: {problem}", path.display()))?,
-        );
-    }
-    let mut builder = Client::builder()
-        .user_agent(concat!("almanac/", env!("CARGO_PKG_VERSION")))
-        // A redirect is reported, so that the user sees the other URL.
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(settings.connect_timeout)
-        .read_timeout(settings.idle_timeout)
-        .tls_certs_merge(certificates);
-    if direct {
-        builder = builder.no_proxy();
-    }
-    builder.build().map_err(|error| error_chain(&error))
-}
-
-/// The certificates in a PEM file.
-fn authorities(path: &Path) -> Result<Vec<reqwest::Certificate>, String> {
-    let shown = |error: io::Error| error.to_string();
-    if std::fs::metadata(path).map_err(shown)?.len() > MAX_CERTIFICATES {
-        return Err(format!("larger than {MAX_CERTIFICATES} bytes"));
-    }
-    let pem = std::fs::read(path).map_err(shown)?;
-    reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| error_chain(&error))
+    let advice = (status == StatusCode::UNAUTHORIZED)
+        .then(|| "name a file with the bearer token of the catalog by --token-file".to_owned());
+    let parts = [Some(message).filter(|message| !message.is_empty()), advice];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let colon = if parts.is_empty() { "" } else { ": " };
+    RequestProblem::Status(status.as_u16(), format!("{colon}{}", parts.join("; ")))
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -15,6 +15,7 @@ use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::grpc::Client;
 use crate::support::http::{self, Reply};
+use crate::support::program::Start;
 use crate::support::tls::Authority;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -471,4 +472,55 @@ fn all_apis_agree_who_may_read_a_catalog() {
         assert_eq!(http::get(admin, "/status").unwrap().status, 200);
         almanac.stop();
     }
+}
+
+#[test]
+fn a_command_reads_a_guarded_catalog_with_its_token() {
+    let site = Site::new();
+    site.write("tokens", "# readers\n\nfirst-secret\nsecond-secret\n");
+    site.write("wrong", "third-secret");
+    site.write("empty", "# nobody\n");
+    let files = [site.path("tokens")];
+    let mut almanac = site.start("", &format!("token_files = {files:?}"), "");
+    let url = format!("http://{}/catalogs/closed", almanac.program.address("http"));
+    let list = |file: Option<&str>, variable: Option<&str>| {
+        let mut start = Start::new(["list", "packages", &url]);
+        if let Some(file) = file {
+            start = start.argument(format!("--token-file={}", site.path(file)));
+        }
+        if let Some(value) = variable {
+            start = start.variable("ALMANAC_TOKEN", value);
+        }
+        let finished = start.run();
+        for part in [&finished.stdout, &finished.stderr] {
+            assert!(!part.contains("-secret"), "{finished:#?}");
+        }
+        finished
+    };
+    for (file, variable, code) in [
+        (Some("tokens"), None, 0),
+        (None, Some("second-secret"), 0),
+        // The flag takes precedence.
+        (Some("tokens"), Some("third-secret"), 0),
+        (Some("wrong"), Some("first-secret"), 3),
+        (None, Some("third-secret"), 3),
+        // An empty variable is not set.
+        (None, Some(""), 3),
+        (None, None, 3),
+        (Some("empty"), None, 2),
+        (Some("missing"), None, 2),
+        (None, Some("no token"), 2),
+    ] {
+        let finished = list(file, variable);
+        assert_eq!(
+            finished.status.code(),
+            Some(code),
+            "{file:?} {variable:?}: {finished:#?}"
+        );
+        let listed = finished.stdout.contains("closed");
+        assert_eq!(listed, code == 0, "{finished:#?}");
+        let advice = finished.stderr.contains("--token-file");
+        assert!(advice || code != 3, "{finished:#?}");
+    }
+    almanac.stop();
 }

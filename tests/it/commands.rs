@@ -516,6 +516,31 @@ fn what_cannot_be_read_ends_with_three_and_what_cannot_be_meant_with_two() {
 }
 
 #[test]
+fn a_file_or_folder_that_a_flag_names_has_to_be_there() {
+    for flag in [
+        "--auth-file",
+        "--ca-file",
+        "--certs-dir",
+        "--registries-conf",
+        "--mirror-file",
+        "--policy-file",
+        "--token-file",
+    ] {
+        let argument = format!("{flag}=no/such");
+        for command in [&["check", "-"][..], &["serve", "file:deploy/catalog"]] {
+            if command[0] == "serve" && flag == "--token-file" {
+                continue;
+            }
+            let arguments = command.iter().copied().chain([argument.as_str()]);
+            let finished = run(arguments);
+            let message = format!("almanac: {flag} no/such: No such file");
+            assert!(finished.stderr.contains(&message), "{finished:#?}");
+            assert_eq!(printed(finished, 2), "");
+        }
+    }
+}
+
+#[test]
 fn an_unknown_catalog_of_a_server_is_told() {
     let written = Written::new(&catalog(), Format::JsonLines);
     let mut server = Program::start([

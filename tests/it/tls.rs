@@ -348,6 +348,51 @@ fn files_that_cannot_be_used_end_the_start() {
 }
 
 #[test]
+fn a_command_reads_a_url_whose_certificate_is_given_as_trusted() {
+    let site = Site::new();
+    let mut own = Site::new();
+    own.server = Pair::of_itself();
+    own.server.write(own.folder.path());
+    for (site, trusted, problem) in [
+        (
+            &site,
+            "ca.crt",
+            "no trusted authority has signed the certificate",
+        ),
+        // curl takes it, too.
+        (
+            &own,
+            "tls.crt",
+            "the certificate of the server is that of an authority",
+        ),
+    ] {
+        let mut almanac = site.start("");
+        let host = format!("localhost:{}", almanac.program.address("http").port());
+        let url = format!("https://{host}/catalogs/a");
+        let list = |flags: &[&str]| {
+            let arguments = ["list", "packages", url.as_str()];
+            Start::new(arguments.into_iter().chain(flags.iter().copied())).run()
+        };
+        let finished = list(&[]);
+        assert_eq!(finished.status.code(), Some(3), "{finished:#?}");
+        assert!(finished.stderr.contains(problem), "{finished:#?}");
+        for word in ["UnknownIssuer", "CaUsedAsEndEntity", "OtherError"] {
+            assert!(!finished.stderr.contains(word), "{finished:#?}");
+        }
+        let trusted = site.path(trusted);
+        for flags in [["--ca-file", trusted.as_str()], ["--insecure", &host]] {
+            let finished = list(&flags);
+            assert!(finished.status.success(), "{flags:?}: {finished:#?}");
+            assert!(finished.stdout.contains("NAME"), "{finished:#?}");
+        }
+        // Another port is another host.
+        let finished = list(&["--insecure", "localhost"]);
+        assert_eq!(finished.status.code(), Some(3), "{finished:#?}");
+        almanac.stop();
+    }
+}
+
+#[test]
 fn tls_that_is_not_whole_is_refused() {
     for (written, message) in [
         (

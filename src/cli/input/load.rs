@@ -19,7 +19,7 @@ impl Input {
     /// its catalogs separately, as mirroring tools do.
     pub(in crate::cli) async fn select(
         &self,
-        options: &LoadOptions,
+        options: &Options,
         request: &Request,
     ) -> Result<Vec<Selected>, Failure> {
         let unreadable = |error: anyhow::Error| {
@@ -27,7 +27,7 @@ impl Input {
         };
         if let Self::Curated(path) = self {
             if request.is_whole() {
-                let read = read_set(path, options).await.map_err(unreadable)?;
+                let read = read_set(path, &options.load).await.map_err(unreadable)?;
                 return each(read, request.dependencies).map_err(Failure::run);
             }
             if request.dependencies {
@@ -45,34 +45,36 @@ impl Input {
         Ok(vec![selected])
     }
 
-    pub(super) async fn load(&self, options: &LoadOptions) -> anyhow::Result<Loaded> {
-        if let Self::Curated(path) = self {
-            let selected = selected(path, options).await?;
-            return Ok(Loaded::of_selected(&selected, &options.limits)?);
-        }
-        let mut spool = match self {
-            Self::Source(source) => return Ok(ingest::load(source, options).await?),
-            Self::Stdin => Spool::new(STDIN, &options.limits)?,
-            Self::Server(url) => Spool::new(url.all(), &options.limits)?,
-            Self::Curated(path) => return Err(anyhow!("{} was read", path.display())),
-        };
-        if let Self::Server(url) = self {
-            let settings = fetch::Settings {
-                ca_files: options.registries.ca_files.clone(),
-                connect_timeout: options.registries.connect_timeout,
-                idle_timeout: options.registries.idle_timeout,
-                limit: options.limits.folder_bytes,
-                ..fetch::Settings::default()
-            };
-            url.fetch(&settings, &mut spool).await?;
-        } else {
-            io::copy(&mut io::stdin().lock(), &mut spool)?;
-            if spool.length() == 0 {
-                return Err(anyhow!("there is nothing in it"));
+    pub(super) async fn load(&self, options: &Options) -> anyhow::Result<Loaded> {
+        let limits = &options.load.limits;
+        match self {
+            Self::Source(source) => Ok(ingest::load(source, &options.load).await?),
+            Self::Curated(path) => {
+                let selected = selected(path, &options.load).await?;
+                Ok(Loaded::of_selected(&selected, limits)?)
+            }
+            Self::Server(url) => {
+                let mut spool = Spool::new(url.all(), limits)?;
+                url.fetch(&options.fetch, &mut spool).await?;
+                Ok(spool.finish()?)
+            }
+            Self::Stdin => {
+                let mut spool = Spool::new(STDIN, limits)?;
+                if io::copy(&mut io::stdin().lock(), &mut spool)? == 0 {
+                    return Err(anyhow!("there is nothing in it"));
+                }
+                Ok(spool.finish()?)
             }
         }
-        Ok(spool.finish()?)
     }
+}
+
+/// How to read catalogs.
+pub(in crate::cli) struct Options {
+    /// From registries and from disk.
+    pub(in crate::cli) load: LoadOptions,
+    /// From servers.
+    pub(in crate::cli) fetch: fetch::Settings,
 }
 
 /// The catalogs of an `ImageSetConfiguration`, with the selection from each.

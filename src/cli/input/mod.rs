@@ -4,11 +4,14 @@
 mod load;
 mod location;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use http::HeaderValue;
 
-pub(super) use load::{image_list, note_all, note_errors};
+pub(super) use load::{Options, image_list, note_all, note_errors};
 pub(super) use location::Input;
 
 use crate::cli::{Failure, block_on, output, telemetry};
@@ -16,6 +19,7 @@ use crate::config::{
     Environment, ImageTemplate, KubeVersion, LogSettings, Proxies, RegistrySettings, Settings,
     WrittenSource,
 };
+use crate::fetch;
 use crate::ingest::{LoadOptions, Loaded, Reading, Source};
 use ::images::Platform;
 use ::images::layers::Limits;
@@ -25,6 +29,9 @@ use fbc::select::{Request, Selected};
 
 /// The default log filter of commands with output.
 const LOG_FILTER: &str = "warn";
+/// How much of a file with a token is read, in bytes.
+const MAX_TOKEN_FILE: u64 = 64 << 10;
+
 /// The arguments of every command that reads a catalog.
 #[derive(Debug, clap::Args)]
 pub(super) struct InputArguments {
@@ -54,6 +61,11 @@ pub(super) struct ReadingArguments {
     /// [default: linux/amd64]
     #[arg(long, value_name = "OS/ARCH")]
     platform: Option<Platform>,
+
+    /// A file with the bearer token for the URL of a catalog
+    /// [default: the token in `ALMANAC_TOKEN`]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 
     #[command(flatten)]
     registries: RegistrySettings,
@@ -89,7 +101,7 @@ impl InputArguments {
         block_on(input.select(&options, request))?
     }
 
-    fn open(self, environment: &Environment) -> Result<(Input, LoadOptions), Failure> {
+    fn open(self, environment: &Environment) -> Result<(Input, Options), Failure> {
         let input = match self.input.parse() {
             Ok(WrittenSource::Template(template)) => {
                 Input::Source(resolve(&template, self.kube_version, environment)?)
@@ -120,8 +132,10 @@ fn resolve(
 }
 
 impl ReadingArguments {
-    /// Starts the log, and returns the options for loading catalogs.
-    pub(super) fn open(self, environment: &Environment) -> Result<LoadOptions, Failure> {
+    /// Starts the log, and returns the options for reading catalogs.
+    pub(super) fn open(self, environment: &Environment) -> Result<Options, Failure> {
+        check_files(&self.registries)?;
+        let token = token(self.token_file.as_deref(), environment).map_err(Failure::usage)?;
         let flags = Settings {
             platform: self.platform,
             registries: self.registries,
@@ -131,12 +145,75 @@ impl ReadingArguments {
         let settings = flags.over(environment).map_err(Failure::usage)?;
         let log = settings.log.resolve(LOG_FILTER).map_err(Failure::usage)?;
         telemetry::start(&log, environment)?;
-        Ok(LoadOptions {
+        let registries = settings.registries.resolve(environment);
+        let limits = Limits::default();
+        let fetch = fetch::Settings {
+            ca_files: registries.ca_files.clone(),
+            insecure: registries.insecure.clone(),
+            token,
+            connect_timeout: registries.connect_timeout,
+            idle_timeout: registries.idle_timeout,
+            limit: limits.folder_bytes,
+            ..fetch::Settings::default()
+        };
+        let load = LoadOptions {
             platform: settings.platform.unwrap_or_default(),
-            registries: settings.registries.resolve(environment),
-            limits: Limits::default(),
-        })
+            registries,
+            limits,
+        };
+        Ok(Options { load, fetch })
     }
+}
+
+/// Checks that the files and folders that flags name are there. Those of the
+/// environment and the configuration may come later, as those of a Secret do.
+pub(super) fn check_files(flags: &RegistrySettings) -> Result<(), Failure> {
+    let policy_file = flags.policy_file.as_slice();
+    for (flag, paths) in [
+        ("--auth-file", flags.auth_files.as_deref()),
+        ("--ca-file", flags.ca_files.as_deref()),
+        ("--certs-dir", flags.certs_dirs.as_deref()),
+        ("--registries-conf", flags.registries_conf.as_deref()),
+        ("--mirror-file", flags.mirror_files.as_deref()),
+        ("--policy-file", Some(policy_file)),
+    ] {
+        for path in paths.unwrap_or_default() {
+            path.metadata()
+                .with_context(|| format!("{flag} {}", path.display()))
+                .map_err(Failure::usage)?;
+        }
+    }
+    Ok(())
+}
+
+/// The bearer token in the file, in the format of `serve`, or in the environment,
+/// as a header. No error has the token.
+fn token(file: Option<&Path>, environment: &Environment) -> anyhow::Result<Option<HeaderValue>> {
+    let (place, token) = match file {
+        Some(path) => {
+            let place = format!("--token-file {}", path.display());
+            let mut text = String::new();
+            File::open(path)
+                .and_then(|file| file.take(MAX_TOKEN_FILE).read_to_string(&mut text))
+                .with_context(|| place.clone())?;
+            let mut lines = text.lines().map(str::trim);
+            let token = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
+            (place, token.map(str::to_owned))
+        }
+        None => match environment.token() {
+            None => return Ok(None),
+            Some(token) => (
+                "ALMANAC_TOKEN".to_owned(),
+                token.to_str().map(str::trim).map(str::to_owned),
+            ),
+        },
+    };
+    let token = token.filter(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
+    let token = token.filter(|token| !token.is_empty());
+    let token = token.with_context(|| format!("{place}: there is no bearer token in it"))?;
+    let mut header = HeaderValue::try_from(format!("Bearer {token}"))?;
+    header.set_sensitive(true);
+    Ok(Some(header))
 }
 
 impl Catalog {

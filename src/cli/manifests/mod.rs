@@ -14,10 +14,10 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::answers::images::Form;
-use crate::cli::input::{Input, ReadingArguments, image_list};
+use crate::cli::input::{Input, Options, ReadingArguments, image_list};
 use crate::cli::{Failure, block_on, output};
 use crate::config::{Config, Environment, Settings, suggest_name};
-use crate::ingest::{LoadOptions, Mirror};
+use crate::ingest::Mirror;
 use crate::name::CatalogName;
 use configured::Configured;
 use fbc::image_list::ImageList;
@@ -293,13 +293,13 @@ fn read(text: &str) -> Result<Named, Failure> {
 }
 
 /// The images of the catalogs.
-async fn lists(named: &[Named], options: &LoadOptions) -> Result<Vec<ImageList>, Failure> {
+async fn lists(named: &[Named], options: &Options) -> Result<Vec<ImageList>, Failure> {
     let mut lists = Vec::with_capacity(named.len());
     for Named { name, origin, .. } in named {
         let selected = match origin {
             Origin::Input(input) => input.select(options, &Request::whole()).await?,
             Origin::Config(configured) => {
-                let selected = configured.select(name, options).await;
+                let selected = configured.select(name, &options.load).await;
                 let selected = selected
                     .with_context(|| format!("the catalog {name} cannot be read"))
                     .map_err(Failure::unreadable)?;

@@ -12,8 +12,8 @@ use crate::config::value::{Host, Timeout};
 #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RegistrySettings {
-    /// A registry (HOST or HOST:PORT) that is reached over plain http;
-    /// repeatable
+    /// A registry (HOST or HOST:PORT) that is reached over plain http, or the
+    /// host of a URL whose certificate is not verified; repeatable
     #[arg(long, value_name = "HOST")]
     pub insecure: Option<Vec<Host>>,
 
@@ -22,7 +22,8 @@ pub struct RegistrySettings {
     #[arg(long = "auth-file", value_name = "FILE")]
     pub auth_files: Option<Vec<PathBuf>>,
 
-    /// A PEM file of authorities to trust besides the system's; repeatable
+    /// A PEM file of authorities to trust besides the system's, or with the
+    /// certificate of a URL's host; repeatable
     #[arg(long = "ca-file", value_name = "FILE")]
     pub ca_files: Option<Vec<PathBuf>>,
 

@@ -19,10 +19,13 @@ const CRATES: [&str; 3] = ["almanac", "fbc", "images"];
 /// Modules of one level of almanac, and the modules that each of them may use
 /// besides itself. Modules of one row do not use each other.
 const LEVELS: &[(&[&str], &[&str])] = &[
-    (&["error_chain", "map", "name", "proto"], &[]),
+    (
+        &["certificates", "error_chain", "map", "name", "proto"],
+        &[],
+    ),
     (
         &["answers", "fetch"],
-        &["error_chain", "map", "name", "proto"],
+        &["certificates", "error_chain", "map", "name", "proto"],
     ),
     (
         &["store"],
@@ -35,6 +38,7 @@ const LEVELS: &[(&[&str], &[&str])] = &[
     (
         &["ingest", "serve"],
         &[
+            "certificates",
             "error_chain",
             "map",
             "name",

@@ -26,6 +26,19 @@ pub(crate) struct Pair {
     pub key: String,
 }
 
+impl Pair {
+    /// A certificate for `localhost` that is its own authority.
+    pub(crate) fn of_itself() -> Self {
+        let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        Self {
+            certificate: parameters.self_signed(&key).unwrap().pem(),
+            key: key.serialize_pem(),
+        }
+    }
+}
+
 /// How a client speaks TLS.
 #[derive(Clone)]
 pub(crate) struct Client {

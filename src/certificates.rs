@@ -212,11 +212,7 @@ impl ServerCertVerifier for Verifier {
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
-        // An error of a connection holds the one of TLS, and does not name it as
-        // its source.
-        let inner = error.downcast_ref().and_then(io::Error::get_ref);
-        let inner = inner.map_or(error, |inner| inner as &(dyn Error + 'static));
-        if let Some(rustls::Error::InvalidCertificate(problem)) = inner.downcast_ref() {
+        if let Some(rustls::Error::InvalidCertificate(problem)) = error.downcast_ref() {
             return Some(match problem {
                 CertificateError::UnknownIssuer => {
                     "no trusted authority has signed the certificate of the server".to_owned()
@@ -232,7 +228,11 @@ pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
                 }
             });
         }
-        next = error.source();
+        // An error of a connection does not name the one that it holds as its source.
+        next = match error.downcast_ref().and_then(io::Error::get_ref) {
+            Some(held) => Some(held as &(dyn Error + 'static)),
+            None => error.source(),
+        };
     }
     None
 }

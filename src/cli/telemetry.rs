@@ -8,10 +8,18 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::Failure;
 use crate::config::{Environment, LogConfig, LogFormat};
 
+/// A library that logs each refused certificate, in words of its own. The error
+/// says it as well.
+const QUIET: &str = "rustls_platform_verifier";
+
 /// Starts the log on standard error.
 pub(super) fn start(log: &LogConfig, environment: &Environment) -> Result<(), Failure> {
+    let mut directives = log.filter.clone();
+    if !directives.contains(QUIET) {
+        directives = format!("{directives},{QUIET}=off");
+    }
     let filter = EnvFilter::builder()
-        .parse(&log.filter)
+        .parse(&directives)
         .context("log filter")
         .map_err(Failure::usage)?;
     let colour = io::stderr().is_terminal() && environment.get("NO_COLOR").is_none();

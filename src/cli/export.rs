@@ -141,7 +141,7 @@ pub(super) fn failure(error: ArchiveError) -> Failure {
         | ArchiveError::UnknownRevision { .. }
         | ArchiveError::Name(_) => Failure::usage(error),
         ArchiveError::Stopped
-        | ArchiveError::Io { .. }
+        | ArchiveError::Io(_)
         | ArchiveError::NoFolder { .. }
         | ArchiveError::Output { .. }
         | ArchiveError::Store(_) => Failure::run(error),

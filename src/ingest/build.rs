@@ -8,7 +8,7 @@ use crate::answers::rest::packages;
 use crate::answers::rest::packages::{Queries, QueryInput};
 use crate::ingest::error::Cause;
 use crate::name::CatalogName;
-use crate::store::{Lines, QueryWriter, RevisionWriter};
+use crate::store::{Lines, Output, RevisionWriter};
 use fbc::document::OLM_SCHEMAS;
 
 /// Writes the answers of the registry API and those of queries over HTTP, each on
@@ -28,9 +28,9 @@ pub(super) fn build(
         lines: &lines,
         messages: &messages,
     };
-    let query_writer = writer.queries();
+    let output = writer.queries();
     std::thread::scope(|scope| {
-        let queries = scope.spawn(|| write_queries(&input, query_writer));
+        let queries = scope.spawn(|| write_queries(&input, output));
         let grpc_input = GrpcInput {
             catalog,
             lines: &lines,
@@ -50,9 +50,9 @@ pub(super) fn build(
     })
 }
 
-fn write_queries(input: &QueryInput<'_>, mut writer: QueryWriter) -> Result<Queries, Cause> {
-    let mut store = |bytes: &[u8]| writer.append(bytes).map_err(Cause::from);
+fn write_queries(input: &QueryInput<'_>, mut output: Output) -> Result<Queries, Cause> {
+    let mut store = |bytes: &[u8]| output.append(bytes).map_err(Cause::from);
     let queries = packages::build(input, &mut store)?;
-    writer.sync()?;
+    output.sync()?;
     Ok(queries)
 }

@@ -6,17 +6,8 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge}
 
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
+use crate::store::Counts;
 use fbc::problem::{Problem, Severity};
-
-/// The kinds of objects that are counted.
-const KINDS: [&str; 6] = [
-    "metas",
-    "packages",
-    "channels",
-    "entries",
-    "bundles",
-    "quarantined",
-];
 
 /// Describes the metrics of this module.
 pub fn describe_metrics() {
@@ -79,18 +70,26 @@ pub fn describe_metrics() {
 /// Clears the gauges of a catalog that is no longer followed: its counts become
 /// 0, its times NaN.
 pub fn forget(catalog: &CatalogName) {
-    for kind in KINDS {
-        gauge!("almanac_catalog_objects", "catalog" => catalog.to_string(), "kind" => kind)
-            .set(0.0);
-    }
-    count_problems(catalog, &[]);
+    count(catalog, &Counts::default(), &[]);
     gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => catalog.to_string())
         .set(f64::NAN);
     gauge!("almanac_last_pass_timestamp_seconds", "catalog" => catalog.to_string()).set(f64::NAN);
 }
 
-/// Counts the problems of a served catalog, which has no fatal ones.
-fn count_problems(catalog: &CatalogName, problems: &[Problem]) {
+/// Counts the objects and the problems of a served catalog, which has no fatal
+/// ones.
+fn count(catalog: &CatalogName, counts: &Counts, problems: &[Problem]) {
+    for (kind, count) in [
+        ("metas", counts.metas),
+        ("packages", counts.packages),
+        ("channels", counts.channels),
+        ("entries", counts.entries),
+        ("bundles", counts.bundles),
+        ("quarantined", counts.quarantined),
+    ] {
+        gauge!("almanac_catalog_objects", "catalog" => catalog.to_string(), "kind" => kind)
+            .set(count as f64);
+    }
     for severity in [Severity::Error, Severity::Warning] {
         let such = problems.iter().filter(|one| one.severity == severity);
         gauge!(
@@ -106,20 +105,8 @@ fn count_problems(catalog: &CatalogName, problems: &[Problem]) {
 pub(super) fn announce(snapshot: &Snapshot, problems: &[Problem], message: &str) {
     let revision = snapshot.revision();
     let counts = &revision.counts;
+    count(&revision.catalog, counts, problems);
     let name = revision.catalog.to_string();
-    let numbers = [
-        counts.metas,
-        counts.packages,
-        counts.channels,
-        counts.entries,
-        counts.bundles,
-        counts.quarantined,
-    ];
-    for (kind, count) in KINDS.into_iter().zip(numbers) {
-        gauge!("almanac_catalog_objects", "catalog" => name.clone(), "kind" => kind)
-            .set(count as f64);
-    }
-    count_problems(&revision.catalog, problems);
     gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => name)
         .set(unix(revision.modified));
     tracing::info!(

@@ -40,6 +40,11 @@ impl CurateError {
 }
 
 impl Curation {
+    /// Whether it is one whole catalog, problems included.
+    pub(super) fn is_copy(&self) -> bool {
+        self.request.is_whole() && self.from.len() == 1
+    }
+
     /// The digest of the selection: of `selection_document`'s bytes. It is
     /// stored with each revision, so another selection is another catalog.
     pub fn digest(&self) -> Digest {

@@ -9,13 +9,14 @@ use std::io::{self, Read as _, Write as _};
 use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use bytes::Bytes;
 
 use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::list;
+use crate::ingest::ordered::ordered;
 use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::map::UnnamedFile;
 use ::images::digest::{Digest, Hasher};
@@ -31,6 +32,9 @@ const BUFFER: usize = 256 << 10;
 const MAX_ATTEMPTS: usize = 3;
 /// The most files that are read in parallel.
 const MAX_WORKERS: usize = 4;
+
+/// The number of files by which workers may be ahead.
+const WINDOW: usize = 64;
 
 /// The files of a catalog in catalog order, without those to ignore.
 pub(super) struct CatalogFiles {
@@ -81,48 +85,28 @@ fn part_of(spool: &Bytes, offset: u64, size: u64) -> Bytes {
 /// of its files. They are read in parallel, since a start with a stored catalog
 /// waits for this.
 pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, FilesError> {
-    let files = list(root, limits)?;
-    let next = AtomicUsize::new(0);
     let total = AtomicU64::new(0);
-    let work = || {
-        let mut buffer = vec![0; BUFFER];
-        let mut done = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some((path, location)) = files.get(number) else {
-                return Ok::<_, FilesError>(done);
-            };
-            let digest = read_file(location, &mut buffer, |bytes| {
+    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut all = Hasher::default();
+    ordered(
+        list(root, limits)?.into_iter(),
+        workers.min(MAX_WORKERS),
+        WINDOW,
+        || vec![0; BUFFER],
+        |buffer, (path, location)| {
+            let digest = read_file(&location, buffer, |bytes| {
                 let length = bytes.len() as u64;
                 let total = total.fetch_add(length, Ordering::Relaxed) + length;
-                check_size(total, path, limits)
-            })?;
-            done.push((number, digest));
-        }
-    };
-    let workers = thread::available_parallelism().map_or(1, NonZero::get);
-    let workers = workers.min(MAX_WORKERS).min(files.len()).max(1);
-    let mut digests = vec![None; files.len()];
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
-        let mut all = vec![work()];
-        // A worker's panic continues here.
-        all.extend(others.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        }));
-        for done in all {
-            for (number, digest) in done? {
-                digests[number] = Some(digest);
-            }
-        }
-        Ok::<_, FilesError>(())
-    })?;
-    let mut all = Hasher::default();
-    for ((path, _), digest) in files.iter().zip(digests.iter().flatten()) {
-        add(&mut all, path, digest);
-    }
+                check_size(total, &path, limits)
+            });
+            digest.map(|digest| (path, digest))
+        },
+        |read| {
+            let (path, digest) = read?;
+            add(&mut all, &path, &digest);
+            Ok::<_, FilesError>(())
+        },
+    )?;
     Ok(all.finish())
 }
 

@@ -5,14 +5,13 @@ use std::path::Path;
 
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{PassError, Stage};
-use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::followed::OnInvalid;
 use crate::ingest::make_revision::{Input, make_revision};
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking};
 use crate::ingest::{files, sqlite};
 use crate::name::CatalogName;
-use crate::store::{Revision, Store};
-use ::images::Platform;
+use crate::store::{Revision, SourceIdentity, Store};
 use ::images::digest::Digest;
 use ::images::layers::Limits;
 use fbc::problem::Problem;
@@ -42,21 +41,19 @@ pub async fn store_folder(
         sqlite::of_folder(&root, &bounds, &temporary).map_err(PassError::at(Stage::Unpack))
     })
     .await?;
-    let followed = Followed {
-        name: name.clone(),
-        source: Source::File(path.to_owned()),
-        poll: None,
-        platform: Platform::default(),
-        on_invalid,
+    let identity = SourceIdentity {
+        source: Source::File(path.to_owned()).to_string(),
+        variant: None,
     };
     let stages = StageTracker::at(Stage::Unpack);
     let input = Input {
-        followed: &followed,
         digest,
         files,
-        blobs: &[],
+        permit: ReadPermit::alone(),
+        blobs: Vec::new(),
+        on_invalid,
     };
-    let made = make_revision(store, &stages, &ReadPermit::alone(), input).await?;
+    let made = make_revision(store, name, identity, &stages, input).await?;
     store
         .retire(&made.0)
         .await

@@ -11,7 +11,7 @@ use crate::ingest::catalog_metrics::{announce, unix};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError};
 use crate::ingest::followed::Followed;
-use crate::ingest::pass::{PassResult, run_once};
+use crate::ingest::pass::run_once;
 use crate::ingest::problem_log::ProblemLog;
 use crate::ingest::retry::{LAST_RETRY, jitter, retry};
 use crate::ingest::source::Source;
@@ -136,8 +136,8 @@ async fn pass(
     let finished = SystemTime::now();
     let name = followed.name.to_string();
     let (outcome, label) = match &result {
-        Ok(PassResult::Unchanged) => (None, "unchanged"),
-        Ok(PassResult::Published(_)) => (Some(Outcome::Committed), "committed"),
+        Ok(None) => (None, "unchanged"),
+        Ok(Some(_)) => (Some(Outcome::Committed), "committed"),
         Err(PassError {
             cause: Cause::Refused(_),
             ..
@@ -147,8 +147,8 @@ async fn pass(
     counter!("almanac_passes_total", "catalog" => name.clone(), "outcome" => label).increment(1);
     gauge!("almanac_last_pass_timestamp_seconds", "catalog" => name.clone()).set(unix(finished));
     match &result {
-        Ok(PassResult::Unchanged) => tracing::debug!(?digest, "nothing new"),
-        Ok(PassResult::Published(revision)) => {
+        Ok(None) => tracing::debug!(?digest, "nothing new"),
+        Ok(Some(revision)) => {
             let problems = publisher.status().problems;
             if let Some(snapshot) = publisher.snapshot() {
                 announce(&snapshot, &problems, "serving a new revision");

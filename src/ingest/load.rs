@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use crate::ingest::context::ReadPermit;
 use crate::ingest::curation::CurateError;
 use crate::ingest::error::{Cause, PassError, Stage};
-use crate::ingest::files::{self, CatalogFiles};
+use crate::ingest::files::CatalogFiles;
 use crate::ingest::files_error::FilesError;
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
@@ -41,7 +42,8 @@ pub struct LoadOptions {
 /// The files of a catalog, ready to be read. They have no name on disk and are
 /// gone when this is dropped.
 pub struct Loaded {
-    digest: Digest,
+    /// The digest that the source is at.
+    pub digest: Digest,
     files: CatalogFiles,
 }
 
@@ -98,36 +100,19 @@ async fn image(
     let digest = origin.resolve(choice).await?;
     let (platform, limits) = (&options.platform, &options.limits);
     let mut pulled = pull::pull(origin, &store, &digest, platform, limits).await?;
-    let mut files = unpack(&pulled, limits, folder).await;
+    let unpack = async |pulled: &Pulled| {
+        let (temporary, permit) = (folder.to_owned(), ReadPermit::alone());
+        pulled.unpack(&store, temporary, limits, &permit).await
+    };
+    let mut files = unpack(&pulled).await;
     if pulled.needs_all(&files) {
         pull::pull_covered(origin, &store, &mut pulled).await?;
-        files = unpack(&pulled, limits, folder).await;
+        files = unpack(&pulled).await;
     }
     Ok((digest, files?))
 }
 
-async fn unpack(
-    pulled: &Pulled,
-    limits: &Limits,
-    temporary: &Path,
-) -> Result<CatalogFiles, PassError> {
-    let (layers, covered) = (pulled.layers.clone(), pulled.covered.len());
-    let (folder, limits) = (pulled.folder.clone(), limits.clone());
-    let temporary = temporary.to_owned();
-    blocking(Stage::Unpack, move || {
-        files::of_image(&layers, covered, &folder, &limits, &temporary)
-            .and_then(|files| sqlite::migrated(files, &temporary, &limits))
-            .map_err(PassError::at(Stage::Unpack))
-    })
-    .await
-}
-
 impl Loaded {
-    /// The digest that the source is at.
-    pub fn digest(&self) -> &Digest {
-        &self.digest
-    }
-
     /// Reads the catalog. Each meta goes to `sink`, in catalog order, with its
     /// canonical line, the line end included.
     ///

@@ -8,69 +8,58 @@ use crate::ingest::build;
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::CatalogFiles;
-use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::followed::OnInvalid;
 use crate::ingest::read::{self, Base};
 use crate::ingest::stages::{StageTracker, blocking_with_permit, observe};
 use crate::name::CatalogName;
-use crate::store::{Counts, Finished, NewRevision, Revision, Store, StoreError};
+use crate::store::{
+    BlobPin, Counts, Finished, NewRevision, Revision, SourceIdentity, Store, StoreError,
+};
 use ::images::digest::Digest;
 use fbc::problem::{Problem, Severity};
 
-/// A new revision and its problems, or nothing when the digest is unchanged.
-pub(super) type Made = Option<(Revision, Vec<Problem>)>;
-
 /// The catalog that a revision is made of.
-pub(super) struct Input<'a> {
-    pub(super) followed: &'a Followed,
+pub(super) struct Input {
     /// The digest of the source.
     pub(super) digest: Digest,
     pub(super) files: CatalogFiles,
-    /// The OCI blobs that the files are from.
-    pub(super) blobs: &'a [Digest],
+    pub(super) permit: ReadPermit,
+    /// The OCI blobs that the files are from. They stay until the commit.
+    pub(super) blobs: Vec<BlobPin>,
+    pub(super) on_invalid: OnInvalid,
 }
 
 /// Makes a revision and commits it.
 pub(super) async fn make_revision(
     store: &Store,
+    name: &CatalogName,
+    identity: SourceIdentity,
     stages: &StageTracker,
-    permit: &ReadPermit,
-    input: Input<'_>,
+    input: Input,
 ) -> Result<(Revision, Vec<Problem>), PassError> {
-    let Input {
-        followed,
-        digest,
-        files,
-        blobs,
-    } = input;
     stages.enter(Stage::Read);
-    let (writing, reached) = (store.clone(), stages.clone());
-    let (name, on_invalid) = (followed.name.clone(), followed.on_invalid);
-    let Written {
-        finished,
-        counts,
-        problems,
-        search,
-    } = blocking_with_permit(Stage::Read, permit, move || {
-        write_revision(&writing, &reached, &name, files, on_invalid)
+    let (writing, reached, of) = (store.clone(), stages.clone(), name.clone());
+    let (files, on_invalid) = (input.files, input.on_invalid);
+    let written = blocking_with_permit(Stage::Read, &input.permit, move || {
+        write_revision(&writing, &reached, &of, files, on_invalid)
     })
     .await?;
+    let blobs: Vec<Digest> = input.blobs.iter().map(BlobPin::digest).collect();
     let new = NewRevision {
-        catalog: &followed.name,
-        identity: followed.identity(),
-        digest,
-        counts,
-        blobs,
-        problems: &problems,
-        search: &search,
+        catalog: name,
+        identity,
+        digest: input.digest,
+        counts: written.counts,
+        blobs: &blobs,
+        problems: &written.problems,
+        search: &written.search,
     };
     let committing = async {
-        store
-            .commit(finished, new)
-            .await
-            .map_err(PassError::at(Stage::Commit))
+        let committed = store.commit(written.finished, new).await;
+        committed.map_err(PassError::at(Stage::Commit))
     };
     let revision = stages.run(Stage::Commit, committing).await?;
-    Ok((revision, problems))
+    Ok((revision, written.problems))
 }
 
 /// A revision that is written but not committed.

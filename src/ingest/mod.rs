@@ -51,5 +51,4 @@ pub use follow::{follow, restore};
 pub use followed::{Followed, OnInvalid};
 pub use images::{Mirror, keep_image, restore_image};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
-pub use pass::{PassResult, run_once};
 pub use source::{LayoutSource, Source, SourceError};

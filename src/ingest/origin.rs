@@ -51,6 +51,14 @@ impl Origin {
         }
     }
 
+    /// The repository that answered last, if a registry did.
+    pub(super) fn served_by(&self) -> Option<String> {
+        match self {
+            Self::Registry(route) => route.served_by(),
+            Self::Layout(_) => None,
+        }
+    }
+
     pub(super) fn parse(&self, digest: &Digest, bytes: &[u8]) -> Result<Manifest, PassError> {
         Manifest::parse(bytes, None)
             .map_err(|error| PassError::at(Stage::Pull)(self.document_error(digest, error)))

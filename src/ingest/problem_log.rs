@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ::images::digest::Digest;
 use fbc::problem::{Problem, Severity};
-use fbc::text::display::shown;
+use fbc::text::display::{first_of, shown};
 
 /// The most problems that are logged one by one.
 const LOGGED: usize = 20;
@@ -51,12 +51,8 @@ fn lines(problems: &[Problem]) -> Vec<String> {
     let bad = bad.map(|problem| problem.subject.package.as_str());
     let bad: BTreeSet<&str> = bad.filter(|package| !package.is_empty()).collect();
     if !bad.is_empty() {
-        let names: Vec<String> = bad.iter().take(NAMED).map(|name| shown(name)).collect();
-        let more = match bad.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        lines.push(format!("packages with errors: {}{more}", names.join(", ")));
+        let names = first_of(bad.iter().map(|name| shown(name)), NAMED, ", ");
+        lines.push(format!("packages with errors: {names}"));
     }
     let mut earlier: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
     let mut ordered = Vec::with_capacity(problems.len());

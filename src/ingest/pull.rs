@@ -1,4 +1,5 @@
-//! The stage `pull`: the blobs of an image in the store.
+//! The stages `pull` and `unpack`: the blobs of an image in the store, then its
+//! files.
 //!
 //! Layers are pulled from the highest down, in parallel, until one hides the
 //! catalog folder from all layers below it: those are not needed. Only layers
@@ -13,14 +14,17 @@ use futures_util::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
+use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::files::{self, CatalogFiles};
 use crate::ingest::files_error::FilesError;
 use crate::ingest::labels::catalog_path;
 use crate::ingest::origin::Origin;
-use crate::ingest::stages::blocking;
+use crate::ingest::sqlite;
+use crate::ingest::stages::{blocking, blocking_with_permit};
 use crate::store::content::{BlobPin, Contents};
 use ::images::digest::Digest;
-use ::images::layers::{Limits, SearchBudget};
+use ::images::layers::{Limits, SearchBudget, UnpackError};
 use ::images::manifest::{ImageManifest, MAX_DOCUMENT};
 use ::images::{Descriptor, ImageConfig, Manifest, ManifestError, Platform, layers as unpack};
 
@@ -57,6 +61,33 @@ impl Pulled {
             error.reason() != "io" && !of_database
         });
         other && !self.covered.is_empty()
+    }
+
+    /// The files under the catalog folder.
+    pub(super) async fn unpack(
+        &self,
+        store: &Contents,
+        temporary: PathBuf,
+        limits: &Limits,
+        permit: &ReadPermit,
+    ) -> Result<CatalogFiles, PassError> {
+        let (layers, covered) = (self.layers.clone(), self.covered.len());
+        let (folder, limits) = (self.folder.clone(), limits.clone());
+        let store = store.clone();
+        blocking_with_permit(Stage::Unpack, permit, move || {
+            let files = files::of_image(&layers, covered, &folder, &limits, &temporary);
+            if let Err(FilesError::Unpack(UnpackError::Read { .. })) = &files {
+                // An unreadable blob must not fail every later pass: the next one
+                // pulls it again.
+                for (layer, _) in &layers {
+                    store.remove_blob(&layer.digest);
+                }
+            }
+            files
+                .and_then(|files| sqlite::migrated(files, &temporary, &limits))
+                .map_err(PassError::at(Stage::Unpack))
+        })
+        .await
     }
 }
 

@@ -56,8 +56,13 @@ pub(super) fn read<E>(
     compress: bool,
     mut sink: impl FnMut(&Done) -> Result<Base, E>,
 ) -> Result<(EncodedCatalog, Counts), E> {
-    let mut collected = Collected::new(&files.paths);
-    let recycled = Recycled::default();
+    let mut collected = Collected {
+        paths: &files.paths,
+        ..Collected::default()
+    };
+    // Buffers that were written out. They are used again, since the first touch
+    // of fresh memory is slow.
+    let recycled: Mutex<Vec<Done>> = Mutex::default();
     ordered(
         pieces_of(files),
         thread::available_parallelism()
@@ -66,7 +71,7 @@ pub(super) fn read<E>(
         WINDOW,
         || (Reader::default(), Segmenter::default()),
         |(reader, segmenter), (file, piece, bytes)| {
-            let mut done = recycled.take();
+            let mut done = recycled.lock().pop().unwrap_or_default();
             done.file = file;
             reader.read(&piece, &bytes, file, &mut done.output, &mut done.encoder);
             store(&mut done, compress.then_some(segmenter));
@@ -75,7 +80,8 @@ pub(super) fn read<E>(
         |mut done| {
             let base = sink(&done)?;
             collected.take(&mut done, base);
-            recycled.put(done);
+            done.clear();
+            recycled.lock().push(done);
             Ok(())
         },
     )?;
@@ -107,26 +113,17 @@ fn store(done: &mut Done, mut segmenter: Option<&mut Segmenter>) {
     }
 }
 
-/// Buffers that were written out. They are used again, since the first touch of
-/// fresh memory is slow.
-#[derive(Default)]
-struct Recycled(Mutex<Vec<Done>>);
-
-impl Recycled {
-    fn take(&self) -> Done {
-        self.0.lock().pop().unwrap_or_default()
-    }
-
-    fn put(&self, mut done: Done) {
-        done.output.clear();
-        done.encoder.clear();
-        done.segments.clear();
-        done.stored.clear();
-        self.0.lock().push(done);
+impl Done {
+    fn clear(&mut self) {
+        self.output.clear();
+        self.encoder.clear();
+        self.segments.clear();
+        self.stored.clear();
     }
 }
 
 /// Blobs and problems of the pieces so far, with places in the whole catalog.
+#[derive(Default)]
 struct Collected<'a> {
     paths: &'a [String],
     blobs: Blobs,
@@ -138,47 +135,22 @@ struct Collected<'a> {
     problems: Vec<Problem>,
     omitted: usize,
     /// The worst of those that were omitted.
-    worst_omitted: Severity,
+    worst_omitted: Option<Severity>,
     /// The numbers of defects, and of blobs without a package, so far.
     defects: usize,
     nameless: usize,
-    metas: u32,
-    /// The file of the last piece, and its documents and line ends so far.
+    /// The file of the last piece, and the counts before the next one.
     file: u32,
-    documents: u32,
-    line_ends: u32,
+    next: Before,
 }
 
-impl<'a> Collected<'a> {
-    fn new(paths: &'a [String]) -> Self {
-        Self {
-            paths,
-            blobs: Blobs::default(),
-            messages: Vec::new(),
-            ends: Vec::new(),
-            fields: Fields::default(),
-            schemas: HashMap::new(),
-            problems: Vec::new(),
-            omitted: 0,
-            worst_omitted: Severity::Warning,
-            defects: 0,
-            nameless: 0,
-            metas: 0,
-            file: 0,
-            documents: 0,
-            line_ends: 0,
-        }
-    }
-
+impl Collected<'_> {
     fn take(&mut self, done: &mut Done, base: Base) {
         if self.file != done.file {
-            (self.file, self.documents, self.line_ends) = (done.file, 0, 0);
+            self.file = done.file;
+            (self.next.documents, self.next.line_ends) = (0, 0);
         }
-        let before = Before {
-            metas: self.metas,
-            documents: self.documents,
-            line_ends: self.line_ends,
-        };
+        let before = self.next;
         let (output, encoder) = (&mut done.output, &mut done.encoder);
         let mut from = std::mem::take(&mut output.blobs);
         self.bound(&mut from, encoder);
@@ -213,7 +185,7 @@ impl<'a> Collected<'a> {
         for (spot, mut problem) in output.problems.drain(..) {
             if self.problems.len() >= MAX_PROBLEMS {
                 self.omitted += 1;
-                self.worst_omitted = self.worst_omitted.max(problem.severity);
+                self.worst_omitted = self.worst_omitted.max(Some(problem.severity));
                 continue;
             }
             problem.place = self.paths.get(done.file as usize).map(|file| Place {
@@ -224,9 +196,10 @@ impl<'a> Collected<'a> {
             });
             self.problems.push(problem);
         }
-        self.metas = self.metas.saturating_add(saturated(output.metas.len()));
-        self.documents += output.documents;
-        self.line_ends += output.line_ends;
+        let next = &mut self.next;
+        next.metas = next.metas.saturating_add(saturated(output.metas.len()));
+        next.documents += output.documents;
+        next.line_ends += output.line_ends;
     }
 
     /// Drops blobs and defects that can never be listed: a catalog may have a
@@ -267,10 +240,10 @@ impl<'a> Collected<'a> {
     fn finish(self) -> (EncodedCatalog, Counts) {
         let (graph, found) = graph::build(&self.blobs, self.paths);
         let mut problems = self.problems;
-        if self.omitted > 0 {
+        if let Some(severity) = self.worst_omitted {
             problems.push(Problem {
                 code: Code::ProblemsOmitted,
-                severity: self.worst_omitted,
+                severity,
                 subject: Subject::default(),
                 place: None,
                 message: format!(
@@ -289,7 +262,7 @@ impl<'a> Collected<'a> {
                 }),
         );
         let mut counts = Counts {
-            metas: u64::from(self.metas),
+            metas: u64::from(self.next.metas),
             packages: graph.packages.len() as u64,
             quarantined: graph.quarantined.len() as u64,
             ..Counts::default()
@@ -321,7 +294,7 @@ impl<'a> Collected<'a> {
 }
 
 /// The counts before a piece: metas in the catalog, the others in its file.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Before {
     metas: u32,
     documents: u32,

@@ -98,9 +98,7 @@ impl Source {
     /// reference belongs to it: a layout may hold several repositories.
     pub fn without_version(&self) -> String {
         match self {
-            Self::Image(reference) => {
-                format!("{}/{}", reference.registry(), reference.repository())
-            }
+            Self::Image(reference) => repository(reference),
             Self::Layout(layout) => {
                 let folder = format!("{}:{}", layout.prefix(), layout.path.display());
                 match layout.repository() {
@@ -145,18 +143,12 @@ impl LayoutSource {
 
     /// Registry and repository, when the image is chosen by a whole reference.
     fn repository(&self) -> Option<String> {
-        let Some(Choice::Name(name)) = &self.choice else {
-            return None;
-        };
-        if !name.contains('/') {
-            return None;
+        match &self.choice {
+            Some(Choice::Name(name)) if name.contains('/') => {
+                name.parse().ok().as_ref().map(repository)
+            }
+            _ => None,
         }
-        let reference: Reference = name.parse().ok()?;
-        Some(format!(
-            "{}/{}",
-            reference.registry(),
-            reference.repository()
-        ))
     }
 
     fn prefix(&self) -> &'static str {
@@ -199,6 +191,11 @@ impl LayoutSource {
             _ => source(text, None),
         })
     }
+}
+
+/// Registry and repository of an image.
+fn repository(reference: &Reference) -> String {
+    format!("{}/{}", reference.registry(), reference.repository())
 }
 
 /// A selection from nothing: the placeholder until the configuration is read.

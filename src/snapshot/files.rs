@@ -1,14 +1,44 @@
-//! The files of a catalog in canonical form.
+//! The lines of a snapshot, as input of a selection and as files in canonical
+//! form.
 
 use bytes::Bytes;
 
 use crate::snapshot::Snapshot;
 use crate::snapshot::slices::position;
+use fbc::select::{Catalog, Line};
 
 /// The name of each file.
 const FILE: &str = "catalog.json";
 
 impl Snapshot {
+    /// All lines, under the catalog's name for messages. With `packages`, only
+    /// the lines of those packages.
+    pub fn selection_input(&self, name: &str, packages: &[&str]) -> Catalog {
+        let metas = (0_u32..).zip(&self.index.metas);
+        let text = |number: u32| self.index.texts.get(number as usize).cloned();
+        let lines = metas.filter_map(|(number, meta)| {
+            let line = Line {
+                schema: text(meta.schema)?,
+                package: text(meta.package)?,
+                name: meta.name.clone(),
+                json: self.line(number),
+            };
+            let package = match &*line.schema {
+                "olm.package" => &line.name,
+                _ => &line.package,
+            };
+            (packages.is_empty() || packages.contains(&&**package)).then_some(line)
+        });
+        let quarantined = self.packages().iter().filter(|package| package.quarantined);
+        Catalog {
+            name: name.to_owned(),
+            lines: lines.collect(),
+            quarantined: quarantined
+                .map(|package| package.name.to_string())
+                .collect(),
+        }
+    }
+
     /// The catalog as files: paths below the catalog folder, and their lines. In
     /// the order of a directory walk, they are the whole catalog, byte for byte.
     ///

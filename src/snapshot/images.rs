@@ -9,13 +9,15 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::name::CatalogName;
-use crate::store::{self, ImageManifest, ImageOrigin, RevisionId, Store};
+use crate::store::{self, ImageManifest, RevisionId, Store};
 use ::images::digest::Digest;
 
 /// An image whose bytes are mapped. It never changes.
 pub struct Image {
-    revision: RevisionId,
-    record: store::Image,
+    /// Its revision.
+    pub revision: RevisionId,
+    /// Its parts.
+    pub record: store::Image,
     manifests: BTreeMap<Digest, (usize, Bytes)>,
     blobs: BTreeMap<Digest, Bytes>,
 }
@@ -49,26 +51,6 @@ impl Image {
             manifests,
             blobs,
         })
-    }
-
-    /// Its revision.
-    pub fn revision(&self) -> RevisionId {
-        self.revision
-    }
-
-    /// Its parts.
-    pub fn record(&self) -> &store::Image {
-        &self.record
-    }
-
-    /// The tags under the catalog's own name.
-    pub fn tags(&self) -> &BTreeMap<String, Digest> {
-        &self.record.tags
-    }
-
-    /// The repository whose name it can be pulled under as well.
-    pub fn origin(&self) -> Option<&ImageOrigin> {
-        self.record.origin.as_ref()
     }
 
     /// A manifest and its bytes.
@@ -162,10 +144,8 @@ impl ImagePublisher {
     pub fn publish(&self, image: Image) {
         self.0.send_modify(|published| {
             let before = published.current.replace(Arc::new(image));
-            let same = match (&before, &published.current) {
-                (Some(before), Some(now)) => before.revision == now.revision,
-                _ => false,
-            };
+            let revision = |image: &Option<Arc<Image>>| image.as_ref().map(|one| one.revision);
+            let same = revision(&before) == revision(&published.current);
             // Signatures that came later make no other image of it.
             if !same {
                 published.previous = before;

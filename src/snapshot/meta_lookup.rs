@@ -1,11 +1,12 @@
-//! Lookup tables for metas, made once from an index.
+//! Lookup tables for metas, made once from an index, and runs of neighbours.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::answers::index::Index;
-use crate::snapshot::runs::Runs;
+use crate::snapshot::encoded::Encoded;
+use ::images::digest::Digest;
 
 /// The most copied bytes that a snapshot keeps for later requests.
 const MAX_KEPT: usize = 1 << 20;
@@ -16,7 +17,50 @@ pub(super) struct List {
     /// Their numbers, sorted.
     pub(super) metas: Vec<u32>,
     /// The same as runs, computed when they are first requested alone.
-    pub(super) runs: OnceLock<Arc<Runs>>,
+    runs: OnceLock<Arc<Runs>>,
+}
+
+/// Runs, and values that are computed on first use.
+#[derive(Default)]
+pub(super) struct Runs {
+    /// The first meta of each run, and the one behind its last.
+    pub(super) each: Vec<(u32, u32)>,
+    /// Whether later requests may share the tag and the encoded form.
+    pub(super) shared: bool,
+    pub(super) tag: OnceLock<Digest>,
+    pub(super) gzip: OnceLock<Encoded>,
+}
+
+impl Runs {
+    /// Joins what touches.
+    pub(super) fn of(parts: impl Iterator<Item = (u32, u32)>) -> Self {
+        let mut each: Vec<(u32, u32)> = Vec::new();
+        for (from, to) in parts.filter(|(from, to)| from < to) {
+            match each.last_mut() {
+                Some((_, end)) if *end == from => *end = to,
+                _ => each.push((from, to)),
+            }
+        }
+        Self {
+            each,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn shared(self) -> Self {
+        Self {
+            shared: true,
+            ..self
+        }
+    }
+}
+
+impl List {
+    /// Its runs, computed once.
+    pub(super) fn runs(&self) -> Arc<Runs> {
+        let runs = || Runs::of(self.metas.iter().map(|meta| (*meta, meta + 1)));
+        Arc::clone(self.runs.get_or_init(|| Arc::new(runs().shared())))
+    }
 }
 
 /// Finds metas and their bytes.
@@ -91,19 +135,11 @@ impl MetaLookup {
         fits
     }
 
-    pub(super) fn schema(&self, schema: &str) -> &[u32] {
-        self.schema_list(schema).map_or(&[], |list| &list.metas)
-    }
-
-    pub(super) fn schema_list(&self, schema: &str) -> Option<&List> {
+    pub(super) fn schema(&self, schema: &str) -> &List {
         self.text(&self.by_schema, schema)
     }
 
-    pub(super) fn package(&self, package: &str) -> &[u32] {
-        self.package_list(package).map_or(&[], |list| &list.metas)
-    }
-
-    pub(super) fn package_list(&self, package: &str) -> Option<&List> {
+    pub(super) fn package(&self, package: &str) -> &List {
         self.text(&self.by_package, package)
     }
 
@@ -116,8 +152,15 @@ impl MetaLookup {
         self.texts.get(text).copied()
     }
 
-    fn text<'a>(&self, table: &'a [List], text: &str) -> Option<&'a List> {
-        table.get(self.number(text)? as usize)
+    fn text<'a>(&self, table: &'a [List], text: &str) -> &'a List {
+        static NOTHING: List = List {
+            metas: Vec::new(),
+            runs: OnceLock::new(),
+        };
+        let number = self.number(text).map(|number| number as usize);
+        number
+            .and_then(|number| table.get(number))
+            .unwrap_or(&NOTHING)
     }
 }
 

@@ -7,8 +7,7 @@ use bytes::Bytes;
 
 use crate::snapshot::Snapshot;
 use crate::snapshot::encoded::{Encoded, Gathered};
-use crate::snapshot::meta_lookup::{List, part};
-use crate::snapshot::runs::Runs;
+use crate::snapshot::meta_lookup::{Runs, part};
 use crate::snapshot::slices::position;
 use crate::store::{Encoding, SEGMENTS_END};
 use ::images::digest::{Digest, Hasher};
@@ -37,30 +36,19 @@ pub struct Selection {
 impl Snapshot {
     /// The metas that match a query.
     pub fn select(self: Arc<Self>, query: &Query<'_>) -> Selection {
-        let runs = match query {
-            Query {
-                schema: None,
-                package: None,
-                name: None,
-            } => {
-                let all = self.meta_lookup.all.get_or_init(|| {
+        let lookup = &self.meta_lookup;
+        let runs = match (&query.schema, &query.package, &query.name) {
+            (None, None, None) => {
+                let all = lookup.all.get_or_init(|| {
                     let all = std::iter::once((0, self.meta_count()));
                     Arc::new(Runs::of(all).shared())
                 });
                 Arc::clone(all)
             }
             // Common queries share their runs.
-            Query {
-                schema: Some(text),
-                package: None,
-                name: None,
-            } => kept(self.meta_lookup.schema_list(text)),
-            Query {
-                schema: None,
-                package: Some(text),
-                name: None,
-            } => kept(self.meta_lookup.package_list(text)),
-            query => Arc::new(self.matching(query)),
+            (Some(schema), None, None) => lookup.schema(schema).runs(),
+            (None, Some(package), None) => lookup.package(package).runs(),
+            _ => Arc::new(self.matching(query)),
         };
         Selection {
             snapshot: self,
@@ -72,9 +60,12 @@ impl Snapshot {
     fn matching(&self, query: &Query<'_>) -> Runs {
         let lookup = &self.meta_lookup;
         let mut lists = [
-            query.schema.as_deref().map(|schema| lookup.schema(schema)),
-            query.package.as_deref().map(|name| lookup.package(name)),
-            query.name.as_deref().map(|name| lookup.name(name)),
+            query.schema.as_deref().map(|it| &*lookup.schema(it).metas),
+            query
+                .package
+                .as_deref()
+                .map(|it| &*lookup.package(it).metas),
+            query.name.as_deref().map(|it| lookup.name(it)),
         ];
         lists.sort_by_key(|list| list.map_or(usize::MAX, <[u32]>::len));
         let [Some(shortest), others @ ..] = lists else {
@@ -101,15 +92,6 @@ impl Snapshot {
             _ => Bytes::new(),
         }
     }
-}
-
-/// The runs of a list, computed once.
-fn kept(list: Option<&List>) -> Arc<Runs> {
-    let Some(list) = list else {
-        return Arc::default();
-    };
-    let runs = || Runs::of(list.metas.iter().map(|meta| (*meta, meta + 1)));
-    Arc::clone(list.runs.get_or_init(|| Arc::new(runs().shared())))
 }
 
 impl Selection {

@@ -3,7 +3,7 @@
 //! The index and the lookup tables made from it are in memory; the bytes are
 //! mapped from disk. `metas` selects canonical metas for HTTP, `queries` finds
 //! the stored answers about packages, `grpc` answers the calls of the gRPC API,
-//! `graphql` those of the GraphQL API. `files` gives the catalog as files,
+//! `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
 //! `images` the image that clients pull. `catalog`, `catalogs` and `images`
 //! hand what ingest publishes to serve.
 
@@ -15,14 +15,11 @@ mod files;
 pub mod graphql;
 mod grpc;
 mod images;
-mod input;
-mod message;
 mod meta_lookup;
 mod metas;
 mod not_found;
 mod opened;
 mod queries;
-mod runs;
 mod slices;
 mod stream;
 
@@ -30,9 +27,8 @@ pub use catalog::{Catalog, Publisher, Routing, Status};
 pub use catalogs::{Catalogs, CatalogsPublisher};
 pub use encoded::Encoded;
 pub use images::{Image, ImagePublisher, ImageSlot, Images, Mirrored, PublishedImages};
-pub use message::Message;
 pub use metas::{Query, Selection};
 pub use not_found::NotFound;
 pub use opened::Snapshot;
 pub use queries::Provided;
-pub use stream::Stream;
+pub use stream::{Message, Stream};

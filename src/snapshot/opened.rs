@@ -1,7 +1,6 @@
 //! A revision, opened for reading.
 
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 
@@ -67,11 +66,6 @@ impl Snapshot {
     /// The revision that this is.
     pub fn revision(&self) -> &Revision {
         &self.revision
-    }
-
-    /// When the content last changed; whole seconds.
-    pub fn modified(&self) -> SystemTime {
-        self.revision.modified
     }
 
     /// All lines.

@@ -55,7 +55,7 @@ impl Snapshot {
 
     /// The bundles of that name in all packages, by their metas.
     pub fn bundles_named(&self, name: &str) -> Vec<u32> {
-        let bundles = self.meta_lookup.schema("olm.bundle");
+        let bundles = &self.meta_lookup.schema("olm.bundle").metas;
         let named = self.meta_lookup.name(name).iter().copied();
         named
             .filter(|meta| bundles.binary_search(meta).is_ok())
@@ -64,7 +64,7 @@ impl Snapshot {
 
     /// The names of all bundles, some more than once.
     pub fn bundle_names(&self) -> impl Iterator<Item = &str> {
-        let bundles = self.meta_lookup.schema("olm.bundle").iter();
+        let bundles = self.meta_lookup.schema("olm.bundle").metas.iter();
         bundles.filter_map(|meta| Some(&*self.index.metas.get(*meta as usize)?.name))
     }
 

@@ -1,8 +1,42 @@
-//! Streams of messages, as pieces of the message file.
+//! Encoded messages of unary calls, and streams of messages as pieces of the
+//! message file.
 
 use std::ops::Range;
 
 use bytes::Bytes;
+
+use crate::answers::grpc::message::put_field_header;
+use crate::snapshot::slices::position;
+
+/// One encoded message, in parts.
+#[derive(Clone, Debug, Default)]
+pub struct Message {
+    /// The parts, in order.
+    pub parts: Vec<Bytes>,
+    /// Their length together, in bytes.
+    pub length: usize,
+}
+
+impl Message {
+    pub(super) fn push(&mut self, part: Bytes) {
+        self.length += part.len();
+        self.parts.push(part);
+    }
+
+    pub(super) fn push_field_header(&mut self, number: u32, length: usize) {
+        let mut header = Vec::with_capacity(8);
+        put_field_header(&mut header, number, length as u64);
+        self.push(header.into());
+    }
+}
+
+impl From<Bytes> for Message {
+    fn from(bytes: Bytes) -> Self {
+        let mut message = Self::default();
+        message.push(bytes);
+        message
+    }
+}
 
 /// Messages with gRPC's framing, ready to send.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +67,8 @@ impl Pieces {
     /// The bytes. A piece that is not in the file is left out.
     pub(super) fn of(&self, file: &Bytes) -> Stream {
         let parts = self.0.iter().filter_map(|piece| {
-            let range = usize::try_from(piece.start).ok()?..usize::try_from(piece.end).ok()?;
-            file.get(range.clone())?;
-            Some(file.slice(range))
+            let range = position(piece.start)..position(piece.end);
+            file.get(range).map(|part| file.slice_ref(part))
         });
         Stream {
             parts: parts.collect(),

@@ -5,10 +5,11 @@
 use std::collections::HashSet;
 
 use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
 
 use crate::store::content::Contents;
 use crate::store::disk::{blocking, sync_folder};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, sql};
 use ::images::digest::Digest;
 
 impl Store {
@@ -57,35 +58,31 @@ impl Store {
         &self,
         catalog: Option<&str>,
     ) -> Result<Vec<Digest>, StoreError> {
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT DISTINCT digest FROM revision_blobs WHERE revision IN
                (SELECT id FROM revisions WHERE (?1 IS NULL OR catalog = ?1) AND id NOT IN
                  (SELECT current FROM catalogs WHERE current IS NOT NULL))",
-        )
-        .bind(catalog)
-        .fetch_all(&self.pool)
-        .await
-        .map_err(StoreError::sql("list the blobs of old revisions"))?;
-        let digests = rows
-            .iter()
-            .filter_map(|row| row.get::<&str, _>(0).parse().ok());
-        Ok(digests.collect())
+        );
+        let action = "list the blobs of old revisions";
+        let rows = sql::all(&self.pool, action, query.bind(catalog)).await?;
+        Ok(digests(&rows).collect())
     }
 
     async fn needed_blobs(&self) -> Result<HashSet<Digest>, StoreError> {
         // Before the rows: a pass that unpins a blob in between has committed a
         // row by then, or does not need it any more.
         let mut needed = self.contents.pinned();
-        let rows = sqlx::query("SELECT DISTINCT digest FROM revision_blobs")
-            .fetch_all(&self.pool)
-            .await
-            .map_err(StoreError::sql("list the blobs"))?;
-        let known = rows
-            .iter()
-            .filter_map(|row| row.get::<&str, _>(0).parse::<Digest>().ok());
-        needed.extend(known);
+        let query = sqlx::query("SELECT DISTINCT digest FROM revision_blobs");
+        let rows = sql::all(&self.pool, "list the blobs", query).await?;
+        needed.extend(digests(&rows));
         Ok(needed)
     }
+}
+
+/// The digests in the first column. One that does not parse names no blob.
+fn digests(rows: &[SqliteRow]) -> impl Iterator<Item = Digest> {
+    rows.iter()
+        .filter_map(|row| row.get::<&str, _>(0).parse().ok())
 }
 
 #[cfg(test)]

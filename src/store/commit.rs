@@ -1,4 +1,5 @@
-//! Commits a revision: its files get their folder, then its rows name them.
+//! Commits revisions, new ones and those of another store: their files get
+//! their folder, then their rows name them.
 
 use std::fs;
 use std::time::SystemTime;
@@ -7,14 +8,13 @@ use sqlx::{Row as _, Sqlite, Transaction};
 
 use crate::answers::index::{FORMAT, SearchRow};
 use crate::name::CatalogName;
-use crate::store::columns::{seconds, signed, time};
 use crate::store::disk::{DiskError, blocking, sync_folder};
-use crate::store::revision::{Counts, Revision, RevisionId};
-use crate::store::revisions::revision_exists;
-use crate::store::search;
-use crate::store::source_identity::SourceIdentity;
+use crate::store::images::{self, Image};
+use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
+use crate::store::revisions::{insert_blobs, record_catalog, revision_exists};
+use crate::store::sql::{self, seconds, signed, time};
 use crate::store::writer::Finished;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, search};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -36,11 +36,27 @@ pub struct NewRevision<'a> {
     pub search: &'a [SearchRow],
 }
 
+/// A revision of another store, to import.
+pub struct Import<'a> {
+    /// Its files.
+    pub finished: Finished,
+    /// Its description.
+    pub new: NewRevision<'a>,
+    /// The number that it had. It keeps it unless another revision has it here.
+    pub id: RevisionId,
+    /// When its content first became a revision.
+    pub modified: SystemTime,
+    /// When it was committed.
+    pub committed: SystemTime,
+    /// Its image. The blobs are in the store, and pinned.
+    pub image: &'a Image,
+}
+
 /// The dates of a revision, in seconds since 1970.
 #[derive(Clone, Copy)]
-pub(super) struct Dates {
-    pub(super) modified: i64,
-    pub(super) committed: i64,
+struct Dates {
+    modified: i64,
+    committed: i64,
 }
 
 /// The most problems of a revision that are kept.
@@ -74,17 +90,38 @@ impl Store {
         let revision = self
             .insert_revision(&mut transaction, finished, new, dates, None)
             .await?;
-        transaction
-            .commit()
-            .await
-            .map_err(StoreError::sql("commit"))?;
+        let committed = transaction.commit().await;
+        committed.map_err(StoreError::sql("commit"))?;
         Ok(revision)
+    }
+
+    /// Imports all revisions, or none if anything fails. They become the current
+    /// revisions of their catalogs.
+    pub async fn import(&self, imports: Vec<Import<'_>>) -> Result<Vec<Revision>, StoreError> {
+        self.sync_contents().await?;
+        let mut revisions = Vec::with_capacity(imports.len());
+        let mut transaction = self.begin().await?;
+        for import in imports {
+            let dates = Dates {
+                modified: seconds(import.modified),
+                committed: seconds(import.committed),
+            };
+            let wanted = Some(import.id);
+            let revision = self
+                .insert_revision(&mut transaction, import.finished, import.new, dates, wanted)
+                .await?;
+            images::insert(&mut transaction, revision.id, import.image).await?;
+            revisions.push(revision);
+        }
+        let committed = transaction.commit().await;
+        committed.map_err(StoreError::sql("commit"))?;
+        Ok(revisions)
     }
 
     /// Writes the rows of a finished revision and moves its files to their
     /// folder. The revision exists once the transaction is committed. It gets
     /// the wanted number unless another revision has that.
-    pub(super) async fn insert_revision(
+    async fn insert_revision(
         &self,
         transaction: &mut Transaction<'_, Sqlite>,
         finished: Finished,
@@ -106,12 +143,10 @@ impl Store {
         insert_blobs(transaction, id, new.blobs).await?;
         insert_problems(transaction, id, new.problems).await?;
         search::insert(transaction, id, new.search).await?;
-        sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
+        let statement = sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
             .bind(id.0)
-            .bind(new.catalog.as_str())
-            .execute(&mut **transaction)
-            .await
-            .map_err(StoreError::sql("record the current revision"))?;
+            .bind(new.catalog.as_str());
+        sql::execute(&mut **transaction, "record the current revision", statement).await?;
         let content = finished.content;
         self.move_files(id, finished).await?;
         Ok(Revision {
@@ -153,11 +188,7 @@ async fn insert_row(
     dates: Dates,
     wanted: Option<RevisionId>,
 ) -> Result<RevisionId, StoreError> {
-    sqlx::query("INSERT OR IGNORE INTO catalogs (name) VALUES (?)")
-        .bind(new.catalog.as_str())
-        .execute(&mut **transaction)
-        .await
-        .map_err(StoreError::sql("record the catalog"))?;
+    record_catalog(&mut **transaction, new.catalog).await?;
     let row = sqlx::query(
         "INSERT INTO revisions (id, catalog, source, variant, digest, content, modified,
                                 committed, format, metas, packages, channels, entries,
@@ -185,23 +216,6 @@ async fn insert_row(
     Ok(RevisionId(row.get(0)))
 }
 
-/// Records that a revision needs these blobs.
-pub(super) async fn insert_blobs(
-    transaction: &mut Transaction<'_, Sqlite>,
-    id: RevisionId,
-    blobs: &[Digest],
-) -> Result<(), StoreError> {
-    for digest in blobs {
-        sqlx::query("INSERT OR IGNORE INTO revision_blobs (revision, digest) VALUES (?, ?)")
-            .bind(id.0)
-            .bind(digest.to_string())
-            .execute(&mut **transaction)
-            .await
-            .map_err(StoreError::sql("record a blob"))?;
-    }
-    Ok(())
-}
-
 async fn insert_problems(
     transaction: &mut Transaction<'_, Sqlite>,
     id: RevisionId,
@@ -209,13 +223,12 @@ async fn insert_problems(
 ) -> Result<(), StoreError> {
     for (number, problem) in (0_i64..).zip(problems.iter().take(MAX_PROBLEMS)) {
         let text = serde_json::to_string(problem).map_err(StoreError::encode("a problem"))?;
-        sqlx::query("INSERT INTO problems (revision, number, problem) VALUES (?, ?, ?)")
-            .bind(id.0)
-            .bind(number)
-            .bind(text)
-            .execute(&mut **transaction)
-            .await
-            .map_err(StoreError::sql("record a problem"))?;
+        let statement =
+            sqlx::query("INSERT INTO problems (revision, number, problem) VALUES (?, ?, ?)")
+                .bind(id.0)
+                .bind(number)
+                .bind(text);
+        sql::execute(&mut **transaction, "record a problem", statement).await?;
     }
     Ok(())
 }

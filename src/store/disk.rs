@@ -19,7 +19,7 @@ pub struct DiskError {
 
 impl DiskError {
     /// For `map_err` on file operations.
-    pub(super) fn at<'a>(
+    pub fn at<'a>(
         action: &'static str,
         path: &'a Path,
     ) -> impl FnOnce(io::Error) -> Self + use<'a> {

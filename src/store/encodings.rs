@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe;
 
-use crate::store::disk::sync_folder;
+use crate::store::disk::{DiskError, sync_folder};
 use crate::store::{Revision, Store, StoreError};
 
 /// An encoding of all lines of a revision.
@@ -124,10 +124,10 @@ impl Store {
         let temporary = tempfile::Builder::new()
             .prefix("new-")
             .tempdir_in(&parent)
-            .map_err(StoreError::io("write in", &parent))?;
+            .map_err(DiskError::at("write in", &parent))?;
         let unfinished = temporary.path().join(encoding.file());
         let whole = write(encoding, lines, &unfinished, go_on)
-            .map_err(StoreError::io("write", &unfinished))?;
+            .map_err(DiskError::at("write", &unfinished))?;
         if !whole {
             return Ok(None);
         }
@@ -137,11 +137,10 @@ impl Store {
             return Ok(None);
         }
         let path = folder.join(encoding.file());
-        fs::rename(&unfinished, &path).map_err(StoreError::io("create", &path))?;
+        fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;
         sync_folder(&folder)?;
-        self.map(revision.id, encoding.file())
-            .map(Some)
-            .map_err(StoreError::io("open", &path))
+        let file = self.map(revision.id, encoding.file());
+        Ok(Some(file.map_err(DiskError::at("open", &path))?))
     }
 }
 

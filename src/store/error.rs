@@ -1,7 +1,6 @@
 //! Errors of the store.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::store::disk::DiskError;
 
@@ -52,15 +51,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// For `map_err` on file operations.
-    pub(super) fn io<'a>(
-        action: &'static str,
-        path: &'a Path,
-    ) -> impl FnOnce(io::Error) -> Self + use<'a> {
-        let located = DiskError::at(action, path);
-        move |source| Self::File(located(source))
-    }
-
     /// For `map_err` on serialising.
     pub(super) fn encode(what: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
         move |source| Self::Encode { what, source }

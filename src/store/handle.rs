@@ -24,6 +24,24 @@ pub struct Store {
 }
 
 impl Store {
+    /// The store in a folder whose lock is held.
+    pub(super) fn new(
+        folder: &Path,
+        pool: sqlx::SqlitePool,
+        contents: Contents,
+        cache: CacheLimits,
+        lock: File,
+    ) -> Self {
+        Self {
+            folder: folder.into(),
+            pool,
+            contents,
+            cache,
+            folders: Arc::default(),
+            _lock: Arc::new(lock),
+        }
+    }
+
     /// Begins to write. A transaction that reads first and then writes fails
     /// when another one has written in between; this one waits for the other.
     pub(super) async fn begin(&self) -> Result<sqlx::Transaction<'_, sqlx::Sqlite>, StoreError> {

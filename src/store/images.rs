@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, Sqlite, Transaction};
 
-use crate::store::commit::insert_blobs;
-use crate::store::revisions::revision_exists;
-use crate::store::{RevisionId, Store, StoreError};
+use crate::store::revisions::{insert_blobs, revision_exists};
+use crate::store::{RevisionId, Store, StoreError, sql};
 use ::images::digest::Digest;
 
 /// The image of a revision.
@@ -112,20 +111,15 @@ impl Store {
             return Ok(false);
         }
         insert(&mut transaction, id, image).await?;
-        transaction
-            .commit()
-            .await
-            .map_err(StoreError::sql("commit"))?;
+        let committed = transaction.commit().await;
+        committed.map_err(StoreError::sql("commit"))?;
         Ok(true)
     }
 
     /// The image of a revision, if it was recorded.
     pub async fn image(&self, id: RevisionId) -> Result<Option<Image>, StoreError> {
-        let row = sqlx::query("SELECT document FROM images WHERE revision = ?")
-            .bind(id.0)
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(StoreError::sql("look up an image"))?;
+        let query = sqlx::query("SELECT document FROM images WHERE revision = ?");
+        let row = sql::first(&self.pool, "look up an image", query.bind(id.0)).await?;
         // The image of another version cannot be read, and is made again.
         Ok(row.and_then(|row| serde_json::from_str(row.get(0)).ok()))
     }
@@ -140,11 +134,8 @@ pub(super) async fn insert(
     let blobs: Vec<Digest> = image.parts().map(|part| part.digest).collect();
     insert_blobs(transaction, id, &blobs).await?;
     let document = serde_json::to_string(image).map_err(StoreError::encode("an image"))?;
-    sqlx::query("INSERT OR REPLACE INTO images (revision, document) VALUES (?, ?)")
+    let statement = sqlx::query("INSERT OR REPLACE INTO images (revision, document) VALUES (?, ?)")
         .bind(id.0)
-        .bind(document)
-        .execute(&mut **transaction)
-        .await
-        .map_err(StoreError::sql("record an image"))?;
-    Ok(())
+        .bind(document);
+    sql::execute(&mut **transaction, "record an image", statement).await
 }

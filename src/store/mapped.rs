@@ -8,15 +8,16 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::Path;
-use std::sync::Arc;
+use std::io;
 
 use bytes::Bytes;
 
 use crate::map;
+use crate::store::StoreError;
 use crate::store::content::Contents;
+use crate::store::disk::DiskError;
 use crate::store::handle::Store;
+use crate::store::output::Output;
 use crate::store::revision::RevisionId;
 use ::images::digest::Digest;
 
@@ -46,35 +47,12 @@ impl Store {
     }
 }
 
-/// A file of our own that only grows. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct GrowingFile(Arc<File>);
-
-impl GrowingFile {
-    /// Creates the file.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let file = File::options()
-            .read(true)
-            .append(true)
-            .create_new(true)
-            .open(path)?;
-        Ok(Self(Arc::new(file)))
-    }
-
-    /// Appends bytes.
-    pub(super) fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        (&*self.0).write_all(bytes)
-    }
-
-    /// Waits until the disk has all bytes so far.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
+impl Output {
     /// Maps the bytes so far.
-    pub(super) fn map(&self) -> io::Result<Bytes> {
-        // SAFETY: this type created the file and only appends to it. Its folder
-        // is a new one in the locked data folder.
-        unsafe { map::map_file(&self.0) }
+    pub(super) fn map(&self) -> Result<Bytes, StoreError> {
+        // SAFETY: an output has created its file, in a new folder of the locked
+        // data folder, and only appends to it.
+        let mapped = unsafe { map::map_file(self.file()) };
+        Ok(mapped.map_err(DiskError::at("map", self.path()))?)
     }
 }

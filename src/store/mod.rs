@@ -25,7 +25,6 @@
 //! files.
 
 mod blobs;
-mod columns;
 mod commit;
 pub mod content;
 mod disk;
@@ -33,7 +32,6 @@ mod encodings;
 mod error;
 mod handle;
 mod images;
-mod import;
 mod mapped;
 mod migrations;
 mod open;
@@ -45,24 +43,23 @@ mod revision_files;
 mod revisions;
 mod search;
 mod segment;
-mod source_identity;
+mod sql;
 mod sqlite_index;
 mod writer;
 
-pub use columns::{LAST_SECOND, time_of_unix, unix_of_time};
-pub use commit::NewRevision;
+pub use commit::{Import, NewRevision};
 pub use content::{BlobPin, CacheLimits, NewBlob};
 pub use disk::DiskError;
 pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
 pub use handle::Store;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer};
-pub use import::Import;
+pub use output::Output;
 pub use passes::{Outcome, Pass};
-pub use revision::{Counts, Revision, RevisionId};
+pub use revision::{Counts, Revision, RevisionId, SourceIdentity};
 pub use revision_files::Files;
 pub use search::{MAX_WORDS, Searcher};
 pub use segment::{END as SEGMENTS_END, Segmenter};
-pub use source_identity::SourceIdentity;
+pub use sql::{LAST_SECOND, time_of_unix, unix_of_time};
 pub use sqlite_index::{LegacyError, read_legacy};
-pub use writer::{Finished, Lines, QueryWriter, RevisionWriter, Stored};
+pub use writer::{Finished, Lines, RevisionWriter, Stored};

@@ -3,13 +3,13 @@
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::store::content::{CacheLimits, Contents};
+use crate::store::disk::DiskError;
 use crate::store::revision::RevisionId;
-use crate::store::{Store, StoreError, migrations};
+use crate::store::{Store, StoreError, migrations, sql};
 
 /// Locked by the process that writes.
 pub(super) const LOCK: &str = "lock";
@@ -32,7 +32,7 @@ impl Store {
     /// As [`Store::open`], with other limits for spare blobs.
     pub async fn open_with(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
         let revisions = folder.join("revisions");
-        fs::create_dir_all(&revisions).map_err(StoreError::io("create", &revisions))?;
+        fs::create_dir_all(&revisions).map_err(DiskError::at("create", &revisions))?;
         let lock = lock(&folder.join(LOCK))?;
         let database = folder.join(DATABASE);
         let options = SqliteConnectOptions::new()
@@ -57,14 +57,8 @@ impl Store {
                 path: database,
                 source,
             })?;
-        let store = Self {
-            folder: folder.into(),
-            pool,
-            contents: Contents::open(folder.join(BLOBS))?,
-            cache,
-            folders: Arc::default(),
-            _lock: Arc::new(lock),
-        };
+        let contents = Contents::open(folder.join(BLOBS))?;
+        let store = Self::new(folder, pool, contents, cache, lock);
         store.forget_replaced().await?;
         store.sweep().await?;
         Ok(store)
@@ -74,13 +68,11 @@ impl Store {
     /// left when almanac ended between a commit and the removal.
     async fn forget_replaced(&self) -> Result<(), StoreError> {
         let blobs = self.blobs_of_replaced(None).await?;
-        sqlx::query(
+        let statement = sqlx::query(
             "DELETE FROM revisions WHERE id NOT IN
                (SELECT current FROM catalogs WHERE current IS NOT NULL)",
-        )
-        .execute(&self.pool)
-        .await
-        .map_err(StoreError::sql("remove replaced revisions"))?;
+        );
+        sql::execute(&self.pool, "remove replaced revisions", statement).await?;
         self.release_blobs(&blobs).await
     }
 
@@ -88,14 +80,14 @@ impl Store {
     async fn sweep(&self) -> Result<(), StoreError> {
         let known = self.revision_ids().await?;
         let folder = self.revisions_folder();
-        for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))? {
-            let path = entry.map_err(StoreError::io("read", &folder))?.path();
+        for entry in fs::read_dir(&folder).map_err(DiskError::at("read", &folder))? {
+            let path = entry.map_err(DiskError::at("read", &folder))?.path();
             let id = path
                 .file_name()
                 .and_then(|name| RevisionId::from_str(name.to_str()?).ok());
             if !id.is_some_and(|id| known.contains(&id)) {
                 tracing::info!(path = %path.display(), "removing files of no revision");
-                fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
+                fs::remove_dir_all(&path).map_err(DiskError::at("remove", &path))?;
             }
         }
         self.tidy_blobs().await
@@ -107,7 +99,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
         .create(true)
         .append(true)
         .open(path)
-        .map_err(StoreError::io("open", path))?;
+        .map_err(DiskError::at("open", path))?;
     locked(path, file, File::try_lock)
 }
 
@@ -122,6 +114,6 @@ pub(super) fn locked(
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
             path: path.to_owned(),
         }),
-        Err(TryLockError::Error(source)) => Err(StoreError::io("lock", path)(source)),
+        Err(TryLockError::Error(source)) => Err(DiskError::at("lock", path)(source).into()),
     }
 }

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 use sqlx::Row as _;
 
 use crate::name::CatalogName;
-use crate::store::columns::{seconds, time};
+use crate::store::revisions::record_catalog;
+use crate::store::sql::{self, seconds, time};
 use crate::store::{Store, StoreError};
 
 /// Passes per catalog that are kept.
@@ -58,13 +59,8 @@ impl fmt::Display for Outcome {
 impl Store {
     /// Records a pass.
     pub async fn record_pass(&self, catalog: &CatalogName, pass: &Pass) -> Result<(), StoreError> {
-        let sql = StoreError::sql;
-        sqlx::query("INSERT OR IGNORE INTO catalogs (name) VALUES (?)")
-            .bind(catalog.as_str())
-            .execute(&self.pool)
-            .await
-            .map_err(sql("record the catalog"))?;
-        sqlx::query(
+        record_catalog(&self.pool, catalog).await?;
+        let statement = sqlx::query(
             "INSERT INTO passes (catalog, started, finished, outcome, digest, stage, reason, error)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         )
@@ -75,29 +71,22 @@ impl Store {
         .bind(&pass.digest)
         .bind(&pass.stage)
         .bind(&pass.reason)
-        .bind(&pass.error)
-        .execute(&self.pool)
-        .await
-        .map_err(sql("record the pass"))?;
-        sqlx::query(
+        .bind(&pass.error);
+        sql::execute(&self.pool, "record the pass", statement).await?;
+        let statement = sqlx::query(
             "DELETE FROM passes WHERE catalog = ?1 AND id <=
                (SELECT id FROM passes WHERE catalog = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
         )
         .bind(catalog.as_str())
-        .bind(KEPT)
-        .execute(&self.pool)
-        .await
-        .map_err(sql("remove old passes"))?;
-        Ok(())
+        .bind(KEPT);
+        sql::execute(&self.pool, "remove old passes", statement).await
     }
 
     /// The last pass over a catalog that changed something or failed.
     pub async fn last_pass(&self, catalog: &CatalogName) -> Result<Option<Pass>, StoreError> {
-        let row = sqlx::query("SELECT * FROM passes WHERE catalog = ? ORDER BY id DESC LIMIT 1")
-            .bind(catalog.as_str())
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(StoreError::sql("look up the last pass"))?;
+        let query = sqlx::query("SELECT * FROM passes WHERE catalog = ? ORDER BY id DESC LIMIT 1");
+        let query = query.bind(catalog.as_str());
+        let row = sql::first(&self.pool, "look up the last pass", query).await?;
         Ok(row.map(|row| Pass {
             started: time(row.get("started")),
             finished: time(row.get("finished")),

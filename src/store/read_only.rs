@@ -4,11 +4,11 @@
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use crate::store::content::{CacheLimits, Contents};
+use crate::store::disk::DiskError;
 use crate::store::open::{BLOBS, DATABASE, LOCK, locked};
 use crate::store::{Store, StoreError};
 
@@ -30,7 +30,7 @@ impl Store {
             return Ok(None);
         }
         let path = folder.join(LOCK);
-        let lock = File::open(&path).map_err(StoreError::io("open", &path))?;
+        let lock = File::open(&path).map_err(DiskError::at("open", &path))?;
         // Shared: excludes writers.
         let lock = locked(&path, lock, File::try_lock_shared)?;
         let options = SqliteConnectOptions::new()
@@ -54,7 +54,7 @@ impl Store {
             opened => return opened,
         }
         let path = folder.join(LOCK);
-        let lock = File::open(&path).map_err(StoreError::io("open", &path))?;
+        let lock = File::open(&path).map_err(DiskError::at("open", &path))?;
         let options = SqliteConnectOptions::new()
             .filename(folder.join(DATABASE))
             .read_only(true);
@@ -71,14 +71,14 @@ impl Store {
             .connect_with(options)
             .await
             .map_err(StoreError::sql("open the database"))?;
-        Ok(Self {
-            folder: folder.into(),
+        let contents = Contents::at(folder.join(BLOBS));
+        Ok(Self::new(
+            folder,
             pool,
-            contents: Contents::at(folder.join(BLOBS)),
-            cache: CacheLimits::default(),
-            folders: Arc::default(),
-            _lock: Arc::new(lock),
-        })
+            contents,
+            CacheLimits::default(),
+            lock,
+        ))
     }
 
     /// Lets all users read the store, whatever the process's umask is: it may be
@@ -101,10 +101,10 @@ impl Store {
 /// Skips links: their targets are not part of the store.
 fn let_all_read(folder: &Path, depth: usize) -> Result<(), StoreError> {
     add_mode(folder, FOLDER)?;
-    for entry in fs::read_dir(folder).map_err(StoreError::io("read", folder))? {
-        let entry = entry.map_err(StoreError::io("read", folder))?;
+    for entry in fs::read_dir(folder).map_err(DiskError::at("read", folder))? {
+        let entry = entry.map_err(DiskError::at("read", folder))?;
         let path = entry.path();
-        let kind = entry.file_type().map_err(StoreError::io("read", &path))?;
+        let kind = entry.file_type().map_err(DiskError::at("read", &path))?;
         if kind.is_file() {
             add_mode(&path, FILE)?;
         } else if kind.is_dir() && depth > 0 {
@@ -116,7 +116,7 @@ fn let_all_read(folder: &Path, depth: usize) -> Result<(), StoreError> {
 
 /// Adds the bits of a mode that are missing.
 fn add_mode(path: &Path, mode: u32) -> Result<(), StoreError> {
-    let failed = || StoreError::io("let all users read", path);
+    let failed = || DiskError::at("let all users read", path);
     let now = fs::metadata(path).map_err(failed())?.permissions().mode();
     if now & mode != mode {
         fs::set_permissions(path, Permissions::from_mode(now | mode)).map_err(failed())?;

@@ -1,11 +1,11 @@
 //! The files of a revision, opened for serving.
 
 use std::fs;
-use std::path::PathBuf;
 
 use bytes::Bytes;
 
 use crate::answers::index::Index;
+use crate::store::disk::DiskError;
 use crate::store::revision::Revision;
 use crate::store::{Store, StoreError};
 
@@ -36,10 +36,14 @@ impl Store {
         let map = |name: &str| {
             let path = folder.join(name);
             self.map(revision.id, name)
-                .map_err(StoreError::io("open", &path))
+                .map_err(DiskError::at("open", &path))
         };
+        let path = folder.join(INDEX);
+        let index = fs::read(&path).map_err(DiskError::at("read", &path))?;
+        let index = Index::decode(&index);
+        let index = index.map_err(|reason| StoreError::Damaged { path, reason })?;
         let files = Files {
-            index: read_index(folder.join(INDEX))?,
+            index,
             metas: map(METAS)?,
             segments: map(SEGMENTS)?,
             messages: map(MESSAGES)?,
@@ -53,11 +57,6 @@ impl Store {
         }
         Ok(files)
     }
-}
-
-fn read_index(path: PathBuf) -> Result<Index, StoreError> {
-    let bytes = fs::read(&path).map_err(StoreError::io("read", &path))?;
-    Index::decode(&bytes).map_err(|reason| StoreError::Damaged { path, reason })
 }
 
 fn has_indexed_lengths(files: &Files) -> bool {

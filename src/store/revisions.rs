@@ -4,39 +4,35 @@ use std::collections::HashSet;
 use std::fs;
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqliteExecutor};
+use sqlx::{Row as _, Sqlite, SqliteExecutor, Transaction};
 
 use crate::answers::index::FORMAT;
 use crate::name::CatalogName;
-use crate::store::columns::time;
 use crate::store::disk::{DiskError, blocking};
-use crate::store::revision::{Counts, Revision, RevisionId};
-use crate::store::source_identity::SourceIdentity;
+use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
+use crate::store::sql::{self, time};
 use crate::store::{Store, StoreError};
+use ::images::digest::Digest;
 use fbc::problem::Problem;
 
 impl Store {
     /// The catalog's current revision, unless its files have another version's
     /// format.
     pub async fn current(&self, catalog: &CatalogName) -> Result<Option<Revision>, StoreError> {
-        let row = sqlx::query(
+        let query = sqlx::query(
             "SELECT revisions.* FROM catalogs JOIN revisions ON revisions.id = catalogs.current
              WHERE catalogs.name = ? AND revisions.format = ?",
-        )
-        .bind(catalog.as_str())
-        .bind(FORMAT)
-        .fetch_optional(&self.pool)
-        .await
-        .map_err(StoreError::sql("look up the current revision"))?;
+        );
+        let query = query.bind(catalog.as_str()).bind(FORMAT);
+        let row = sql::first(&self.pool, "look up the current revision", query).await?;
         Ok(row.and_then(|row| revision(&row, catalog)))
     }
 
     /// The names of all catalogs that have a revision, sorted.
     pub async fn catalogs(&self) -> Result<Vec<CatalogName>, StoreError> {
-        let rows = sqlx::query("SELECT name FROM catalogs WHERE current IS NOT NULL ORDER BY name")
-            .fetch_all(&self.pool)
-            .await
-            .map_err(StoreError::sql("list the catalogs"))?;
+        let query =
+            sqlx::query("SELECT name FROM catalogs WHERE current IS NOT NULL ORDER BY name");
+        let rows = sql::all(&self.pool, "list the catalogs", query).await?;
         // A name that does not parse is none that this program wrote.
         let names = rows.iter().map(|row| row.get::<&str, _>(0).parse());
         Ok(names.filter_map(Result::ok).collect())
@@ -44,11 +40,8 @@ impl Store {
 
     /// The problems of a revision.
     pub async fn problems(&self, id: RevisionId) -> Result<Vec<Problem>, StoreError> {
-        let rows = sqlx::query("SELECT problem FROM problems WHERE revision = ? ORDER BY number")
-            .bind(id.0)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(StoreError::sql("list the problems"))?;
+        let query = sqlx::query("SELECT problem FROM problems WHERE revision = ? ORDER BY number");
+        let rows = sql::all(&self.pool, "list the problems", query.bind(id.0)).await?;
         let mut problems = Vec::with_capacity(rows.len());
         for row in &rows {
             match serde_json::from_str(row.get(0)) {
@@ -65,13 +58,9 @@ impl Store {
     /// nobody needs any more. Open files stay readable.
     pub async fn retire(&self, kept: &Revision) -> Result<(), StoreError> {
         let blobs = self.blobs_of_replaced(Some(kept.catalog.as_str())).await?;
-        let old = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?")
-            .bind(kept.catalog.as_str())
-            .bind(kept.id.0)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(StoreError::sql("list old revisions"))?;
-        for row in old {
+        let query = sqlx::query("SELECT id FROM revisions WHERE catalog = ? AND id <> ?");
+        let query = query.bind(kept.catalog.as_str()).bind(kept.id.0);
+        for row in sql::all(&self.pool, "list old revisions", query).await? {
             self.remove_revision(RevisionId(row.get(0))).await?;
         }
         self.release_blobs(&blobs).await?;
@@ -79,11 +68,8 @@ impl Store {
     }
 
     async fn remove_revision(&self, id: RevisionId) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM revisions WHERE id = ?")
-            .bind(id.0)
-            .execute(&self.pool)
-            .await
-            .map_err(StoreError::sql("remove a revision"))?;
+        let statement = sqlx::query("DELETE FROM revisions WHERE id = ?").bind(id.0);
+        sql::execute(&self.pool, "remove a revision", statement).await?;
         let (store, folder) = (self.clone(), self.revision_folder(id));
         let removed = blocking("remove", folder, move |folder| {
             let _alone = store.folders.lock();
@@ -93,10 +79,8 @@ impl Store {
     }
 
     pub(super) async fn revision_ids(&self) -> Result<HashSet<RevisionId>, StoreError> {
-        let rows = sqlx::query("SELECT id FROM revisions")
-            .fetch_all(&self.pool)
-            .await
-            .map_err(StoreError::sql("list the revisions"))?;
+        let query = sqlx::query("SELECT id FROM revisions");
+        let rows = sql::all(&self.pool, "list the revisions", query).await?;
         Ok(rows.iter().map(|row| RevisionId(row.get(0))).collect())
     }
 }
@@ -106,12 +90,35 @@ pub(super) async fn revision_exists(
     database: impl SqliteExecutor<'_>,
     id: RevisionId,
 ) -> Result<bool, StoreError> {
-    let row = sqlx::query("SELECT id FROM revisions WHERE id = ?")
-        .bind(id.0)
-        .fetch_optional(database)
-        .await
-        .map_err(StoreError::sql("look up a revision"))?;
+    let query = sqlx::query("SELECT id FROM revisions WHERE id = ?").bind(id.0);
+    let row = sql::first(database, "look up a revision", query).await?;
     Ok(row.is_some())
+}
+
+/// Gives a catalog a row.
+pub(super) async fn record_catalog(
+    database: impl SqliteExecutor<'_>,
+    catalog: &CatalogName,
+) -> Result<(), StoreError> {
+    let statement = sqlx::query("INSERT OR IGNORE INTO catalogs (name) VALUES (?)");
+    let statement = statement.bind(catalog.as_str());
+    sql::execute(database, "record the catalog", statement).await
+}
+
+/// Records that a revision needs these blobs.
+pub(super) async fn insert_blobs(
+    transaction: &mut Transaction<'_, Sqlite>,
+    id: RevisionId,
+    blobs: &[Digest],
+) -> Result<(), StoreError> {
+    for digest in blobs {
+        let statement =
+            sqlx::query("INSERT OR IGNORE INTO revision_blobs (revision, digest) VALUES (?, ?)")
+                .bind(id.0)
+                .bind(digest.to_string());
+        sql::execute(&mut **transaction, "record a blob", statement).await?;
+    }
+    Ok(())
 }
 
 /// Reads a row. A digest that does not parse means that another program wrote

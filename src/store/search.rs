@@ -11,7 +11,7 @@ use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool, Transaction};
 
 use crate::answers::index::SearchRow;
 use crate::store::revisions::revision_exists;
-use crate::store::{RevisionId, StoreError};
+use crate::store::{RevisionId, StoreError, sql};
 
 /// Searches in one revision. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -74,12 +74,7 @@ impl Searcher {
         }
         // Packages are numbered in the order of their names.
         query.push(") GROUP BY package ORDER BY min(rank), package");
-        let sql = StoreError::sql;
-        let rows = query
-            .build()
-            .fetch_all(&self.pool)
-            .await
-            .map_err(sql("search"))?;
+        let rows = sql::all(&self.pool, "search", query.build()).await?;
         if rows.is_empty() && !revision_exists(&self.pool, self.revision).await? {
             return Ok(None);
         }
@@ -110,32 +105,25 @@ pub(super) async fn insert(
     revision: RevisionId,
     rows: &[SearchRow],
 ) -> Result<(), StoreError> {
-    let sql = StoreError::sql;
-    let mut next: i64 = sqlx::query("SELECT coalesce(max(id), 0) + 1 FROM search_packages")
-        .fetch_one(&mut **transaction)
-        .await
-        .map_err(sql("number search rows"))?
-        .get(0);
+    let query = sqlx::query("SELECT coalesce(max(id), 0) + 1 FROM search_packages");
+    let row = sql::first(&mut **transaction, "number search rows", query).await?;
+    let mut next: i64 = row.map_or(1, |row| row.get(0));
     for rows in rows.chunks(ROWS) {
         let first = next;
         let numbered = || (first..).zip(rows);
         next = numbered().last().map_or(next, |(id, _)| id + 1);
-        QueryBuilder::<Sqlite>::new("INSERT INTO search_packages (id, revision, package) ")
-            .push_values(numbered(), |mut row, (id, values)| {
-                row.push_bind(id)
-                    .push_bind(revision.0)
-                    .push_bind(i64::from(values.package));
-            })
-            .build()
-            .persistent(false)
-            .execute(&mut **transaction)
-            .await
-            .map_err(sql("record packages to search"))?;
-        QueryBuilder::<Sqlite>::new(
+        let mut packages =
+            QueryBuilder::<Sqlite>::new("INSERT INTO search_packages (id, revision, package) ");
+        packages.push_values(numbered(), |mut row, (id, values)| {
+            row.push_bind(id)
+                .push_bind(revision.0)
+                .push_bind(i64::from(values.package));
+        });
+        let mut words = QueryBuilder::<Sqlite>::new(
             "INSERT INTO search
                (rowid, name, display_name, keywords, kinds, provider, description) ",
-        )
-        .push_values(numbered(), |mut row, (id, values)| {
+        );
+        words.push_values(numbered(), |mut row, (id, values)| {
             row.push_bind(id)
                 .push_bind(&values.name)
                 .push_bind(&values.display_name)
@@ -143,13 +131,12 @@ pub(super) async fn insert(
                 .push_bind(&values.kinds)
                 .push_bind(&values.provider)
                 .push_bind(&values.description);
-        })
-        .build()
-        // Kept, a statement of so many values would hold their memory.
-        .persistent(false)
-        .execute(&mut **transaction)
-        .await
-        .map_err(sql("record words to search"))?;
+        });
+        for mut rows in [packages, words] {
+            // Kept, a statement of so many values would hold their memory.
+            let statement = rows.build().persistent(false);
+            sql::execute(&mut **transaction, "record packages to search", statement).await?;
+        }
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! Writes the files of a revision.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write as _;
 
 use bytes::Bytes;
+use indexmap::IndexSet;
 use tempfile::TempDir;
 
-use crate::answers::index::{Index, MetaIndex};
-use crate::store::disk::sync_folder;
+use crate::answers::index::{self, Index, MetaIndex};
+use crate::store::disk::{DiskError, sync_folder};
 use crate::store::output::{Flusher, Output};
 use crate::store::revision_files::{INDEX, MESSAGES, METAS, QUERIES, SEGMENTS};
 use crate::store::{Store, StoreError};
@@ -23,55 +23,10 @@ pub struct RevisionWriter {
     segments: Output,
     messages: Output,
     queries: Output,
-    texts: Texts,
+    /// Schemas and package names, each once.
+    texts: IndexSet<Box<str>>,
     index: Vec<MetaIndex>,
     content: Hasher,
-}
-
-/// Numbers texts, each once.
-#[derive(Default)]
-struct Texts {
-    texts: Vec<Box<str>>,
-    numbers: HashMap<Box<str>, u32>,
-}
-
-impl Texts {
-    fn number(&mut self, text: &str) -> u32 {
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a catalog has fewer metas than that, and each two texts at most"
-        )]
-        let number = self.texts.len() as u32;
-        self.texts.push(text.into());
-        self.numbers.insert(text.into(), number);
-        number
-    }
-
-    fn get(&self, text: &str) -> Option<u32> {
-        self.numbers.get(text).copied()
-    }
-
-    fn finish(self) -> Vec<Box<str>> {
-        self.texts
-    }
-}
-
-/// Writes the answers to queries.
-pub struct QueryWriter(Output);
-
-impl QueryWriter {
-    /// Appends answers.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.0.append(bytes)
-    }
-
-    /// Syncs the answers, while other files are still written.
-    pub fn sync(&self) -> Result<(), StoreError> {
-        self.0.sync()
-    }
 }
 
 /// The canonical lines of a revision that is being written.
@@ -119,7 +74,7 @@ impl Store {
         let folder = tempfile::Builder::new()
             .prefix("new-")
             .tempdir_in(&parent)
-            .map_err(StoreError::io("write in", &parent))?;
+            .map_err(DiskError::at("write in", &parent))?;
         let flusher = Flusher::start();
         let open = |name: &str| Output::create(folder.path().join(name), &flusher);
         Ok(RevisionWriter {
@@ -127,7 +82,7 @@ impl Store {
             segments: open(SEGMENTS)?,
             messages: open(MESSAGES)?,
             queries: open(QUERIES)?,
-            texts: Texts::default(),
+            texts: IndexSet::new(),
             index: Vec::new(),
             content: Hasher::default(),
             folder,
@@ -148,11 +103,16 @@ impl RevisionWriter {
         let start = self.metas.length();
         self.metas.append(lines)?;
         self.segments.append(segments)?;
+        let texts = &mut self.texts;
+        let mut number = |text: &str| match texts.get_index_of(text) {
+            Some(known) => index::number(known),
+            None => index::number(texts.insert_full(text.into()).0),
+        };
         for (meta, stored) in metas.iter().zip(stored) {
             self.content.update(stored.digest.as_bytes());
             self.index.push(MetaIndex {
-                schema: self.texts.number(meta.schema()),
-                package: self.texts.number(meta.package()),
+                schema: number(meta.schema()),
+                package: number(meta.package()),
                 name: meta.name().into(),
                 length: meta.length,
                 segment: stored.segment,
@@ -165,8 +125,8 @@ impl RevisionWriter {
     /// The metas so far of other schemas than these, sorted: the numbers of
     /// schema and package in the index's texts, then the number of the meta.
     pub fn metas_but_of(&self, schemas: &[&str]) -> Vec<[u32; 3]> {
-        let left_out = schemas.iter().filter_map(|schema| self.texts.get(schema));
-        let left_out: Vec<u32> = left_out.collect();
+        let number = |schema: &&str| self.texts.get_index_of(*schema).map(index::number);
+        let left_out: Vec<u32> = schemas.iter().filter_map(number).collect();
         let metas = (0..).zip(&self.index);
         let kept = metas.filter(|(_, meta)| !left_out.contains(&meta.schema));
         let mut kept: Vec<_> = kept
@@ -209,25 +169,25 @@ impl RevisionWriter {
         })
     }
 
-    /// Writes the answers to queries; may be used beside this writer.
-    pub fn queries(&self) -> QueryWriter {
-        QueryWriter(self.queries.clone())
+    /// The file of the answers to queries; may be written beside this writer.
+    pub fn queries(&self) -> Output {
+        self.queries.clone()
     }
 
     /// Completes the files. The metas and texts of `index` are replaced by those
     /// that were appended.
     pub fn finish(self, mut index: Index) -> Result<Finished, StoreError> {
         index.metas = self.index;
-        index.texts = self.texts.finish();
+        index.texts = self.texts.into_iter().collect();
         let path = self.folder.path().join(INDEX);
         let bytes = index.encode().map_err(|error| StoreError::Damaged {
             path: path.clone(),
             reason: format!("it cannot be encoded: {error}"),
         })?;
-        let mut file = File::create_new(&path).map_err(StoreError::io("create", &path))?;
+        let mut file = File::create_new(&path).map_err(DiskError::at("create", &path))?;
         file.write_all(&bytes)
             .and_then(|()| file.sync_data())
-            .map_err(StoreError::io("write", &path))?;
+            .map_err(DiskError::at("write", &path))?;
         for output in [&self.metas, &self.segments, &self.messages, &self.queries] {
             output.sync()?;
         }

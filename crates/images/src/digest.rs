@@ -3,6 +3,7 @@
 //! Other algorithms are rejected: registries and layouts use sha256 alone.
 
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -146,6 +147,18 @@ impl Hasher {
     /// The digest of all pieces.
     pub fn finish(self) -> Digest {
         Digest(self.hash.finalize().into())
+    }
+}
+
+/// Hashes all that is written.
+impl io::Write for Hasher {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -88,7 +88,7 @@ impl Arguments {
             Output::Json => {
                 let document = Document {
                     source: catalog.input.to_string(),
-                    digest: catalog.loaded.digest(),
+                    digest: &catalog.loaded.digest,
                     counts: reading.counts,
                     problems: &reading.problems,
                 };

@@ -1,6 +1,6 @@
 //! Why catalogs cannot be exported or imported.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::ingest::archive::metadata::FORMAT;
 use crate::ingest::error::PassError;
@@ -12,15 +12,8 @@ use ::images::digest::Digest;
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// A file that cannot be read or written.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// The action.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] DiskError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -172,22 +165,4 @@ pub enum ArchiveError {
     /// The work was stopped.
     #[error("stopped; nothing was changed")]
     Stopped,
-}
-
-impl From<DiskError> for ArchiveError {
-    fn from(error: DiskError) -> Self {
-        Self::Store(error.into())
-    }
-}
-
-impl ArchiveError {
-    /// For `map_err`: an error of a file.
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
-    }
 }

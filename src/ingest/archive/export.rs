@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::ingest::archive::error::ArchiveError;
-use crate::ingest::archive::export_options::{Export, Exported, Since};
-use crate::ingest::archive::gather::gather;
+use crate::ingest::archive::gather::{Export, Since, gather};
 use crate::ingest::archive::metadata::{CarriedRevision, Held};
 use crate::ingest::archive::progress::Progress;
 use crate::ingest::archive::scan::read_metadata;
-use crate::ingest::archive::write::{folder_of, write};
-use crate::store::Store;
+use crate::ingest::archive::write::{Exported, folder_of, write};
+use crate::store::{DiskError, Store};
 
 /// How often a store that changes meanwhile is read again.
 const MAX_ATTEMPTS: usize = 5;
@@ -66,7 +65,7 @@ pub async fn export(requested: &Export, progress: &Progress) -> Result<Exported,
     let (requested, progress) = (requested.clone(), progress.clone());
     let writing = tokio::task::spawn_blocking(move || write(&requested, gathered, &progress));
     let written = writing.await;
-    let failed = |error| ArchiveError::io("write", Path::new("an archive"))(error);
+    let failed = |error| DiskError::at("write", Path::new("an archive"))(error);
     let written = written.map_err(|error| failed(error.into()))??;
     Ok(Exported { new, ..written })
 }

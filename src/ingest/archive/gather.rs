@@ -1,15 +1,42 @@
-//! Finding the content of an archive in the store.
+//! The options of an export, and its content in the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::path::PathBuf;
 
 use crate::ingest::archive::error::ArchiveError;
-use crate::ingest::archive::export_options::{Export, Since};
 use crate::ingest::archive::metadata::{CarriedRevision, Held, Metadata};
 use crate::name::CatalogName;
 use crate::store::{Image, ImageBlob, RevisionId, Store, unix_of_time};
 use ::images::Manifest;
 use ::images::digest::Digest;
+
+/// What to export.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// The data folder.
+    pub data: PathBuf,
+    /// The catalogs; with none, all configured ones.
+    pub catalogs: Vec<CatalogName>,
+    /// The configured catalogs; with none, all stored ones.
+    pub configured: Vec<CatalogName>,
+    /// The content that the other side holds.
+    pub since: Option<Since>,
+    /// Whether signatures and other attachments of mirrored images are included.
+    pub signatures: bool,
+    /// The file to write.
+    pub output: PathBuf,
+}
+
+/// The content that the other side holds.
+#[derive(Clone, Debug)]
+pub enum Since {
+    /// Everything after the import of an archive: its catalogs, and those that it
+    /// left out.
+    Archive(PathBuf),
+    /// Everything up to a revision of the same store.
+    Revision(RevisionId),
+}
 
 /// The blobs of the archive, open, so that a store which removes them meanwhile
 /// does no harm.

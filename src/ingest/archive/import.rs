@@ -1,9 +1,7 @@
 //! Importing an archive: all of it is verified before anything changes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use crate::answers::index::SearchRow;
@@ -16,13 +14,13 @@ use crate::ingest::archive::scan::{
 use crate::ingest::error::{PassError, Stage};
 use crate::ingest::followed::OnInvalid;
 use crate::ingest::labels::catalog_path;
-use crate::ingest::make_revision::{Written, write_revision};
+use crate::ingest::make_revision::write_revision;
 use crate::ingest::stages::StageTracker;
 use crate::ingest::{files, sqlite};
 use crate::name::CatalogName;
 use crate::store::{
-    BlobPin, CacheLimits, Counts, Finished, Image, ImageKind, Import, NewRevision, RevisionId,
-    Store, time_of_unix,
+    BlobPin, CacheLimits, Counts, DiskError, Finished, Image, ImageKind, Import, NewRevision,
+    RevisionId, Store, time_of_unix,
 };
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
@@ -198,10 +196,8 @@ fn bring(
                 digest: part.digest,
                 catalog: carried.catalog.clone(),
             };
-            if store.contents().blob(&part.digest).is_some_and(|path| {
-                // Files on a disk can rot.
-                File::open(path).is_ok_and(|file| digest_of(file).ok() == Some(part.digest))
-            }) {
+            // Files on a disk can rot.
+            if store.contents().is_whole(&part.digest) {
                 continue;
             }
             match blobs.get(&part.digest) {
@@ -213,11 +209,8 @@ fn bring(
     let total: u64 = wanted.values().sum();
     let mut done = 0;
     let mut reader = open(archive)?;
-    for entry in reader
-        .entries()
-        .map_err(ArchiveError::io("read", archive))?
-    {
-        let mut entry = entry.map_err(ArchiveError::io("read", archive))?;
+    for entry in reader.entries().map_err(DiskError::at("read", archive))? {
+        let mut entry = entry.map_err(DiskError::at("read", archive))?;
         let name = name_of(&entry);
         let digest = name.strip_prefix(BLOBS).and_then(digest_named);
         let Some(digest) = digest.filter(|digest| wanted.contains_key(digest)) else {
@@ -321,31 +314,13 @@ fn read(
         files,
         OnInvalid::Quarantine,
     );
-    let Written {
-        finished,
-        counts,
-        search,
-        ..
-    } = written.map_err(failed)?;
-    if finished.content != carried.content {
-        return Err(refused(format!(
-            "its content has the digest {} and not {}",
-            finished.content, carried.content
-        )));
+    let written = written.map_err(failed)?;
+    let (actual, content) = (written.finished.content, carried.content);
+    if actual != content {
+        let problem = format!("its content has the digest {actual} and not {content}");
+        return Err(refused(problem));
     }
-    Ok((finished, (counts, search)))
-}
-
-fn digest_of(mut file: File) -> io::Result<Digest> {
-    let mut hasher = Hasher::default();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(hasher.finish());
-        }
-        hasher.update(&buffer[..read]);
-    }
+    Ok((written.finished, (written.counts, written.search)))
 }
 
 /// A date as RFC 3339 has it.
@@ -358,7 +333,5 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
 ) -> Result<T, ArchiveError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| {
-        ArchiveError::io("read", &PathBuf::from("an archive"))(io::Error::other(error))
-    })?
+    done.map_err(|error| DiskError::at("read", Path::new("an archive"))(error.into()))?
 }

@@ -8,10 +8,8 @@
 //! The answers for clients are not carried but built again, so other versions of
 //! almanac can read an archive. The digest of the content verifies the result.
 
-mod check;
 mod error;
 mod export;
-mod export_options;
 mod gather;
 mod import;
 mod metadata;
@@ -21,6 +19,7 @@ mod write;
 
 pub use error::ArchiveError;
 pub use export::export;
-pub use export_options::{Export, Exported, Since};
+pub use gather::{Export, Since};
 pub use import::{ImportOutcome, Imported, import};
 pub use progress::Progress;
+pub use write::Exported;

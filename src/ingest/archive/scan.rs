@@ -6,12 +6,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use crate::ingest::archive::check::check;
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::metadata::{
-    BLOBS, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, MAX_DOCUMENT, Marker, Metadata, index,
+    BLOBS, FORMAT, INDEX, LAYOUT, LAYOUT_TEXT, MARKER, MAX_DOCUMENT, Marker, Metadata, check, index,
 };
 use crate::ingest::archive::progress::Progress;
+use crate::store::DiskError;
 use ::images::digest::{Digest, Hasher};
 use ::images::document;
 
@@ -42,7 +42,7 @@ pub(super) fn scan(
     depth: Depth,
     progress: &Progress,
 ) -> Result<Scanned, ArchiveError> {
-    let read = || ArchiveError::io("read", path);
+    let read = || DiskError::at("read", path);
     let file = std::fs::metadata(path).map_err(read())?;
     if !file.is_file() {
         let problem = "it is read more than once, so it has to be a file: write it to one first";
@@ -151,8 +151,8 @@ fn read_marker(bytes: &[u8], path: &Path) -> Result<Marker, ArchiveError> {
 /// Checks that a file is a tar, by its first block.
 fn check_kind(path: &Path) -> Result<(), ArchiveError> {
     const MAGIC: std::ops::Range<usize> = 257..262;
-    let read = || ArchiveError::io("read", path);
-    let file = File::open(path).map_err(ArchiveError::io("open", path))?;
+    let read = || DiskError::at("read", path);
+    let file = File::open(path).map_err(DiskError::at("open", path))?;
     let mut block = Vec::new();
     file.take(512).read_to_end(&mut block).map_err(read())?;
     let compressed: [(&[u8], &str); 4] = [
@@ -186,7 +186,7 @@ fn foreign(path: &Path) -> ArchiveError {
 }
 
 pub(super) fn open(path: &Path) -> Result<tar::Archive<BufReader<File>>, ArchiveError> {
-    let file = File::open(path).map_err(ArchiveError::io("open", path))?;
+    let file = File::open(path).map_err(DiskError::at("open", path))?;
     Ok(tar::Archive::new(BufReader::with_capacity(1 << 20, file)))
 }
 
@@ -204,7 +204,7 @@ fn small(reader: &mut impl Read, path: &Path) -> Result<Vec<u8>, ArchiveError> {
     const MAX: u64 = 64 << 20;
     let mut bytes = Vec::new();
     let read = reader.take(MAX + 1).read_to_end(&mut bytes);
-    read.map_err(ArchiveError::io("read", path))?;
+    read.map_err(DiskError::at("read", path))?;
     if bytes.len() as u64 > MAX {
         return Err(no_archive(path, "a document in it is too large".into()));
     }
@@ -221,7 +221,7 @@ pub(super) fn pieces(
     loop {
         let read = reader
             .read(&mut buffer)
-            .map_err(ArchiveError::io("read", path))?;
+            .map_err(DiskError::at("read", path))?;
         if read == 0 {
             return Ok(());
         }

@@ -7,12 +7,32 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 use crate::ingest::archive::error::ArchiveError;
-use crate::ingest::archive::export_options::{Export, Exported};
-use crate::ingest::archive::gather::Gathered;
+use crate::ingest::archive::gather::{Export, Gathered};
 use crate::ingest::archive::metadata::{BLOBS, FORMAT, INDEX, LAYOUT, MARKER, Marker, index};
 use crate::ingest::archive::progress::Progress;
+use crate::name::CatalogName;
+use crate::store::{DiskError, RevisionId};
 use ::images::digest::{Digest, Hasher};
 use ::images::document;
+
+/// The result of an export.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    /// The catalogs, each with its revision.
+    pub catalogs: Vec<(CatalogName, RevisionId)>,
+    /// Stored catalogs that are left out, since they are not configured.
+    pub others: Vec<CatalogName>,
+    /// Configured catalogs without a stored revision.
+    pub missing: Vec<CatalogName>,
+    /// How many of the catalogs are new to the other side.
+    pub new: usize,
+    /// Blobs in the archive.
+    pub blobs: usize,
+    /// Blobs that the other side holds.
+    pub held: usize,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
 
 /// The folder of the file to write.
 pub(super) fn folder_of(file: &Path) -> &Path {
@@ -28,19 +48,9 @@ pub(super) fn write(
     gathered: Gathered,
     progress: &Progress,
 ) -> Result<Exported, ArchiveError> {
-    let Gathered {
-        metadata,
-        open,
-        held,
-        others,
-        missing,
-    } = gathered;
+    let (metadata, open) = (gathered.metadata, gathered.open);
     let path = &export.output;
-    let failed = |source: io::Error| ArchiveError::Io {
-        action: "write",
-        path: path.clone(),
-        source,
-    };
+    let failed = |source: io::Error| DiskError::at("write", path)(source);
     // Removed when anything fails.
     let file = NamedTempFile::new_in(folder_of(path)).map_err(failed)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
@@ -101,11 +111,11 @@ pub(super) fn write(
             .iter()
             .map(|carried| (carried.catalog.clone(), carried.id))
             .collect(),
-        others,
-        missing,
+        others: gathered.others,
+        missing: gathered.missing,
         new: 0,
         blobs,
-        held,
+        held: gathered.held,
         bytes,
     })
 }

@@ -14,6 +14,7 @@ use crate::ingest::followed::Followed;
 use crate::ingest::images::mirror::{LATEST, followed_tag};
 use crate::ingest::images::{mirror, slim};
 use crate::ingest::retry::retry;
+use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking_with_permit};
 use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
 use crate::store::{self, BlobPin, ImageKind};
@@ -58,15 +59,9 @@ pub async fn keep_image(
             let snapshot = catalog.and_then(|catalog| catalog.snapshot());
             let mut wait = None;
             if let Some(snapshot) = snapshot {
-                let keeper = Keeper {
-                    context: &context,
-                    followed: &followed,
-                    mirror,
-                    publisher: &publisher,
-                };
                 let look = due.is_none_or(|due| due <= Instant::now());
                 let kept = tokio::select! {
-                    kept = keeper.keep(&snapshot, look) => kept,
+                    kept = keep(&context, &followed, mirror, &publisher, &snapshot, look) => kept,
                     () = stop.cancelled() => break,
                 };
                 match kept {
@@ -141,97 +136,97 @@ async fn sleep(wait: Option<Duration>) {
     }
 }
 
-struct Keeper<'a> {
-    context: &'a PassContext,
-    followed: &'a Followed,
+/// Makes and publishes the image of a snapshot unless it is published already.
+/// `look` asks to look for new signatures; the result says whether that was
+/// done.
+async fn keep(
+    context: &PassContext,
+    followed: &Followed,
     mirror: Mirror,
-    publisher: &'a ImagePublisher,
+    publisher: &ImagePublisher,
+    snapshot: &Arc<Snapshot>,
+    look: bool,
+) -> Result<bool, PassError> {
+    let tags = tags(&followed.source);
+    let id = snapshot.revision().id;
+    let wanted = match mirror {
+        Mirror::Slim => ImageKind::Slim,
+        Mirror::Full => ImageKind::Full,
+    };
+    let shown = publisher.image();
+    let there = shown.as_ref().is_some_and(|image| {
+        image.revision == id
+            && image.record.kind == wanted
+            && tags.iter().all(|tag| image.record.tags.contains_key(tag))
+    });
+    if there && !(look && mirror == Mirror::Full) {
+        return Ok(false);
+    }
+    let started = Instant::now();
+    // A mirror pulls, a slim image is built.
+    let (stages, making) = match mirror {
+        Mirror::Slim => (
+            StageTracker::at(Stage::Build),
+            slim(context, snapshot, tags).boxed(),
+        ),
+        Mirror::Full => {
+            let pulling = mirror::pull(context, followed, snapshot);
+            (StageTracker::at(Stage::Pull), pulling.boxed())
+        }
+    };
+    let (record, pins) = stages.limit(LONGEST, making).await?;
+    if shown.is_some_and(|image| image.revision == id && image.record == record) {
+        return Ok(true);
+    }
+    let store = &context.store;
+    let recorded = store.record_image(id, &record).await;
+    if !recorded.map_err(PassError::at(Stage::Publish))? {
+        // The revision was replaced; the next one gets its own image.
+        let blobs: Vec<_> = pins.iter().map(BlobPin::digest).collect();
+        drop(pins);
+        let released = store.release_blobs(&blobs).await;
+        released.map_err(PassError::at(Stage::Publish))?;
+        return Ok(false);
+    }
+    drop(pins);
+    let size: u64 = record.parts().map(|part| part.size).sum();
+    let image = Image::open(store, id, record)
+        .map_err(Cause::ReadImage)
+        .map_err(PassError::at(Stage::Publish))?;
+    tracing::info!(
+        catalog = %followed.name,
+        digest = image.record.tags.get(LATEST).map(tracing::field::display),
+        manifests = image.record.manifests.len(),
+        bytes = size,
+        elapsed = ?started.elapsed(),
+        "serving the image"
+    );
+    publisher.publish(image);
+    histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
+    Ok(true)
 }
 
-impl Keeper<'_> {
-    /// Makes and publishes the image of a snapshot unless it is published already.
-    /// `look` asks to look for new signatures; the result says whether that was
-    /// done.
-    async fn keep(&self, snapshot: &Arc<Snapshot>, look: bool) -> Result<bool, PassError> {
-        let id = snapshot.revision().id;
-        let wanted = match self.mirror {
-            Mirror::Slim => ImageKind::Slim,
-            Mirror::Full => ImageKind::Full,
-        };
-        let shown = self.publisher.image();
-        let there = shown.as_ref().is_some_and(|image| {
-            image.revision() == id && image.record().kind == wanted && self.has_tags(image.record())
-        });
-        if there && !(look && self.mirror == Mirror::Full) {
-            return Ok(false);
-        }
-        let started = Instant::now();
-        // A mirror pulls, a slim image is built.
-        let (stages, making) = match self.mirror {
-            Mirror::Slim => (StageTracker::at(Stage::Build), self.slim(snapshot).boxed()),
-            Mirror::Full => {
-                let pulling = mirror::pull(self.context, self.followed, snapshot);
-                (StageTracker::at(Stage::Pull), pulling.boxed())
-            }
-        };
-        let (record, pins) = stages.limit(LONGEST, making).await?;
-        if shown.is_some_and(|image| image.revision() == id && *image.record() == record) {
-            return Ok(true);
-        }
-        let store = &self.context.store;
-        let recorded = store.record_image(id, &record).await;
-        if !recorded.map_err(PassError::at(Stage::Publish))? {
-            // The revision was replaced; the next one gets its own image.
-            let blobs: Vec<_> = pins.iter().map(BlobPin::digest).collect();
-            drop(pins);
-            let released = store.release_blobs(&blobs).await;
-            released.map_err(PassError::at(Stage::Publish))?;
-            return Ok(false);
-        }
-        drop(pins);
-        let size: u64 = record.parts().map(|part| part.size).sum();
-        let image = Image::open(store, id, record)
-            .map_err(Cause::ReadImage)
-            .map_err(PassError::at(Stage::Publish))?;
-        tracing::info!(
-            catalog = %self.followed.name,
-            digest = image.tags().get(LATEST).map(tracing::field::display),
-            manifests = image.record().manifests.len(),
-            bytes = size,
-            elapsed = ?started.elapsed(),
-            "serving the image"
-        );
-        self.publisher.publish(image);
-        histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
-        Ok(true)
-    }
+async fn slim(
+    context: &PassContext,
+    snapshot: &Arc<Snapshot>,
+    tags: Vec<String>,
+) -> Result<(store::Image, Vec<BlobPin>), PassError> {
+    // It takes a core for a while: never beside a pass.
+    let permit = context.read_permit().await;
+    let (store, snapshot) = (context.store.clone(), Arc::clone(snapshot));
+    blocking_with_permit(Stage::Build, &permit, move || {
+        slim::make(&store, &snapshot, &tags).map_err(PassError::at(Stage::Build))
+    })
+    .await
+}
 
-    async fn slim(
-        &self,
-        snapshot: &Arc<Snapshot>,
-    ) -> Result<(store::Image, Vec<BlobPin>), PassError> {
-        // It takes a core for a while: never beside a pass.
-        let permit = self.context.read_permit().await;
-        let tags = self.tags();
-        let (store, snapshot) = (self.context.store.clone(), Arc::clone(snapshot));
-        blocking_with_permit(Stage::Build, &permit, move || {
-            slim::make(&store, &snapshot, &tags).map_err(PassError::at(Stage::Build))
-        })
-        .await
+/// The tags of the image under the catalog's own name.
+fn tags(source: &Source) -> Vec<String> {
+    let mut tags = vec![LATEST.to_owned()];
+    if let Some(tag) = followed_tag(source)
+        && tag != LATEST
+    {
+        tags.push(tag.to_owned());
     }
-
-    /// The tags of the image under the catalog's own name.
-    fn tags(&self) -> Vec<String> {
-        let mut tags = vec![LATEST.to_owned()];
-        if let Some(tag) = followed_tag(&self.followed.source)
-            && tag != LATEST
-        {
-            tags.push(tag.to_owned());
-        }
-        tags
-    }
-
-    fn has_tags(&self, record: &store::Image) -> bool {
-        self.tags().iter().all(|tag| record.tags.contains_key(tag))
-    }
+    tags
 }

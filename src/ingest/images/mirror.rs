@@ -73,12 +73,6 @@ pub(super) async fn pull(
             }
         }
     }
-    let Walk {
-        manifests,
-        blobs,
-        pins,
-        ..
-    } = walk;
     let mut upstream = tags.clone();
     tags.insert(LATEST.into(), digest);
     if let Some(tag) = followed_tag(&followed.source) {
@@ -96,10 +90,10 @@ pub(super) async fn pull(
             _ => None,
         },
         tags,
-        manifests,
-        blobs,
+        manifests: walk.manifests,
+        blobs: walk.blobs,
     };
-    Ok((image, pins))
+    Ok((image, walk.pins))
 }
 
 /// The tag by which a source is followed.

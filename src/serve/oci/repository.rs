@@ -31,7 +31,11 @@ impl Repository {
         for (catalog, shown) in images.all() {
             let own = namespace.is_none() && catalog.as_str() == name;
             let of_source = match &shown.current {
-                Some(image) => (image.origin()).map(|o| (&o.repository, &o.registry)),
+                Some(image) => image
+                    .record
+                    .origin
+                    .as_ref()
+                    .map(|o| (&o.repository, &o.registry)),
                 None => (shown.mirrored.as_ref()).map(|m| (&m.repository, &m.registry)),
             };
             let of_source = of_source.is_some_and(|(repository, registry)| {
@@ -55,7 +59,7 @@ impl Repository {
         for (catalog, shown) in images.all() {
             names.push((catalog.to_string(), catalog.clone()));
             let image = shown.current.as_ref();
-            if let Some(origin) = image.and_then(|image| image.origin()) {
+            if let Some(origin) = image.and_then(|image| image.record.origin.as_ref()) {
                 names.push((origin.repository.clone(), catalog.clone()));
             }
         }
@@ -106,8 +110,8 @@ impl Repository {
             let Some(image) = &part.shown.current else {
                 continue;
             };
-            let own = part.own.then(|| image.tags());
-            let origin = image.origin().filter(|_| !part.own);
+            let own = part.own.then_some(&image.record.tags);
+            let origin = image.record.origin.as_ref().filter(|_| !part.own);
             let all = own.into_iter().chain(origin.map(|origin| &origin.tags));
             for (tag, digest) in all.flatten() {
                 if part.own {

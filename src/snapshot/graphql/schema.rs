@@ -91,10 +91,10 @@ fn page(field: String, ty: &str, schema: Box<str>) -> Field {
     };
     Field::new(field, TypeRef::named_list(ty), move |ctx| {
         answer(&ctx, |ctx, effort| {
-            let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
+            let snapshot = snapshot(ctx)?;
             let limit = number(ctx, "limit")?.filter(|limit| (1..=PAGE).contains(limit));
             let offset = number(ctx, "offset")?.unwrap_or(0);
-            let metas = snapshot.meta_lookup.schema(&schema);
+            let metas = &snapshot.meta_lookup.schema(&schema).metas;
             let page = metas.iter().skip(offset).take(limit.unwrap_or(PAGE));
             let mut blobs = Vec::new();
             for meta in page {
@@ -138,14 +138,11 @@ fn leaf(name: String, keys: Vec<Box<str>>, kind: Leaf) -> Field {
         Scalar::Int => TypeRef::INT,
         Scalar::Float => TypeRef::FLOAT,
     };
-    let description = described(&name, &keys);
+    let description = keys_shown(&name, &keys);
     let field = if kind.list {
         Field::new(name, TypeRef::named_list(scalar), move |ctx| {
             answer(&ctx, |ctx, effort| {
-                let Some(elements) = value(ctx, &keys)?.map(|json| elements(&json)) else {
-                    return Ok(None);
-                };
-                let Some(elements) = elements? else {
+                let Some(elements) = elements(ctx, &keys)? else {
                     return Ok(None);
                 };
                 let values = elements
@@ -164,21 +161,15 @@ fn leaf(name: String, keys: Vec<Box<str>>, kind: Leaf) -> Field {
             })
         })
     };
-    match description {
-        Some(description) => field.description(description),
-        None => field,
-    }
+    described(field, &description)
 }
 
 /// A field of a blob with a list of objects.
 fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
-    let description = described(&name, &keys);
+    let description = keys_shown(&name, &keys);
     let field = Field::new(name, TypeRef::named_list(ty), move |ctx| {
         answer(&ctx, |ctx, _| {
-            let Some(elements) = value(ctx, &keys)?.map(|json| elements(&json)) else {
-                return Ok(None);
-            };
-            let objects = elements?.map(|elements| {
+            let objects = elements(ctx, &keys)?.map(|elements| {
                 FieldValue::list(elements.into_iter().map(|element| {
                     // The executor makes an object of each element, even of
                     // null, which then has no fields.
@@ -188,6 +179,11 @@ fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
             Ok(objects)
         })
     });
+    described(field, &description)
+}
+
+/// A field with its description, if it has one.
+fn described(field: Field, description: &Option<String>) -> Field {
     match description {
         Some(description) => field.description(description),
         None => field,
@@ -195,7 +191,7 @@ fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
 }
 
 /// The keys of a field, if they differ from its name.
-fn described(name: &str, keys: &[Box<str>]) -> Option<String> {
+fn keys_shown(name: &str, keys: &[Box<str>]) -> Option<String> {
     let keys: Vec<String> = keys
         .iter()
         .map(|key| format!("{:?}", unescape(key.as_bytes())))
@@ -231,10 +227,19 @@ fn value(ctx: &ResolverContext<'_>, keys: &[Box<str>]) -> Result<Option<Bytes>, 
     Ok(object.map_err(|error| error.message)?.get(keys))
 }
 
-fn elements(json: &Bytes) -> Result<Option<Vec<Bytes>>, String> {
-    blob::list(json, MAX_LIST).map_err(|TooMany| {
+/// The elements of that value.
+fn elements(ctx: &ResolverContext<'_>, keys: &[Box<str>]) -> Result<Option<Vec<Bytes>>, String> {
+    let Some(json) = value(ctx, keys)? else {
+        return Ok(None);
+    };
+    blob::list(&json, MAX_LIST).map_err(|TooMany| {
         format!("the list has more than {MAX_LIST} items: ask for the blob over metas")
     })
+}
+
+fn snapshot<'a>(ctx: &'a ResolverContext<'_>) -> Result<&'a Snapshot, String> {
+    let snapshot = ctx.data::<Arc<Snapshot>>();
+    Ok(snapshot.map_err(|error| error.message)?)
 }
 
 fn counted<'a>(value: Value, effort: &Effort) -> Result<FieldValue<'a>, String> {
@@ -250,7 +255,7 @@ fn summary() -> ObjectType {
         .field(
             Field::new("totalSchemas", TypeRef::named(TypeRef::INT), |ctx| {
                 answer(&ctx, |ctx, _| {
-                    let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
+                    let snapshot = snapshot(ctx)?;
                     Ok(Some(FieldValue::value(snapshot.index.fields.len() as u64)))
                 })
             })
@@ -259,7 +264,7 @@ fn summary() -> ObjectType {
         .field(
             Field::new("schemas", TypeRef::named_list(SCHEMA_SUMMARY), |ctx| {
                 answer(&ctx, |ctx, _| {
-                    let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
+                    let snapshot = snapshot(ctx)?;
                     Ok(Some(FieldValue::list(
                         (0..snapshot.index.fields.len()).map(FieldValue::owned_any),
                     )))
@@ -274,7 +279,7 @@ fn schema_summary() -> ObjectType {
     let field = |name: &str, ty: &str, description: &str, tell: Tell| {
         Field::new(name, TypeRef::named(ty), move |ctx| {
             answer(&ctx, |ctx, _| {
-                let snapshot = ctx.data::<Arc<Snapshot>>().map_err(|error| error.message)?;
+                let snapshot = snapshot(ctx)?;
                 let number = ctx.parent_value.try_downcast_ref::<usize>();
                 let number = *number.map_err(|error| error.message)?;
                 Ok(tell(snapshot, number).map(FieldValue::value))
@@ -299,7 +304,7 @@ fn schema_summary() -> ObjectType {
             "How many blobs have it",
             |snapshot, number| {
                 let schema = snapshot.index.fields.get(number)?;
-                let blobs = snapshot.meta_lookup.schema(&schema.schema);
+                let blobs = &snapshot.meta_lookup.schema(&schema.schema).metas;
                 Some(Value::from(blobs.len() as u64))
             },
         ))

@@ -2,18 +2,21 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::store::content::folder::BlobFolder;
+use tempfile::NamedTempFile;
+
 use crate::store::content::pins::{BlobClaim, BlobPin, Claims, Pins};
 use crate::store::disk::DiskError;
-use ::images::digest::Digest;
+use ::images::digest::{Digest, Hasher};
 
 /// The blobs in one folder. Cheap to clone; all clones share pins and claims.
 #[derive(Clone, Debug)]
 pub struct Contents {
-    pub(super) folder: BlobFolder,
+    folder: Arc<Path>,
     pub(super) pins: Pins,
     claims: Claims,
 }
@@ -22,7 +25,7 @@ impl Contents {
     /// The blobs in a folder. It is not created, and nothing in it changes.
     pub fn at(folder: PathBuf) -> Self {
         Self {
-            folder: BlobFolder::new(folder),
+            folder: folder.into(),
             pins: Pins::default(),
             claims: Claims::default(),
         }
@@ -36,7 +39,7 @@ impl Contents {
     pub fn open(folder: PathBuf) -> Result<Self, DiskError> {
         fs::create_dir_all(&folder).map_err(DiskError::at("create", &folder))?;
         let contents = Self::at(folder);
-        for (path, digest) in contents.folder.files()? {
+        for (path, digest) in contents.files()? {
             if digest.is_none() {
                 fs::remove_file(&path).map_err(DiskError::at("remove", &path))?;
             }
@@ -46,7 +49,7 @@ impl Contents {
 
     /// The folder.
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     /// Keeps a blob from being removed as long as the pin lives, whether it is
@@ -63,7 +66,7 @@ impl Contents {
 
     /// The path of a blob that the store has. The blob counts as used now.
     pub fn blob(&self, digest: &Digest) -> Option<PathBuf> {
-        let path = self.folder.blob(digest);
+        let path = self.path_of(digest);
         if !path.is_file() {
             return None;
         }
@@ -76,12 +79,43 @@ impl Contents {
         Some(path)
     }
 
+    /// Whether the store has a blob whose bytes have its digest. This blocks.
+    pub fn is_whole(&self, digest: &Digest) -> bool {
+        self.blob(digest).is_some_and(|path| {
+            let mut hasher = Hasher::default();
+            let hashed = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
+            hashed.is_ok() && hasher.finish() == *digest
+        })
+    }
+
     /// Removes a damaged blob.
     pub fn remove_blob(&self, digest: &Digest) {
-        let path = self.folder.blob(digest);
+        let path = self.path_of(digest);
         if let Err(error) = fs::remove_file(&path) {
             tracing::warn!(path = %path.display(), %error, "cannot remove a damaged blob");
         }
+    }
+
+    /// The path of a blob, whether it exists or not.
+    pub(super) fn path_of(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(digest.hex())
+    }
+
+    /// A file for a blob that is not complete yet.
+    pub(super) fn temporary(&self) -> Result<NamedTempFile, DiskError> {
+        NamedTempFile::new_in(&self.folder).map_err(DiskError::at("write in", &self.folder))
+    }
+
+    /// All files. Those without a digest are incomplete blobs.
+    pub(super) fn files(&self) -> Result<Vec<(PathBuf, Option<Digest>)>, DiskError> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(DiskError::at("read", &self.folder))? {
+            let path = entry.map_err(DiskError::at("read", &self.folder))?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            let digest = name.and_then(|name| format!("sha256:{name}").parse().ok());
+            files.push((path, digest));
+        }
+        Ok(files)
     }
 
     /// The blobs that passes need now.

@@ -8,14 +8,11 @@
 //! within [`CacheLimits`].
 
 mod contents;
-mod folder;
-mod import;
 mod pins;
 mod spare;
 mod writer;
 
 pub use contents::Contents;
-pub use import::ImportError;
 pub use pins::{BlobClaim, BlobPin};
 pub use spare::CacheLimits;
-pub use writer::{BlobWriter, NewBlob};
+pub use writer::{BlobWriter, ImportError, NewBlob};

@@ -46,7 +46,7 @@ impl Contents {
     ) -> Result<u64, DiskError> {
         let now = SystemTime::now();
         let mut spare = Vec::new();
-        for (path, digest) in self.folder.files()? {
+        for (path, digest) in self.files()? {
             if let Some(digest) = digest
                 && !needed.contains(&digest)
                 && let Ok(metadata) = path.metadata()
@@ -73,7 +73,7 @@ impl Contents {
 
     /// Removes a blob unless it is pinned.
     pub(in crate::store) fn remove_unpinned(&self, digest: &Digest) -> Result<(), DiskError> {
-        let path = self.folder.blob(digest);
+        let path = self.path_of(digest);
         // Held until the file is gone, so that no pass pins it in between.
         let pins = self.pins.lock();
         if pins.contains_key(digest) {
@@ -96,7 +96,7 @@ mod tests {
 
     fn put(contents: &Contents, content: &str, age: u64) -> Digest {
         let digest = Digest::of(content.as_bytes());
-        let path = contents.folder.blob(&digest);
+        let path = contents.path_of(&digest);
         fs::write(&path, content).unwrap();
         let time = SystemTime::now() - Duration::from_secs(age);
         let file = File::options().append(true).open(path).unwrap();
@@ -133,7 +133,7 @@ mod tests {
             (named, true),
             (pinned, true),
         ] {
-            assert_eq!(contents.folder.blob(&digest).is_file(), kept, "{digest}");
+            assert_eq!(contents.path_of(&digest).is_file(), kept, "{digest}");
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Opens a database, checks its tables, and reads rows within the limits.
+//! Anything else is an error that says why the database is refused.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
-
-use crate::store::sqlite_index::error::{LegacyError, sql};
 
 /// The tables that are read, and the columns that they must have.
 pub(super) const TABLES: [(&str, &[&str]); 7] = [
@@ -45,6 +44,73 @@ const MAX_MANIFESTS: i64 = 16 << 20;
 const MAX_TEXTS: usize = 256 << 20;
 /// Steps of SQLite's machine between two checks of the time.
 const STEPS: i32 = 100_000;
+
+/// The longest time for reading one.
+pub(super) const LONGEST: Duration = Duration::from_mins(5);
+
+/// Why a database is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum LegacyError {
+    /// It cannot be read.
+    #[error("the database cannot be read ({doing}): {source}")]
+    Sql {
+        /// The step.
+        doing: &'static str,
+        /// Why it failed.
+        source: sqlx::Error,
+    },
+    /// It does not have the tables of a catalog.
+    #[error(
+        "the database is no catalog that can be read: {0}; \
+         an opm that is too old may have made it"
+    )]
+    Shape(String),
+    /// It has more than the limits allow.
+    #[error("the database has too much: {what}; the limit is {limit}")]
+    Limit {
+        /// What exceeds the limit.
+        what: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// It took too long.
+    #[error(
+        "the database was not read within {}",
+        humantime::format_duration(LONGEST)
+    )]
+    Timeout,
+    /// The manifests of a bundle cannot be read.
+    #[error("the manifests of the bundle {name:?} are no JSON: {problem}")]
+    Manifests {
+        /// The bundle.
+        name: String,
+        /// Why they cannot be read.
+        problem: String,
+    },
+    /// The result could not be written.
+    #[error("cannot write a temporary file: {0}")]
+    Write(#[from] std::io::Error),
+}
+
+impl LegacyError {
+    /// Whether a limit was exceeded.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::Limit { .. } | Self::Timeout)
+    }
+}
+
+/// For `map_err` on statements.
+pub(super) fn sql(doing: &'static str) -> impl Fn(sqlx::Error) -> LegacyError + Copy {
+    move |source| LegacyError::Sql { doing, source }
+}
+
+/// For `map_err` on the manifests of a bundle.
+pub(super) fn manifests(name: &str) -> impl Fn(String) -> LegacyError {
+    move |problem| LegacyError::Manifests {
+        name: name.chars().take(200).collect(),
+        problem,
+    }
+}
 
 /// A database that is being read.
 pub(super) struct Database {

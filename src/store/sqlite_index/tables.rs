@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sqlx::Row as _;
 
-use crate::store::sqlite_index::database::Database;
-use crate::store::sqlite_index::error::{LegacyError, sql};
+use crate::store::sqlite_index::database::{Database, LegacyError, sql};
 use fbc::sqlite::{EdgeRow, LegacyEntry, LegacyPackage, entries};
 
 /// A row of a bundle, without its manifests.

@@ -135,7 +135,7 @@ pub(super) async fn respond(
     work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
 ) -> Response {
     let working = move || {
-        let modified = query.snapshot.modified();
+        let modified = query.snapshot.revision().modified;
         let sent =
             work(&query).and_then(|response| context.send(response, &query.parameters, modified));
         sent.unwrap_or_else(Problem::into_response)

@@ -1,0 +1,71 @@
+//! Running statements, with errors that name the step, and conversions between
+//! values and columns.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Sqlite, SqliteExecutor};
+
+use crate::store::StoreError;
+
+/// A statement with its values.
+type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+/// Runs a statement. `action` completes "cannot" in an error.
+pub(super) async fn execute(
+    database: impl SqliteExecutor<'_>,
+    action: &'static str,
+    statement: Statement<'_>,
+) -> Result<(), StoreError> {
+    let done = statement.execute(database).await;
+    done.map(drop).map_err(StoreError::sql(action))
+}
+
+/// All rows of a query.
+pub(super) async fn all(
+    database: impl SqliteExecutor<'_>,
+    action: &'static str,
+    query: Statement<'_>,
+) -> Result<Vec<SqliteRow>, StoreError> {
+    let rows = query.fetch_all(database).await;
+    rows.map_err(StoreError::sql(action))
+}
+
+/// The first row of a query.
+pub(super) async fn first(
+    database: impl SqliteExecutor<'_>,
+    action: &'static str,
+    query: Statement<'_>,
+) -> Result<Option<SqliteRow>, StoreError> {
+    let row = query.fetch_optional(database).await;
+    row.map_err(StoreError::sql(action))
+}
+
+/// The last second of the year 9999, since 1970. HTTP dates and RFC 3339 have
+/// no later ones.
+pub const LAST_SECOND: u64 = 253_402_300_799;
+
+/// A count as SQLite stores it. No count here comes near the limit.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A date as seconds since 1970.
+pub fn unix_of_time(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// A date of seconds since 1970, [`LAST_SECOND`] at the latest.
+pub fn time_of_unix(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_SECOND))
+}
+
+pub(super) fn seconds(time: SystemTime) -> i64 {
+    signed(unix_of_time(time))
+}
+
+pub(super) fn time(seconds: i64) -> SystemTime {
+    time_of_unix(u64::try_from(seconds).unwrap_or(0))
+}

@@ -13,6 +13,7 @@ mod images;
 mod import;
 mod input;
 mod list;
+mod log_sampler;
 mod manifests;
 mod output;
 mod progress;

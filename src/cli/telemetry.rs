@@ -4,8 +4,11 @@ use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::Failure;
+use crate::cli::log_sampler::LogSampler;
 use crate::config::{Environment, LogConfig, LogFormat};
 
 /// A library that logs each refused certificate, in words of its own. The error
@@ -28,8 +31,8 @@ pub(super) fn start(log: &LogConfig, environment: &Environment) -> Result<(), Fa
         .with_writer(io::stderr)
         .with_ansi(colour);
     let started = match log.format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().try_init(),
+        LogFormat::Text => lines.finish().with(LogSampler).try_init(),
+        LogFormat::Json => lines.json().finish().with(LogSampler).try_init(),
     };
     started
         .map_err(|error| anyhow::anyhow!(error))

@@ -699,6 +699,34 @@ async fn ten_thousand_streams_of_one_client_leave_the_others_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_client_cannot_fill_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut almanac = limited(folder.path(), "");
+    let address = almanac.program.address("grpc");
+    for _ in 0..100 {
+        let mut connection = Connection::open(address, &[]).unwrap();
+        // Calls that are reset before the server takes notice.
+        let mut bytes = Vec::new();
+        for number in 0..40_u32 {
+            let stream = 2 * number + 1;
+            bytes.extend(h2::call(stream, "a", GET_PACKAGE, None));
+            bytes.extend([0, 0, 4, h2::RST_STREAM, 0]);
+            bytes.extend(stream.to_be_bytes());
+            bytes.extend(8_u32.to_be_bytes());
+        }
+        connection.tcp.write_all(&bytes).unwrap();
+        while connection
+            .next()
+            .is_ok_and(|frame| frame.kind != h2::GOAWAY)
+        {}
+    }
+    others_are_answered(&mut almanac).await;
+    let log = almanac.program.log();
+    let lines = log.lines().filter(|line| line.contains(" h2::"));
+    assert_eq!(lines.count(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn many_idle_connections_make_room_for_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut almanac = serving(folder.path(), &Catalog::small(), "max_connections = 20", "");

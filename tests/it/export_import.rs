@@ -597,9 +597,8 @@ fn a_configuration_exports_its_own_catalogs() {
     assert!(finished.stderr.contains("exported a at"), "{finished:?}");
 }
 
-#[test]
-fn a_catalog_without_its_image_stands_in_nobodys_way() {
-    let upstream = Upstream::start();
+/// Serves an image index that lacks one of its platforms, and returns its digest.
+fn serve_without_a_platform(upstream: &Upstream) -> images::digest::Digest {
     let of_platform = |architecture: &str| {
         Image::of_catalog(&Catalog::one("etcd"))
             .platform("linux", architecture)
@@ -610,7 +609,6 @@ fn a_catalog_without_its_image_stands_in_nobodys_way() {
         .image(of_platform("amd64"))
         .image(other)
         .build();
-    // A mirror lacks its other platform.
     index.for_each_blob(|blob| {
         upstream.put_blob(blob.bytes.clone());
     });
@@ -623,6 +621,13 @@ fn a_catalog_without_its_image_stands_in_nobodys_way() {
         let bytes = manifest.bytes.clone();
         upstream.put_manifest(REPOSITORY, &name, bytes, manifest.media_type);
     }
+    index.digest()
+}
+
+#[test]
+fn a_catalog_without_its_image_stands_in_nobodys_way() {
+    let upstream = Upstream::start();
+    let digest = serve_without_a_platform(&upstream);
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("catalog");
     fs::create_dir(&source).unwrap();
@@ -634,7 +639,7 @@ fn a_catalog_without_its_image_stands_in_nobodys_way() {
     );
     let mut almanac = Almanac::start(&config);
     almanac.until_pullable("a");
-    almanac.until_at("b", &index.digest());
+    almanac.until_at("b", &digest);
     let archive = folder.path().join("all.tar");
     let finished = export(&almanac, &archive, &[]);
     assert_eq!(finished.status.code(), Some(3), "{finished:?}");
@@ -644,6 +649,23 @@ fn a_catalog_without_its_image_stands_in_nobodys_way() {
     }
     let finished = export(&almanac, &archive, &["--catalog=a"]);
     assert!(finished.status.success(), "{finished:?}");
+}
+
+#[test]
+fn an_image_that_was_not_made_yet_is_made_offline() {
+    let upstream = Upstream::start();
+    let digest = serve_without_a_platform(&upstream);
+    let config = following(&upstream.reference(REPOSITORY, "v4.20"));
+    // The whole image cannot be mirrored.
+    let mut almanac = Almanac::start(&format!("{config}mirror = \"full\"\n"));
+    almanac.until_at("a", &digest);
+    assert_ne!(almanac.http("/v2/a/manifests/latest").status, 200);
+    almanac.stop();
+    upstream.forget_requests();
+    almanac.restart_with(&format!("offline = true\n{config}"));
+    almanac.until_pullable("a");
+    assert_eq!(almanac.http("/v2/a/manifests/v4.20").status, 200);
+    assert_eq!(upstream.lines(), [""; 0]);
 }
 
 #[test]

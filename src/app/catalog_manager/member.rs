@@ -91,7 +91,7 @@ impl Member {
 
     /// Starts to follow the catalog and to maintain its image, unless that
     /// runs already. In offline mode this is done only for curated catalogs
-    /// whose origins are all `available`.
+    /// whose origins are all `available`; of others, a missing image is made.
     pub(super) fn start(
         &mut self,
         shared: &Shared,
@@ -103,23 +103,28 @@ impl Member {
         }
         let followed = followed(&self.config);
         let publisher = self.publisher.clone();
-        if shared.offline && !can_be_curated(&followed.source, available) {
-            if publisher.snapshot().is_none() {
-                tracing::warn!(
-                    catalog = %followed.name,
-                    "offline, and no revision of the catalog is stored: import one"
-                );
-            }
-            publisher.update(|status| status.first_attempt_done = true);
-            self.work = Some(Vec::new());
-            return;
-        }
         let catalogs = context.catalogs.clone();
         let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
         let maintain_image = {
             let (context, followed) = (context.clone(), followed.clone());
             |stop| ingest::keep_image(context, followed, mirror, catalogs, image_publisher, stop)
         };
+        if shared.offline && !can_be_curated(&followed.source, available) {
+            let stored = publisher.snapshot().is_some();
+            if !stored {
+                tracing::warn!(
+                    catalog = %followed.name,
+                    "offline, and no revision of the catalog is stored: import one"
+                );
+            }
+            publisher.update(|status| status.first_attempt_done = true);
+            // An image of the files needs no network, and a stored one is kept.
+            let missing = self.image_publisher.image().is_none();
+            let make_image = stored && missing && mirror == ingest::Mirror::Slim;
+            let task = make_image.then(|| shared.spawn_tracked(maintain_image));
+            self.work = Some(task.into_iter().collect());
+            return;
+        }
         let context = context.clone();
         let follow = |stop| ingest::follow(context, followed, publisher, stop);
         self.work = Some(vec![

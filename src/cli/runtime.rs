@@ -1,17 +1,26 @@
 //! The async runtime of a command, and the signals that end it.
 
 use std::pin::Pin;
+use std::thread;
 
 use anyhow::Context as _;
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::cli::failure::Failure;
 
+/// The fewest threads that answer clients.
+const MIN_THREADS: usize = 2;
+
 /// Runs a future to its end. Threads that still block then end with the process.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = Runtime::new()
+    // One thread more than a quota of one core: it then answers beside a long task.
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(cores.max(MIN_THREADS))
+        .enable_all()
+        .build()
         .context("cannot start threads")
         .map_err(Failure::run)?;
     let done = runtime.block_on(work);

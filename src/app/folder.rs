@@ -294,7 +294,7 @@ async fn serve(
     serve::raise_descriptor_limit(limits.connections);
     let service = serve::grpc::Service::new(catalogs, limits, draining)
         .context("cannot set up gRPC reflection")?;
-    let address = listener.address();
+    let address = listener.address;
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
     tokio::spawn(crate::app::memory::give_back(stopping.clone()));

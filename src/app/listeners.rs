@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::serve::access::Access;
 use crate::serve::net::tls::Tls;
 use crate::serve::net::{credential, tls};
-use crate::serve::oci::{Gate, Users};
+use crate::serve::oci::{Authorizer, Users};
 use crate::serve::{self, Listener};
 
 /// The credentials of the server, and the means to check those of clients.
@@ -17,7 +17,7 @@ pub(super) struct Credentials {
     pub(super) grpc: Option<Tls>,
     pub(super) http: Option<Tls>,
     pub(super) certificates: Vec<credential::Followed<ServerConfig>>,
-    pub(super) gate: Gate,
+    pub(super) authorizer: Authorizer,
     pub(super) users: Option<credential::Followed<Users>>,
 }
 
@@ -35,8 +35,8 @@ impl Credentials {
         };
         let grpc = open("grpc", &config.grpc_tls, &["h2"])?;
         let http = open("http", &config.http_tls, &["h2", "http/1.1"])?;
-        let gate = Gate::open(&config.distribution, access.clone());
-        let (gate, users) = gate.context("users who may pull images")?;
+        let authorizer = Authorizer::open(&config.distribution, access.clone());
+        let (authorizer, users) = authorizer.context("users who may pull images")?;
         if users.is_some() && http.is_none() {
             tracing::warn!("passwords are sent without TLS: anyone on the network can read them");
         }
@@ -44,7 +44,7 @@ impl Credentials {
             grpc,
             http,
             certificates,
-            gate,
+            authorizer,
             users,
         })
     }
@@ -59,13 +59,14 @@ pub(super) struct Listeners {
 
 impl Listeners {
     pub(super) async fn bind(config: &Config, credentials: &Credentials) -> anyhow::Result<Self> {
-        let grpc = serve::bind("grpc", config.grpc).await?;
-        let http = serve::bind("http", config.http).await?;
-        Ok(Self {
-            grpc: grpc.secured(credentials.grpc.clone()),
-            http: http.secured(credentials.http.clone()),
+        let mut ports = Self {
+            grpc: serve::bind("grpc", config.grpc).await?,
+            http: serve::bind("http", config.http).await?,
             admin: serve::bind("admin", config.admin).await?,
-        })
+        };
+        ports.grpc.tls.clone_from(&credentials.grpc);
+        ports.http.tls.clone_from(&credentials.http);
+        Ok(ports)
     }
 
     pub(super) fn log(&self) {
@@ -78,10 +79,10 @@ impl Listeners {
 /// Logs the address of a listener.
 pub(super) fn log(listener: &Listener) {
     tracing::info!(
-        service = listener.service(),
-        address = %listener.address(),
-        catalog = listener.catalog().map(tracing::field::display),
-        tls = listener.has_tls(),
+        service = listener.service,
+        address = %listener.address,
+        catalog = listener.catalog.as_ref().map(tracing::field::display),
+        tls = listener.tls.is_some(),
         "listening"
     );
 }

@@ -1,11 +1,13 @@
 //! The composition root: opens the store, binds the ports, serves and drains.
 //!
 //! - `listeners` opens what a start needs.
+//! - `admin` serves probes and metrics on a thread of their own.
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
 //! - `memory` returns free memory to the system.
 //! - `folder` serves a single folder that is not followed.
 
+mod admin;
 mod catalog_manager;
 mod folder;
 mod listeners;
@@ -88,8 +90,8 @@ pub async fn run(
 
     let servers = TaskTracker::new();
     servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
-    let secure = ports.http.has_tls();
-    let pulling = oci::router(images, credentials.gate, secure);
+    let secure = ports.http.tls.is_some();
+    let pulling = oci::router(images, credentials.authorizer, secure);
     servers.spawn(ports.http.serve(
         http::Service::new(catalogs.clone(), access, config.origins.clone(), pulling),
         limits.clone(),
@@ -106,12 +108,8 @@ pub async fn run(
     let (status, configuration) = watch::channel(Configuration::read(file));
     // Probes and metrics are answered until the end of the shutdown.
     let admin = CancellationToken::new();
-    servers.spawn(ports.admin.serve(
-        serve::admin::router(catalogs.clone(), configuration, metrics),
-        limits,
-        admin.clone(),
-        TaskTracker::new(),
-    ));
+    let routes = serve::admin::router(catalogs.clone(), configuration, metrics);
+    admin::serve(ports.admin, routes, limits, admin.clone())?;
     followers.spawn(ingest::encode(
         store.clone(),
         catalogs.clone(),

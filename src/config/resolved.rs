@@ -12,7 +12,7 @@ use crate::serve::Limits;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
 use crate::serve::net::tls;
-use crate::serve::oci::GateSettings;
+use crate::serve::oci::AuthorizerSettings;
 use crate::store::CacheLimits;
 use ::images::{Platform, layers as unpack};
 
@@ -36,7 +36,7 @@ pub struct Config {
     /// TLS of the HTTP port, if enabled.
     pub http_tls: Option<tls::Settings>,
     /// The users who may pull images.
-    pub distribution: GateSettings,
+    pub distribution: AuthorizerSettings,
     /// The pages that may use the HTTP API.
     pub origins: Origins,
     /// The catalogs: at least one, with unique names and authorities.

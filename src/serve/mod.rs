@@ -8,23 +8,18 @@
 
 pub mod access;
 pub mod admin;
+mod fields;
 pub mod grpc;
 pub mod http;
 mod memory_budget;
+mod metrics;
 pub mod net;
 mod observed;
 pub mod oci;
 mod request_metrics;
 mod worker_pool;
 
-pub use net::descriptors::raise_descriptor_limit;
+pub use metrics::describe_metrics;
+pub use net::connection_limit::raise_descriptor_limit;
 pub use net::limits::{Limits, Renewal};
 pub use net::listen::{ListenError, Listener, Peer, bind};
-
-/// Describes the metrics of serving.
-pub fn describe_metrics() {
-    net::metrics::describe_metrics();
-    access::describe_metrics();
-    request_metrics::describe_metrics();
-    grpc::describe_metrics();
-}

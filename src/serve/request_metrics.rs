@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
-use metrics::{Counter, Histogram, Unit, counter, describe_counter, describe_histogram, histogram};
+use metrics::{Counter, Histogram, counter, histogram};
 use quick_cache::Equivalent;
 use quick_cache::sync::Cache;
 
@@ -119,38 +119,6 @@ impl Equivalent<Key> for Borrowed<'_> {
         let labels = labels.iter().map(|(name, value)| (*name, value.as_str()));
         self.0 == *api && labels.eq(self.1.iter().copied())
     }
-}
-
-/// Describes these metrics.
-pub(crate) fn describe_metrics() {
-    describe_counter!(
-        "almanac_http_requests_total",
-        "HTTP requests, by method, route, status code, catalog and content encoding"
-    );
-    describe_histogram!(
-        "almanac_http_request_seconds",
-        Unit::Seconds,
-        "Time from the arrival of an HTTP request until its response is ready to send"
-    );
-    describe_counter!(
-        "almanac_http_sent_bytes_total",
-        Unit::Bytes,
-        "Bytes of HTTP response bodies sent"
-    );
-    describe_counter!(
-        "almanac_grpc_requests_total",
-        "gRPC calls, by service, method, catalog and status code"
-    );
-    describe_histogram!(
-        "almanac_grpc_request_seconds",
-        Unit::Seconds,
-        "Time from the arrival of a gRPC call until its response is ready to send"
-    );
-    describe_counter!(
-        "almanac_grpc_sent_bytes_total",
-        Unit::Bytes,
-        "Bytes of gRPC responses sent"
-    );
 }
 
 #[cfg(test)]

@@ -119,6 +119,12 @@ impl Catalog {
         self.status.borrow().first_attempt_done
     }
 
+    /// Whether both read the same slot. A catalog gets another one when its source
+    /// changes.
+    pub fn has_slot_of(&self, other: &Self) -> bool {
+        self.snapshot.same_channel(&other.snapshot)
+    }
+
     /// The snapshot that is served now; `None` before the first revision.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.borrow().clone()

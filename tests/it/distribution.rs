@@ -842,3 +842,52 @@ fn a_user_pulls_with_a_token_that_was_given() {
     let (given, _) = token("repository:open:pull", Some(basic("ann", "wrong")));
     assert_eq!(given, 401);
 }
+
+#[test]
+fn a_token_is_given_for_credentials_alone_and_tells_nobody_what_exists() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    let line = |user: &str| format!("{user}:{}\n", bcrypt::hash("word", 4).unwrap());
+    fs::write(&users, line("ann")).unwrap();
+    let tables = format!("[distribution]\nuser_files = [{users:?}]\nflow = \"token\"\n");
+    let mut almanac = guarded(&folder, &tables);
+    let address = almanac.program.address("http");
+    let ask = |authorization: &str| {
+        let path = "/v2/token?service=almanac&scope=repository:open:pull";
+        let headers = [("Authorization", authorization.to_owned())];
+        let headers = &headers[usize::from(authorization.is_empty())..];
+        let reply = with(address, path, headers);
+        let document: Value = serde_json::from_slice(&reply.body).unwrap();
+        let token = document["token"].as_str().unwrap_or_default();
+        (reply.status, format!("Bearer {token}"), document)
+    };
+    let (open, absent) = ("/v2/open/tags/list", "/v2/absent/tags/list");
+    let (given, ann, document) = ask(&basic("ann", "word"));
+    assert_eq!(given, 200);
+    assert!(document["expires_in"].as_u64().unwrap() <= 300);
+    assert_eq!(
+        [open, absent].map(|path| status(address, path, &ann)),
+        [200, 404]
+    );
+    // A token makes no other token, so that none outlives its user for long.
+    assert_eq!(ask(&ann).0, 401);
+    // A token for nobody is not better than none.
+    let (given, nobody, _) = ask("");
+    assert_eq!(given, 200);
+    assert_eq!(status(address, "/v2/", &nobody), 200);
+    for path in [open, absent, "/v2/_catalog"] {
+        assert_eq!(status(address, path, &nobody), 401, "{path}");
+        let [with_token, without] = [("Authorization", nobody.clone()), ("Accept", "*/*".into())]
+            .map(|header| with(address, path, &[header]));
+        assert_eq!(with_token.body, without.body, "{path}");
+    }
+    assert_eq!(ask(&nobody).0, 401);
+
+    fs::write(&users, line("bob")).unwrap();
+    let begin = Instant::now();
+    while ask(&basic("ann", "word")).0 != 401 {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(ask(&ann).0, 401);
+}

@@ -147,10 +147,10 @@ impl CatalogManager {
 
     /// Serves a catalog on its own port.
     async fn open(&mut self, name: &CatalogName, port: Port) {
-        let Some(listener) = port.listener(name).await else {
+        let Some(mut listener) = port.listener(name).await else {
             return;
         };
-        let listener = listener.secured(self.shared.tls.clone());
+        listener.tls.clone_from(&self.shared.tls);
         listeners::log(&listener);
         let registry = self.shared.registry.clone();
         let connections = self.shared.connections.clone();

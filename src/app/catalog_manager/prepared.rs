@@ -110,8 +110,8 @@ impl Port {
 
 /// Binds the port of a catalog.
 async fn bind(name: &CatalogName, address: SocketAddr) -> anyhow::Result<Listener> {
-    let bound = serve::bind("grpc", address)
-        .await
-        .with_context(|| format!("port of the catalog {name}"))?;
-    Ok(bound.of_catalog(name.clone()))
+    let bound = serve::bind("grpc", address).await;
+    let mut listener = bound.with_context(|| format!("port of the catalog {name}"))?;
+    listener.catalog = Some(name.clone());
+    Ok(listener)
 }

@@ -22,7 +22,7 @@ use crate::config::template::{KubeVersion, WrittenSource};
 use crate::config::value::{Address, OnInvalidSetting, Origin, Poll, Time};
 use crate::ingest::{LayoutSource, Source};
 use crate::name::CatalogName;
-use crate::serve::oci::{Flow, GateSettings};
+use crate::serve::oci::{AuthorizerSettings, Flow};
 use ::images::Platform;
 use ::images::layers::Limits;
 
@@ -224,8 +224,8 @@ pub(in crate::config) fn read_text(path: &Path) -> io::Result<String> {
 
 impl DistributionSettings {
     /// The settings of the pull endpoint.
-    pub(in crate::config) fn resolve(self) -> GateSettings {
-        GateSettings {
+    pub(in crate::config) fn resolve(self) -> AuthorizerSettings {
+        AuthorizerSettings {
             user_files: self.user_files.unwrap_or_default(),
             flow: self.flow.unwrap_or_default(),
         }

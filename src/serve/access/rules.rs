@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use metrics::{counter, describe_counter};
+use metrics::counter;
 use tokio::sync::watch;
 
 use crate::name::CatalogName;
@@ -65,27 +65,17 @@ impl Rule {
         catalog: &CatalogName,
         settings: &AccessSettings,
     ) -> Result<(Self, Option<Followed<Tokens>>), CredentialError> {
-        let certificate = settings.client_certificate;
+        let mut rule = Self {
+            tokens: None,
+            certificate: settings.client_certificate,
+        };
         if settings.token_files.is_empty() {
-            let tokens = None;
-            return Ok((
-                Self {
-                    tokens,
-                    certificate,
-                },
-                None,
-            ));
+            return Ok((rule, None));
         }
         let (paths, build) = (settings.token_files.clone(), Box::new(Tokens::read));
         let (files, tokens) = Followed::open("tokens", catalog.as_str(), paths, build)?;
-        let tokens = Some(tokens);
-        Ok((
-            Self {
-                tokens,
-                certificate,
-            },
-            Some(files),
-        ))
+        rule.tokens = Some(tokens);
+        Ok((rule, Some(files)))
     }
 
     /// Whether tokens grant access.
@@ -164,14 +154,6 @@ impl Access {
 /// Counts a request that was denied access to a catalog.
 pub(crate) fn count_denied(catalog: &str) {
     counter!("almanac_http_denied_total", "catalog" => catalog.to_owned()).increment(1);
-}
-
-/// Describes the metrics of this module.
-pub(crate) fn describe_metrics() {
-    describe_counter!(
-        "almanac_http_denied_total",
-        "HTTP and OCI requests without the credentials that a catalog requires, by catalog"
-    );
 }
 
 #[cfg(test)]

@@ -12,15 +12,15 @@ use tracing::Instrument as _;
 use crate::name::CatalogName;
 use crate::proto;
 use crate::serve::grpc::health::Health;
-use crate::serve::grpc::methods::{CalledMethod, GrpcService};
+use crate::serve::grpc::methods::{CalledMethod, EXPERIMENTAL, HEALTH, REGISTRY};
 use crate::serve::grpc::observe::Call;
-use crate::serve::grpc::pins::Pins;
 use crate::serve::grpc::reflection::Reflection;
-use crate::serve::grpc::{schemas, wire};
+use crate::serve::grpc::session::Session;
+use crate::serve::grpc::wire;
 use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
-use crate::snapshot::{Catalog, Catalogs, NotFound, Snapshot};
+use crate::snapshot::{Catalog, Catalogs, NotFound, Snapshot, Stream};
 use fbc::document::Gvk;
 use fbc::text::go_quote::Quoted;
 
@@ -28,7 +28,7 @@ use fbc::text::go_quote::Quoted;
 #[derive(Clone)]
 pub(super) struct Calls {
     pub(super) catalogs: Catalogs,
-    pub(super) pins: Arc<Pins>,
+    pub(super) session: Arc<Session>,
     /// The catalog of the port, if it is a catalog's own.
     pub(super) own: Option<CatalogName>,
     pub(super) health: Health,
@@ -51,22 +51,19 @@ impl RequestHandler for Calls {
         let mut call = Call::begin(&called, request.uri().path(), peer, in_flight);
         let span = call.span.clone();
         let answered = match (called.service, called.method) {
-            (Some(GrpcService::Registry | GrpcService::Experimental), method) => {
-                // The connection is not asked to close before the response is sent.
-                call.open = Some(self.pins.open());
+            (REGISTRY | EXPERIMENTAL, method) => {
                 let answered = self.registry(&mut call, method, request);
                 answered.instrument(span).await
             }
             (_, Err(unknown)) => Err(unknown),
-            (Some(GrpcService::Health), Ok(method)) => {
-                let answered = self
-                    .health
-                    .answer(&mut call, method, request, self.pins.leaving());
+            (HEALTH, Ok(method)) => {
+                let closing = self.session.closing();
+                let answered = self.health.answer(&mut call, method, request, closing);
                 answered.instrument(span).await
             }
             // The other services are the versions of reflection.
             (_, Ok(_)) => {
-                let answered = self.reflection.answer(request, self.pins.leaving());
+                let answered = self.reflection.answer(request, self.session.closing());
                 answered.instrument(span).await
             }
         };
@@ -83,102 +80,87 @@ impl Calls {
         method: Result<&'static str, Status>,
         request: Request,
     ) -> Result<Response, Status> {
-        let Self {
-            catalogs,
-            pins,
-            own,
-            ..
-        } = self;
-        let catalog = match own {
+        let catalogs = &self.catalogs;
+        let catalog = match &self.own {
             Some(name) => catalogs.get(name.as_str()),
             None => catalogs.route(authority(&request)),
         };
         call.catalog.clone_from(&catalog);
         let method = method?;
-        let snapshot = catalog
-            .as_deref()
-            .ok_or_else(|| no_catalog(catalogs, &request))
-            .and_then(|catalog| pinned(pins, catalog));
+        let snapshot = match catalog {
+            Some(catalog) => pinned(&self.session, &catalog),
+            None => Err(no_catalog(catalogs, &request)),
+        };
         if let Ok(snapshot) = &snapshot
             && method == "ListBundles"
         {
-            pins.listed(snapshot.package_count());
+            self.session.listed(snapshot.package_count());
         }
-        answer(method, pins, snapshot, request).await
+        answer(method, &self.session, snapshot, request).await
     }
 }
 
 async fn answer(
     method: &str,
-    pins: &Pins,
+    session: &Session,
     snapshot: Result<Arc<Snapshot>, Status>,
     request: Request,
 ) -> Result<Response, Status> {
-    Ok(match method {
+    // opm returns plain errors, which grpc-go reports as UNKNOWN.
+    let not_found = |error: NotFound| Status::unknown(wire::shortened(&error.to_string()));
+    let unary = |found: Result<_, _>| found.map(wire::unary).map_err(not_found);
+    let stream = |found: Result<_, _>| wire::stream(found.map_err(not_found)?);
+    match method {
         "ListPackages" => {
             wire::read::<proto::ListPackageRequest>(request).await?;
-            wire::stream(snapshot?.list_packages())?
+            wire::stream(snapshot?.list_packages())
         }
         "ListBundles" => {
             wire::read::<proto::ListBundlesRequest>(request).await?;
-            wire::stream(snapshot?.list_bundles())?
+            wire::stream(snapshot?.list_bundles())
         }
         "GetPackage" => {
-            let arguments: proto::GetPackageRequest = wire::read(request).await?;
-            let package = snapshot?.get_package(&arguments.name).map_err(not_found)?;
-            pins.asked(&arguments.name);
-            wire::unary(package)
+            let proto::GetPackageRequest { name } = wire::read(request).await?;
+            let package = unary(snapshot?.get_package(&name))?;
+            session.requested(&name);
+            Ok(package)
         }
         "GetBundle" => {
-            let arguments: proto::GetBundleRequest = wire::read(request).await?;
-            let bundle = snapshot?.get_bundle(
-                &arguments.pkg_name,
-                &arguments.channel_name,
-                &arguments.csv_name,
-            );
-            wire::unary(bundle.map_err(not_found)?)
+            let asked: proto::GetBundleRequest = wire::read(request).await?;
+            let (package, channel) = (&asked.pkg_name, &asked.channel_name);
+            unary(snapshot?.get_bundle(package, channel, &asked.csv_name))
         }
         "GetBundleForChannel" => {
-            let arguments: proto::GetBundleInChannelRequest = wire::read(request).await?;
-            let bundle =
-                snapshot?.get_bundle_for_channel(&arguments.pkg_name, &arguments.channel_name);
-            wire::unary(bundle.map_err(not_found)?)
+            let asked: proto::GetBundleInChannelRequest = wire::read(request).await?;
+            unary(snapshot?.get_bundle_for_channel(&asked.pkg_name, &asked.channel_name))
         }
         "GetBundleThatReplaces" => {
-            let arguments: proto::GetReplacementRequest = wire::read(request).await?;
-            let bundle = snapshot?.get_bundle_that_replaces(
-                &arguments.csv_name,
-                &arguments.pkg_name,
-                &arguments.channel_name,
-            );
-            wire::unary(bundle.map_err(not_found)?)
+            let asked: proto::GetReplacementRequest = wire::read(request).await?;
+            let (package, channel) = (&asked.pkg_name, &asked.channel_name);
+            unary(snapshot?.get_bundle_that_replaces(&asked.csv_name, package, channel))
         }
         "GetChannelEntriesThatReplace" => {
-            let arguments: proto::GetAllReplacementsRequest = wire::read(request).await?;
-            let entries = snapshot?.entries_that_replace(&arguments.csv_name);
-            wire::stream(entries.map_err(not_found)?)?
+            let asked: proto::GetAllReplacementsRequest = wire::read(request).await?;
+            stream(snapshot?.entries_that_replace(&asked.csv_name))
         }
         "GetChannelEntriesThatProvide" => {
-            let arguments: proto::GetAllProvidersRequest = wire::read(request).await?;
-            let api = api(arguments.group, arguments.version, arguments.kind);
-            let entries = snapshot?.entries_that_provide(&api);
-            wire::stream(entries.map_err(not_found)?)?
+            let asked: proto::GetAllProvidersRequest = wire::read(request).await?;
+            let api = api(asked.group, asked.version, asked.kind);
+            stream(snapshot?.entries_that_provide(&api))
         }
         "GetLatestChannelEntriesThatProvide" => {
-            let arguments: proto::GetLatestProvidersRequest = wire::read(request).await?;
-            let api = api(arguments.group, arguments.version, arguments.kind);
-            let entries = snapshot?.latest_entries_that_provide(&api);
-            wire::stream(entries.map_err(not_found)?)?
+            let asked: proto::GetLatestProvidersRequest = wire::read(request).await?;
+            let api = api(asked.group, asked.version, asked.kind);
+            stream(snapshot?.latest_entries_that_provide(&api))
         }
         "GetDefaultBundleThatProvides" => {
-            let arguments: proto::GetDefaultProviderRequest = wire::read(request).await?;
-            let api = api(arguments.group, arguments.version, arguments.kind);
-            let bundle = snapshot?.get_default_bundle_that_provides(&api);
-            wire::unary(bundle.map_err(not_found)?)
+            let asked: proto::GetDefaultProviderRequest = wire::read(request).await?;
+            let api = api(asked.group, asked.version, asked.kind);
+            unary(snapshot?.get_default_bundle_that_provides(&api))
         }
-        "ExperimentalListPackageCustomSchemas" => schemas::answer(snapshot, request).await?,
-        other => return Err(Status::unimplemented(format!("unknown method {other}"))),
-    })
+        "ExperimentalListPackageCustomSchemas" => custom_schemas(snapshot, request).await,
+        other => Err(Status::unimplemented(format!("unknown method {other}"))),
+    }
 }
 
 fn api(group: String, version: String, kind: String) -> Gvk {
@@ -189,10 +171,35 @@ fn api(group: String, version: String, kind: String) -> Gvk {
     }
 }
 
-/// opm returns plain errors, which grpc-go reports as UNKNOWN.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn not_found(error: NotFound) -> Status {
-    Status::unknown(wire::shortened(&error.to_string()))
+/// Blobs of custom schemas, as protobuf values. Without the header that
+/// acknowledges an experimental call, the response is empty and the arguments are
+/// ignored.
+async fn custom_schemas(
+    snapshot: Result<Arc<Snapshot>, Status>,
+    request: Request,
+) -> Result<Response, Status> {
+    let acknowledged = request.headers().get("x-acknowledge-experimental");
+    let acknowledged = acknowledged.is_some_and(|value| value == "true");
+    let asked: proto::ExperimentalListPackageCustomSchemasRequest = wire::read(request).await?;
+    if !acknowledged {
+        return wire::stream(Stream::default());
+    }
+    let (schema, package) = (&asked.schema, &asked.package_name);
+    if schema.is_empty() {
+        return Err(Status::invalid_argument("schema is required"));
+    }
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    for (what, name) in [("schema", schema), ("packageName", package)] {
+        let valid = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+        if !(valid && name.bytes().all(good)) && !name.is_empty() {
+            return Err(Status::invalid_argument(format!(
+                "invalid custom schema query: invalid {what} {}: \
+                 must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$",
+                Quoted(&wire::shortened(name))
+            )));
+        }
+    }
+    wire::stream(snapshot?.custom_schemas(schema, package))
 }
 
 fn authority(request: &Request) -> &str {
@@ -237,14 +244,15 @@ fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     }
 }
 
-fn pinned(pins: &Pins, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
+fn pinned(session: &Session, catalog: &Catalog) -> Result<Arc<Snapshot>, Status> {
     if catalog.routing.withheld {
         let name = &catalog.name;
         return Err(Status::not_found(format!(
             "catalog {name:?} is set unavailable"
         )));
     }
-    pins.snapshot(catalog)
+    session
+        .snapshot(catalog)
         .ok_or_else(|| Status::unavailable(format!("catalog {:?} is not loaded yet", catalog.name)))
 }
 

@@ -5,16 +5,14 @@
 //! After GOAWAY, a client makes further calls over the new connection, even those
 //! that belong to an open stream. So GOAWAY is only sent once the connection is
 //! quiet, and not while the client requests the packages of a list one by one.
-//! Calls that cross with GOAWAY count as never processed: the client repeats them
-//! on the new connection.
+//! Calls that cross with GOAWAY see the new revision, as the next connection does
+//! (`handover`).
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use hyper::body::Incoming;
-use metrics::{counter, describe_counter, describe_gauge};
+use axum::response::Response;
+use metrics::counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,14 +20,16 @@ use tonic::Status;
 
 use crate::name::CatalogName;
 use crate::serve::grpc::call::Calls;
+use crate::serve::grpc::handover::Handovers;
 use crate::serve::grpc::health::Health;
-use crate::serve::grpc::pins::Pins;
 use crate::serve::grpc::reflection::Reflection;
+use crate::serve::grpc::session::Session;
 use crate::serve::grpc::wire;
-use crate::serve::net::connection::{LAST, NotAdmitted, builder, drive, follow};
+use crate::serve::metrics::count_ended;
+use crate::serve::net::connection::{LAST, builder, drive, follow};
+use crate::serve::net::in_flight::Permits;
 use crate::serve::net::limits::{Limits, Renewal};
 use crate::serve::net::listen::{Listener, Opened};
-use crate::serve::net::metrics::count_ended;
 use crate::serve::net::stream::Protocol;
 use crate::snapshot::Catalogs;
 
@@ -43,6 +43,8 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 const STEP: Duration = Duration::from_millis(20);
 /// Health checks are admitted beyond all limits.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
+/// The paths of the services besides those of catalogs.
+const SERVICE_STREAMS: &str = "/grpc.";
 /// The response to a client that speaks HTTP/1.1.
 const GRPC_ONLY: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 66\r\nConnection: close\r\n\r\n\
@@ -63,6 +65,7 @@ pub struct Service {
     calls: Arc<Semaphore>,
     /// Permits for streams of health and reflection, of all ports together.
     streams: Arc<Semaphore>,
+    handovers: Arc<Handovers>,
 }
 
 impl Service {
@@ -81,6 +84,7 @@ impl Service {
             catalogs,
             calls: Arc::new(Semaphore::new(limits.calls.min(Semaphore::MAX_PERMITS))),
             streams: Arc::new(Semaphore::new(MAX_SERVICE_STREAMS)),
+            handovers: Arc::default(),
             limits,
         })
     }
@@ -93,7 +97,7 @@ impl Service {
         stop: CancellationToken,
         connections: TaskTracker,
     ) {
-        let own = listener.catalog().cloned();
+        let own = listener.catalog.clone();
         let limits = self.limits.clone();
         let ending = stop.clone();
         listener
@@ -121,130 +125,97 @@ impl Service {
             .max_concurrent_streams(streams)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW);
-        let catalogs = self.catalogs.clone();
-        let pins = Arc::new(Pins::default());
-        let limit = CallLimit {
-            calls: Arc::clone(&self.calls),
-            service_streams: Arc::clone(&self.streams),
-            most: self.limits.calls_per_connection,
-            beyond: opened.beyond,
-        };
+        let session = Session::new(Arc::clone(&self.handovers));
         let calls = Calls {
-            catalogs: self.catalogs,
-            pins: Arc::clone(&pins),
+            catalogs: self.catalogs.clone(),
+            session: Arc::clone(&session),
             own,
-            health: self.health,
-            reflection: self.reflection,
+            health: self.health.clone(),
+            reflection: self.reflection.clone(),
         };
+        let beyond = opened.beyond;
         let service = follow(calls, &opened, {
-            let pins = Arc::clone(&pins);
+            let (service, session) = (self.clone(), Arc::clone(&session));
             move |request, open| {
-                if pins.left() && request.uri().path() != HEALTH_CHECK {
-                    return Err(NotAdmitted::Unseen);
+                let path = request.uri().path();
+                if path == HEALTH_CHECK && open < MIN_STREAMS {
+                    return Ok(Permits::default());
                 }
-                limit.admit(request, open)
+                let permit = service.admit(path, open, beyond)?;
+                // The connection closes without waiting for other streams: their
+                // clients keep them open for as long as they like.
+                let call = !path.starts_with(SERVICE_STREAMS);
+                Ok([call.then(|| session.begin_call()).flatten(), Some(permit)])
             }
         });
         let renew = {
-            let (catalogs, peer) = (catalogs, opened.peer.address);
+            let peer = opened.peer.address;
             let state = Arc::clone(&opened.state);
-            let renewal = self.limits.renewal;
             async move {
-                let mut publications = catalogs.publications();
-                while publications.changed().await.is_ok() {
-                    if pins.outdated(&catalogs) {
-                        let quiet = async {
-                            while !pins.leave(|| state.is_quiet(quiet(&pins, &renewal))) {
-                                state.wait_until_quiet(renewal.quiet).await;
-                                tokio::time::sleep(STEP).await;
-                            }
-                        };
-                        if tokio::time::timeout(renewal.latest, quiet).await.is_err() {
-                            pins.leave_anyway();
-                        }
-                        counter!("almanac_grpc_goaways_total").increment(1);
-                        tracing::debug!(%peer, "new content: asking the client to reconnect");
-                        return LAST;
+                let mut publications = self.catalogs.publications();
+                let Renewal {
+                    quiet,
+                    half_asked,
+                    latest,
+                } = self.limits.renewal;
+                let is_quiet = |listing| state.is_quiet(if listing { half_asked } else { quiet });
+                loop {
+                    tokio::select! {
+                        // The publisher is gone when almanac stops.
+                        Ok(()) = publications.changed() => {}
+                        () = session.held() => {}
                     }
+                    if !session.outdated(&self.catalogs) {
+                        continue;
+                    }
+                    session.released().await;
+                    let closed = async {
+                        while !session.close_if(is_quiet) {
+                            state.wait_until_quiet(quiet).await;
+                            tokio::time::sleep(STEP).await;
+                        }
+                    };
+                    if tokio::time::timeout(latest, closed).await.is_err() {
+                        session.close();
+                    }
+                    counter!("almanac_grpc_goaways_total").increment(1);
+                    tracing::debug!(%peer, "new content: asking the client to reconnect");
+                    return LAST;
                 }
-                // The publisher is gone: almanac stops.
-                pending().await
             }
         };
         drive(opened, &builder, service, &stop, renew).await;
     }
-}
 
-/// How long a connection has to be quiet before it is asked to close.
-fn quiet(pins: &Pins, renewal: &Renewal) -> Duration {
-    if pins.half_asked() {
-        renewal.half_asked
-    } else {
-        renewal.quiet
-    }
-}
-
-/// The limits of calls on a connection.
-struct CallLimit {
-    /// Permits for the calls of all connections.
-    calls: Arc<Semaphore>,
-    /// Permits for streams of health and reflection.
-    service_streams: Arc<Semaphore>,
-    /// Maximum calls on this connection.
-    most: usize,
-    /// The connection limit, if this connection is beyond it.
-    beyond: Option<usize>,
-}
-
-impl CallLimit {
+    /// The permit of a call, if the limits admit it. `open` calls are open on its
+    /// connection, which may be `beyond` the connection limit.
     fn admit(
         &self,
-        request: &Request<Incoming>,
+        path: &str,
         open: usize,
-    ) -> Result<Option<OwnedSemaphorePermit>, NotAdmitted> {
-        if request.uri().path() == HEALTH_CHECK && open < MIN_STREAMS {
-            return Ok(None);
-        }
+        beyond: Option<usize>,
+    ) -> Result<OwnedSemaphorePermit, Box<Response>> {
         let rejected = |limit: &'static str, text: String| {
             counter!("almanac_grpc_calls_refused_total", "limit" => limit).increment(1);
-            let response = wire::error(&Status::resource_exhausted(text));
-            Err(NotAdmitted::Respond(Box::new(response)))
+            Box::new(wire::error(&Status::resource_exhausted(text)))
         };
-        if let Some(most) = self.beyond {
+        let most = self.limits.calls_per_connection;
+        if let Some(most) = beyond {
             let text = format!(
                 "{most} connections are open on this port, as many as it lets in; try again later"
             );
-            return rejected("connections", text);
+            return Err(rejected("connections", text));
         }
-        if open >= self.most {
-            let text = format!("more than {} calls are open on this connection", self.most);
-            return rejected("connection", text);
+        if open >= most {
+            let text = format!("more than {most} calls are open on this connection");
+            return Err(rejected("connection", text));
         }
-        // Their clients keep them open for as long as they like.
-        if request.uri().path().starts_with("/grpc.") {
-            let text = "too many watches and reflection streams are open, try again later";
-            let permit = Arc::clone(&self.service_streams).try_acquire_owned();
-            return permit.map_or_else(|_| rejected("streams", text.into()), |it| Ok(Some(it)));
-        }
-        match Arc::clone(&self.calls).try_acquire_owned() {
-            Ok(permit) => Ok(Some(permit)),
-            Err(_) => rejected("all", "too many calls are open, try again later".to_owned()),
-        }
+        let (permits, limit, what) = if path.starts_with(SERVICE_STREAMS) {
+            (&self.streams, "streams", "watches and reflection streams")
+        } else {
+            (&self.calls, "all", "calls")
+        };
+        let permit = Arc::clone(permits).try_acquire_owned();
+        permit.map_err(|_| rejected(limit, format!("too many {what} are open, try again later")))
     }
-}
-
-/// Describes the metrics of gRPC connections.
-pub(crate) fn describe_metrics() {
-    describe_counter!(
-        "almanac_grpc_calls_refused_total",
-        "Calls that were rejected by a limit, by limit"
-    );
-    describe_gauge!(
-        "almanac_grpc_pinned_connections",
-        "Connections that see a catalog, by catalog and generation (current or old)"
-    );
-    describe_counter!(
-        "almanac_grpc_goaways_total",
-        "Connections that were asked to reconnect because of new content"
-    );
 }

@@ -33,8 +33,8 @@ struct Watch {
     service: String,
     publications: watch::Receiver<u64>,
     draining: watch::Receiver<bool>,
+    closing: CancellationToken,
     last: Option<ServingStatus>,
-    over: bool,
 }
 
 impl Health {
@@ -49,14 +49,13 @@ impl Health {
         call: &mut Call,
         method: &str,
         request: Request,
-        leaving: CancellationToken,
+        closing: CancellationToken,
     ) -> Result<Response, Status> {
         let asked = wire::read_at_most(MAX_NAME_REQUEST, request).await?;
         let HealthCheckRequest { service } = asked;
         call.catalog = self.catalogs.get(&service);
         Ok(if method == "Watch" {
-            let statuses = self.watch(service).map(message);
-            wire::live(statuses.take_until(leaving.cancelled_owned()))
+            wire::live(self.watch(service, closing).map(message))
         } else {
             wire::unary(message(self.status(&service)))
         })
@@ -75,14 +74,18 @@ impl Health {
     }
 
     /// The current status, then every change.
-    fn watch(&self, service: String) -> impl Stream<Item = ServingStatus> + Send + use<> {
+    fn watch(
+        &self,
+        service: String,
+        closing: CancellationToken,
+    ) -> impl Stream<Item = ServingStatus> + Send + use<> {
         let watch = Watch {
             health: self.clone(),
             service,
             publications: self.catalogs.publications(),
             draining: self.draining.clone(),
+            closing,
             last: None,
-            over: false,
         };
         stream::unfold(watch, async |mut watch| {
             let status = watch.next().await?;
@@ -93,24 +96,23 @@ impl Health {
 
 impl Watch {
     async fn next(&mut self) -> Option<ServingStatus> {
-        while !self.over {
+        loop {
             // Read before the status, so that the end is never missed.
-            self.over = *self.draining.borrow_and_update();
+            let over = *self.draining.borrow_and_update();
             let status = self.health.status(&self.service);
-            if self.last != Some(status) {
-                self.last = Some(status);
+            if self.last.replace(status) != Some(status) {
                 return self.last;
             }
-            if self.over {
-                break;
+            if over {
+                return None;
             }
             tokio::select! {
                 Ok(()) = self.publications.changed() => {}
                 Ok(()) = self.draining.changed() => {}
-                else => break,
+                () = self.closing.cancelled() => return None,
+                else => return None,
             }
         }
-        None
     }
 }
 
@@ -173,11 +175,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_watch_that_crosses_with_goaway_reports_the_status_and_ends() {
+        let (health, _drain) = health();
+        let closing = CancellationToken::new();
+        closing.cancel();
+        let watched = health.watch("x".to_owned(), closing);
+        let told: Vec<_> = watched.collect().await;
+        assert_eq!(told, [ServingStatus::Serving]);
+    }
+
+    #[tokio::test]
     async fn a_watch_reports_the_stop_and_ends() {
         let (health, drain) = health();
         for name in NAMES {
             drain.send_replace(false);
-            let mut watched = std::pin::pin!(health.watch(name.to_owned()));
+            let mut watched =
+                std::pin::pin!(health.watch(name.to_owned(), CancellationToken::new()));
             let mut told = Vec::new();
             while let Some(status) = watched.next().await {
                 told.push(status);

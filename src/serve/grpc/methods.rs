@@ -4,102 +4,76 @@ use tonic::Status;
 
 use crate::serve::grpc::wire;
 
-/// A service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum GrpcService {
-    /// The service that OLM uses.
-    Registry,
-    /// The service that consoles use.
-    Experimental,
-    Health,
-    Reflection,
-    /// The older version of reflection, for older tools.
-    ReflectionAlpha,
-}
-
-/// The method that a path names, or the status of an unknown one.
-#[derive(Debug)]
-pub(super) struct CalledMethod {
-    pub(super) service: Option<GrpcService>,
-    pub(super) method: Result<&'static str, Status>,
-}
-
+/// The service that OLM uses.
+pub(super) const REGISTRY: &str = "api.Registry";
+/// The service that consoles use.
+pub(super) const EXPERIMENTAL: &str = "api.ExperimentalRegistry";
+/// The service of probes.
+pub(super) const HEALTH: &str = "grpc.health.v1.Health";
 /// The label of unrecognised services and methods: clients can make up names, and
 /// the number of labels must stay bounded.
 const UNKNOWN: &str = "unknown";
 
-impl GrpcService {
-    const ALL: [Self; 5] = [
-        Self::Registry,
-        Self::Experimental,
-        Self::Health,
-        Self::Reflection,
-        Self::ReflectionAlpha,
-    ];
+/// The services with their methods.
+const SERVICES: [(&str, &[&str]); 5] = [
+    (
+        REGISTRY,
+        &[
+            "ListPackages",
+            "ListBundles",
+            "GetPackage",
+            "GetBundle",
+            "GetBundleForChannel",
+            "GetBundleThatReplaces",
+            "GetChannelEntriesThatReplace",
+            "GetChannelEntriesThatProvide",
+            "GetLatestChannelEntriesThatProvide",
+            "GetDefaultBundleThatProvides",
+        ],
+    ),
+    (EXPERIMENTAL, &["ExperimentalListPackageCustomSchemas"]),
+    (HEALTH, &["Check", "Watch"]),
+    ("grpc.reflection.v1.ServerReflection", REFLECTION),
+    // The older version, for older tools.
+    ("grpc.reflection.v1alpha.ServerReflection", REFLECTION),
+];
+const REFLECTION: &[&str] = &["ServerReflectionInfo"];
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Registry => "api.Registry",
-            Self::Experimental => "api.ExperimentalRegistry",
-            Self::Health => "grpc.health.v1.Health",
-            Self::Reflection => "grpc.reflection.v1.ServerReflection",
-            Self::ReflectionAlpha => "grpc.reflection.v1alpha.ServerReflection",
-        }
-    }
-
-    fn methods(self) -> &'static [&'static str] {
-        match self {
-            Self::Registry => &[
-                "ListPackages",
-                "ListBundles",
-                "GetPackage",
-                "GetBundle",
-                "GetBundleForChannel",
-                "GetBundleThatReplaces",
-                "GetChannelEntriesThatReplace",
-                "GetChannelEntriesThatProvide",
-                "GetLatestChannelEntriesThatProvide",
-                "GetDefaultBundleThatProvides",
-            ],
-            Self::Experimental => &["ExperimentalListPackageCustomSchemas"],
-            Self::Health => &["Check", "Watch"],
-            Self::Reflection | Self::ReflectionAlpha => &["ServerReflectionInfo"],
-        }
-    }
+/// The method that a path names.
+#[derive(Debug)]
+pub(super) struct CalledMethod {
+    /// The service, as a label of logs and metrics.
+    pub(super) service: &'static str,
+    /// The method, or the status of an unknown one.
+    pub(super) method: Result<&'static str, Status>,
 }
 
 impl CalledMethod {
     /// Reads a path. The texts for unknown names are grpc-go's.
     pub(super) fn of(path: &str) -> Self {
-        let none = |text: String| Err(Status::unimplemented(text));
+        let unknown = |service, text: String| Self {
+            service,
+            method: Err(Status::unimplemented(text)),
+        };
         let Some((name, method)) = path.strip_prefix('/').and_then(|p| p.rsplit_once('/')) else {
             let path = wire::shortened(path);
-            return Self {
-                service: None,
-                method: none(format!("malformed method name: {path:?}")),
-            };
+            return unknown(UNKNOWN, format!("malformed method name: {path:?}"));
         };
-        let service = GrpcService::ALL.into_iter().find(|one| one.name() == name);
-        let Some(known) = service else {
+        let Some((service, methods)) = SERVICES.into_iter().find(|(one, _)| *one == name) else {
             let name = wire::shortened(name);
-            return Self {
-                service,
-                method: none(format!("unknown service {name}")),
-            };
+            return unknown(UNKNOWN, format!("unknown service {name}"));
         };
-        let found = known.methods().iter().find(|one| **one == method);
+        let Some(found) = methods.iter().find(|one| **one == method) else {
+            let method = wire::shortened(method);
+            return unknown(
+                service,
+                format!("unknown method {method} for service {name}"),
+            );
+        };
         Self {
             service,
-            method: found.copied().ok_or_else(|| {
-                let method = wire::shortened(method);
-                Status::unimplemented(format!("unknown method {method} for service {name}"))
-            }),
+            method: Ok(found),
         }
-    }
-
-    /// The label of the service in logs and metrics.
-    pub(super) fn service_label(&self) -> &'static str {
-        self.service.map_or(UNKNOWN, GrpcService::name)
     }
 
     /// The label of the method.
@@ -116,7 +90,7 @@ mod tests {
     fn unknown_methods_are_labelled_unknown() {
         let asked = |path| {
             let asked = CalledMethod::of(path);
-            let labels = [asked.service_label(), asked.method_label()];
+            let labels = [asked.service, asked.method_label()];
             (labels, asked.method.err().map(|s| s.message().to_owned()))
         };
         for (path, labels) in [

@@ -6,13 +6,12 @@
 
 mod call;
 mod connection;
+mod handover;
 mod health;
 mod methods;
 mod observe;
-mod pins;
 mod reflection;
-mod schemas;
+mod session;
 mod wire;
 
 pub use connection::Service;
-pub(crate) use connection::describe_metrics;

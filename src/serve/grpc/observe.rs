@@ -10,7 +10,6 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use crate::serve::grpc::methods::CalledMethod;
-use crate::serve::grpc::pins::OpenCall;
 use crate::serve::grpc::wire;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
@@ -25,8 +24,6 @@ pub(super) struct Call {
     pub(super) span: Span,
     /// The catalog, once it is known.
     pub(super) catalog: Option<Arc<Catalog>>,
-    /// Keeps its connection open until the response is sent.
-    pub(super) open: Option<OpenCall>,
     began: Instant,
     in_flight: Arc<InFlight>,
 }
@@ -39,7 +36,7 @@ impl Call {
         peer: Peer,
         in_flight: &Arc<InFlight>,
     ) -> Self {
-        let (service, method) = (called.service_label(), called.method_label());
+        let (service, method) = (called.service, called.method_label());
         let span = tracing::debug_span!(
             target: "almanac::access",
             "call",
@@ -56,7 +53,6 @@ impl Call {
             method,
             span,
             catalog: None,
-            open: None,
             began: Instant::now(),
             in_flight: Arc::clone(in_flight),
         }
@@ -77,9 +73,8 @@ impl Call {
         ];
         let metrics = RequestMetrics::of(Api::Grpc, &labels);
         metrics.count(self.began.elapsed().as_secs_f64());
-        let (span, open) = (self.span, self.open);
+        let span = self.span;
         self.in_flight.report(move |sent| {
-            drop(open);
             metrics.count_sent(sent.bytes);
             span.record("bytes", sent.bytes);
             tracing::debug!(

@@ -44,13 +44,16 @@ impl Reflection {
     pub(super) async fn answer(
         &self,
         request: Request,
-        leaving: CancellationToken,
+        closing: CancellationToken,
     ) -> Result<Response, Status> {
+        // A stream that crosses with GOAWAY is answered.
+        let closing = Some(closing).filter(|closing| !closing.is_cancelled());
+        let closing = closing.unwrap_or_default();
         let refused = Arc::new(OnceLock::new());
         let request = request.map(|body| {
             let frames = checked(body, Arc::clone(&refused)).map(Ok::<_, Infallible>);
             Body::new(StreamBody::new(
-                frames.take_until(leaving.cancelled_owned()),
+                frames.take_until(closing.cancelled_owned()),
             ))
         });
         let answered = self.0.clone().oneshot(request);

@@ -8,7 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::serve::http::headers::header;
+use crate::serve::fields::{any_tag, header, none_match, strong};
 use ::images::digest::Digest;
 
 /// How many digits of a digest an entity tag has: half of them exclude
@@ -77,7 +77,7 @@ impl Validators {
     /// read counts as absent.
     pub(super) fn check(&self, headers: &HeaderMap) -> Precondition {
         if headers.contains_key(IF_MATCH) {
-            if !any(headers, &IF_MATCH, |tag| tag == "*" || tag == self.etag) {
+            if !any_tag(headers, &IF_MATCH, |tag| tag == "*" || tag == self.etag) {
                 return Precondition::Failed;
             }
         } else if let Some(date) = date(headers, IF_UNMODIFIED_SINCE)
@@ -86,9 +86,7 @@ impl Validators {
             return Precondition::Failed;
         }
         if headers.contains_key(IF_NONE_MATCH) {
-            if any(headers, &IF_NONE_MATCH, |tag| {
-                tag == "*" || strong(tag) == self.etag
-            }) {
+            if none_match(headers, &self.etag) {
                 return Precondition::NotModified;
             }
         } else if let Some(date) = date(headers, IF_MODIFIED_SINCE)
@@ -132,18 +130,7 @@ pub(super) fn has_conditions(headers: &HeaderMap) -> bool {
 
 /// Whether a header with a list of entity tags has this one, weak or strong.
 pub(super) fn lists(headers: &HeaderMap, name: &HeaderName, tag: &str) -> bool {
-    any(headers, name, |listed| strong(listed) == tag)
-}
-
-fn any(headers: &HeaderMap, name: &HeaderName, good: impl Fn(&str) -> bool) -> bool {
-    let values = headers.get_all(name).iter();
-    let mut texts = values.filter_map(|value| value.to_str().ok());
-    // Our entity tags contain no comma.
-    texts.any(|text| text.split(',').any(|listed| good(listed.trim())))
-}
-
-fn strong(tag: &str) -> &str {
-    tag.strip_prefix("W/").unwrap_or(tag)
+    any_tag(headers, name, |listed| strong(listed) == tag)
 }
 
 fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {

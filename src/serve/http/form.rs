@@ -112,29 +112,16 @@ fn is_tag(value: &http::HeaderValue) -> bool {
 fn forms(selection: &Selection, accepted: Accepted) -> impl Iterator<Item = Form> + Clone {
     let small = selection.length() < SMALLEST_COMPRESSED && accepted.identity.is_some();
     let compressed = |weight| weight > 0 && !small;
-    let whole = |encoding, weight| compressed(weight) && selection.whole(encoding).is_some();
-    let Accepted {
-        gzip,
-        zstd,
-        identity,
-    } = accepted;
+    let whole = |encoding, weight| {
+        let available = compressed(weight) && selection.whole(encoding).is_some();
+        (Form::Whole(encoding), weight, available)
+    };
+    let (gzip, identity) = (accepted.gzip, accepted.identity);
     let mut forms = [
-        (
-            Form::Whole(Encoding::Zstd),
-            zstd,
-            whole(Encoding::Zstd, zstd),
-        ),
-        (
-            Form::Whole(Encoding::Gzip),
-            gzip,
-            whole(Encoding::Gzip, gzip),
-        ),
+        whole(Encoding::Zstd, accepted.zstd),
+        whole(Encoding::Gzip, gzip),
         (Form::Segments, gzip, compressed(gzip)),
-        (
-            Form::Identity,
-            identity.unwrap_or_default(),
-            identity.is_some(),
-        ),
+        (Form::Identity, identity.unwrap_or(0), identity.is_some()),
     ];
     // The sort is stable: equal weights keep the order above.
     forms.sort_by_key(|(_, weight, _)| std::cmp::Reverse(*weight));

@@ -3,16 +3,46 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts as _, MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::WWW_AUTHENTICATE;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::serve::access::{Access, Authorization, Credentials, Denied, Rules, count_denied};
-use crate::serve::http::catalog_route::CatalogRoute;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::listen::Peer;
+
+/// Routes whose first parameter is the name of a catalog begin with this.
+const CATALOGS: &str = "/catalogs/{";
+
+/// The part of the API that a request is for.
+pub(super) enum CatalogRoute {
+    /// A route of the catalog of this name, which may not exist.
+    Named(String),
+    /// A route of a catalog whose name is not UTF-8.
+    Invalid,
+    /// Any other path.
+    Elsewhere,
+}
+
+impl CatalogRoute {
+    /// Reads the name as the routes do, escapes included.
+    pub(super) async fn of(parts: &mut Parts) -> Self {
+        let route = parts.extensions.get::<MatchedPath>();
+        if !route.is_some_and(|route| route.as_str().starts_with(CATALOGS)) {
+            return Self::Elsewhere;
+        }
+        let Ok(parameters) = RawPathParams::from_request_parts(parts, &()).await else {
+            return Self::Invalid;
+        };
+        match parameters.iter().next() {
+            Some((_, name)) => Self::Named(name.to_owned()),
+            None => Self::Invalid,
+        }
+    }
+}
 
 /// Passes requests for a catalog on to its route if they may read it.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {

@@ -17,11 +17,6 @@ pub(super) fn no_sniffing(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// A header value of visible ASCII, which is always valid.
-pub(super) fn header(text: String) -> HeaderValue {
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
-}
-
 /// A response without a body, and without the headers that describe one.
 pub(super) fn bare(status: StatusCode, mut headers: HeaderMap) -> Response {
     headers.remove(CONTENT_TYPE);

@@ -5,16 +5,14 @@
 //!   the encoding, `conditional` and `range` the part of it that is sent.
 //! - `graphql` answers GraphQL queries, as catalogd does.
 //! - `queries` has the routes that catalogd does not have.
-//! - `direct` answers common requests for `all` and `metas` without the router.
+//! - `service` joins them, and answers common requests without the router.
 //!
 //! Around all routes are layers: `guard` (access), `path` (normalised paths),
 //! `rejection` (error formats), `cors` and `observe` (metrics and log).
 
-mod catalog_route;
 mod conditional;
 mod content;
 mod cors;
-mod direct;
 mod encoding;
 mod form;
 mod graphql;

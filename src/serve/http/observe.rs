@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use tokio::time::Instant;
 
-use crate::serve::http::catalog_route::CatalogRoute;
+use crate::serve::http::guard::CatalogRoute;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
+
 use crate::serve::http::rejection::HttpRejection;
 use crate::snapshot::Query;
 
@@ -49,35 +51,18 @@ fn cut(text: &str, at: u8) -> (&str, &str) {
     }
 }
 
-/// Decodes the escapes of a query.
+/// Decodes the escapes of a query. Malformed ones are rejected.
 pub(super) fn unescape(text: &str) -> Result<Cow<'_, str>, HttpRejection> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        bytes.push(match first {
-            b'+' => b' ',
-            b'%' => {
-                let (code, behind) = rest.split_at_checked(2).ok_or(HttpRejection::Query)?;
-                rest = behind;
-                let digit = |byte: u8| hex_digit(byte).ok_or(HttpRejection::Query);
-                digit(code[0])? << 4 | digit(code[1])?
-            }
-            other => other,
-        });
+    let code = |at: usize| text.as_bytes().get(at + 1..at + 3);
+    let good = |code: &[u8]| code.iter().all(u8::is_ascii_hexdigit);
+    if !memchr::memchr_iter(b'%', text.as_bytes()).all(|at| code(at).is_some_and(good)) {
+        return Err(HttpRejection::Query);
     }
-    String::from_utf8(bytes)
-        .map(Cow::Owned)
-        .map_err(|_| HttpRejection::Query)
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8();
+    decoded.map_or(Err(HttpRejection::Query), |text| {
+        Ok(text.into_owned().into())
+    })
 }
 
 #[cfg(test)]

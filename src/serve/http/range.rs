@@ -4,88 +4,26 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use crate::serve::fields::{byte_range, byte_ranges, content_range};
 use crate::snapshot::Encoded;
 
 /// How many ranges a request may have. With more, it gets the whole content.
 const MAX_RANGES: usize = 32;
 
-/// The ranges of a request.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum RangeRequest {
-    /// The whole content.
-    Whole,
-    /// One satisfiable range.
-    One(Range<u64>),
-    /// Several satisfiable ranges.
-    Several(Vec<Range<u64>>),
-    /// No satisfiable range.
-    Unsatisfiable,
-}
-
-impl RangeRequest {
-    /// Reads `Range`. Malformed headers, and ranges that sum up to more than the
-    /// whole, are ignored.
-    pub(super) fn read(range: &str, length: u64) -> Self {
-        Self::parse(range, length).unwrap_or(Self::Whole)
+/// The satisfiable ranges of a `Range` header; empty if there is none. `None` for the
+/// whole content: malformed headers, and ranges that sum up to more than the whole,
+/// are ignored.
+pub(super) fn ranges(header: &str, length: u64) -> Option<Vec<Range<u64>>> {
+    let specs = byte_ranges(header)?.split(',').map(str::trim);
+    let specs = specs.filter(|spec| !spec.is_empty()).take(MAX_RANGES + 1);
+    let ranges: Option<Vec<_>> = specs.map(|spec| byte_range(spec, length)).collect();
+    let mut ranges = ranges?;
+    if ranges.is_empty() || ranges.len() > MAX_RANGES {
+        return None;
     }
-
-    fn parse(range: &str, length: u64) -> Option<Self> {
-        let (unit, set) = range.split_once('=')?;
-        if !unit.trim().eq_ignore_ascii_case("bytes") {
-            return None;
-        }
-        let specs: Vec<&str> = set
-            .split(',')
-            .map(str::trim)
-            .filter(|spec| !spec.is_empty())
-            .take(MAX_RANGES + 1)
-            .collect();
-        if specs.is_empty() || specs.len() > MAX_RANGES {
-            return None;
-        }
-        let mut ranges = Vec::with_capacity(specs.len());
-        for spec in specs {
-            let range = one(spec, length)?;
-            if range.start < range.end {
-                ranges.push(range);
-            }
-        }
-        let sum: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-        match ranges.len() {
-            0 => Some(Self::Unsatisfiable),
-            _ if sum > length => None,
-            1 => ranges.pop().map(Self::One),
-            _ => Some(Self::Several(ranges)),
-        }
-    }
-}
-
-/// One range, cut to the length; empty if it is behind the end.
-fn one(spec: &str, length: u64) -> Option<Range<u64>> {
-    let (first, last) = spec.split_once('-')?;
-    let (first, last) = (first.trim(), last.trim());
-    Some(match (first, last) {
-        ("", last) => length.saturating_sub(number(last)?)..length,
-        (first, "") => number(first)?..length,
-        (first, last) => {
-            let (first, last) = (number(first)?, number(last)?);
-            if last < first {
-                return None;
-            }
-            first..last.saturating_add(1).min(length)
-        }
-    })
-}
-
-/// A number of any length. All beyond `u64` are behind the end of any file.
-fn number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().unwrap_or(u64::MAX))
-}
-
-/// The `Content-Range` of a range.
-pub(super) fn content_range(range: &Range<u64>, length: u64) -> String {
-    format!("bytes {}-{}/{length}", range.start, range.end - 1)
+    ranges.retain(|range| range.start < range.end);
+    let sum: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    (sum <= length).then_some(ranges)
 }
 
 /// Several ranges as one body (`multipart/byteranges`).
@@ -116,7 +54,8 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_to_the_length() {
-        let one = |range| RangeRequest::One(range);
+        let one = |range| Some(vec![range]);
+        let unsatisfiable = || Some(vec![]);
         for (range, wanted) in [
             ("bytes=0-99", one(0..100)),
             ("bytes=500-", one(500..1000)),
@@ -125,43 +64,31 @@ mod tests {
             ("bytes=900-5000", one(900..1000)),
             ("BYTES = 0-0", one(0..1)),
             ("bytes=0-99999999999999999999999999", one(0..1000)),
-            ("bytes=1000-", RangeRequest::Unsatisfiable),
-            (
-                "bytes=99999999999999999999999999-",
-                RangeRequest::Unsatisfiable,
-            ),
-            ("bytes=-0", RangeRequest::Unsatisfiable),
-            ("bytes=1000-,2000-3000,-0", RangeRequest::Unsatisfiable),
-            ("bytes=0-1, 5-6,,", RangeRequest::Several(vec![0..2, 5..7])),
-            (
-                "bytes=5-6,0-1,-1",
-                RangeRequest::Several(vec![5..7, 0..2, 999..1000]),
-            ),
+            ("bytes=1000-", unsatisfiable()),
+            ("bytes=99999999999999999999999999-", unsatisfiable()),
+            ("bytes=-0", unsatisfiable()),
+            ("bytes=1000-,2000-3000,-0", unsatisfiable()),
+            ("bytes=0-1, 5-6,,", Some(vec![0..2, 5..7])),
+            ("bytes=5-6,0-1,-1", Some(vec![5..7, 0..2, 999..1000])),
             ("bytes=0-1,5000-", one(0..2)),
-            ("bytes=0-600,300-999", RangeRequest::Whole),
-            ("bytes=5-2", RangeRequest::Whole),
-            ("bytes=0-1,5-2", RangeRequest::Whole),
-            ("bytes=a-b", RangeRequest::Whole),
-            ("bytes=+1-2", RangeRequest::Whole),
-            ("bytes=--1", RangeRequest::Whole),
-            ("bytes=-", RangeRequest::Whole),
-            ("bytes=", RangeRequest::Whole),
-            ("bytes=,", RangeRequest::Whole),
-            ("bytes", RangeRequest::Whole),
-            ("", RangeRequest::Whole),
-            ("lines=0-1", RangeRequest::Whole),
+            ("bytes=0-600,300-999", None),
+            ("bytes=5-2", None),
+            ("bytes=0-1,5-2", None),
+            ("bytes=a-b", None),
+            ("bytes=+1-2", None),
+            ("bytes=--1", None),
+            ("bytes=-", None),
+            ("bytes=", None),
+            ("bytes=,", None),
+            ("bytes", None),
+            ("", None),
+            ("lines=0-1", None),
         ] {
-            assert_eq!(RangeRequest::read(range, 1000), wanted, "{range}");
+            assert_eq!(ranges(range, 1000), wanted, "{range}");
         }
         let many = vec!["1-1"; MAX_RANGES + 1].join(",");
-        assert_eq!(
-            RangeRequest::read(&format!("bytes={many}"), 1000),
-            RangeRequest::Whole
-        );
-        assert_eq!(
-            RangeRequest::read("bytes=0-", 0),
-            RangeRequest::Unsatisfiable
-        );
+        assert_eq!(ranges(&format!("bytes={many}"), 1000), None);
+        assert_eq!(ranges("bytes=0-", 0), unsatisfiable());
     }
 
     #[test]

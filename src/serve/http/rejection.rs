@@ -59,32 +59,27 @@ impl HttpRejection {
     fn problem(self) -> Problem {
         let status = self.status();
         match self {
-            Self::UnknownPath => Problem::new(
-                status,
-                "unknown-path",
-                "Unknown path",
-                "there is no such path; /openapi.json lists the paths".into(),
-            ),
+            Self::UnknownPath => {
+                let detail = "there is no such path; /openapi.json lists the paths";
+                Problem::new(status, "unknown-path", detail)
+            }
             Self::Path => Problem::path(),
             Self::Method(_) => Problem::plain(
                 status,
-                "this path has other methods; /openapi.json lists them".into(),
+                "this path has other methods; /openapi.json lists them",
             ),
-            Self::Query => Problem::new(
-                status,
-                "invalid-query",
-                "Invalid query",
-                "the query is malformed, or has other keys than schema, package and name".into(),
-            ),
+            Self::Query => {
+                let detail =
+                    "the query is malformed, or has other keys than schema, package and name";
+                Problem::new(status, "invalid-query", detail)
+            }
             Self::Name(error) => Problem::catalog_name(error),
-            Self::UnknownCatalog => Problem::new(
-                status,
-                "unknown-catalog",
-                "Unknown catalog",
-                "there is no catalog of this name, or it is set unavailable".into(),
-            ),
+            Self::UnknownCatalog => {
+                let detail = "there is no catalog of this name, or it is set unavailable";
+                Problem::new(status, "unknown-catalog", detail)
+            }
             Self::NotLoaded(name) => Problem::not_loaded(&name),
-            Self::Text(status, text) => Problem::plain(status, text.into()),
+            Self::Text(_, text) => Problem::plain(status, text),
         }
     }
 }
@@ -123,7 +118,7 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
         };
         let problem = match rejection {
             Some(rejection) => rejection.problem(),
-            None => Problem::plain(status, detail(status).into()),
+            None => Problem::plain(status, detail(status)),
         };
         let (mut parts, _) = response.into_parts();
         let problem = problem.into_response();

@@ -9,10 +9,11 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+use crate::serve::fields::{content_range, header};
 use crate::serve::http::conditional::{self, Precondition};
 use crate::serve::http::form::{self, Chosen, Form};
-use crate::serve::http::headers::{bare, header};
-use crate::serve::http::range::{self, RangeRequest};
+use crate::serve::http::headers::bare;
+use crate::serve::http::range;
 use crate::serve::net::body::Slices;
 use crate::snapshot::{Encoded, Selection};
 
@@ -74,29 +75,26 @@ pub(super) fn respond<B>(
         _ => request_headers.contains_key(IF_RANGE) && validators.allow_range(request_headers),
     };
     let range = range.filter(allowed).and_then(|range| range.to_str().ok());
-    let requested = range.map_or(RangeRequest::Whole, |range| {
-        RangeRequest::read(range, whole)
-    });
-    match requested {
-        RangeRequest::Whole => {}
-        RangeRequest::One(range) => {
-            status = StatusCode::PARTIAL_CONTENT;
-            let content_range = range::content_range(&range, whole);
-            headers.insert(CONTENT_RANGE, header(content_range));
-            encoded = encoded.slice(range);
+    let ranges = range.and_then(|range| range::ranges(range, whole));
+    match ranges.as_deref() {
+        None => {}
+        Some([]) => {
+            headers.insert(CONTENT_RANGE, header(format!("bytes */{whole}")));
+            headers.insert(ETAG, validators.into_etag());
+            return bare(StatusCode::RANGE_NOT_SATISFIABLE, headers);
         }
-        RangeRequest::Several(_) if form != Form::Identity => {}
-        RangeRequest::Several(ranges) => {
+        Some([range]) => {
+            status = StatusCode::PARTIAL_CONTENT;
+            headers.insert(CONTENT_RANGE, header(content_range(range, whole)));
+            encoded = encoded.slice(range.clone());
+        }
+        Some(_) if form != Form::Identity => {}
+        Some(ranges) => {
             status = StatusCode::PARTIAL_CONTENT;
             let boundary = validators.tag().trim_matches('"');
             let kind = format!("multipart/byteranges; boundary={boundary}");
             headers.insert(CONTENT_TYPE, header(kind));
-            encoded = range::multipart(&encoded, &ranges, JSON_LINES, boundary);
-        }
-        RangeRequest::Unsatisfiable => {
-            headers.insert(CONTENT_RANGE, header(format!("bytes */{whole}")));
-            headers.insert(ETAG, validators.into_etag());
-            return bare(StatusCode::RANGE_NOT_SATISFIABLE, headers);
+            encoded = range::multipart(&encoded, ranges, JSON_LINES, boundary);
         }
     }
     headers.insert(ETAG, validators.into_etag());

@@ -1,4 +1,8 @@
 //! The service of the HTTP port: all routes with their layers.
+//!
+//! Plain requests for `all` and `metas` need no router: finding the route and passing
+//! all layers takes longer than finding the response. Only successful responses are
+//! made that way. The router handles everything else, and words the errors.
 
 use std::sync::Arc;
 
@@ -6,20 +10,22 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Router, middleware};
 use http::header::HOST;
-use http::{StatusCode, Version};
+use http::{Method, Request, StatusCode, Version};
 use hyper::body::Incoming;
 
 use crate::serve::access::Access;
 use crate::serve::http::content::{ALL, METAS, all, metas};
 use crate::serve::http::cors::{self, Origins};
-use crate::serve::http::direct::Direct;
 use crate::serve::http::guard::guard;
+use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::{self, HttpRejection};
+use crate::serve::http::respond::respond;
 use crate::serve::http::{graphql, observe, path, queries};
 use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
-use crate::snapshot::Catalogs;
+use crate::serve::observed::Observed;
+use crate::snapshot::{Catalogs, Query};
 
 /// The body of the response to a request with no host, or with several.
 const NO_HOST: &str = "400 Bad Request: one Host header is required\n";
@@ -51,7 +57,7 @@ impl Service {
 impl RequestHandler for Service {
     async fn handle(
         &self,
-        request: http::Request<Incoming>,
+        request: Request<Incoming>,
         peer: Peer,
         in_flight: &Arc<InFlight>,
     ) -> Response {
@@ -66,10 +72,68 @@ impl RequestHandler for Service {
     }
 }
 
+/// The routes that need no router.
+#[derive(Clone)]
+struct Direct {
+    catalogs: Catalogs,
+    access: Access,
+    enabled: bool,
+}
+
+impl Direct {
+    /// The response, if it is made without the router.
+    fn respond(
+        &self,
+        request: &Request<Incoming>,
+        peer: Peer,
+        in_flight: &Arc<InFlight>,
+    ) -> Option<Response> {
+        let method = request.method();
+        if !self.enabled || !matches!(*method, Method::GET | Method::HEAD) {
+            return None;
+        }
+        let (name, route) = read(request.uri().path())?;
+        let query = match route {
+            ALL => Query::default(),
+            // No query selects everything.
+            _ => parse_query(request.uri().query().unwrap_or_default()).ok()?,
+        };
+        // A reload sets rules before it adds catalogs. So the catalog is looked
+        // up while the rules cannot change.
+        let find = || self.catalogs.snapshot(name);
+        let snapshot = self.access.if_open(name, find)?;
+        let response = respond(&snapshot.select(&query), request, route == ALL);
+        let status = response.status();
+        if !status.is_success() && status != StatusCode::NOT_MODIFIED {
+            return None;
+        }
+        let observed = Observed {
+            began: in_flight.began(),
+            method,
+            route,
+            catalog: Some(name),
+            path: request.uri().path(),
+        };
+        observed.responded(&response, Some(in_flight), Some(peer));
+        Some(response)
+    }
+}
+
+/// The catalog and the route of a path without escapes.
+fn read(path: &str) -> Option<(&str, &'static str)> {
+    let (name, below) = path.strip_prefix("/catalogs/")?.split_once('/')?;
+    let route = match below {
+        "api/v1/all" => ALL,
+        "api/v1/metas" => METAS,
+        _ => return None,
+    };
+    Some((name, route))
+}
+
 /// Whether a request of HTTP/1.1 has exactly one `Host` header (RFC 9112,
 /// section 3.2). Proxies and servers that read several differently can be made
 /// to confuse requests.
-fn names_one_host<B>(request: &http::Request<B>) -> bool {
+fn names_one_host<B>(request: &Request<B>) -> bool {
     request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
 }
 
@@ -93,4 +157,25 @@ fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
             observe::observe,
         ))
         .with_state(catalogs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_paths_are_read() {
+        assert_eq!(read("/catalogs/a/api/v1/all"), Some(("a", ALL)));
+        assert_eq!(read("/catalogs/a-b/api/v1/metas"), Some(("a-b", METAS)));
+        for path in [
+            "/",
+            "/catalogs/a/api/v1/all/",
+            "/catalogs//a/api/v1/all",
+            "/catalogs/a/api/v1/%61ll",
+            "/catalogs/a/b/api/v1/all",
+            "/catalogs/a/api/v1/packages",
+        ] {
+            assert_eq!(read(path), None, "{path}");
+        }
+    }
 }

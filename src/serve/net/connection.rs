@@ -2,9 +2,10 @@
 //! fails, almanac stops, it is idle for too long, others need its slot, or new
 //! content was published.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,16 +20,16 @@ use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
-use crate::serve::net::in_flight::{InFlight, InFlightBody, StreamExecutor};
+use crate::serve::metrics::count_ended;
+use crate::serve::net::in_flight::{InFlight, InFlightBody, Permits, StreamExecutor};
 use crate::serve::net::limits::Limits;
 use crate::serve::net::listen::{Listener, Opened, Peer};
-use crate::serve::net::metrics::count_ended;
 use crate::serve::net::stream::Protocol;
 
 /// How many streams a client of HTTP may have open.
@@ -97,18 +98,15 @@ impl Listener {
                 let beyond = opened.beyond;
                 let service = follow(handler, &opened, move |request, _| {
                     let version = request.version();
-                    let rejected = |what, most| {
-                        let response = over_limit(version, what, most);
-                        Err(NotAdmitted::Respond(Box::new(response)))
-                    };
+                    let rejected = |what, most| Err(Box::new(over_limit(version, what, most)));
                     if let Some(most) = beyond {
                         return rejected("connections", most);
                     }
                     if version < Version::HTTP_2 {
-                        return Ok(None);
+                        return Ok(Permits::default());
                     }
                     match Arc::clone(&requests).try_acquire_owned() {
-                        Ok(permit) => Ok(Some(permit)),
+                        Ok(permit) => Ok([Some(permit), None]),
                         Err(_) => rejected("requests", most),
                     }
                 });
@@ -171,18 +169,9 @@ pub(crate) fn builder(opened: &Opened, limits: &Limits) -> auto::Builder<StreamE
     }
 }
 
-/// Why a request is not admitted.
-pub(crate) enum NotAdmitted {
-    /// It gets this response.
-    Respond(Box<Response>),
-    /// It counts as never processed: the client repeats it on another connection
-    /// (RFC 9113, section 8.7). HTTP/1.1 has no equivalent.
-    Unseen,
-}
-
 /// The service of a connection: it follows each response to its end. `admit` gets
 /// the request and the number of others that are open on the connection. It may
-/// return a permit to hold meanwhile, or reject the request.
+/// return permits to hold meanwhile, or a response that rejects the request.
 pub(crate) fn follow<S, A>(
     handler: S,
     opened: &Opened,
@@ -190,12 +179,12 @@ pub(crate) fn follow<S, A>(
 ) -> impl Service<
     Request<Incoming>,
     Response = http::Response<InFlightBody>,
-    Error = h2::Error,
+    Error = Infallible,
     Future: Send + 'static,
 > + use<S, A>
 where
     S: RequestHandler,
-    A: Fn(&Request<Incoming>, usize) -> Result<Option<OwnedSemaphorePermit>, NotAdmitted>,
+    A: Fn(&Request<Incoming>, usize) -> Result<Permits, Box<Response>>,
 {
     let (state, peer) = (Arc::clone(&opened.state), opened.peer);
     service_fn(move |request: Request<Incoming>| {
@@ -203,16 +192,15 @@ where
         let admitted = admit(&request, active.others);
         let handler = handler.clone();
         async move {
-            let permit = match admitted {
-                Ok(permit) => permit,
-                Err(NotAdmitted::Respond(response)) => {
-                    let in_flight = InFlight::begin(active, None);
+            let permits = match admitted {
+                Ok(permits) => permits,
+                Err(response) => {
+                    let in_flight = InFlight::begin(active, Permits::default());
                     return Ok(response.map(|body| in_flight.body(body)));
                 }
-                Err(NotAdmitted::Unseen) => return Err(h2::Reason::REFUSED_STREAM.into()),
             };
             // Not earlier: it has to run in the task of its stream.
-            let in_flight = InFlight::begin(active, permit);
+            let in_flight = InFlight::begin(active, permits);
             let response = handler.handle(request, peer, &in_flight).await;
             Ok(response.map(|body| in_flight.body(body)))
         }
@@ -239,25 +227,22 @@ pub(crate) async fn drive<S, F>(
     S: Service<
             Request<Incoming>,
             Response = http::Response<InFlightBody>,
-            Error = h2::Error,
+            Error = Infallible,
             Future = F,
         >,
-    F: Future<Output = Result<http::Response<InFlightBody>, h2::Error>> + Send + 'static,
+    F: Future<Output = Result<http::Response<InFlightBody>, Infallible>> + Send + 'static,
 {
     let (peer, state) = (opened.peer.address, opened.state);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(opened.stream), service));
     // Polling each of these whenever the connection wakes up would take as long
     // as a small response. This set only polls those that woke up.
-    let mut signals = FuturesUnordered::<Pin<Box<dyn Future<Output = Signal> + Send + '_>>>::new();
-    signals.push(Box::pin(state.abort.cancelled().map(|()| Signal::Abort)));
-    signals.push(Box::pin(
-        state
-            .asked_to_close
-            .cancelled()
-            .map(|()| Signal::Close(LAST_FOR_ROOM)),
-    ));
-    signals.push(Box::pin(stop.cancelled().map(|()| Signal::Close(LAST))));
-    signals.push(Box::pin(renew.map(Signal::Close)));
+    let asked = state.asked_to_close.cancelled();
+    let mut signals = FuturesUnordered::from_iter([
+        state.abort.cancelled().map(|()| Signal::Abort).boxed(),
+        asked.map(|()| Signal::Close(LAST_FOR_ROOM)).boxed(),
+        stop.cancelled().map(|()| Signal::Close(LAST)).boxed(),
+        renew.map(Signal::Close).boxed(),
+    ]);
     let mut ending: Option<Instant> = None;
     let mut last = LAST;
     let result = loop {

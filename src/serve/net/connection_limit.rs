@@ -3,17 +3,19 @@
 //!
 //! At the limit, the longest-idle connections are closed first. If none is idle,
 //! the next client gets a slot beyond the limit, so that it learns the reason.
-//! When these are taken as well, further clients wait.
+//! When these are taken as well, further clients wait. The limit of open files of the
+//! process is raised to fit.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{Gauge, gauge};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::serve::metrics::count_ended;
 use crate::serve::net::connection_state::{ConnectionState, Connections};
-use crate::serve::net::metrics::count_ended;
 
 /// How many connections beyond the limit get an error response at once.
 pub(crate) const MORE: usize = 100;
@@ -24,6 +26,8 @@ const STAY: Duration = Duration::from_secs(2);
 const END: Duration = Duration::from_secs(5);
 /// How long to wait for one connection to close before asking another.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Descriptors for files, the store and the registry client.
+const OTHER_DESCRIPTORS: u64 = 200;
 /// One of so many connections is asked to close at a time.
 const PART: usize = 20;
 /// How often the log reports rejected clients.
@@ -42,19 +46,15 @@ pub(crate) struct ConnectionLimit {
     reported: Option<Instant>,
 }
 
-/// One of them, until it is dropped.
+/// The slot of a connection, until it is dropped.
 pub(crate) struct ConnectionSlot {
-    state: Arc<ConnectionState>,
-    kind: SlotKind,
+    /// The state of its connection.
+    pub(crate) state: Arc<ConnectionState>,
+    /// The limit, if this slot is beyond it.
+    pub(crate) beyond: Option<usize>,
+    all: Arc<Connections>,
     open: Gauge,
     _permit: OwnedSemaphorePermit,
-}
-
-enum SlotKind {
-    /// Within the limit, with the number of the connection.
-    Regular(Arc<Connections>, u64),
-    /// Beyond this limit.
-    Beyond(usize),
 }
 
 impl ConnectionLimit {
@@ -113,9 +113,9 @@ impl ConnectionLimit {
     }
 
     fn regular(&self, permit: OwnedSemaphorePermit) -> Arc<ConnectionSlot> {
-        let (number, state) = self.all.add();
-        let kind = SlotKind::Regular(Arc::clone(&self.all), number);
-        self.slot(state, kind, permit)
+        let slot = self.slot(None, permit);
+        self.all.add(&slot.state);
+        slot
     }
 
     fn beyond(&mut self, permit: OwnedSemaphorePermit) -> Arc<ConnectionSlot> {
@@ -133,19 +133,15 @@ impl ConnectionLimit {
             self.reported = Some(Instant::now());
             self.unreported = 0;
         }
-        self.slot(ConnectionState::new(), SlotKind::Beyond(self.most), permit)
+        self.slot(Some(self.most), permit)
     }
 
-    fn slot(
-        &self,
-        state: Arc<ConnectionState>,
-        kind: SlotKind,
-        permit: OwnedSemaphorePermit,
-    ) -> Arc<ConnectionSlot> {
+    fn slot(&self, beyond: Option<usize>, permit: OwnedSemaphorePermit) -> Arc<ConnectionSlot> {
         self.open.increment(1.0);
         Arc::new(ConnectionSlot {
-            state,
-            kind,
+            state: ConnectionState::new(),
+            beyond,
+            all: Arc::clone(&self.all),
             open: self.open.clone(),
             _permit: permit,
         })
@@ -153,19 +149,6 @@ impl ConnectionLimit {
 }
 
 impl ConnectionSlot {
-    /// The state of its connection.
-    pub(crate) fn state(&self) -> Arc<ConnectionState> {
-        Arc::clone(&self.state)
-    }
-
-    /// The limit, if this slot is beyond it.
-    pub(crate) fn beyond(&self) -> Option<usize> {
-        match self.kind {
-            SlotKind::Regular(..) => None,
-            SlotKind::Beyond(most) => Some(most),
-        }
-    }
-
     /// Waits until a connection beyond the limit has to end. Before that, its
     /// client is asked to close it.
     pub(crate) async fn over(&self) {
@@ -177,10 +160,34 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        if let SlotKind::Regular(all, number) = &self.kind {
-            all.remove(*number);
-        }
+        self.all.remove(&self.state);
         self.open.decrement(1.0);
+    }
+}
+
+/// Raises the limit of open files to its maximum. Warns if that is not enough for
+/// a listener with so many connections.
+pub fn raise_descriptor_limit(connections: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::debug!(%error, "cannot raise the limit of open files");
+            limit.current
+        }
+    };
+    let needed = OTHER_DESCRIPTORS + (connections + MORE) as u64;
+    if let Some(current) = current.filter(|&current| current < needed) {
+        tracing::warn!(
+            limit = current,
+            needed,
+            "the limit of open files is below the connection limit: raise it (ulimit -n), or \
+             lower max_connections where that can be set"
+        );
     }
 }
 
@@ -199,12 +206,12 @@ mod tests {
         let mut limit = ConnectionLimit::new("test", 2);
         let first = take(&mut limit).await;
         let second = take(&mut limit).await;
-        let _busy = [first.state().begin(), second.state().begin()];
-        assert_eq!((first.beyond(), second.beyond()), (None, None));
+        let _busy = [first.state.begin(), second.state.begin()];
+        assert_eq!((first.beyond, second.beyond), (None, None));
         let mut more = Vec::new();
         for _ in 0..MORE {
             let slot = take(&mut limit).await;
-            assert_eq!(slot.beyond(), Some(2));
+            assert_eq!(slot.beyond, Some(2));
             more.push(slot);
         }
         // The next waits, for a slot of either kind.
@@ -216,7 +223,7 @@ mod tests {
         more.pop();
         more.push(take(&mut limit).await);
         drop(first);
-        assert_eq!(take(&mut limit).await.beyond(), None);
+        assert_eq!(take(&mut limit).await.beyond, None);
     }
 
     #[tokio::test]
@@ -224,7 +231,7 @@ mod tests {
         let mut limit = ConnectionLimit::new("test", 1);
         let first = take(&mut limit).await;
         let leave = {
-            let state = first.state();
+            let state = Arc::clone(&first.state);
             async move {
                 state.asked_to_close.cancelled().await;
                 tokio::time::sleep(PAUSE / 10).await;
@@ -232,23 +239,23 @@ mod tests {
             }
         };
         let (slot, ()) = tokio::join!(limit.take(), leave);
-        assert_eq!(slot.beyond(), None);
+        assert_eq!(slot.beyond, None);
     }
 
     #[tokio::test]
     async fn a_connection_that_does_not_close_delays_no_error() {
         let mut limit = ConnectionLimit::new("test", 1);
         let _stays = take(&mut limit).await;
-        assert_eq!(limit.take().await.beyond(), Some(1));
+        assert_eq!(limit.take().await.beyond, Some(1));
     }
 
     #[tokio::test]
     async fn a_client_beyond_the_limit_is_asked_to_close() {
         let mut limit = ConnectionLimit::new("test", 1);
         let first = take(&mut limit).await;
-        let _busy = first.state().begin();
+        let _busy = first.state.begin();
         let beyond = take(&mut limit).await;
-        let state = beyond.state();
+        let state = Arc::clone(&beyond.state);
         tokio::select! {
             () = beyond.over() => panic!("its client is asked to close first"),
             () = state.asked_to_close.cancelled() => {}

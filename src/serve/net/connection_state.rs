@@ -43,12 +43,9 @@ pub(crate) struct ActiveRequest {
     pub(crate) ended: Option<Instant>,
 }
 
-/// The connections of a listener.
+/// The connections of a listener, by the addresses of their states.
 #[derive(Debug, Default)]
-pub(crate) struct Connections {
-    next: AtomicU64,
-    open: Mutex<HashMap<u64, Arc<ConnectionState>>>,
-}
+pub(crate) struct Connections(Mutex<HashMap<usize, Arc<ConnectionState>>>);
 
 impl ConnectionState {
     /// The state of a new connection.
@@ -139,23 +136,21 @@ impl Drop for ActiveRequest {
 }
 
 impl Connections {
-    /// Adds a connection. The number removes it.
-    pub(crate) fn add(&self) -> (u64, Arc<ConnectionState>) {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let state = ConnectionState::new();
-        self.open.lock().insert(number, Arc::clone(&state));
-        (number, state)
+    /// Adds a connection.
+    pub(crate) fn add(&self, state: &Arc<ConnectionState>) {
+        let address = Arc::as_ptr(state).addr();
+        self.0.lock().insert(address, Arc::clone(state));
     }
 
-    /// Removes a connection that has ended.
-    pub(crate) fn remove(&self, number: u64) {
-        self.open.lock().remove(&number);
+    /// Removes a connection that has ended, if it was added.
+    pub(crate) fn remove(&self, state: &Arc<ConnectionState>) {
+        self.0.lock().remove(&Arc::as_ptr(state).addr());
     }
 
     /// Asks the longest-idle connections to close, at most `most`. Returns how
     /// many it asked.
     pub(crate) fn make_room(&self, most: usize) -> usize {
-        let open = self.open.lock();
+        let open = self.0.lock();
         let idle = open
             .values()
             .filter(|one| !one.asked_to_close.is_cancelled());
@@ -172,7 +167,7 @@ impl Connections {
 
     /// Whether any idle connection was asked to close and is still open.
     pub(crate) fn leaving(&self) -> bool {
-        let open = self.open.lock();
+        let open = self.0.lock();
         let mut asked = open
             .values()
             .filter(|one| one.asked_to_close.is_cancelled());
@@ -240,20 +235,22 @@ mod tests {
         let connections = Connections::default();
         let mut all = Vec::new();
         for _ in 0..3 {
-            all.push(connections.add());
+            let state = ConnectionState::new();
+            connections.add(&state);
+            all.push(state);
             tokio::time::sleep(MOMENT).await;
         }
         // The oldest has an open request.
-        let _busy = all[0].1.begin();
+        let _busy = all[0].begin();
         assert!(!connections.leaving());
         assert_eq!(connections.make_room(1), 1);
         assert!(connections.leaving());
-        let asked_to_close = |at: usize| all[at].1.asked_to_close.is_cancelled();
+        let asked_to_close = |at: usize| all[at].asked_to_close.is_cancelled();
         assert_eq!(
             [asked_to_close(0), asked_to_close(1), asked_to_close(2)],
             [false, true, false]
         );
-        connections.remove(all[1].0);
+        connections.remove(&all[1]);
         assert_eq!(connections.make_room(2), 1);
         assert!(asked_to_close(2));
         assert_eq!(connections.make_room(2), 0);

@@ -33,6 +33,9 @@ tokio::task_local! {
 /// that reads single bytes makes none.
 pub(crate) const PROGRESS: usize = 4 << 10;
 
+/// The permits that a request holds until its response is sent.
+pub(crate) type Permits = [Option<OwnedSemaphorePermit>; 2];
+
 /// A request in flight.
 pub struct InFlight {
     /// Bytes of its response that were written.
@@ -46,7 +49,7 @@ pub struct InFlight {
     report: Mutex<Option<Report>>,
     active: ActiveRequest,
     /// Returned at the end.
-    _permit: Option<OwnedSemaphorePermit>,
+    _permits: Permits,
     /// Dropped at the end.
     _end: Mutex<Option<oneshot::Sender<()>>>,
 }
@@ -97,7 +100,7 @@ struct Slot {
 impl InFlight {
     /// A request that arrives now. In a task of [`StreamExecutor`], that task
     /// watches it for stalls.
-    pub(crate) fn begin(active: ActiveRequest, permit: Option<OwnedSemaphorePermit>) -> Arc<Self> {
+    pub(crate) fn begin(active: ActiveRequest, permits: Permits) -> Arc<Self> {
         let end = SLOT.try_with(|slot| slot.end.lock().take());
         let request = Arc::new(Self {
             written: AtomicU64::new(0),
@@ -106,7 +109,7 @@ impl InFlight {
             marked: AtomicU64::new(0),
             report: Mutex::new(None),
             active,
-            _permit: permit,
+            _permits: permits,
             _end: Mutex::new(end.ok().flatten()),
         });
         let _ = SLOT.try_with(|slot| *slot.request.lock() = Some(Arc::downgrade(&request)));

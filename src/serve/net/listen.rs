@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::name::CatalogName;
+use crate::serve::metrics::count_ended;
 use crate::serve::net::connection_limit::{ConnectionLimit, ConnectionSlot};
 use crate::serve::net::connection_state::ConnectionState;
 use crate::serve::net::limits::Limits;
-use crate::serve::net::metrics::count_ended;
 use crate::serve::net::stream::{Protocol, Stream, protocol};
 use crate::serve::net::tls::Tls;
 
@@ -28,11 +28,15 @@ const TLS_ONLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 
 /// A bound port.
 pub struct Listener {
-    service: &'static str,
-    catalog: Option<CatalogName>,
+    /// The name of the service.
+    pub service: &'static str,
+    /// The only catalog served here; `None` for all.
+    pub catalog: Option<CatalogName>,
+    /// The bound address, with its port.
+    pub address: SocketAddr,
+    /// TLS, if the port has it.
+    pub tls: Option<Tls>,
     tcp: TcpListener,
-    address: SocketAddr,
-    tls: Option<Tls>,
 }
 
 /// A port that cannot be bound.
@@ -87,39 +91,13 @@ pub(crate) struct Opened {
 }
 
 impl Listener {
-    /// Adds TLS, if configured.
-    #[must_use]
-    pub fn secured(self, tls: Option<Tls>) -> Self {
-        Self { tls, ..self }
-    }
-
-    /// Serves this catalog only.
-    #[must_use]
-    pub fn of_catalog(self, name: CatalogName) -> Self {
-        Self {
-            catalog: Some(name),
-            ..self
-        }
-    }
-
-    /// The bound address, with its port.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The name of the service.
-    pub fn service(&self) -> &'static str {
-        self.service
-    }
-
-    /// The only catalog served here, if there is one.
-    pub fn catalog(&self) -> Option<&CatalogName> {
-        self.catalog.as_ref()
-    }
-
-    /// Whether it has TLS.
-    pub fn has_tls(&self) -> bool {
-        self.tls.is_some()
+    /// Registers the port with the runtime of the caller, for a thread that has its own.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn moved_here(self) -> io::Result<Self> {
+        let tcp = TcpListener::from_std(self.tcp.into_std()?)?;
+        Ok(Self { tcp, ..self })
     }
 
     /// Passes on each connection that has a slot and whose client has sent its
@@ -161,22 +139,21 @@ impl Listener {
             let _ = tcp.set_nodelay(true);
             let opening = Opening {
                 service,
-                tcp,
-                address,
+                peer: address,
                 tls: self.tls.clone(),
-                slot,
+                limits: limits.clone(),
+                slot: Arc::clone(&slot),
             };
-            let (limits, stop, handle) = (limits.clone(), stop.clone(), handle.clone());
+            let (stop, handle) = (stop.clone(), handle.clone());
             tracker.spawn(async move {
-                let slot = opening.slot.clone();
                 let serve = async move {
-                    if let Some(opened) = opening.open(&limits, &stop).await {
+                    if let Some(opened) = opening.open(tcp, &stop).await {
                         handle(opened).await;
                     }
                 };
                 tokio::select! {
                     () = serve => {}
-                    () = slot.over(), if slot.beyond().is_some() => {}
+                    () = slot.over(), if slot.beyond.is_some() => {}
                 }
             });
         }
@@ -186,93 +163,82 @@ impl Listener {
 /// A connection that was just accepted.
 struct Opening {
     service: &'static str,
-    tcp: TcpStream,
-    address: SocketAddr,
+    peer: SocketAddr,
     tls: Option<Tls>,
+    limits: Limits,
     slot: Arc<ConnectionSlot>,
 }
 
 impl Opening {
     /// Waits for the client's first bytes. hyper knows neither limits nor shutdown
     /// before that.
-    async fn open(self, limits: &Limits, stop: &CancellationToken) -> Option<Opened> {
-        let state = self.slot.state();
-        let service = self.service;
+    async fn open(self, tcp: TcpStream, stop: &CancellationToken) -> Option<Opened> {
         tokio::select! {
-            opened = self.begin(limits) => opened,
-            () = state.asked_to_close.cancelled() => None,
-            () = tokio::time::sleep(limits.idle_timeout) => {
-                count_ended(service, "silent");
+            opened = self.begin(tcp) => opened,
+            () = self.slot.state.asked_to_close.cancelled() => None,
+            () = tokio::time::sleep(self.limits.idle_timeout) => {
+                count_ended(self.service, "silent");
                 None
             }
             () = stop.cancelled() => None,
         }
     }
 
-    async fn begin(self, limits: &Limits) -> Option<Opened> {
-        let (service, peer) = (self.service, self.address);
-        let mut stream = match self.tls {
-            None => Stream::plain(self.tcp, limits.stall_timeout),
-            Some(tls) => shake_hands(&tls, self.tcp, service, peer, limits).await?,
+    async fn begin(&self, tcp: TcpStream) -> Option<Opened> {
+        let (service, peer) = (self.service, self.peer);
+        let mut stream = match &self.tls {
+            None => Stream::plain(tcp, self.limits.stall_timeout),
+            Some(tls) => self.shake_hands(tls, tcp).await?,
         };
         let protocol = stream.begin().await?;
-        match protocol {
-            Protocol::Tls => {
-                count_ended(service, "protocol");
-                tracing::debug!(service, %peer, "a client speaks TLS to a port without TLS");
-                return None;
+        let unknown = match protocol {
+            Protocol::Tls => "a client speaks TLS to a port without TLS",
+            Protocol::Other => "a client speaks an unknown protocol",
+            Protocol::Http1 | Protocol::Http2 => {
+                return Some(Opened {
+                    service,
+                    peer: Peer {
+                        address: peer,
+                        certified: stream.certified(),
+                    },
+                    stream,
+                    protocol,
+                    state: Arc::clone(&self.slot.state),
+                    beyond: self.slot.beyond,
+                });
             }
-            Protocol::Other => {
-                count_ended(service, "protocol");
-                tracing::debug!(service, %peer, "a client speaks an unknown protocol");
-                return None;
-            }
-            Protocol::Http1 | Protocol::Http2 => {}
-        }
-        Some(Opened {
-            service,
-            peer: Peer {
-                address: peer,
-                certified: stream.certified(),
-            },
-            stream,
-            protocol,
-            state: self.slot.state(),
-            beyond: self.slot.beyond(),
-        })
+        };
+        count_ended(service, "protocol");
+        tracing::debug!(service, %peer, "{unknown}");
+        None
     }
-}
 
-async fn shake_hands(
-    tls: &Tls,
-    tcp: TcpStream,
-    service: &'static str,
-    peer: SocketAddr,
-    limits: &Limits,
-) -> Option<Stream> {
-    let mut first = [0];
-    let peeked = tokio::time::timeout(limits.handshake_timeout, tcp.peek(&mut first)).await;
-    match peeked {
-        Ok(Ok(0) | Err(_)) => return None,
-        Ok(Ok(_)) if protocol(first[0]) == Protocol::Http1 => {
-            count_ended(service, "protocol");
-            tracing::debug!(service, %peer, "a client speaks HTTP to a TLS port");
-            let stream = Stream::plain(tcp, limits.stall_timeout);
-            stream.dismiss(TLS_ONLY).await;
-            return None;
+    async fn shake_hands(&self, tls: &Tls, tcp: TcpStream) -> Option<Stream> {
+        let (service, peer, limits) = (self.service, self.peer, &self.limits);
+        let mut first = [0];
+        let peeked = tokio::time::timeout(limits.handshake_timeout, tcp.peek(&mut first)).await;
+        match peeked {
+            Ok(Ok(0) | Err(_)) => return None,
+            Ok(Ok(_)) if protocol(first[0]) == Protocol::Http1 => {
+                count_ended(service, "protocol");
+                tracing::debug!(service, %peer, "a client speaks HTTP to a TLS port");
+                let stream = Stream::plain(tcp, limits.stall_timeout);
+                stream.dismiss(TLS_ONLY).await;
+                return None;
+            }
+            Ok(Ok(_)) => {}
+            Err(_) => {
+                count_ended(service, "handshake");
+                return None;
+            }
         }
-        Ok(Ok(_)) => {}
-        Err(_) => {
-            count_ended(service, "handshake");
-            return None;
-        }
-    }
-    match tls.accept(tcp, limits.handshake_timeout).await {
-        Ok(stream) => Some(Stream::tls(stream, limits.stall_timeout)),
-        Err(error) => {
-            count_ended(service, "handshake");
-            tracing::debug!(service, %peer, %error, "a TLS handshake failed");
-            None
+        match tls.accept(tcp, limits.handshake_timeout).await {
+            Ok(stream) => Some(Stream::tls(stream, limits.stall_timeout)),
+            Err(error) => {
+                count_ended(service, "handshake");
+                tracing::debug!(service, %peer, %error, "a TLS handshake failed");
+                None
+            }
         }
     }
 }

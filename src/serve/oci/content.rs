@@ -7,11 +7,12 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    IF_RANGE, RANGE,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE,
+    RANGE,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+use crate::serve::fields::{byte_range, byte_ranges, content_range, header, none_match};
 use crate::serve::net::body::Slices;
 use crate::serve::oci::rejection::OciRejection;
 use ::images::digest::Digest;
@@ -38,17 +39,16 @@ impl Content<'_> {
         request: &HeaderMap,
     ) -> Result<Response, OciRejection> {
         let length = self.bytes.len();
-        let digest = text(self.digest.to_string());
-        let etag = text(format!("\"{}\"", self.digest));
+        let etag = format!("\"{}\"", self.digest);
         let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, text(self.media_type.to_owned()));
-        headers.insert(DIGEST, digest);
-        headers.insert(ETAG, etag.clone());
+        headers.insert(CONTENT_TYPE, header(self.media_type.to_owned()));
+        headers.insert(DIGEST, header(self.digest.to_string()));
+        headers.insert(ETAG, header(etag.clone()));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         if self.fixed {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static(IMMUTABLE));
         }
-        if lists(request, &etag) {
+        if none_match(request, &etag) {
             return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
         }
         // Ranges are defined for GET alone (RFC 9110, section 14.2).
@@ -59,8 +59,8 @@ impl Content<'_> {
         let (status, bytes) = match requested {
             None => (StatusCode::OK, self.bytes),
             Some(range) => {
-                let stated = format!("bytes {}-{}/{length}", range.start, range.end - 1);
-                headers.insert(CONTENT_RANGE, text(stated));
+                let stated = content_range(&(range.start as u64..range.end as u64), length as u64);
+                headers.insert(CONTENT_RANGE, header(stated));
                 (StatusCode::PARTIAL_CONTENT, self.bytes.slice(range))
             }
         };
@@ -78,63 +78,27 @@ impl Content<'_> {
 /// several ranges and with other units.
 fn range(
     request: &HeaderMap,
-    etag: &HeaderValue,
+    etag: &str,
     length: usize,
 ) -> Result<Option<Range<usize>>, OciRejection> {
-    let Some(header) = request.get(RANGE) else {
+    let header = |name| {
+        request
+            .get(name)
+            .map(|value: &HeaderValue| value.to_str().ok())
+    };
+    let same = header(IF_RANGE).is_none_or(|condition| condition == Some(etag));
+    let requested = header(RANGE)
+        .flatten()
+        .filter(|_| same)
+        .and_then(byte_ranges);
+    let Some(requested) = requested.filter(|ranges| !ranges.contains(',')) else {
         return Ok(None);
     };
-    if request
-        .get(IF_RANGE)
-        .is_some_and(|condition| condition != etag)
-    {
-        return Ok(None);
-    }
-    let Some(range) = header.to_str().ok().and_then(bytes) else {
-        return Ok(None);
-    };
-    if range.contains(',') {
-        return Ok(None);
-    }
-    let number = |text: &str| {
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // A number that does not fit is behind the end of any content.
-        digits.then(|| text.parse().unwrap_or(usize::MAX))
-    };
-    let range = match range.trim().split_once('-') {
-        Some(("", last)) => number(last).map(|count| length.saturating_sub(count)..length),
-        Some((first, "")) => number(first).map(|first| first..length),
-        Some((first, last)) => match (number(first), number(last)) {
-            (Some(first), Some(last)) => Some(first..last.saturating_add(1).min(length)),
-            _ => None,
-        },
-        None => None,
-    };
-    match range {
-        Some(range) if range.start < range.end => Ok(Some(range)),
+    let index = |at| usize::try_from(at).unwrap_or(length);
+    match byte_range(requested, length as u64) {
+        Some(range) if range.start < range.end => Ok(Some(index(range.start)..index(range.end))),
         _ => Err(OciRejection::Range(length as u64)),
     }
-}
-
-/// The ranges of the unit `bytes`.
-fn bytes(range: &str) -> Option<&str> {
-    let (unit, range) = range.split_once('=')?;
-    unit.trim().eq_ignore_ascii_case("bytes").then_some(range)
-}
-
-/// Whether the client has the content already.
-fn lists(request: &HeaderMap, etag: &HeaderValue) -> bool {
-    let values = request.get_all(IF_NONE_MATCH).iter();
-    let mut values = values.filter_map(|value| value.to_str().ok());
-    values.any(|value| {
-        let mut tags = value.split(',').map(str::trim);
-        tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
-    })
-}
-
-/// A header of text that was validated before.
-pub(super) fn text(text: String) -> HeaderValue {
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
 
 #[cfg(test)]
@@ -143,11 +107,11 @@ mod tests {
 
     #[test]
     fn a_range_is_cut_to_the_length_or_rejected() {
-        let etag = HeaderValue::from_static("\"a\"");
+        let etag = "\"a\"";
         let of = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(RANGE, HeaderValue::from_static(text));
-            range(&headers, &etag, 2048).map_err(|_| ())
+            range(&headers, etag, 2048).map_err(|_| ())
         };
         for (text, wanted) in [
             ("bytes=500-1499", Ok(Some(500..1500))),

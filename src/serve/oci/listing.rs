@@ -1,15 +1,16 @@
 //! Lists of tags, referrers and repositories.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::serve::oci::content::text;
+use crate::answers::rest::records::percent_encoded;
+use crate::serve::fields::header;
 use crate::serve::oci::rejection::OciRejection;
 use crate::serve::oci::repository::Repository;
 use ::images::digest::Digest;
@@ -127,7 +128,7 @@ fn names(
     let mut headers = HeaderMap::new();
     if more && let (Some(number), Some(last)) = (&parameters.number, page.last()) {
         let next = format!("<{path}?n={number}&last={last}>; rel=\"next\"");
-        headers.insert(LINK, text(next));
+        headers.insert(LINK, header(next));
     }
     Ok(document(method, headers, &body(&page)))
 }
@@ -190,9 +191,9 @@ pub(super) fn referrers(
         let mut next = format!("</v2/{name}/referrers/{subject}?last={}", last.digest);
         if let Some(wanted) = wanted {
             next += "&artifactType=";
-            next += &escape(wanted);
+            next += &percent_encoded(wanted);
         }
-        headers.insert(LINK, text(next + ">; rel=\"next\""));
+        headers.insert(LINK, header(next + ">; rel=\"next\""));
     }
     let index = Index {
         schema_version: 2,
@@ -226,43 +227,10 @@ pub(super) fn document(
     (headers, bytes).into_response()
 }
 
-/// Decodes escapes. Malformed ones are kept.
+/// Decodes escapes. Malformed ones are kept, and so is `+`: media types have it, and
+/// clients do not always escape it. In a scope it separates two scopes.
 pub(super) fn unescape(text: &str) -> Cow<'_, str> {
-    if !text.contains(['%', '+']) {
-        return Cow::Borrowed(text);
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        let code = (first == b'%').then(|| rest.split_at_checked(2)).flatten();
-        let code = code.and_then(|(code, behind)| {
-            let code = std::str::from_utf8(code).ok()?;
-            Some((u8::from_str_radix(code, 16).ok()?, behind))
-        });
-        match (first, code) {
-            (_, Some((byte, behind))) => {
-                bytes.push(byte);
-                rest = behind;
-            }
-            // `+` is kept: media types have it, and clients do not always escape
-            // it. In a scope it separates two scopes.
-            (other, None) => bytes.push(other),
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
+    percent_decode_str(text).decode_utf8_lossy()
 }
 
 #[cfg(test)]
@@ -295,7 +263,7 @@ mod tests {
         let kind = "application/vnd.x+json&a";
         let empty = Parameters::read("artifactType=&ns=");
         assert_eq!((empty.artifact_type, empty.namespace), (None, None));
-        let read = Parameters::read(&format!("artifactType={}", escape(kind)));
+        let read = Parameters::read(&format!("artifactType={}", percent_encoded(kind)));
         assert_eq!(read.artifact_type.as_deref(), Some(kind));
     }
 }

@@ -2,21 +2,20 @@
 //! catalogs.
 //!
 //! `path` parses a request, `repository` finds its images, `content` sends
-//! manifests and blobs, `listing` lists, `gate` decides who may pull.
+//! manifests and blobs, `listing` lists, `authorizer` decides who may pull.
 //! Nothing can be pushed. Responses are slices of stored files, byte for byte;
 //! `ingest` builds the images.
 
+mod authorizer;
 mod content;
-mod gate;
 mod listing;
 mod path;
 mod registry;
 mod rejection;
 mod repository;
-mod routes;
 mod token;
 mod users;
 
-pub use gate::{Flow, Gate, GateSettings};
-pub use routes::router;
+pub use authorizer::{Authorizer, AuthorizerSettings, Flow};
+pub use registry::router;
 pub use users::Users;

@@ -1,41 +1,94 @@
-//! The registry: it parses a request's credentials, finds its repository, and
-//! responds.
+//! The registry: the routes below `/v2/`. It parses a request's credentials, finds its
+//! repository, responds, counts and logs.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::response::Response;
-use http::header::{CACHE_CONTROL, HOST};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use http::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::name::CatalogName;
+use crate::serve::fields::header;
+use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
-use crate::serve::oci::content::{self, Content};
-use crate::serve::oci::gate::{Caller, Gate};
+use crate::serve::observed::Observed;
+use crate::serve::oci::authorizer::{Authorizer, Caller};
+use crate::serve::oci::content::Content;
 use crate::serve::oci::listing::{self, Parameters};
 use crate::serve::oci::path::{ManifestReference, OciRequest};
 use crate::serve::oci::rejection::OciRejection;
 use crate::serve::oci::repository::Repository;
-use crate::serve::oci::token;
+use crate::serve::oci::token::{self, Repositories};
 use crate::snapshot::Images;
 
 /// The longest `Host` that a response repeats.
 const MAX_HOST: usize = 300;
 
+/// The routes below `/v2/`; `secure` says whether the port has TLS.
+pub fn router(images: Images, authorizer: Authorizer, secure: bool) -> Router {
+    let registry = Arc::new(Registry {
+        images,
+        authorizer,
+        secure,
+    });
+    Router::new()
+        .route("/v2", any(respond))
+        .route("/v2/", any(respond))
+        .route("/v2/{*path}", any(respond))
+        .with_state(registry)
+}
+
+/// Responds, counts and logs.
+async fn respond(State(registry): State<Arc<Registry>>, request: Request) -> Response {
+    let began = Instant::now();
+    // No request has a body; one that comes is ignored.
+    let (request, _) = request.into_parts();
+    let in_flight: Option<Arc<InFlight>> = request.extensions.get().cloned();
+    let peer: Option<Peer> = request.extensions.get().copied();
+    let path = request.uri.path();
+    // `/v2` is the same as `/v2/`.
+    let parsed = OciRequest::read(path.strip_prefix("/v2/").unwrap_or_default());
+    let route = parsed.as_ref().map_or("/v2/*", OciRequest::route);
+    let mut response = registry
+        .respond(parsed, &request, peer.as_ref())
+        .await
+        .unwrap_or_else(OciRejection::into_response);
+    let headers = response.headers_mut();
+    headers.insert(
+        "docker-distribution-api-version",
+        HeaderValue::from_static("registry/2.0"),
+    );
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let observed = Observed {
+        began,
+        method: &request.method,
+        route,
+        catalog: None,
+        path,
+    };
+    observed.responded(&response, in_flight.as_ref(), peer);
+    response
+}
+
 /// The registry of all catalogs.
-pub(super) struct Registry {
-    pub(super) images: Images,
-    pub(super) gate: Gate,
+struct Registry {
+    images: Images,
+    authorizer: Authorizer,
     /// Whether the port has TLS.
-    pub(super) secure: bool,
+    secure: bool,
 }
 
 impl Registry {
     /// The response to a request.
-    pub(super) async fn respond(
+    async fn respond(
         &self,
         parsed: Result<OciRequest, OciRejection>,
         request: &Parts,
@@ -49,34 +102,38 @@ impl Registry {
         let headers = &request.headers;
         let here = self.here(request);
         let parameters = Parameters::read(request.uri.query().unwrap_or_default());
-        let caller = self.gate.caller(headers, peer).await?;
+        let caller = self.authorizer.caller(headers, peer).await?;
         let (name, namespace) = match &parsed {
             OciRequest::Ping => {
-                if self.gate.requires_any() && !self.gate.knows(&caller) {
-                    return Err(self.gate.rejection(&caller, None, &[], &here));
+                if !self.tells(&caller) && !caller.has_token() {
+                    return Err(self.authorizer.rejection(&caller, None, &[], &here));
                 }
                 return Ok(listing::document(method, HeaderMap::new(), &json!({})));
             }
             OciRequest::Repositories => {
                 let names = Repository::names(&self.images).into_iter();
-                let names = names.filter(|(_, catalog)| self.gate.admits(&caller, catalog));
-                let names: Vec<String> = names.map(|(name, _)| name).collect();
-                if names.is_empty() && self.gate.requires_any() && !self.gate.knows(&caller) {
-                    return Err(self.gate.rejection(&caller, None, &[], &here));
+                let admits = |(name, catalog): &(String, CatalogName)| {
+                    self.authorizer.admits(&caller, name, catalog)
+                };
+                let names: Vec<_> = names.filter(admits).map(|(name, _)| name).collect();
+                if names.is_empty() && !self.tells(&caller) {
+                    return Err(self.authorizer.rejection(&caller, None, &[], &here));
                 }
                 return listing::repositories(&names, &parameters, method);
             }
-            OciRequest::Token => return self.token(&caller, &parameters, method),
+            OciRequest::Token => {
+                return self.token(&caller.without_token(), &parameters, method);
+            }
             OciRequest::Manifest(name, _)
             | OciRequest::Blob(name, _)
             | OciRequest::Tags(name)
             | OciRequest::Referrers(name, _) => (name, Self::namespace(&parameters, &here)),
         };
         let mut repository = self.repository(name, namespace, &caller, &here)?;
-        repository.retain(|catalog| self.gate.admits(&caller, catalog));
+        repository.retain(|catalog| self.authorizer.admits(&caller, name, catalog));
         let mut response = Self::of_repository(&parsed, &repository, &parameters, request)?;
         if let Some(namespace) = namespace {
-            let namespace = content::text(namespace.to_owned());
+            let namespace = header(namespace.to_owned());
             response.headers_mut().insert("oci-namespace", namespace);
         }
         Ok(response)
@@ -95,16 +152,23 @@ impl Registry {
             Some(repository) => repository.catalogs().cloned().collect(),
             None => Vec::new(),
         };
-        let admits = |catalog| self.gate.admits(caller, catalog);
+        let admits = |catalog| self.authorizer.admits(caller, name, catalog);
         match found {
             Some(found) if catalogs.iter().any(admits) => Ok(found),
-            Some(_) => Err(self.gate.rejection(caller, Some(name), &catalogs, here)),
-            None if self.gate.requires_any() && !self.gate.knows(caller) => {
+            Some(_) => Err(self
+                .authorizer
+                .rejection(caller, Some(name), &catalogs, here)),
+            None if !self.tells(caller) => {
                 // Unknown callers learn nothing about which repositories exist.
-                Err(self.gate.rejection(caller, Some(name), &[], here))
+                Err(self.authorizer.rejection(caller, Some(name), &[], here))
             }
             None => Err(OciRejection::UnknownName(name.to_owned())),
         }
+    }
+
+    /// Whether the caller may know which repositories exist.
+    fn tells(&self, caller: &Caller) -> bool {
+        !self.authorizer.requires_any() || self.authorizer.knows(caller)
     }
 
     fn of_repository(
@@ -172,20 +236,22 @@ impl Registry {
     }
 
     /// A token for those of the requested repositories that the caller may pull
-    /// (Docker registry, "token authentication specification").
+    /// (Docker registry, "token authentication specification"). It is given for
+    /// credentials and never for a token, so that it ends soon after its user is
+    /// removed.
     fn token(
         &self,
         caller: &Caller,
         parameters: &Parameters,
         method: &Method,
     ) -> Result<Response, OciRejection> {
-        if !self.gate.gives_tokens() {
+        if !self.authorizer.gives_tokens() {
             return Err(OciRejection::Path);
         }
-        if caller.has_credentials() && !self.gate.knows(caller) {
-            return Err(OciRejection::Unauthorized(Gate::basic_challenge()));
+        if caller.has_credentials() && !self.authorizer.knows(caller) {
+            return Err(OciRejection::Unauthorized(Authorizer::basic_challenge()));
         }
-        let mut granted = BTreeSet::new();
+        let mut granted = Repositories::new();
         for scope in &parameters.scopes {
             let name = scope.strip_prefix("repository:");
             let name = name.and_then(|rest| rest.rsplit_once(':'));
@@ -195,11 +261,11 @@ impl Registry {
             };
             if let Some(repository) = Repository::find(&self.images, name, None) {
                 let catalogs = repository.catalogs();
-                let good = catalogs.filter(|catalog| self.gate.admits(caller, catalog));
-                granted.extend(good.map(ToString::to_string));
+                let good = catalogs.filter(|one| self.authorizer.admits(caller, name, one));
+                granted.insert(name.to_owned(), good.map(ToString::to_string).collect());
             }
         }
-        let token = self.gate.token(granted)?;
+        let token = self.authorizer.token(granted, caller)?;
         let issued = humantime::format_rfc3339_seconds(SystemTime::now());
         let body = json!({
             "token": token,

@@ -13,7 +13,7 @@ pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
 
-const END_STREAM: u8 = 1;
+pub(crate) const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 

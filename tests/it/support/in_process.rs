@@ -43,7 +43,7 @@ impl InProcess {
         let any = "127.0.0.1:0".parse().unwrap();
         let listener = serve::bind("grpc", any).await.unwrap();
         let inside = Self {
-            grpc: listener.address(),
+            grpc: listener.address,
             publisher: publishers.pop().unwrap(),
             store,
             stop: CancellationToken::new(),

@@ -10,7 +10,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY};
 
-use crate::serve::http::headers::{header, no_sniffing};
+use crate::serve::fields::header;
+use crate::serve::http::headers::no_sniffing;
 use ::images::digest::Digest;
 
 const SCRIPT: &str = include_str!("page.js");

@@ -38,7 +38,7 @@ fn images(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let to = query.parameters.get("to");
     if to.is_some() && form != Form::Mapping {
         let detail = "to is where a mapping leads to; give format=mapping too, or leave it out";
-        return Err(Problem::invalid_parameter("to", detail.to_owned()));
+        return Err(Problem::invalid_parameter("to", detail));
     }
     let (request, packages) = request(query)?;
     // Dependencies may be anywhere in the catalog.
@@ -77,7 +77,7 @@ fn request(query: &ParsedQuery) -> Result<(Request, Vec<&str>), Problem> {
     let narrow = !channels.is_empty() || min.is_some() || max.is_some();
     if narrow && packages.len() != 1 {
         let detail = "channel, min and max are for one package; give package with one name";
-        return Err(Problem::invalid_parameter("package", detail.to_owned()));
+        return Err(Problem::invalid_parameter("package", detail));
     }
     let range =
         VersionRange::new(min.unwrap_or_default(), max.unwrap_or_default()).map_err(|error| {
@@ -86,7 +86,7 @@ fn request(query: &ParsedQuery) -> Result<(Request, Vec<&str>), Problem> {
     let (full, heads) = (parameters.flag("full")?, parameters.flag("heads")?);
     if full && heads {
         let detail = "full and heads contradict each other; leave out one of them";
-        return Err(Problem::invalid_parameter("heads", detail.to_owned()));
+        return Err(Problem::invalid_parameter("heads", detail));
     }
     let selections = packages.iter().map(|package| PackageSelection {
         name: (*package).to_owned(),

@@ -8,7 +8,6 @@
 
 mod bundles;
 mod images;
-mod openapi;
 mod packages;
 mod parameters;
 pub(super) mod problem;
@@ -18,15 +17,24 @@ mod response;
 mod search;
 mod updates;
 
+use std::sync::LazyLock;
+use std::time::SystemTime;
+
 use axum::Router;
+use axum::response::Response;
 use axum::routing::any;
+use bytes::Bytes;
+use http::{HeaderMap, Method};
 
 use crate::snapshot::Catalogs;
+use parameters::Parameters;
+use problem::Problem;
+use response::{QueryResponse, ResponseContext};
 
 /// The routes of queries.
 pub(super) fn routes() -> Router<Catalogs> {
     Router::new()
-        .route("/openapi.json", any(openapi::document))
+        .route("/openapi.json", any(openapi))
         .route("/catalogs/{name}/api/v1/packages", any(packages::list))
         .route(
             "/catalogs/{name}/api/v1/packages/{package}",
@@ -48,4 +56,15 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route("/catalogs/{name}/api/v1/providers", any(providers::list))
         .route("/catalogs/{name}/api/v1/updates", any(updates::one))
         .route("/catalogs/{name}/api/v1/search", any(search::list))
+}
+
+/// The description of the HTTP API. It is part of the program, so its date is the
+/// start of the process.
+async fn openapi(method: Method, headers: HeaderMap) -> Result<Response, Problem> {
+    static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
+    let response = QueryResponse::Text {
+        bytes: Bytes::from_static(include_bytes!("openapi.json")),
+        media_type: "application/json",
+    };
+    ResponseContext::of(&method, &headers)?.send(response, &Parameters::default(), *STARTED)
 }

@@ -210,7 +210,7 @@ fn read_token(token: &str, snapshot: &Snapshot, list: [u8; TOKEN_LIST]) -> Resul
         let (list, offset) = rest.split_at_checked(TOKEN_LIST)?;
         Some((of, list, offset.try_into().ok()?))
     });
-    let wrong = |detail: &str| Err(Problem::invalid_parameter("continue", detail.to_owned()));
+    let wrong = |detail: &str| Err(Problem::invalid_parameter("continue", detail));
     let Some((of, given_list, offset)) = parts else {
         return wrong("continue is not a token; copy it from the response before");
     };

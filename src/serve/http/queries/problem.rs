@@ -25,7 +25,7 @@ const SHOWN: usize = 100;
 #[derive(Debug, Serialize)]
 pub(crate) struct Problem {
     r#type: String,
-    title: &'static str,
+    title: String,
     status: u16,
     /// The error, and how to correct it.
     detail: String,
@@ -38,25 +38,33 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// A problem with a type of its own.
-    pub(crate) fn new(status: StatusCode, kind: &str, title: &'static str, detail: String) -> Self {
+    /// A problem with a type of its own, whose title is its kind in words.
+    pub(crate) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+        let mut title = kind.replace('-', " ");
+        if let Some(first) = title.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
         Self {
             r#type: format!("urn:almanac:problem:{kind}"),
             title,
             status: status.as_u16(),
-            detail,
+            detail: detail.into(),
             parameter: None,
             suggestions: Vec::new(),
         }
     }
 
     /// A problem that its status describes fully.
-    pub(crate) fn plain(status: StatusCode, detail: String) -> Self {
+    pub(crate) fn plain(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
             r#type: "about:blank".into(),
-            title: status.canonical_reason().unwrap_or("Error"),
-            ..Self::new(status, "", "", detail)
+            ..Self::new(status, "", detail).titled(status.canonical_reason().unwrap_or("Error"))
         }
+    }
+
+    fn titled(mut self, title: &str) -> Self {
+        title.clone_into(&mut self.title);
+        self
     }
 
     fn about(mut self, parameter: &str) -> Self {
@@ -76,33 +84,22 @@ impl Problem {
 
     /// A method other than GET and HEAD.
     pub(crate) fn method() -> Self {
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "method-not-allowed",
-            "Method not allowed",
-            "only GET and HEAD are supported here".into(),
-        )
+        let detail = "only GET and HEAD are supported here";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
     }
 
     /// A path whose escapes are not UTF-8.
     pub(crate) fn path() -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "invalid-path",
-            "Invalid path",
-            "the escapes in the path do not make UTF-8; escape each byte of a name's UTF-8".into(),
-        )
+        let detail =
+            "the escapes in the path do not make UTF-8; escape each byte of a name's UTF-8";
+        Self::new(StatusCode::BAD_REQUEST, "invalid-path", detail)
     }
 
     /// An invalid name of a catalog.
     #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
     pub(crate) fn catalog_name(error: NameError) -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "invalid-catalog-name",
-            "Invalid catalog name",
-            error.to_string(),
-        )
+        let (status, detail) = (StatusCode::BAD_REQUEST, error.to_string());
+        Self::new(status, "invalid-catalog-name", detail)
     }
 
     /// A catalog that is not configured. Restricted catalogs are not suggested.
@@ -117,22 +114,15 @@ impl Problem {
 
     /// A catalog that is set unavailable.
     pub(crate) fn withheld(name: &CatalogName) -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "unavailable-catalog",
-            "Unavailable catalog",
-            format!("catalog {name} is set unavailable in almanac's configuration"),
-        )
+        let detail = format!("catalog {name} is set unavailable in almanac's configuration");
+        Self::new(StatusCode::NOT_FOUND, "unavailable-catalog", detail)
     }
 
     /// A catalog that was never loaded.
     pub(crate) fn not_loaded(name: &CatalogName) -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "not-loaded",
-            "Not loaded yet",
-            format!("catalog {name} is not loaded yet; try again in {RETRY_SECONDS} seconds"),
-        )
+        let detail =
+            format!("catalog {name} is not loaded yet; try again in {RETRY_SECONDS} seconds");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-loaded", detail).titled("Not loaded yet")
     }
 
     /// An unknown name. `what` is `package` or the like.
@@ -141,20 +131,13 @@ impl Problem {
         name: &str,
         names: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let title = match what {
-            "catalog" => "Unknown catalog",
-            "package" => "Unknown package",
-            "channel" => "Unknown channel",
-            _ => "Unknown bundle",
-        };
         let names: BTreeSet<&str> = names.into_iter().collect();
-        let mut problem = Self::new(
-            StatusCode::NOT_FOUND,
-            &format!("unknown-{what}"),
-            title,
+        let (kind, detail) = (
+            format!("unknown-{what}"),
             format!("there is no {what} {:?}", cut(name)),
-        )
-        .suggesting(name, names.iter().copied());
+        );
+        let mut problem =
+            Self::new(StatusCode::NOT_FOUND, &kind, detail).suggesting(name, names.iter().copied());
         if problem.suggestions.is_empty() && !names.is_empty() {
             problem.detail.push_str(&suggest::listed(&names));
         }
@@ -163,99 +146,60 @@ impl Problem {
 
     /// A package without a usable icon.
     pub(crate) fn no_icon(package: &str, why: &str) -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            "no-icon",
-            "No icon",
-            format!("package {:?} {why}", cut(package)),
-        )
+        let detail = format!("package {:?} {why}", cut(package));
+        Self::new(StatusCode::NOT_FOUND, "no-icon", detail)
     }
 
     /// A parameter that the route does not know.
     pub(crate) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
-        let detail = if known.is_empty() {
-            format!(
-                "there is no parameter {:?} here; this takes none",
-                cut(name)
-            )
-        } else {
-            format!(
-                "there is no parameter {:?} here; this takes {}",
-                cut(name),
-                known.join(", ")
-            )
+        let taken = match known {
+            [] => "none".to_owned(),
+            known => known.join(", "),
         };
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "unknown-parameter",
-            "Unknown parameter",
-            detail,
-        )
-        .suggesting(name, known.iter().copied())
-        .about(name)
+        let detail = format!(
+            "there is no parameter {:?} here; this takes {taken}",
+            cut(name)
+        );
+        Self::new(StatusCode::BAD_REQUEST, "unknown-parameter", detail)
+            .suggesting(name, known.iter().copied())
+            .about(name)
     }
 
     /// A required parameter is missing.
     pub(crate) fn missing_parameter(name: &str, detail: &str) -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "missing-parameter",
-            "Missing parameter",
-            detail.to_owned(),
-        )
-        .about(name)
+        Self::new(StatusCode::BAD_REQUEST, "missing-parameter", detail).about(name)
     }
 
     /// A parameter with an invalid value.
-    pub(crate) fn invalid_parameter(name: &str, detail: String) -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "invalid-parameter",
-            "Invalid parameter",
-            detail,
-        )
-        .about(name)
+    pub(crate) fn invalid_parameter(name: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid-parameter", detail).about(name)
     }
 
     /// A field that the response cannot have.
     pub(crate) fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
-        let detail = format!(
-            "the answer has no field {:?}; it has {}",
-            cut(field),
-            known.join(", ")
-        );
+        let (shown, known_list) = (cut(field), known.join(", "));
+        let detail = format!("the answer has no field {shown:?}; it has {known_list}");
         Self::invalid_parameter("fields", detail).suggesting(field, known.iter().copied())
     }
 
     /// A page of a list of an earlier revision.
     pub(crate) fn expired() -> Self {
-        Self::new(
-            StatusCode::GONE,
-            "expired-continue",
-            "The catalog changed",
-            "the catalog has changed since the first page; begin again without \"continue\"".into(),
-        )
-        .about("continue")
+        let detail =
+            "the catalog has changed since the first page; begin again without \"continue\"";
+        let problem = Self::new(StatusCode::GONE, "expired-continue", detail);
+        problem.titled("The catalog changed").about("continue")
     }
 
     /// A worker or memory limit is reached.
     fn busy() -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "busy",
-            "Too many queries",
-            format!("too many queries are running; try again in {RETRY_SECONDS} seconds"),
-        )
+        let detail = format!("too many queries are running; try again in {RETRY_SECONDS} seconds");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).titled("Too many queries")
     }
 
     /// A failure of almanac.
     pub(crate) fn internal() -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "Internal error",
-            "the query failed; almanac's log has the reason".into(),
-        )
+        let detail = "the query failed; almanac's log has the reason";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).titled("Internal error")
     }
 }
 

@@ -15,10 +15,11 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::value::RawValue;
 
+use crate::serve::fields::header;
 use crate::serve::http::conditional::{Precondition, Validators};
 use crate::serve::http::encoding;
 use crate::serve::http::form::SMALLEST_COMPRESSED;
-use crate::serve::http::headers::{bare, header};
+use crate::serve::http::headers::bare;
 use crate::serve::http::queries::parameters::{Page, Parameters};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::memory_budget;
@@ -27,8 +28,6 @@ use crate::snapshot::Snapshot;
 
 /// The content of a response.
 pub(super) enum QueryResponse {
-    /// A JSON document.
-    Whole(Bytes),
     /// An object whose fields may be selected.
     Object {
         /// JSON.
@@ -47,7 +46,7 @@ pub(super) enum QueryResponse {
         /// The possible fields of an item, in order.
         fields: &'static [&'static str],
     },
-    /// A document of another media type.
+    /// A document of any media type.
     Text {
         /// Its bytes.
         bytes: Bytes,
@@ -115,7 +114,6 @@ impl ResponseContext {
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         let mut compressible = true;
         let body = match response {
-            QueryResponse::Whole(json) => json,
             QueryResponse::Object { json, fields } => match parameters.fields(fields)? {
                 Some(fields) => {
                     let mut chosen = Vec::new();

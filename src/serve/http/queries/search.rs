@@ -49,7 +49,7 @@ async fn search(
     }
     let words = Searcher::words(&text);
     if words.is_empty() {
-        let detail = "q has neither a letter nor a digit; name at least one word".to_owned();
+        let detail = "q has neither a letter nor a digit; name at least one word";
         return Err(Problem::invalid_parameter("q", detail));
     }
     if words.len() > MAX_WORDS {

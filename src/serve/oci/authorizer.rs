@@ -5,23 +5,22 @@
 //! cannot be configured otherwise. Other catalogs require a user if there are
 //! users, else nothing.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use http::{HeaderMap, HeaderValue};
 
 use crate::name::CatalogName;
 use crate::serve::access::{Access, Authorization, Credentials, Denied, count_denied};
+use crate::serve::fields::header;
 use crate::serve::net::credential::{CredentialError, Followed};
 use crate::serve::net::listen::Peer;
-use crate::serve::oci::content::text;
 use crate::serve::oci::rejection::OciRejection;
-use crate::serve::oci::token::{Grant, Signer};
+use crate::serve::oci::token::{Grant, Repositories, Signer};
 use crate::serve::oci::users::{Checker, Users};
 
 /// The credentials that pulls require; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GateSettings {
+pub struct AuthorizerSettings {
     /// Files with users, as `htpasswd -B` writes them.
     pub user_files: Vec<PathBuf>,
     /// How clients authenticate.
@@ -40,7 +39,7 @@ pub enum Flow {
 }
 
 /// Decides who may pull what.
-pub struct Gate {
+pub struct Authorizer {
     access: Access,
     users: Option<Checker>,
     flow: Flow,
@@ -58,14 +57,14 @@ pub(super) struct Caller {
     certified: bool,
 }
 
-impl Gate {
+impl Authorizer {
     /// Opens the files. The returned [`Followed`] has to run for changed files to
     /// take effect.
     ///
     /// # Errors
     /// When a file cannot be used.
     pub fn open(
-        settings: &GateSettings,
+        settings: &AuthorizerSettings,
         access: Access,
     ) -> Result<(Self, Option<Followed<Users>>), CredentialError> {
         let (users, files) = if settings.user_files.is_empty() {
@@ -74,13 +73,13 @@ impl Gate {
             let (users, files) = Checker::open(settings.user_files.clone())?;
             (Some(users), Some(files))
         };
-        let gate = Self {
+        let authorizer = Self {
             access,
             users,
             flow: settings.flow,
             signer: Signer::new().ok_or(CredentialError::Random)?,
         };
-        Ok((gate, files))
+        Ok((authorizer, files))
     }
 
     /// The sender of these headers.
@@ -114,25 +113,25 @@ impl Gate {
         self.users.is_some() || self.access.restricts_any()
     }
 
-    /// Whether the caller may pull a catalog.
-    pub(super) fn admits(&self, caller: &Caller, catalog: &CatalogName) -> bool {
-        let granted = |grant: &Grant| grant.catalogs.contains(catalog.as_str());
-        if caller.grant.as_ref().is_some_and(granted) {
+    /// Whether the caller may pull a catalog under this name of a repository.
+    pub(super) fn admits(&self, caller: &Caller, repository: &str, catalog: &CatalogName) -> bool {
+        let name = catalog.as_str();
+        if (caller.grant.as_ref()).is_some_and(|grant| grant.allows(repository, name)) {
             return true;
         }
         let rules = self.access.rules();
-        if rules.restrict(catalog.as_str()) {
-            return rules.check(catalog.as_str(), caller.credentials()).is_ok();
+        if rules.restrict(name) {
+            return rules.check(name, caller.credentials()).is_ok();
         }
         self.users.is_none() || caller.user
     }
 
-    /// Whether the caller has any valid credentials.
+    /// Whether the caller has valid credentials, or a token that was given for such.
     pub(super) fn knows(&self, caller: &Caller) -> bool {
         let token = |secret: &[u8]| self.access.knows_token(secret);
         caller.user
-            || caller.grant.is_some()
             || caller.certified
+            || caller.grant.as_ref().is_some_and(|grant| grant.known)
             || caller.secret.as_deref().is_some_and(token)
     }
 
@@ -162,10 +161,10 @@ impl Gate {
     fn challenge(&self, name: Option<&str>, here: &str) -> HeaderValue {
         match (self.flow, name) {
             (Flow::Basic, _) => HeaderValue::from_static("Basic realm=\"almanac\""),
-            (Flow::Token, None) => text(format!(
+            (Flow::Token, None) => header(format!(
                 "Bearer realm=\"{here}/v2/token\",service=\"almanac\""
             )),
-            (Flow::Token, Some(name)) => text(format!(
+            (Flow::Token, Some(name)) => header(format!(
                 "Bearer realm=\"{here}/v2/token\",service=\"almanac\",\
                  scope=\"repository:{name}:pull\""
             )),
@@ -177,9 +176,14 @@ impl Gate {
         HeaderValue::from_static("Basic realm=\"almanac\"")
     }
 
-    /// A token for these catalogs.
-    pub(super) fn token(&self, catalogs: BTreeSet<String>) -> Result<String, OciRejection> {
-        self.signer.sign(catalogs).map_err(|error| {
+    /// A token for these repositories.
+    pub(super) fn token(
+        &self,
+        repositories: Repositories,
+        caller: &Caller,
+    ) -> Result<String, OciRejection> {
+        let signed = self.signer.sign(repositories, self.knows(caller));
+        signed.map_err(|error| {
             tracing::error!(%error, "a token cannot be written as JSON");
             OciRejection::Failed
         })
@@ -195,6 +199,19 @@ impl Caller {
     /// Whether the request has any credentials.
     pub(super) fn has_credentials(&self) -> bool {
         self.secret.is_some()
+    }
+
+    /// Whether the request has a valid token, also one for everybody.
+    pub(super) fn has_token(&self) -> bool {
+        self.grant.is_some()
+    }
+
+    /// The caller without the token.
+    pub(super) fn without_token(self) -> Self {
+        Self {
+            grant: None,
+            ..self
+        }
     }
 
     /// The credentials for the rules of catalogs. A catalog's bearer token may

@@ -1,0 +1,64 @@
+//! Header fields that the HTTP and the OCI API read and write alike.
+
+use std::ops::Range;
+
+use http::header::IF_NONE_MATCH;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// A header value of visible ASCII, which is always valid.
+pub(crate) fn header(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Whether a header with a list of entity tags has a `good` one.
+pub(crate) fn any_tag(headers: &HeaderMap, name: &HeaderName, good: impl Fn(&str) -> bool) -> bool {
+    let values = headers.get_all(name).iter();
+    let mut texts = values.filter_map(|value| value.to_str().ok());
+    // Our entity tags contain no comma.
+    texts.any(|text| text.split(',').any(|listed| good(listed.trim())))
+}
+
+/// Whether the client has the content of this entity tag already.
+pub(crate) fn none_match(headers: &HeaderMap, etag: &str) -> bool {
+    let same = |tag: &str| tag == "*" || strong(tag) == etag;
+    any_tag(headers, &IF_NONE_MATCH, same)
+}
+
+/// An entity tag without its mark as a weak one.
+pub(crate) fn strong(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
+}
+
+/// The list of ranges in a `Range` header with the unit `bytes`.
+pub(crate) fn byte_ranges(header: &str) -> Option<&str> {
+    let (unit, ranges) = header.split_once('=')?;
+    unit.trim().eq_ignore_ascii_case("bytes").then_some(ranges)
+}
+
+/// One range, cut to the length; empty if it is behind the end. `None` if it is
+/// malformed.
+pub(crate) fn byte_range(range: &str, length: u64) -> Option<Range<u64>> {
+    let (first, last) = range.split_once('-')?;
+    Some(match (first.trim(), last.trim()) {
+        ("", last) => length.saturating_sub(number(last)?)..length,
+        (first, "") => number(first)?..length,
+        (first, last) => {
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first {
+                return None;
+            }
+            first..last.saturating_add(1).min(length)
+        }
+    })
+}
+
+/// A number of any length. All beyond `u64` are behind the end of any content.
+fn number(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// The `Content-Range` of a range.
+pub(crate) fn content_range(range: &Range<u64>, length: u64) -> String {
+    format!("bytes {}-{}/{length}", range.start, range.end - 1)
+}

@@ -1,0 +1,68 @@
+//! Snapshots for clients whose calls cross with GOAWAY.
+//!
+//! Such a call is answered with the latest snapshot, and those that belong to it
+//! arrive over the client's next connection. So new sessions get the same snapshot
+//! for a while, even if another one is published. Refusing the call would be simpler:
+//! HTTP/2 lets clients repeat it, but gRPC's C library reports UNAVAILABLE instead.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::name::CatalogName;
+use crate::snapshot::{Catalog, Snapshot};
+
+/// How long a client may take to make its next call over another connection.
+const HOLD: Duration = Duration::from_secs(2);
+/// How long new sessions do not see new content at most.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The snapshots that new sessions get, by catalog; the latest of all others.
+#[derive(Default)]
+pub(super) struct Handovers(Mutex<HashMap<CatalogName, Held>>);
+
+struct Held {
+    catalog: Catalog,
+    snapshot: Arc<Snapshot>,
+    since: Instant,
+    until: Instant,
+}
+
+impl Handovers {
+    /// The snapshot for a session, with the end of its hold. `crossing` says that it is
+    /// for a call that crosses with GOAWAY.
+    pub(super) fn snapshot(
+        &self,
+        catalog: &Catalog,
+        crossing: bool,
+    ) -> Option<(Arc<Snapshot>, Option<Instant>)> {
+        let mut all = self.0.lock();
+        // Nothing is held most of the time.
+        if all.is_empty() && !crossing {
+            return Some((catalog.snapshot()?, None));
+        }
+        let now = Instant::now();
+        // The source of the catalog may have changed.
+        let is_other = |held: &Held| held.catalog.name != catalog.name;
+        all.retain(|_, held| {
+            held.until > now && (is_other(held) || held.catalog.has_slot_of(catalog))
+        });
+        let latest = catalog.snapshot()?;
+        if crossing {
+            let held = all.entry(catalog.name.clone()).or_insert_with(|| Held {
+                catalog: catalog.clone(),
+                snapshot: Arc::clone(&latest),
+                since: now,
+                until: now,
+            });
+            held.until = (now + HOLD).min(held.since + LONGEST);
+        }
+        Some(match all.get(&catalog.name) {
+            Some(held) => (Arc::clone(&held.snapshot), Some(held.until)),
+            None => (latest, None),
+        })
+    }
+}

@@ -10,15 +10,15 @@
 #         --volume ./almanac.toml:/etc/almanac/almanac.toml:ro \
 #         --volume almanac:/var/lib/almanac almanac
 
-# Where the target olm-opm-image takes the real opm from.
+# The image with the real opm, for the target olm-opm-image.
 ARG OPM_IMAGE=quay.io/operator-framework/opm:latest
 
 # The oldest Rust that almanac builds with: rust-version in Cargo.toml.
 FROM rust:1.94-bookworm AS build
 WORKDIR /src
 COPY . .
-# What cargo fetched and compiled is kept for the next build and is in no layer,
-# so the program is taken out of there in the same step.
+# The caches of cargo stay for the next build and are in no layer, so this step
+# also copies the program out of them.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --profile dist --locked --bin almanac \
@@ -34,11 +34,11 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 FROM scratch AS debug-info
 COPY --from=build /out/debug/ /
 
-# almanac in the place of opm and of the probe that Operator Lifecycle Manager
-# runs: what the image of a catalog is made from (deploy/catalog.Dockerfile).
-# The same Debian as above, so that the C library fits.
+# almanac as a replacement for opm and for the probe that Operator Lifecycle Manager
+# runs: the base of catalog images (deploy/catalog.Dockerfile). The Debian is the
+# one of the build, so that the C library fits.
 FROM gcr.io/distroless/cc-debian12:nonroot AS opm-image
-LABEL org.opencontainers.image.title="almanac in the place of opm" \
+LABEL org.opencontainers.image.title="almanac as a replacement for opm" \
       org.opencontainers.image.description="Serves the folder of a catalog over gRPC with the arguments of opm" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /out/opm/bin/ /bin/
@@ -47,9 +47,8 @@ EXPOSE 50051
 ENTRYPOINT ["/bin/opm"]
 CMD ["serve", "/configs"]
 
-# The same, with the real opm for whatever is not serving: Operator Lifecycle
-# Manager has one image for serving extracted catalogs and for unpacking
-# bundles.
+# The same with the real opm for all other commands: Operator Lifecycle Manager
+# has one image for serving extracted catalogs and for unpacking bundles.
 FROM ${OPM_IMAGE} AS upstream
 FROM opm-image AS olm-opm-image
 COPY --from=upstream /bin/opm /bin/opm-upstream
@@ -59,7 +58,7 @@ LABEL org.opencontainers.image.title="almanac" \
       org.opencontainers.image.description="Follows Kubernetes operator catalogs by digest and serves them over gRPC and HTTP" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /out/usr/bin/almanac /usr/bin/almanac
-# A new volume takes its owner from here.
+# A new volume gets its owner from this folder.
 COPY --from=build --chown=65532:65532 /out/var/lib/almanac /var/lib/almanac
 USER 65532:65532
 WORKDIR /var/lib/almanac

@@ -1,5 +1,5 @@
-# An image that serves the catalog in the folder `catalog` by itself, with
-# almanac in the place of opm.
+# An image that serves the catalog in the folder `catalog`, with almanac as a
+# replacement for opm.
 #
 #     docker build --tag almanac-opm --target opm-image .
 #     docker build --tag catalog --file deploy/catalog.Dockerfile deploy
@@ -8,11 +8,10 @@ FROM almanac-opm
 
 ADD catalog /configs
 
-# Fails when a package has an error. At the start the cache is only read, by
-# whatever user the image runs as.
+# Fails when a package has an error. A start only reads the cache, as any user.
 RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
 
-# Where others look for the catalog: almanac, catalogd, oc-mirror.
+# almanac, catalogd and oc-mirror read the catalog's folder here.
 LABEL operators.operatorframework.io.index.configs.v1=/configs
 
 ENTRYPOINT ["/bin/opm"]

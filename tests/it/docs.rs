@@ -14,12 +14,13 @@ use crate::support::http;
 use crate::support::program::Program;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 24] = [
+const FOREIGN_FLAGS: [&str; 25] = [
     "type",
     "patch",
     "selector",
     "ignore-not-found",
     "minutes",
+    "seed",
     "timings",
     "workspace",
     "scoped",
@@ -278,6 +279,43 @@ fn every_problem_is_explained_and_no_other() {
     assert_eq!(explained, found);
 }
 
+/// Each row names the tests that hold it.
+#[test]
+fn every_fault_is_held_by_tests_that_exist() {
+    let page = read(OPERATIONS);
+    let rows = section(&page, "Faults")
+        .lines()
+        .filter(|line| line.starts_with('|'));
+    let mut sources = sources();
+    rust_files(&root().join("tests"), &mut sources);
+    let mut count = 0;
+    for row in rows.skip(2) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), 5, "{row}");
+        assert!(cells.iter().all(|cell| !cell.is_empty()), "{row}");
+        let tests: Vec<&str> = cells[4].split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "no test holds: {row}");
+        for test in tests {
+            let begin = format!("fn {test}()");
+            let is_test = |text: &str| {
+                let Some((above, _)) = text.split_once(&begin) else {
+                    return false;
+                };
+                let above = above.trim_end().trim_end_matches("async").trim_end();
+                let above = above.lines().rev().map(str::trim);
+                let mut attributes = above.take_while(|line| line.starts_with("#["));
+                attributes.any(|line| line == "#[test]" || line.starts_with("#[tokio::test"))
+            };
+            assert!(
+                sources.iter().any(|(_, text)| is_test(text)),
+                "there is no test {test}"
+            );
+        }
+        count += 1;
+    }
+    assert!(count > 25, "only {count} faults were found");
+}
+
 #[test]
 fn every_path_in_the_pages_exists() {
     for (page, text) in pages() {
@@ -487,22 +525,28 @@ pub(crate) fn pages() -> Vec<(String, String)> {
 
 /// All sources, without their unit tests' files.
 fn sources() -> Vec<(PathBuf, String)> {
-    let mut folders = vec![root().join("src"), root().join("crates")];
     let mut sources = Vec::new();
+    for folder in ["src", "crates"] {
+        rust_files(&root().join(folder), &mut sources);
+    }
+    sources.retain(|(path, _)| !path.ends_with("tests.rs"));
+    sources
+}
+
+/// Adds the Rust files of a folder.
+fn rust_files(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
+    let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs")
-                && !path.ends_with("tests.rs")
-            {
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
                 let text = fs::read_to_string(&path).unwrap();
-                sources.push((path, text));
+                files.push((path, text));
             }
         }
     }
-    sources
 }
 
 pub(crate) fn read(path: &str) -> String {

@@ -1,10 +1,13 @@
 //! A pass that fails changes nothing that is served, says what went wrong and
 //! where, and is made good by the next one that goes well.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::support::almanac::{Almanac, following};
-use crate::support::catalog::{Catalog, Format};
+use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::image::{Built, CONFIGS_LABEL, Image, Layer};
 use crate::support::registry::{Access, Behaviour, DigestHeader};
+use crate::support::served::{Folders, Served, start, with};
 use crate::support::upstream::Upstream;
 
 const REPOSITORY: &str = "catalogs/a";
@@ -236,6 +239,50 @@ fn a_registry_that_fails_changes_nothing_that_is_served() {
 #[test]
 fn an_image_that_is_not_good_changes_nothing_that_is_served() {
     check(failures_of_the_image());
+}
+
+/// A limit on the length of files stands for a full disk: a write fails in the
+/// middle of a pass.
+#[test]
+fn a_full_disk_keeps_the_last_revision() {
+    let script = tempfile::tempdir().unwrap();
+    let limited = script.path().join("limited");
+    let own = env!("CARGO_BIN_EXE_almanac");
+    // In blocks of 512 bytes. Without the trap the signal ends the program.
+    let text = format!("#!/bin/sh\ntrap '' XFSZ\nulimit -f 4096\nexec {own} \"$@\"\n");
+    std::fs::write(&limited, text).unwrap();
+    std::fs::set_permissions(&limited, std::fs::Permissions::from_mode(0o755)).unwrap();
+
+    let folders = Folders::of("a", &Catalog::one("first"));
+    let arguments = folders.sources().into_iter();
+    let start = with(
+        start().program(&limited),
+        arguments.chain(["--poll=1s".into()]),
+    );
+    let mut served = Served::begin(start);
+    served.wait_for_status("a", |status| status["state"] == "serving");
+    let before = served.get("/catalogs/a/api/v1/all").body;
+
+    let mut random = fastrand::Rng::with_seed(1);
+    let text: String = (0..3 << 20).map(|_| random.alphanumeric()).collect();
+    let large = Catalog::new().package("large", |package| {
+        package
+            .description(&text)
+            .channel("stable", [entry("large.v1.0.0")])
+    });
+    folders.replace("a", &large);
+    served.wait_for_status("a", |status| status["failures"].as_u64() >= Some(1));
+    let status = served.status("a");
+    let reason = status["last_result"]["reason"].as_str().unwrap();
+    assert!(["store", "io"].contains(&reason), "{status:#}");
+    assert_eq!(status["state"], "serving");
+    assert!(served.get("/catalogs/a/api/v1/all").body == before);
+
+    // Content that fits is taken.
+    folders.replace("a", &Catalog::one("second"));
+    served.wait_for_status("a", |status| status["failures"] == 0);
+    let after = served.get("/catalogs/a/api/v1/all").text();
+    assert!(after.contains("second"), "{after}");
 }
 
 fn check(failures: Vec<Failure>) {

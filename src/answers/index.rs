@@ -82,7 +82,7 @@ pub struct QuarantinedApi {
 }
 
 /// The searched texts of a package.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchRow {
     /// Its number in the index's `queries`.
     pub package: u32,

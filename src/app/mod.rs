@@ -14,10 +14,11 @@ mod listeners;
 mod memory;
 mod reload;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Semaphore, watch};
@@ -59,7 +60,7 @@ pub async fn run(
     let ports = Listeners::bind(&config, &credentials).await?;
     let prepared = Prepared::first(&config).await?;
     serve::raise_descriptor_limit(config.connections.connections);
-    let store = open_store(&config).await?;
+    let (store, read_only) = open_store(&config).await?;
     let (publisher, catalogs) = CatalogsPublisher::new();
     publisher.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
@@ -77,6 +78,7 @@ pub async fn run(
         publisher,
         images: images.clone(),
         offline: config.offline,
+        read_only,
         access: access.clone(),
         registry: registry.clone(),
         tls: credentials.grpc,
@@ -110,11 +112,10 @@ pub async fn run(
     let admin = CancellationToken::new();
     let routes = serve::admin::router(catalogs.clone(), configuration, metrics);
     admin::serve(ports.admin, routes, limits, admin.clone())?;
-    followers.spawn(ingest::encode(
-        store.clone(),
-        catalogs.clone(),
-        stopping.clone(),
-    ));
+    if !read_only {
+        let encoding = ingest::encode(store.clone(), catalogs.clone(), stopping.clone());
+        followers.spawn(encoding);
+    }
     followers.spawn(memory::give_back(stopping.clone()));
     log_start(&catalogs, started);
     let (longest, drain_time) = watch::channel(config.drain);
@@ -160,17 +161,33 @@ fn log_start(catalogs: &Catalogs, started: Instant) {
     tracing::info!(catalogs = count, loaded, elapsed = ?started.elapsed(), "started");
 }
 
-async fn open_store(config: &Config) -> anyhow::Result<Store> {
-    let opened = Store::open_with(&config.data_dir, config.cache).await;
-    opened.map_err(|error| {
-        let folder = format!("data folder {}", config.data_dir.display());
-        let in_use = matches!(error, StoreError::Locked { .. });
-        let error = anyhow::Error::new(error).context(folder);
-        if in_use {
-            return anyhow::anyhow!("{error:#}; give each almanac its own --data-dir");
-        }
-        error
-    })
+/// Opens the store. In offline mode, the second value is whether it can only be
+/// read.
+async fn open_store(config: &Config) -> anyhow::Result<(Store, bool)> {
+    let folder = &config.data_dir;
+    let error = match Store::open_with(folder, config.cache).await {
+        Ok(store) => return Ok((store, false)),
+        Err(error) => error,
+    };
+    if config.offline
+        && error.is_read_only()
+        && let Some(store) = Store::open_to_read(folder)
+            .await
+            .with_context(|| named(folder))?
+    {
+        tracing::warn!(%error, "the data folder cannot be written, so nothing is added to it");
+        return Ok((store, true));
+    }
+    let in_use = matches!(error, StoreError::Locked { .. });
+    let error = anyhow::Error::new(error).context(named(folder));
+    if in_use {
+        bail!("{error:#}; give each almanac its own --data-dir");
+    }
+    Err(error)
+}
+
+fn named(data_dir: &Path) -> String {
+    format!("data folder {}", data_dir.display())
 }
 
 /// The parts of the program that all passes share.

@@ -1,6 +1,7 @@
 //! Commits revisions, new ones and those of another store: their files get
 //! their folder, then their rows name them.
 
+use std::borrow::Cow;
 use std::fs;
 use std::time::SystemTime;
 
@@ -10,6 +11,7 @@ use crate::answers::index::{FORMAT, SearchRow};
 use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking, sync_folder};
 use crate::store::images::{self, Image};
+use crate::store::record::{self, RECORD, Record};
 use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
 use crate::store::revisions::{insert_blobs, record_catalog, revision_exists};
 use crate::store::sql::{self, seconds, signed, time};
@@ -111,6 +113,7 @@ impl Store {
                 .insert_revision(&mut transaction, import.finished, import.new, dates, wanted)
                 .await?;
             images::insert(&mut transaction, revision.id, import.image).await?;
+            self.write_image_record(revision.id, import.image).await?;
             revisions.push(revision);
         }
         let committed = transaction.commit().await;
@@ -129,9 +132,21 @@ impl Store {
         dates: Dates,
         wanted: Option<RevisionId>,
     ) -> Result<Revision, StoreError> {
-        let counts = Counts {
-            metas: finished.metas as u64,
-            ..new.counts
+        let record = Record {
+            format: FORMAT,
+            catalog: Cow::Borrowed(new.catalog),
+            identity: new.identity,
+            digest: new.digest,
+            content: finished.content,
+            modified: dates.modified,
+            committed: dates.committed,
+            counts: Counts {
+                metas: finished.metas as u64,
+                ..new.counts
+            },
+            blobs: new.blobs.into(),
+            problems: Cow::Borrowed(&new.problems[..new.problems.len().min(MAX_PROBLEMS)]),
+            search: new.search.into(),
         };
         let wanted = match wanted {
             Some(id) if id.is_sound() && !revision_exists(&mut **transaction, id).await? => {
@@ -139,30 +154,28 @@ impl Store {
             }
             _ => None,
         };
-        let id = insert_row(transaction, &finished, &new, counts, dates, wanted).await?;
-        insert_blobs(transaction, id, new.blobs).await?;
-        insert_problems(transaction, id, new.problems).await?;
-        search::insert(transaction, id, new.search).await?;
-        let statement = sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
-            .bind(id.0)
-            .bind(new.catalog.as_str());
-        sql::execute(&mut **transaction, "record the current revision", statement).await?;
-        let content = finished.content;
-        self.move_files(id, finished).await?;
+        let id = insert_rows(transaction, &record, wanted).await?;
+        self.move_files(id, finished, record::encode(&record)?)
+            .await?;
         Ok(Revision {
             id,
             catalog: new.catalog.clone(),
-            identity: new.identity,
-            digest: new.digest,
-            content,
+            identity: record.identity,
+            digest: record.digest,
+            content: record.content,
             modified: time(dates.modified),
             committed: time(dates.committed),
-            counts,
+            counts: record.counts,
         })
     }
 
-    /// Moves the files of a revision to their folder.
-    async fn move_files(&self, id: RevisionId, finished: Finished) -> Result<(), StoreError> {
+    /// Moves the files of a revision to their folder, with its record.
+    async fn move_files(
+        &self,
+        id: RevisionId,
+        finished: Finished,
+        record: Vec<u8>,
+    ) -> Result<(), StoreError> {
         let folder = self.revision_folder(id);
         let parent = self.revisions_folder();
         let moved = blocking("create", folder, move |folder| {
@@ -171,6 +184,7 @@ impl Store {
                 fs::remove_dir_all(folder).map_err(DiskError::at("remove", folder))?;
             }
             let written = finished.folder;
+            record::write(written.path(), RECORD, &record)?;
             fs::rename(written.path(), folder).map_err(DiskError::at("create", folder))?;
             // Nothing is left under the old name to remove.
             let _ = written.keep();
@@ -180,15 +194,31 @@ impl Store {
     }
 }
 
-async fn insert_row(
+/// Inserts the rows of a revision, under the wanted number or the next one. It
+/// becomes its catalog's current one.
+pub(super) async fn insert_rows(
     transaction: &mut Transaction<'_, Sqlite>,
-    finished: &Finished,
-    new: &NewRevision<'_>,
-    counts: Counts,
-    dates: Dates,
+    record: &Record<'_>,
     wanted: Option<RevisionId>,
 ) -> Result<RevisionId, StoreError> {
-    record_catalog(&mut **transaction, new.catalog).await?;
+    let id = insert_row(transaction, record, wanted).await?;
+    insert_blobs(transaction, id, &record.blobs).await?;
+    insert_problems(transaction, id, &record.problems).await?;
+    search::insert(transaction, id, &record.search).await?;
+    let statement = sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
+        .bind(id.0)
+        .bind(record.catalog.as_str());
+    sql::execute(&mut **transaction, "record the current revision", statement).await?;
+    Ok(id)
+}
+
+async fn insert_row(
+    transaction: &mut Transaction<'_, Sqlite>,
+    record: &Record<'_>,
+    wanted: Option<RevisionId>,
+) -> Result<RevisionId, StoreError> {
+    record_catalog(&mut **transaction, &record.catalog).await?;
+    let counts = record.counts;
     let row = sqlx::query(
         "INSERT INTO revisions (id, catalog, source, variant, digest, content, modified,
                                 committed, format, metas, packages, channels, entries,
@@ -196,14 +226,14 @@ async fn insert_row(
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
     )
     .bind(wanted.map(|id| id.0))
-    .bind(new.catalog.as_str())
-    .bind(&new.identity.source)
-    .bind(&new.identity.variant)
-    .bind(new.digest.to_string())
-    .bind(finished.content.to_string())
-    .bind(dates.modified)
-    .bind(dates.committed)
-    .bind(FORMAT)
+    .bind(record.catalog.as_str())
+    .bind(&record.identity.source)
+    .bind(&record.identity.variant)
+    .bind(record.digest.to_string())
+    .bind(record.content.to_string())
+    .bind(record.modified)
+    .bind(record.committed)
+    .bind(record.format)
     .bind(signed(counts.metas))
     .bind(signed(counts.packages))
     .bind(signed(counts.channels))
@@ -221,7 +251,7 @@ async fn insert_problems(
     id: RevisionId,
     problems: &[Problem],
 ) -> Result<(), StoreError> {
-    for (number, problem) in (0_i64..).zip(problems.iter().take(MAX_PROBLEMS)) {
+    for (number, problem) in (0_i64..).zip(problems) {
         let text = serde_json::to_string(problem).map_err(StoreError::encode("a problem"))?;
         let statement =
             sqlx::query("INSERT INTO problems (revision, number, problem) VALUES (?, ?, ?)")

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use sqlx::migrate::MigrateError;
+
 use crate::store::disk::DiskError;
 
 /// An error of the store, naming the file or the step.
@@ -22,7 +24,7 @@ pub enum StoreError {
         /// The database file.
         path: PathBuf,
         /// Why it failed.
-        source: sqlx::migrate::MigrateError,
+        source: MigrateError,
     },
     /// A statement failed.
     #[error("cannot {action}: {source}")]
@@ -51,6 +53,36 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the folder or the file system allows no writing.
+    pub fn is_read_only(&self) -> bool {
+        use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        match self {
+            Self::File(error) => {
+                matches!(error.source.kind(), PermissionDenied | ReadOnlyFilesystem)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the database is damaged, so that it has to be made again.
+    pub(super) fn is_damage(&self) -> bool {
+        let source = match self {
+            Self::Damaged { .. } => return true,
+            Self::Sql { source, .. } => source,
+            Self::Migrate { source, .. } => match source {
+                MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) => source,
+                // A published migration never changes.
+                MigrateError::VersionMismatch(_) | MigrateError::Dirty(_) => return true,
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let code = source.as_database_error().and_then(|error| error.code());
+        let code = code.and_then(|code| code.parse::<u32>().ok());
+        // SQLITE_CORRUPT and SQLITE_NOTADB, also with details in the upper bytes.
+        code.is_some_and(|code| matches!(code & 0xff, 11 | 26))
+    }
+
     /// For `map_err` on serialising.
     pub(super) fn encode(what: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
         move |source| Self::Encode { what, source }

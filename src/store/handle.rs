@@ -10,6 +10,9 @@ use crate::store::content::{CacheLimits, Contents};
 use crate::store::error::StoreError;
 use crate::store::revision::RevisionId;
 
+/// The folder of the revisions.
+pub(super) const REVISIONS: &str = "revisions";
+
 /// The store in one data folder. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -60,7 +63,7 @@ impl Store {
     }
 
     pub(super) fn revisions_folder(&self) -> PathBuf {
-        self.folder.join("revisions")
+        self.folder.join(REVISIONS)
     }
 
     pub(super) fn revision_folder(&self, id: RevisionId) -> PathBuf {

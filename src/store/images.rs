@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sqlx::{Row as _, Sqlite, Transaction};
 
+use crate::store::disk::blocking;
+use crate::store::record::{self, IMAGE_RECORD};
 use crate::store::revisions::{insert_blobs, revision_exists};
 use crate::store::{RevisionId, Store, StoreError, sql};
 use ::images::digest::Digest;
@@ -111,9 +113,25 @@ impl Store {
             return Ok(false);
         }
         insert(&mut transaction, id, image).await?;
+        self.write_image_record(id, image).await?;
         let committed = transaction.commit().await;
         committed.map_err(StoreError::sql("commit"))?;
         Ok(true)
+    }
+
+    /// Writes the record of an image beside the files of its revision.
+    pub(super) async fn write_image_record(
+        &self,
+        id: RevisionId,
+        image: &Image,
+    ) -> Result<(), StoreError> {
+        let content = record::encode(image)?;
+        let (store, folder) = (self.clone(), self.revision_folder(id));
+        let written = blocking("write in", folder, move |folder| {
+            let _alone = store.folders.lock();
+            record::write(folder, IMAGE_RECORD, &content)
+        });
+        Ok(written.await?)
     }
 
     /// The image of a revision, if it was recorded.

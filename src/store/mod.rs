@@ -10,6 +10,8 @@
 //!   revisions/<id>/messages.pb    encoded parts of registry messages
 //!   revisions/<id>/queries.jsonl  answers to queries over HTTP
 //!   revisions/<id>/index.bin      offsets in these files, by name
+//!   revisions/<id>/record.json    what the rows of the revision say
+//!   revisions/<id>/image-record.json   the same of its image
 //!   revisions/<id>/all.gz         metas.jsonl compressed, made later
 //!   revisions/<id>/all.zst        the same
 //! ```
@@ -38,6 +40,8 @@ mod open;
 mod output;
 mod passes;
 mod read_only;
+mod record;
+mod recover;
 mod revision;
 mod revision_files;
 mod revisions;

@@ -4,59 +4,35 @@ use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::str::FromStr;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::disk::DiskError;
+use crate::store::handle::REVISIONS;
+use crate::store::recover::open_database;
 use crate::store::revision::RevisionId;
-use crate::store::{Store, StoreError, migrations, sql};
+use crate::store::{Store, StoreError, sql};
 
 /// Locked by the process that writes.
 pub(super) const LOCK: &str = "lock";
-/// The database's file.
-pub(super) const DATABASE: &str = "almanac.db";
 /// The folder of the blobs.
 pub(super) const BLOBS: &str = "blobs/sha256";
 
 impl Store {
     /// Opens the data folder, creates it if needed, and removes the remains of an
-    /// interrupted pass.
+    /// interrupted pass. A damaged database is made again.
     ///
     /// # Errors
     /// When the folder cannot be written, is in use by another almanac, or
-    /// holds a database that this version cannot read.
+    /// holds the database of a newer version.
     pub async fn open(folder: &Path) -> Result<Self, StoreError> {
         Self::open_with(folder, CacheLimits::default()).await
     }
 
     /// As [`Store::open`], with other limits for spare blobs.
     pub async fn open_with(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
-        let revisions = folder.join("revisions");
+        let revisions = folder.join(REVISIONS);
         fs::create_dir_all(&revisions).map_err(DiskError::at("create", &revisions))?;
         let lock = lock(&folder.join(LOCK))?;
-        let database = folder.join(DATABASE);
-        let options = SqliteConnectOptions::new()
-            .filename(&database)
-            .create_if_missing(true)
-            .foreign_keys(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            // Few statements run, so half a megabyte of pages is enough.
-            .pragma("cache_size", "-512")
-            // A revision's files are removed once another is committed, so a
-            // commit must not be undone by a power cut.
-            .synchronous(SqliteSynchronous::Full);
-        let pool = SqlitePoolOptions::new()
-            .max_connections(2)
-            .connect_with(options)
-            .await
-            .map_err(StoreError::sql("open the database"))?;
-        migrations::migrator()
-            .run(&pool)
-            .await
-            .map_err(|source| StoreError::Migrate {
-                path: database,
-                source,
-            })?;
+        let pool = open_database(folder).await?;
         let contents = Contents::open(folder.join(BLOBS))?;
         let store = Self::new(folder, pool, contents, cache, lock);
         store.forget_replaced().await?;

@@ -9,7 +9,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::disk::DiskError;
-use crate::store::open::{BLOBS, DATABASE, LOCK, locked};
+use crate::store::open::{BLOBS, LOCK, locked};
+use crate::store::recover::DATABASE;
 use crate::store::{Store, StoreError};
 
 /// Modes that let all users list folders and read files.
@@ -33,12 +34,15 @@ impl Store {
         let lock = File::open(&path).map_err(DiskError::at("open", &path))?;
         // Shared: excludes writers.
         let lock = locked(&path, lock, File::try_lock_shared)?;
+        // A process that was killed leaves commits in the log.
+        let log = folder.join(format!("{DATABASE}-wal"));
+        let folded = fs::metadata(&log).map_or(true, |log| log.len() == 0);
         let options = SqliteConnectOptions::new()
             .filename(&database)
             .read_only(true)
             // Nobody writes while the lock is held. Otherwise SQLite would put
             // files of its own beside the database.
-            .immutable(true);
+            .immutable(folded);
         Self::connect(folder, options, lock).await.map(Some)
     }
 

@@ -109,7 +109,8 @@ impl Member {
             let (context, followed) = (context.clone(), followed.clone());
             |stop| ingest::keep_image(context, followed, mirror, catalogs, image_publisher, stop)
         };
-        if shared.offline && !can_be_curated(&followed.source, available) {
+        let can_be_made = !shared.read_only && can_be_curated(&followed.source, available);
+        if shared.offline && !can_be_made {
             let stored = publisher.snapshot().is_some();
             if !stored {
                 tracing::warn!(
@@ -120,7 +121,8 @@ impl Member {
             publisher.update(|status| status.first_attempt_done = true);
             // An image of the files needs no network, and a stored one is kept.
             let missing = self.image_publisher.image().is_none();
-            let make_image = stored && missing && mirror == ingest::Mirror::Slim;
+            let can_be_made = stored && !shared.read_only && mirror == ingest::Mirror::Slim;
+            let make_image = can_be_made && missing;
             let task = make_image.then(|| shared.spawn_tracked(maintain_image));
             self.work = Some(task.into_iter().collect());
             return;

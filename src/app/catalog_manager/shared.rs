@@ -17,6 +17,8 @@ pub(in crate::app) struct Shared {
     pub(in crate::app) images: Images,
     /// Whether only stored revisions are served.
     pub(in crate::app) offline: bool,
+    /// Whether no revision can be stored.
+    pub(in crate::app) read_only: bool,
     /// The access rules of the catalogs.
     pub(in crate::app) access: Access,
     /// Answers on the ports of single catalogs.

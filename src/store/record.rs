@@ -1,0 +1,80 @@
+//! Records: what the rows of a revision say, as files beside those of the revision.
+//! A lost or damaged database is made again of them.
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::answers::index::SearchRow;
+use crate::name::CatalogName;
+use crate::store::StoreError;
+use crate::store::disk::{DiskError, sync_folder};
+use crate::store::revision::{Counts, SourceIdentity};
+use ::images::digest::Digest;
+use fbc::problem::Problem;
+
+/// The record of a revision, in its folder.
+pub(super) const RECORD: &str = "record.json";
+/// The record of its image, once it has one.
+pub(super) const IMAGE_RECORD: &str = "image-record.json";
+/// The length of the first line, which has the CRC-32 of the others.
+const SUM: usize = 9;
+
+/// The record of a revision.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Record<'a> {
+    /// The format of the revision's files.
+    pub(super) format: u32,
+    pub(super) catalog: Cow<'a, CatalogName>,
+    pub(super) identity: SourceIdentity,
+    pub(super) digest: Digest,
+    pub(super) content: Digest,
+    /// In seconds since 1970, as the next.
+    pub(super) modified: i64,
+    pub(super) committed: i64,
+    pub(super) counts: Counts,
+    pub(super) blobs: Cow<'a, [Digest]>,
+    pub(super) problems: Cow<'a, [Problem]>,
+    pub(super) search: Cow<'a, [SearchRow]>,
+}
+
+/// The content of the file for a record.
+pub(super) fn encode(record: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    let json = serde_json::to_vec(record).map_err(StoreError::encode("a record"))?;
+    let sum = format!("{:08x}\n", crc32fast::hash(&json));
+    Ok([sum.as_bytes(), &json].concat())
+}
+
+/// Writes an encoded record, in place of an earlier one.
+pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> Result<(), DiskError> {
+    let (path, new) = (folder.join(name), folder.join(format!("new-{name}")));
+    File::create(&new)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_data()
+        })
+        .map_err(DiskError::at("write", &new))?;
+    fs::rename(&new, &path).map_err(DiskError::at("create", &path))?;
+    sync_folder(folder)
+}
+
+/// Reads a record. A missing or damaged one gives nothing.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let content = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        content => content.ok(),
+    };
+    let record = content.and_then(|content| {
+        let (sum, json) = content.split_at_checked(SUM)?;
+        let fits = format!("{:08x}\n", crc32fast::hash(json)).as_bytes() == sum;
+        serde_json::from_slice(json).ok().filter(|_| fits)
+    });
+    if record.is_none() {
+        tracing::warn!(path = %path.display(), "the record is damaged and is not used");
+    }
+    record
+}

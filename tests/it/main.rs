@@ -23,6 +23,7 @@ mod conformance;
 mod content_changes;
 mod crash;
 mod curated;
+mod data_folder;
 mod decoders;
 mod distribution;
 mod docs;

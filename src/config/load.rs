@@ -16,7 +16,7 @@ use crate::config::settings::{CacheSettings, RegistrySettings, Settings};
 use crate::config::value::{
     Address, Authority, Host, OnInvalidSetting, Origin, Poll, Time, Timeout,
 };
-use crate::ingest::{LayoutSource, Source};
+use crate::ingest::{FolderOptions, LayoutSource, Source};
 use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
@@ -166,6 +166,10 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
             on_invalid: on_invalid
                 .map(|OnInvalidSetting(way)| way)
                 .unwrap_or_default(),
+            folder: FolderOptions {
+                link_folders: written.link_folders.clone(),
+                read_changing: written.read_changing,
+            },
             authorities: written
                 .authorities
                 .iter()

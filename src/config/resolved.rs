@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::log::LogConfig;
 use crate::config::proxies::Proxies;
-use crate::ingest::{Mirror, OnInvalid, Source};
+use crate::ingest::{FolderOptions, Mirror, OnInvalid, Source};
 use crate::name::CatalogName;
 use crate::serve::Limits;
 use crate::serve::access::AccessSettings;
@@ -74,6 +74,8 @@ pub struct CatalogConfig {
     pub platform: Platform,
     /// The treatment of invalid packages.
     pub on_invalid: OnInvalid,
+    /// How a folder is read.
+    pub folder: FolderOptions,
     /// The hosts under which clients reach it: lower case, without a port.
     pub authorities: Vec<String>,
     /// Whether it is visible to clients. It is followed in either case.

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::num::NonZero;
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -15,7 +16,7 @@ use std::thread;
 use bytes::Bytes;
 
 use crate::ingest::files_error::{FilesError, reading, spooling};
-use crate::ingest::folder_listing::list;
+use crate::ingest::folder_listing::{FolderRules, list};
 use crate::ingest::ordered::ordered;
 use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::map::UnnamedFile;
@@ -84,12 +85,12 @@ fn part_of(spool: &Bytes, offset: u64, size: u64) -> Bytes {
 /// The digest of a folder on disk, or of the one file: of the paths and contents
 /// of its files. They are read in parallel, since a start with a stored catalog
 /// waits for this.
-pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, FilesError> {
+pub(super) fn digest_of_folder(root: &Path, rules: &FolderRules) -> Result<Digest, FilesError> {
     let total = AtomicU64::new(0);
     let workers = thread::available_parallelism().map_or(1, NonZero::get);
     let mut all = Hasher::default();
     ordered(
-        list(root, limits)?.into_iter(),
+        list(root, rules)?.into_iter(),
         workers.min(MAX_WORKERS),
         WINDOW,
         || vec![0; BUFFER],
@@ -97,7 +98,7 @@ pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, F
             let digest = read_file(&location, buffer, |bytes| {
                 let length = bytes.len() as u64;
                 let total = total.fetch_add(length, Ordering::Relaxed) + length;
-                check_size(total, &path, limits)
+                check_size(total, &path, &rules.limits)
             });
             digest.map(|digest| (path, digest))
         },
@@ -114,11 +115,11 @@ pub(super) fn digest_of_folder(root: &Path, limits: &Limits) -> Result<Digest, F
 /// copy. A folder that changes during every attempt is refused.
 pub(super) fn of_folder(
     root: &Path,
-    limits: &Limits,
+    rules: &FolderRules,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let copy = || copy_folder(root, limits, temporary);
-    let (digest, ranges, spool) = read_unchanged(root, limits, copy)?;
+    let copy = || copy_folder(root, rules, temporary);
+    let (digest, ranges, spool) = read_unchanged(root, rules, copy)?;
     let content = spool.map().map_err(spooling(temporary))?;
     let files = without_ignored(slices(ranges, &content), &root.display().to_string())?;
     Ok((digest, files))
@@ -128,29 +129,30 @@ pub(super) fn of_folder(
 /// while somebody writes may belong to no version that ever existed.
 fn read_unchanged<T>(
     root: &Path,
-    limits: &Limits,
+    rules: &FolderRules,
     mut read: impl FnMut() -> Result<T, FilesError>,
 ) -> Result<T, FilesError> {
-    for attempt in 0..MAX_ATTEMPTS {
-        if attempt > 0 {
-            wait_until_quiet(root, limits)?;
-        }
-        let before = FolderState::at(root, limits);
+    let mut attempt = 1;
+    loop {
+        let before = FolderState::at(root, rules);
         let files = read();
-        let after = FolderState::at(root, limits);
-        if matches!((before, after), (Ok(before), Ok(after)) if before == after) {
-            return files;
+        match (before, FolderState::at(root, rules)) {
+            (Ok(before), Ok(after)) if before == after => return files,
+            (_, after) if attempt == MAX_ATTEMPTS => {
+                after?.refused(root, rules)?;
+                return files;
+            }
+            _ => {}
         }
+        wait_until_quiet(root, rules)?;
+        attempt += 1;
     }
-    Err(FilesError::Changing {
-        path: root.to_owned(),
-    })
 }
 
 /// Copies all files in catalog order into a spool.
 fn copy_folder(
     root: &Path,
-    limits: &Limits,
+    rules: &FolderRules,
     temporary: &Path,
 ) -> Result<(Digest, Ranges, UnnamedFile), FilesError> {
     let mut spool = spool(temporary)?;
@@ -158,11 +160,11 @@ fn copy_folder(
     let mut all = Hasher::default();
     let mut ranges = Vec::new();
     let mut total = 0;
-    for (path, location) in list(root, limits)? {
+    for (path, location) in list(root, rules)? {
         let start = total;
         let digest = read_file(&location, &mut buffer, |bytes| {
             total += bytes.len();
-            check_size(total as u64, &path, limits)?;
+            check_size(total as u64, &path, &rules.limits)?;
             spool.write_all(bytes).map_err(spooling(temporary))
         })?;
         add(&mut all, &path, &digest);
@@ -217,7 +219,12 @@ fn read_file(
     buffer: &mut [u8],
     mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
 ) -> Result<Digest, FilesError> {
-    let mut file = File::open(location).map_err(reading(location))?;
+    // A location is behind all links.
+    let mut file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(location)
+        .map_err(reading(location))?;
     let mut hasher = Hasher::default();
     loop {
         let length = file.read(buffer).map_err(reading(location))?;
@@ -268,6 +275,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::ingest::folder_listing::FolderOptions;
 
     #[test]
     fn the_digest_of_a_folder_is_that_of_its_copy() {
@@ -277,12 +285,12 @@ mod tests {
             fs::create_dir(&package).unwrap();
             fs::write(package.join("catalog.json"), "x".repeat(number * 50_000)).unwrap();
         }
-        let limits = Limits::default();
-        let digest = || digest_of_folder(folder.path(), &limits).unwrap();
+        let rules = FolderRules::default();
+        let digest = || digest_of_folder(folder.path(), &rules).unwrap();
         let first = digest();
         assert_eq!(first, digest());
         let temporary = tempfile::tempdir().unwrap();
-        let (copied, files) = of_folder(folder.path(), &limits, temporary.path()).unwrap();
+        let (copied, files) = of_folder(folder.path(), &rules, temporary.path()).unwrap();
         assert_eq!((copied, files.paths.len()), (first, 20));
 
         let (old, new) = ("package-3/catalog.json", "package-3/other.json");
@@ -297,10 +305,10 @@ mod tests {
     fn a_folder_that_changes_during_every_attempt_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("catalog.json");
-        let limits = Limits::default();
-        let attempts = |changes: usize| {
+        let mut rules = FolderRules::default();
+        let attempts = |changes: usize, rules: &FolderRules| {
             let mut number = 0;
-            let read = read_unchanged(folder.path(), &limits, || {
+            let read = read_unchanged(folder.path(), rules, || {
                 number += 1;
                 if number <= changes {
                     fs::write(&file, "x".repeat(number)).unwrap();
@@ -310,23 +318,30 @@ mod tests {
             fs::write(&file, "").unwrap();
             read
         };
-        assert_eq!(attempts(0).unwrap(), 1);
-        assert_eq!(attempts(2).unwrap(), 3);
-        let error = attempts(MAX_ATTEMPTS).unwrap_err();
+        assert_eq!(attempts(0, &rules).unwrap(), 1);
+        assert_eq!(attempts(2, &rules).unwrap(), 3);
+        let error = attempts(MAX_ATTEMPTS, &rules).unwrap_err();
         assert_eq!(error.reason(), "changing");
         assert!(error.to_string().contains("rename"), "{error}");
+        assert!(
+            error.to_string().contains("catalog.json, of user"),
+            "{error}"
+        );
+        rules.options.read_changing = true;
+        assert_eq!(attempts(MAX_ATTEMPTS, &rules).unwrap(), MAX_ATTEMPTS);
     }
 
     #[test]
     fn a_folder_that_is_too_large_is_refused_however_it_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        let limits = Limits::for_testing();
+        let rules = FolderRules::new(&FolderOptions::default(), &Limits::for_testing());
+        let limits = &rules.limits;
         let half = usize::try_from(limits.folder_bytes / 2 + 1).unwrap();
         for name in ["a", "b"] {
             fs::write(folder.path().join(name), "x".repeat(half)).unwrap();
         }
-        let digest = digest_of_folder(folder.path(), &limits);
-        let copy = of_folder(folder.path(), &limits, folder.path());
+        let digest = digest_of_folder(folder.path(), &rules);
+        let copy = of_folder(folder.path(), &rules, folder.path());
         for result in [digest.map(drop), copy.map(drop)] {
             let limit = matches!(result, Err(FilesError::Limit { limit, .. }) if limit == limits.folder_bytes);
             assert!(limit, "{result:?}");

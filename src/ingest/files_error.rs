@@ -1,7 +1,9 @@
 //! Why the files of a catalog cannot be read.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::ingest::labels::CONFIGS_LABEL;
 use crate::store::LegacyError;
@@ -63,13 +65,27 @@ pub enum FilesError {
     /// A folder that is written to all the time, of which only an inconsistent
     /// copy could be made.
     #[error(
-        "{} keeps changing while it is read; write the next version beside it and rename it into \
-         place",
-        path.display()
+        "{} keeps changing while it is read{}: write the next version beside it and rename it into \
+         place, or set read_changing to have it as it is",
+        path.display(), last.as_ref().map(ToString::to_string).unwrap_or_default()
     )]
     Changing {
         /// The folder, or the file.
         path: PathBuf,
+        /// Its last change, if known.
+        last: Option<LastWrite>,
+    },
+    /// A link that leads out of the folder.
+    #[error(
+        "the link {path:?} leads out of the folder, to {}: put the file there instead, or name its \
+         folder in link_folders (for a command --link-folder)",
+        target.display()
+    )]
+    Link {
+        /// The link, below the folder.
+        path: String,
+        /// Its target, behind all links.
+        target: PathBuf,
     },
     /// There is no file at all.
     #[error(
@@ -77,6 +93,24 @@ pub enum FilesError {
          from its clients; check the path, or put the catalog's files there"
     )]
     Empty(String),
+}
+
+/// The file that was written last, and who may know why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWrite {
+    /// When.
+    pub time: SystemTime,
+    /// The file.
+    pub path: PathBuf,
+    /// The number of the user who owns it.
+    pub owner: u32,
+}
+
+impl fmt::Display for LastWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, owner, .. } = self;
+        write!(f, " (last {}, of user {owner})", path.display())
+    }
 }
 
 impl FilesError {
@@ -92,6 +126,7 @@ impl FilesError {
             Self::Legacy { source, .. } if source.is_limit() => "limit",
             Self::Legacy { .. } => "database",
             Self::Changing { .. } => "changing",
+            Self::Link { .. } => "link",
         }
     }
 }

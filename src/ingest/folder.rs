@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{PassError, Stage};
+use crate::ingest::folder_listing::{FolderOptions, FolderRules};
 use crate::ingest::followed::OnInvalid;
 use crate::ingest::make_revision::{Input, make_revision};
 use crate::ingest::source::Source;
@@ -20,9 +21,9 @@ use fbc::problem::Problem;
 /// and of their contents, not of their dates. A revision has it as the digest of
 /// its source.
 pub async fn digest_of_folder(path: &Path, limits: &Limits) -> Result<Digest, PassError> {
-    let (root, limits) = (path.to_owned(), limits.clone());
+    let (root, rules) = (path.to_owned(), rules(limits));
     blocking(Stage::Resolve, move || {
-        files::digest_of_folder(&root, &limits).map_err(PassError::at(Stage::Resolve))
+        files::digest_of_folder(&root, &rules).map_err(PassError::at(Stage::Resolve))
     })
     .await
 }
@@ -36,9 +37,9 @@ pub async fn store_folder(
     limits: &Limits,
     on_invalid: OnInvalid,
 ) -> Result<(Revision, Vec<Problem>), PassError> {
-    let (root, bounds, temporary) = (path.to_owned(), limits.clone(), store.temporary());
+    let (root, rules, temporary) = (path.to_owned(), rules(limits), store.temporary());
     let (digest, files) = blocking(Stage::Unpack, move || {
-        sqlite::of_folder(&root, &bounds, &temporary).map_err(PassError::at(Stage::Unpack))
+        sqlite::of_folder(&root, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
     })
     .await?;
     let identity = SourceIdentity {
@@ -59,4 +60,10 @@ pub async fn store_folder(
         .await
         .map_err(PassError::at(Stage::Commit))?;
     Ok(made)
+}
+
+/// Who made the container decides what is in it, so links may lead anywhere, as
+/// opm follows them.
+fn rules(limits: &Limits) -> FolderRules {
+    FolderRules::new(&FolderOptions::with_links_anywhere(), limits)
 }

@@ -17,15 +17,59 @@ pub(super) fn real(root: &Path) -> PathBuf {
     fs::canonicalize(root).unwrap_or_else(|_| root.to_owned())
 }
 
+/// How the files of a folder are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FolderOptions {
+    /// Folders that links may lead to, besides the folder itself.
+    pub link_folders: Vec<PathBuf>,
+    /// Whether a folder that keeps changing is read anyway.
+    pub read_changing: bool,
+}
+
+impl FolderOptions {
+    /// Options with which links may lead anywhere.
+    pub fn with_links_anywhere() -> Self {
+        Self {
+            link_folders: vec!["/".into()],
+            ..Self::default()
+        }
+    }
+}
+
+/// The options and the limits for a folder.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FolderRules {
+    pub(super) options: FolderOptions,
+    pub(super) limits: Limits,
+}
+
+impl FolderRules {
+    pub(super) fn new(options: &FolderOptions, limits: &Limits) -> Self {
+        Self {
+            options: options.clone(),
+            limits: limits.clone(),
+        }
+    }
+}
+
 /// The files of a folder in catalog order, or the one file: their paths below it,
-/// and their locations.
-pub(super) fn list(root: &Path, limits: &Limits) -> Result<Vec<(String, PathBuf)>, FilesError> {
+/// and their locations behind all links.
+pub(super) fn list(root: &Path, rules: &FolderRules) -> Result<Vec<(String, PathBuf)>, FilesError> {
     let mut paths = Vec::new();
     let named = root;
     // Links may be swapped meanwhile.
     let root = &real(root);
     if fs::metadata(root).map_err(reading(root))?.is_dir() {
-        walk(root, "", limits, &mut paths)?;
+        let others = rules.options.link_folders.iter().map(PathBuf::as_path);
+        // Kubernetes swaps versions inside of the named folder.
+        let inside = others
+            .chain([named])
+            .filter_map(|it| fs::canonicalize(it).ok());
+        let walk = Walk {
+            inside: inside.chain([root.clone()]).collect(),
+            limits: &rules.limits,
+        };
+        walk.list(root, "", &mut paths)?;
         paths.sort_by(|(a, _), (b, _)| walk_order(a, b));
     } else {
         let name = named.file_name().and_then(|name| name.to_str());
@@ -35,52 +79,139 @@ pub(super) fn list(root: &Path, limits: &Limits) -> Result<Vec<(String, PathBuf)
     Ok(paths)
 }
 
-/// Lists the files below a folder. Links to files are followed, links to
-/// folders are not, and names that begin with `..` are passed over: Kubernetes
-/// keeps the versions of a mounted `ConfigMap` there.
-fn walk(
-    folder: &Path,
-    prefix: &str,
-    limits: &Limits,
-    paths: &mut Vec<(String, PathBuf)>,
-) -> Result<(), FilesError> {
-    for entry in fs::read_dir(folder).map_err(reading(folder))? {
-        let entry = entry.map_err(reading(folder))?;
-        let location = entry.path();
-        let name = entry
-            .file_name()
-            .into_string()
-            .map_err(|_| FilesError::Path(location.clone()))?;
-        if name.starts_with("..") {
-            continue;
-        }
-        let path = match prefix {
-            "" => name,
-            _ => format!("{prefix}/{name}"),
-        };
-        let kind = entry.file_type().map_err(reading(&location))?;
-        if path.len() > limits.path {
-            return Err(FilesError::Limit {
-                what: "the length of the path",
-                path,
-                limit: limits.path as u64,
-            });
-        }
-        if kind.is_dir() {
-            walk(&location, &path, limits, paths)?;
-        } else if fs::metadata(&location)
-            .map_err(reading(&location))?
-            .is_file()
-        {
-            if paths.len() as u64 >= limits.files {
+/// A walk through a folder.
+struct Walk<'a> {
+    /// The folders that links may lead to, behind all links themselves.
+    inside: Vec<PathBuf>,
+    limits: &'a Limits,
+}
+
+impl Walk<'_> {
+    /// Lists the files below a folder. Links to files are followed, links to
+    /// folders are not, and names that begin with `..` are passed over:
+    /// Kubernetes keeps the versions of a mounted `ConfigMap` there.
+    fn list(
+        &self,
+        folder: &Path,
+        prefix: &str,
+        paths: &mut Vec<(String, PathBuf)>,
+    ) -> Result<(), FilesError> {
+        for entry in fs::read_dir(folder).map_err(reading(folder))? {
+            let entry = entry.map_err(reading(folder))?;
+            let location = entry.path();
+            let name = entry
+                .file_name()
+                .into_string()
+                .map_err(|_| FilesError::Path(location.clone()))?;
+            if name.starts_with("..") {
+                continue;
+            }
+            let path = match prefix {
+                "" => name,
+                _ => format!("{prefix}/{name}"),
+            };
+            let kind = entry.file_type().map_err(reading(&location))?;
+            if path.len() > self.limits.path {
+                return Err(FilesError::Limit {
+                    what: "the length of the path",
+                    path,
+                    limit: self.limits.path as u64,
+                });
+            }
+            if kind.is_dir() {
+                self.list(&location, &path, paths)?;
+                continue;
+            }
+            let metadata = fs::metadata(&location).map_err(reading(&location))?;
+            if !metadata.is_file() {
+                continue;
+            }
+            if paths.len() as u64 >= self.limits.files {
                 return Err(FilesError::Limit {
                     what: "the number of files",
                     path,
-                    limit: limits.files,
+                    limit: self.limits.files,
                 });
             }
-            paths.push((path, location));
+            if kind.is_symlink() {
+                let target = fs::canonicalize(&location).map_err(reading(&location))?;
+                if !self.inside.iter().any(|folder| target.starts_with(folder)) {
+                    return Err(FilesError::Link { path, target });
+                }
+                paths.push((path, target));
+            } else {
+                paths.push((path, location));
+            }
         }
+        Ok(())
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_out_of_the_folder_is_refused_unless_a_setting_allows_it() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let (root, shared) = (place.join("catalog"), place.join("shared"));
+        for folder in [&root, &shared] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(shared.join("other.yaml"), "").unwrap();
+        fs::write(root.join("own.yaml"), "").unwrap();
+        symlink("own.yaml", root.join("again.yaml")).unwrap();
+        // Links to folders are not followed.
+        symlink("/etc", root.join("folder")).unwrap();
+        let mut rules = FolderRules::default();
+        assert_eq!(list(&root, &rules).unwrap().len(), 2);
+
+        symlink("../shared/other.yaml", root.join("other.yaml")).unwrap();
+        let refused = list(&root, &rules).unwrap_err();
+        assert_eq!(refused.reason(), "link");
+        let message = refused.to_string();
+        assert!(message.contains("\"other.yaml\"") && message.contains("shared/other.yaml"));
+        rules.options.link_folders = vec![place.join("nowhere"), shared.clone()];
+        let files = list(&root, &rules).unwrap();
+        let [_, (path, location), _] = &files[..] else {
+            panic!("{files:?}");
+        };
+        assert_eq!(
+            (path.as_str(), location),
+            ("other.yaml", &shared.join("other.yaml"))
+        );
+        // A folder whose name begins alike is another one.
+        rules.options.link_folders = vec![place.join("share")];
+        assert!(list(&root, &rules).is_err());
+        // The one file of a catalog is named by the user.
+        assert_eq!(
+            list(&root.join("other.yaml"), &FolderRules::default())
+                .unwrap()
+                .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_links_of_a_mounted_config_map_lead_nowhere_else() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        fs::create_dir_all(root.join("etcd/..v1")).unwrap();
+        fs::write(root.join("etcd/..v1/catalog.yaml"), "").unwrap();
+        symlink("..v1", root.join("etcd/..data")).unwrap();
+        symlink("..data/catalog.yaml", root.join("etcd/catalog.yaml")).unwrap();
+        let rules = FolderRules::default();
+        assert_eq!(list(root, &rules).unwrap()[0].0, "etcd/catalog.yaml");
+        assert_eq!(
+            list(&root.join("etcd"), &rules).unwrap()[0].0,
+            "catalog.yaml"
+        );
+        // A link of the version to a file beside it.
+        fs::write(root.join("etcd/shared.yaml"), "").unwrap();
+        symlink("../shared.yaml", root.join("etcd/..v1/more.yaml")).unwrap();
+        assert_eq!(list(&root.join("etcd"), &rules).unwrap().len(), 2);
+    }
 }

@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 use crate::ingest::catalog_metrics::{announce, unix};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError};
+use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::Followed;
 use crate::ingest::pass::run_once;
 use crate::ingest::problem_log::ProblemLog;
@@ -68,7 +69,10 @@ pub async fn follow(
         let mut problem_log = ProblemLog::default();
         let path = followed.source.path().filter(|_| followed.poll.is_some());
         let mut watch = match path {
-            Some(path) => Some(Watch::new(path, &context.limits).await),
+            Some(path) => {
+                let rules = FolderRules::new(&followed.folder, &context.limits);
+                Some(Watch::new(path, &rules).await)
+            }
             None => None,
         };
         let mut changed = async || match &mut watch {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::ingest::folder_listing::FolderOptions;
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
 use crate::store::{Revision, SourceIdentity};
@@ -31,6 +32,8 @@ pub struct Followed {
     pub platform: Platform,
     /// What to do with invalid packages.
     pub on_invalid: OnInvalid,
+    /// How a folder is read.
+    pub folder: FolderOptions,
 }
 
 impl Followed {
@@ -80,6 +83,7 @@ mod tests {
             poll: None,
             platform: Platform::default(),
             on_invalid: OnInvalid::default(),
+            folder: FolderOptions::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::ingest::curation::CurateError;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::files_error::FilesError;
+use crate::ingest::folder_listing::{FolderOptions, FolderRules};
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
 use crate::ingest::read::{self, Base};
@@ -37,6 +38,8 @@ pub struct LoadOptions {
     pub registries: images::Settings,
     /// The limits of an image and of a catalog.
     pub limits: Limits,
+    /// How a folder is read.
+    pub folder: FolderOptions,
 }
 
 /// The files of a catalog, ready to be read. They have no name on disk and are
@@ -67,10 +70,11 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
         .map_err(PassError::at(Stage::Pull))?;
     let (digest, files) = match source {
         Source::File(path) => {
-            let (path, limits) = (path.clone(), options.limits.clone());
+            let rules = FolderRules::new(&options.folder, &options.limits);
+            let path = path.clone();
             let temporary = folder.path().to_owned();
             blocking(Stage::Unpack, move || {
-                sqlite::of_folder(&path, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
+                sqlite::of_folder(&path, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
             })
             .await?
         }

@@ -8,6 +8,7 @@ use crate::ingest::context::{PassContext, ReadPermit};
 use crate::ingest::curation::Curation;
 use crate::ingest::error::{PassError, Stage};
 use crate::ingest::files::{self, CatalogFiles};
+use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::make_revision::{Input, make_revision};
 use crate::ingest::origin::Origin;
@@ -156,23 +157,24 @@ impl Pass<'_> {
 
     async fn folder(&mut self, path: &Path) -> Result<Option<Input>, PassError> {
         let permit = self.context.read_permit().await;
-        let (root, limits) = (path.to_owned(), self.context.limits.clone());
+        let rules = FolderRules::new(&self.followed.folder, &self.context.limits);
+        let (root, own) = (path.to_owned(), rules.clone());
         let resolving = blocking_with_permit(Stage::Resolve, &permit, move || {
-            files::digest_of_folder(&root, &limits).map_err(PassError::at(Stage::Resolve))
+            files::digest_of_folder(&root, &own).map_err(PassError::at(Stage::Resolve))
         });
         let digest = self.stages.run(Stage::Resolve, resolving).await?;
         if self.is_served(digest) {
             return Ok(None);
         }
-        let (root, limits) = (path.to_owned(), self.context.limits.clone());
+        let root = path.to_owned();
         let temporary = self.context.store.temporary();
         let is_served = self.current.is_some();
         let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
             // The current revision is better than half of the next one.
             if is_served {
-                wait_until_quiet(&root, &limits).map_err(PassError::at(Stage::Unpack))?;
+                wait_until_quiet(&root, &rules).map_err(PassError::at(Stage::Unpack))?;
             }
-            sqlite::of_folder(&root, &limits, &temporary).map_err(PassError::at(Stage::Unpack))
+            sqlite::of_folder(&root, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
         });
         // The folder may have changed meanwhile: the copy decides.
         let (digest, files) = self.stages.run(Stage::Unpack, unpacking).await?;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::ingest::files::{self, CatalogFiles, Ranges, slices, spool};
 use crate::ingest::files_error::{FilesError, spooling};
+use crate::ingest::folder_listing::FolderRules;
 use crate::map::UnnamedFile;
 use crate::store::{self, LegacyError};
 use ::images::digest::Digest;
@@ -19,11 +20,11 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 /// copy. A database becomes files, as in [`migrated`].
 pub(super) fn of_folder(
     root: &Path,
-    limits: &Limits,
+    rules: &FolderRules,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let (digest, files) = files::of_folder(root, limits, temporary)?;
-    Ok((digest, migrated(files, temporary, limits)?))
+    let (digest, files) = files::of_folder(root, rules, temporary)?;
+    Ok((digest, migrated(files, temporary, &rules.limits)?))
 }
 
 /// The files of a catalog. A single file that is a database becomes one file per

@@ -3,12 +3,11 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use crate::ingest::files_error::FilesError;
-use crate::ingest::folder_listing::{list, real};
-use ::images::layers::Limits;
+use crate::ingest::files_error::{FilesError, LastWrite};
+use crate::ingest::folder_listing::{FolderRules, list, real};
 
 /// How old the newest file must be before a folder is read.
 const QUIET: Duration = Duration::from_millis(500);
@@ -22,56 +21,80 @@ const STEP: Duration = Duration::from_millis(100);
 pub(super) struct FolderState {
     root: PathBuf,
     files: u64,
-    newest: Option<SystemTime>,
+    last: Option<LastWrite>,
 }
 
 impl FolderState {
     /// The state of a folder or file now.
-    pub(super) fn at(root: &Path, limits: &Limits) -> Result<Self, FilesError> {
-        let root = real(root);
+    pub(super) fn at(root: &Path, rules: &FolderRules) -> Result<Self, FilesError> {
         let mut hasher = DefaultHasher::new();
-        let mut newest = None;
-        for (path, location) in list(&root, limits)? {
+        let mut last: Option<LastWrite> = None;
+        for (path, location) in list(root, rules)? {
             path.hash(&mut hasher);
+            location.hash(&mut hasher);
             // A file that is gone by now changes the next state.
             let Ok(metadata) = fs::metadata(&location) else {
                 continue;
             };
             let (time, inode) = (metadata.mtime_nsec(), metadata.ino());
             (metadata.len(), metadata.mtime(), time, inode).hash(&mut hasher);
-            newest = newest.max(metadata.modified().ok());
+            if let Ok(time) = metadata.modified()
+                && last.as_ref().is_none_or(|last| last.time < time)
+            {
+                last = Some(LastWrite {
+                    time,
+                    path: location,
+                    owner: metadata.uid(),
+                });
+            }
         }
         Ok(Self {
-            root,
+            root: real(root),
             files: hasher.finish(),
-            newest,
+            last,
         })
     }
 
     fn is_fresh(&self) -> bool {
         // Dates in the future mean nothing.
-        let age = self.newest.and_then(|newest| newest.elapsed().ok());
+        let last = self.last.as_ref();
+        let age = last.and_then(|last| last.time.elapsed().ok());
         age.is_some_and(|age| age < QUIET)
+    }
+
+    /// The error for a folder that keeps changing, unless it is read anyway:
+    /// then this warns.
+    pub(super) fn refused(self, root: &Path, rules: &FolderRules) -> Result<(), FilesError> {
+        let error = FilesError::Changing {
+            path: root.to_owned(),
+            last: self.last,
+        };
+        if rules.options.read_changing {
+            tracing::warn!(%error, "the catalog may mix two versions of the folder");
+            return Ok(());
+        }
+        Err(error)
     }
 }
 
 /// Waits until nobody has written to a folder for a while, and refuses one that
 /// somebody writes to all the time.
-pub(super) fn wait_until_quiet(root: &Path, limits: &Limits) -> Result<(), FilesError> {
-    wait_at_most(LONGEST, root, limits)
+pub(super) fn wait_until_quiet(root: &Path, rules: &FolderRules) -> Result<(), FilesError> {
+    wait_at_most(LONGEST, root, rules)
 }
 
-fn wait_at_most(longest: Duration, root: &Path, limits: &Limits) -> Result<(), FilesError> {
+fn wait_at_most(longest: Duration, root: &Path, rules: &FolderRules) -> Result<(), FilesError> {
     let begin = Instant::now();
-    while FolderState::at(root, limits)?.is_fresh() {
+    loop {
+        let state = FolderState::at(root, rules)?;
+        if !state.is_fresh() {
+            return Ok(());
+        }
         if begin.elapsed() >= longest {
-            return Err(FilesError::Changing {
-                path: root.to_owned(),
-            });
+            return state.refused(root, rules);
         }
         thread::sleep(STEP);
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -103,7 +126,7 @@ mod tests {
                 write("b", 0);
                 longest
             });
-            wait_until_quiet(folder.path(), &Limits::default()).unwrap();
+            wait_until_quiet(folder.path(), &FolderRules::default()).unwrap();
             let waited = folder.path().join("b").exists();
             let longest = writer.join().unwrap();
             if waited {
@@ -127,11 +150,21 @@ mod tests {
                     fs::write(&file, "x").unwrap();
                 }
             });
-            let waited = wait_at_most(QUIET, folder.path(), &Limits::default());
+            let mut rules = FolderRules::default();
+            let refused = wait_at_most(QUIET, folder.path(), &rules);
+            rules.options.read_changing = true;
+            let taken = wait_at_most(QUIET, folder.path(), &rules);
             done.store(true, std::sync::atomic::Ordering::Relaxed);
-            waited
+            (refused, taken)
         });
-        assert_eq!(waited.unwrap_err().reason(), "changing");
+        let (refused, taken) = waited;
+        let error = refused.unwrap_err();
+        assert_eq!(error.reason(), "changing");
+        // The user who runs the tests has written it.
+        let owner = fs::metadata(&file).unwrap().uid();
+        let last = format!("/a, of user {owner})");
+        assert!(error.to_string().contains(&last), "{error}");
+        assert!(taken.is_ok());
     }
 
     #[test]
@@ -143,13 +176,13 @@ mod tests {
         symlink("..v1", root.join("..data")).unwrap();
         symlink("..data/catalog.yaml", root.join("catalog.yaml")).unwrap();
         assert_eq!(real(&root), root.join("..v1"));
-        let limits = Limits::default();
-        let before = FolderState::at(&root, &limits).unwrap();
-        assert_eq!(before, FolderState::at(&root, &limits).unwrap());
+        let rules = FolderRules::default();
+        let before = FolderState::at(&root, &rules).unwrap();
+        assert_eq!(before, FolderState::at(&root, &rules).unwrap());
         fs::create_dir(root.join("..v2")).unwrap();
         fs::write(root.join("..v2/catalog.yaml"), "2").unwrap();
         symlink("..v2", root.join("next")).unwrap();
         fs::rename(root.join("next"), root.join("..data")).unwrap();
-        assert_ne!(before, FolderState::at(&root, &limits).unwrap());
+        assert_ne!(before, FolderState::at(&root, &rules).unwrap());
     }
 }

@@ -9,9 +9,9 @@ use notify::{Config, Event, RecommendedWatcher, Watcher};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::wait_until_quiet::FolderState;
 use crate::ingest::watched_paths::WatchedPaths;
-use ::images::layers::Limits;
 
 /// A change is over after this time without an event.
 const QUIET: Duration = Duration::from_millis(300);
@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Watches one file or folder, and the links that lead to it.
 pub(super) struct Watch {
     path: PathBuf,
-    limits: Limits,
+    rules: FolderRules,
     means: Means,
     watcher: Option<RecommendedWatcher>,
     /// In place of a watcher.
@@ -51,20 +51,20 @@ struct Comparison {
 
 impl Watch {
     /// Watches from now on.
-    pub(super) async fn new(path: &Path, limits: &Limits) -> Self {
+    pub(super) async fn new(path: &Path, rules: &FolderRules) -> Self {
         let means = Means {
             watcher: system_watcher,
             interval: INTERVAL,
         };
-        Self::by(path, limits, means).await
+        Self::by(path, rules, means).await
     }
 
-    async fn by(path: &Path, limits: &Limits, means: Means) -> Self {
+    async fn by(path: &Path, rules: &FolderRules, means: Means) -> Self {
         let (sender, events) = mpsc::channel(1);
         let mut watch = Self {
             // The system reports absolute paths.
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
-            limits: limits.clone(),
+            rules: rules.clone(),
             means,
             watcher: None,
             comparison: None,
@@ -100,8 +100,8 @@ impl Watch {
         };
         loop {
             tokio::time::sleep_until(comparison.due).await;
-            let (path, limits) = (self.path.clone(), self.limits.clone());
-            let now = blocking(move || FolderState::at(&path, &limits).ok()).await;
+            let (path, rules) = (self.path.clone(), self.rules.clone());
+            let now = blocking(move || FolderState::at(&path, &rules).ok()).await;
             comparison.due = Instant::now() + self.means.interval;
             // A comparison that panicked says nothing.
             if let Some(now) = now
@@ -116,12 +116,12 @@ impl Watch {
     /// Watches the target that the path has now. Large folders take a while, so
     /// this uses a blocking thread.
     async fn renew(&mut self) {
-        let (path, limits) = (self.path.clone(), self.limits.clone());
+        let (path, rules) = (self.path.clone(), self.rules.clone());
         let (sender, means) = (self.sender.clone(), self.means);
         let is_comparing = self.comparison.is_some();
         let renewed = blocking(move || {
             (means.watcher)(&sender, &WatchedPaths::of(&path)).map_err(|error| {
-                let first = (!is_comparing).then(|| FolderState::at(&path, &limits).ok());
+                let first = (!is_comparing).then(|| FolderState::at(&path, &rules).ok());
                 (error, first)
             })
         });
@@ -205,7 +205,7 @@ mod tests {
         fs::create_dir_all(root.join("a")).unwrap();
         let file = root.join("a/catalog.yaml");
         fs::write(&file, "1").unwrap();
-        let mut watch = Watch::new(&root, &Limits::default()).await;
+        let mut watch = Watch::new(&root, &FolderRules::default()).await;
         let quiet = tokio::time::timeout(QUIET, watch.changed()).await;
         assert!(quiet.is_err(), "nothing has happened");
         let steps: [&dyn Fn(); 4] = [
@@ -254,7 +254,7 @@ mod tests {
                 watcher: |_, _| Err(notify::Error::generic("too many are watched")),
                 interval: Duration::from_millis(50),
             };
-            let mut watch = Watch::by(path, &Limits::default(), means).await;
+            let mut watch = Watch::by(path, &FolderRules::default(), means).await;
             let quiet = tokio::time::timeout(QUIET, watch.changed()).await;
             assert!(quiet.is_err(), "nothing has happened at step {number}");
             step();
@@ -275,7 +275,7 @@ mod tests {
             },
             interval: Duration::from_millis(50),
         };
-        let mut watch = Watch::by(folder.path(), &Limits::default(), means).await;
+        let mut watch = Watch::by(folder.path(), &FolderRules::default(), means).await;
         for (number, fails) in [true, true, false, false].into_iter().enumerate() {
             // Counts from the next change on.
             FAILS.store(fails, Ordering::Relaxed);
@@ -293,7 +293,7 @@ mod tests {
         }
         let link = folder.path().join("current");
         symlink("v1", &link).unwrap();
-        let mut watch = Watch::new(&link.join("catalog"), &Limits::default()).await;
+        let mut watch = Watch::new(&link.join("catalog"), &FolderRules::default()).await;
         symlink("v2", folder.path().join("next")).unwrap();
         fs::rename(folder.path().join("next"), &link).unwrap();
         assert!(changes(&mut watch).await);
@@ -304,7 +304,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_that_was_not_waited_out_is_told_the_next_time() {
         let folder = tempfile::tempdir().unwrap();
-        let mut watch = Watch::new(folder.path(), &Limits::default()).await;
+        let mut watch = Watch::new(folder.path(), &FolderRules::default()).await;
         fs::write(folder.path().join("a"), "").unwrap();
         let begin = Instant::now();
         while !watch.begun {
@@ -321,7 +321,7 @@ mod tests {
     async fn what_is_not_there_yet_is_told_when_it_comes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("catalog.tar");
-        let mut watch = Watch::new(&path, &Limits::default()).await;
+        let mut watch = Watch::new(&path, &FolderRules::default()).await;
         fs::write(&path, "").unwrap();
         assert!(changes(&mut watch).await);
         fs::write(folder.path().join("next"), "1").unwrap();
@@ -356,7 +356,7 @@ mod tests {
             }),
         ];
         for (path, change) in cases {
-            let mut watch = Watch::new(path, &Limits::default()).await;
+            let mut watch = Watch::new(path, &FolderRules::default()).await;
             disturb();
             let quiet = tokio::time::timeout(QUIET * 3, watch.changed()).await;
             assert!(quiet.is_err(), "{}", path.display());

@@ -1,6 +1,7 @@
 //! `almanac check`: what it prints and how it ends, for each kind of source.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -421,4 +422,36 @@ fn arguments_that_mean_nothing_are_refused() {
         assert_refused(&finished, 2, &[]);
         assert!(!finished.stderr.is_empty());
     }
+}
+
+#[test]
+fn nothing_of_a_file_outside_of_the_folder_is_shown() {
+    let place = tempfile::tempdir().unwrap();
+    let (catalog, shared) = (place.path().join("catalog"), place.path().join("shared"));
+    for folder in [&catalog, &shared] {
+        fs::create_dir(folder).unwrap();
+    }
+    Catalog::small().write_to(&catalog, Format::JsonLines);
+    fs::write(shared.join("keys.yaml"), "secret: [\n").unwrap();
+    symlink("../shared/keys.yaml", catalog.join("keys.yaml")).unwrap();
+    let source = file(&catalog);
+    for command in [&["check"][..], &["render"], &["list", "packages"]] {
+        let run = Start::new(command.iter().copied().chain([source.as_str()])).run();
+        assert_eq!(run.status.code(), Some(3), "{run:?}");
+        assert!(
+            !run.stdout.contains("secret") && !run.stderr.contains("secret"),
+            "{run:?}"
+        );
+        assert!(
+            run.stderr.contains("the link \"keys.yaml\" leads out"),
+            "{run:?}"
+        );
+    }
+    let allowed = format!("--link-folder={}", shared.display());
+    let run = check([source.as_str(), allowed.as_str()]);
+    assert_eq!(run.status.code(), Some(1), "{run:?}");
+    assert!(run.stdout.contains("secret: ["), "{run:?}");
+    // opm follows links wherever they lead.
+    let run = Start::new(["opm", "validate", catalog.to_str().unwrap()]).run();
+    assert!(run.stderr.contains("keys.yaml:"), "{run:?}");
 }

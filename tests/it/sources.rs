@@ -333,6 +333,37 @@ fn a_folder_that_is_being_written_is_not_served_in_part() {
 }
 
 #[test]
+fn a_link_out_of_a_folder_is_followed_only_into_folders_that_a_setting_names() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, shared) = (place.path().join("catalog"), place.path().join("shared"));
+    for path in [&folder, &shared] {
+        fs::create_dir(path).unwrap();
+    }
+    Catalog::one("first").write_to(&folder, Format::JsonLines);
+    let config = following(&format!("file:{}", folder.display()));
+    let mut almanac = Almanac::start(&config);
+    almanac.until("a", "a revision", |status| status["state"] == "serving");
+    fs::write(shared.join("second.json"), text("second")).unwrap();
+    symlink("../shared/second.json", folder.join("second.json")).unwrap();
+    let status = almanac.until_failed("a");
+    assert_eq!(status["last_result"]["reason"], "link", "{status}");
+    assert_eq!(almanac.packages("a").unwrap(), ["first"]);
+    almanac.reconfigure(&format!(
+        "{config}link_folders = [{:?}]\n",
+        shared.display().to_string()
+    ));
+    second_too(&mut almanac);
+    almanac.stop();
+}
+
+fn second_too(almanac: &mut Almanac) {
+    almanac.until("a", "both packages", |status| {
+        status["revision"]["counts"]["packages"] == 2
+    });
+    assert_eq!(almanac.packages("a").unwrap(), ["first", "second"]);
+}
+
+#[test]
 fn a_folder_that_never_stops_changing_keeps_the_last_revision() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("catalog.json");
@@ -358,6 +389,8 @@ fn a_folder_that_never_stops_changing_keeps_the_last_revision() {
         });
         refused.store(true, Ordering::Relaxed);
     });
+    let log = almanac.program.log();
+    assert!(log.contains("catalog.json, of user "), "{log}");
     assert_eq!(almanac.all("a").text(), text("first"));
     fs::write(&file, whole).unwrap();
     second(&mut almanac);

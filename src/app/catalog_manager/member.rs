@@ -168,6 +168,7 @@ fn followed(catalog: &CatalogConfig) -> Followed {
         poll: catalog.poll,
         platform: catalog.platform.clone(),
         on_invalid: catalog.on_invalid,
+        folder: catalog.folder.clone(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::config::{
     WrittenSource,
 };
 use crate::fetch;
-use crate::ingest::{LoadOptions, Loaded, Reading, Source};
+use crate::ingest::{FolderOptions, LoadOptions, Loaded, Reading, Source};
 use ::images::Platform;
 use ::images::layers::Limits;
 use fbc::problem::{Problem, Severity};
@@ -66,6 +66,11 @@ pub(super) struct ReadingArguments {
     /// [default: the token in `ALMANAC_TOKEN`]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+
+    /// A folder that links in a catalog folder may lead to; repeatable
+    /// [default: only the catalog folder itself]
+    #[arg(long = "link-folder", value_name = "DIR")]
+    link_folders: Vec<PathBuf>,
 
     #[command(flatten)]
     registries: RegistrySettings,
@@ -135,6 +140,7 @@ impl ReadingArguments {
     /// Starts the log, and returns the options for reading catalogs.
     pub(super) fn open(self, environment: &Environment) -> Result<Options, Failure> {
         check_files(&self.registries)?;
+        check_paths("--link-folder", &self.link_folders)?;
         let token = token(self.token_file.as_deref(), environment).map_err(Failure::usage)?;
         let flags = Settings {
             platform: self.platform,
@@ -160,6 +166,10 @@ impl ReadingArguments {
             platform: settings.platform.unwrap_or_default(),
             registries,
             limits,
+            folder: FolderOptions {
+                link_folders: self.link_folders,
+                ..FolderOptions::default()
+            },
         };
         Ok(Options { load, fetch })
     }
@@ -177,11 +187,16 @@ pub(super) fn check_files(flags: &RegistrySettings) -> Result<(), Failure> {
         ("--mirror-file", flags.mirror_files.as_deref()),
         ("--policy-file", Some(policy_file)),
     ] {
-        for path in paths.unwrap_or_default() {
-            path.metadata()
-                .with_context(|| format!("{flag} {}", path.display()))
-                .map_err(Failure::usage)?;
-        }
+        check_paths(flag, paths.unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn check_paths(flag: &str, paths: &[PathBuf]) -> Result<(), Failure> {
+    for path in paths {
+        path.metadata()
+            .with_context(|| format!("{flag} {}", path.display()))
+            .map_err(Failure::usage)?;
     }
     Ok(())
 }

@@ -81,6 +81,7 @@ impl Configured {
         let Some(folder) = &self.stored else {
             let options = LoadOptions {
                 platform: catalog.platform.clone(),
+                folder: catalog.folder.clone(),
                 ..options.clone()
             };
             let loaded = ingest::load(&catalog.source, &options).await?;

@@ -37,6 +37,10 @@ pub struct CatalogSettings {
     pub platform: Option<Platform>,
     /// The treatment of invalid packages.
     pub on_invalid: Option<OnInvalidSetting>,
+    /// Folders that links in a `file:` source may lead to.
+    pub link_folders: Vec<PathBuf>,
+    /// Whether a `file:` source that keeps changing is read anyway.
+    pub read_changing: bool,
     /// The hosts under which clients reach it.
     pub authorities: Vec<Authority>,
     /// Whether it is visible to clients.

@@ -202,8 +202,12 @@ impl Settings {
         let tls = [&mut self.grpc_tls, &mut self.http_tls].into_iter();
         let tls = tls.flat_map(TlsSettings::files_mut);
         let tokens = self.catalogs.iter_mut();
-        let tokens =
-            tokens.flat_map(|catalog| catalog.token_files.iter_mut().chain(&mut catalog.image_set));
+        let tokens = tokens.flat_map(|catalog| {
+            let links = catalog.link_folders.iter_mut();
+            links
+                .chain(&mut catalog.token_files)
+                .chain(&mut catalog.image_set)
+        });
         let users = self.distribution.user_files.iter_mut().flatten();
         for path in tls.chain(tokens).chain(users) {
             *path = folder.join(&path);

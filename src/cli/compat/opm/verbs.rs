@@ -13,7 +13,7 @@ use clap::Parser as _;
 use crate::cli::output::{self, Shown};
 use crate::cli::{Failure, block_on, list, render};
 use crate::config::Environment;
-use crate::ingest::{self, LoadOptions, Source};
+use crate::ingest::{self, FolderOptions, LoadOptions, Source};
 use fbc::problem::Severity;
 
 /// The file name of the real opm, beside this program.
@@ -49,7 +49,11 @@ pub(crate) fn pass_to_opm(arguments: &[OsString]) {
 /// `opm validate`: prints the problems, and fails for errors.
 pub(crate) fn validate(folder: PathBuf) -> Result<ExitCode, Failure> {
     let source = Source::File(folder);
-    let loaded = block_on(ingest::load(&source, &LoadOptions::default()))?
+    let options = LoadOptions {
+        folder: FolderOptions::with_links_anywhere(),
+        ..LoadOptions::default()
+    };
+    let loaded = block_on(ingest::load(&source, &options))?
         .with_context(|| format!("cannot read {source}"))
         .map_err(Failure::run)?;
     let Ok(reading) = loaded.read(|_, _, _| Ok::<_, Infallible>(()));
@@ -124,7 +128,12 @@ fn as_almanac(
     words: impl IntoIterator<Item = String>,
     environment: &Environment,
 ) -> Result<ExitCode, Failure> {
-    let words = ["almanac".to_owned()].into_iter().chain(words);
+    // opm follows links wherever they lead.
+    let links = "--link-folder=/".to_owned();
+    let words = ["almanac".to_owned()]
+        .into_iter()
+        .chain(words)
+        .chain([links]);
     let done = match Equivalent::try_parse_from(words).map_err(Failure::run)? {
         Equivalent::Render(arguments) => arguments.run(environment),
         Equivalent::List(arguments) => arguments.run(environment),

@@ -88,6 +88,9 @@ impl Store {
             modified,
             committed: now,
         };
+        if !new.blobs.is_empty() {
+            self.sync_contents().await?;
+        }
         let mut transaction = self.begin().await?;
         let revision = self
             .insert_revision(&mut transaction, finished, new, dates, None)

@@ -1,7 +1,7 @@
 //! Work with files and folders: errors with their paths, and threads for blocking
 //! work, so that a slow disk does not hold up the tasks that serve clients.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +31,32 @@ impl DiskError {
     }
 }
 
+/// Creates a folder and those above it. Their names survive a power cut, as far
+/// as the folders above may be opened.
+pub(super) fn create_folder(folder: &Path) -> Result<(), DiskError> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    let above = folder.parent().unwrap_or(Path::new(""));
+    create_folder(above)?;
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !folder.is_dir() => {
+            return Err(DiskError::at("create", folder)(error));
+        }
+        _ => {}
+    }
+    match sync_folder(if above.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        above
+    }) {
+        Err(error) if error.source.kind() != io::ErrorKind::PermissionDenied => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the names in a folder survive a power cut.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), DiskError> {
+pub fn sync_folder(folder: &Path) -> Result<(), DiskError> {
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(DiskError::at("sync", folder))

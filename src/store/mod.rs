@@ -53,7 +53,7 @@ mod writer;
 
 pub use commit::{Import, NewRevision};
 pub use content::{BlobPin, CacheLimits, NewBlob};
-pub use disk::DiskError;
+pub use disk::{DiskError, sync_folder};
 pub use encodings::{Decoded, Encoding};
 pub use error::StoreError;
 pub use handle::Store;

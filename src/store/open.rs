@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::store::content::{CacheLimits, Contents};
-use crate::store::disk::DiskError;
+use crate::store::disk::{DiskError, create_folder};
 use crate::store::handle::REVISIONS;
 use crate::store::recover::open_database;
 use crate::store::revision::RevisionId;
@@ -29,8 +29,7 @@ impl Store {
 
     /// As [`Store::open`], with other limits for spare blobs.
     pub async fn open_with(folder: &Path, cache: CacheLimits) -> Result<Self, StoreError> {
-        let revisions = folder.join(REVISIONS);
-        fs::create_dir_all(&revisions).map_err(DiskError::at("create", &revisions))?;
+        create_folder(&folder.join(REVISIONS))?;
         let lock = lock(&folder.join(LOCK))?;
         let pool = open_database(folder).await?;
         let contents = Contents::open(folder.join(BLOBS))?;

@@ -830,7 +830,16 @@ fn an_export_that_is_killed_leaves_no_half_of_an_archive() {
             fs::remove_file(&file).unwrap();
         }
     }
-    // What a killed one left is no hindrance.
+    // What a killed one left is no hindrance, and is removed.
+    let left = side.path(".almanac-export-left");
+    fs::write(&left, "").unwrap();
+    let running = side.path(".almanac-export-running");
+    let file = fs::File::create(&running).unwrap();
+    file.lock().unwrap();
     let again = side.exported("killed.tar", &[]);
     assert!(fs::read(again).unwrap() == whole);
+    let entries = fs::read_dir(side.folder.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let unfinished: Vec<String> = names.filter(|name| name.starts_with('.')).collect();
+    assert_eq!(unfinished, [".almanac-export-running"]);
 }

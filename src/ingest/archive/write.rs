@@ -1,19 +1,20 @@
 //! Writing the file of an archive.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write as _};
 use std::path::Path;
-
-use tempfile::NamedTempFile;
 
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::gather::{Export, Gathered};
 use crate::ingest::archive::metadata::{BLOBS, FORMAT, INDEX, LAYOUT, MARKER, Marker, index};
 use crate::ingest::archive::progress::Progress;
 use crate::name::CatalogName;
-use crate::store::{DiskError, RevisionId};
+use crate::store::{DiskError, RevisionId, sync_folder};
 use ::images::digest::{Digest, Hasher};
 use ::images::document;
+
+/// How the names of archives begin that are not complete.
+const UNFINISHED: &str = ".almanac-export-";
 
 /// The result of an export.
 #[derive(Clone, Debug)]
@@ -51,8 +52,15 @@ pub(super) fn write(
     let (metadata, open) = (gathered.metadata, gathered.open);
     let path = &export.output;
     let failed = |source: io::Error| DiskError::at("write", path)(source);
+    let folder = folder_of(path);
+    remove_unfinished(folder);
     // Removed when anything fails.
-    let file = NamedTempFile::new_in(folder_of(path)).map_err(failed)?;
+    let file = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .tempfile_in(folder)
+        .map_err(failed)?;
+    // Some file systems have no locks; there, a killed export leaves its file.
+    let _ = file.as_file().try_lock();
     let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
     let document = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
     let digest = Digest::of(&document);
@@ -103,8 +111,9 @@ pub(super) fn write(
     file.as_file().sync_all().map_err(failed)?;
     let bytes = file.as_file().metadata().map_err(failed)?.len();
     progress.at("exporting", total, total)?;
-    let file = file.persist(path).map_err(|error| failed(error.error))?;
-    make_readable(&file).map_err(failed)?;
+    make_readable(file.as_file()).map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    sync_folder(folder)?;
     Ok(Exported {
         catalogs: metadata
             .catalogs
@@ -130,6 +139,18 @@ fn header(size: u64) -> tar::Header {
     header.set_mode(0o644);
     header.set_mtime(0);
     header
+}
+
+/// Removes what killed exports have left. A running one holds the lock of its
+/// file.
+fn remove_unfinished(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_left = entry.file_name().to_string_lossy().starts_with(UNFINISHED)
+            && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+        if is_left && let Err(error) = fs::remove_file(entry.path()) {
+            tracing::warn!(path = %entry.path().display(), %error, "cannot remove an unfinished archive");
+        }
+    }
 }
 
 /// Gives the file the usual mode, instead of that of temporary files.

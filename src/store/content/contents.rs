@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use tempfile::NamedTempFile;
 
 use crate::store::content::pins::{BlobClaim, BlobPin, Claims, Pins};
-use crate::store::disk::DiskError;
+use crate::store::disk::{DiskError, create_folder};
 use ::images::digest::{Digest, Hasher};
 
 /// The blobs in one folder. Cheap to clone; all clones share pins and claims.
@@ -37,7 +37,7 @@ impl Contents {
     /// # Errors
     /// When the folder cannot be written.
     pub fn open(folder: PathBuf) -> Result<Self, DiskError> {
-        fs::create_dir_all(&folder).map_err(DiskError::at("create", &folder))?;
+        create_folder(&folder)?;
         let contents = Self::at(folder);
         for (path, digest) in contents.files()? {
             if digest.is_none() {

@@ -106,6 +106,28 @@ fn every_file_is_reached_by_a_mod_line() {
     held(&orphans(&tree()));
 }
 
+/// A name that is not synced may be lost with the power. The names of blobs are
+/// synced together, before the rows that need them.
+#[test]
+fn what_gets_another_name_is_synced_in_its_folder() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut renaming = 0;
+    for file in tree().keys() {
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        if !code.contains("fs::rename(") && !code.contains("file.persist(") {
+            continue;
+        }
+        renaming += 1;
+        let is_synced = code.contains("sync_folder(") || file == "src/store/content/writer.rs";
+        assert!(
+            is_synced,
+            "{file} renames files and does not sync their folder"
+        );
+    }
+    assert!(renaming > 4, "only {renaming} files rename anything");
+}
+
 /// Fails with all that was found.
 fn held(found: &[String]) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));

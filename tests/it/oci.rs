@@ -863,6 +863,9 @@ async fn a_redirected_blob_is_fetched_without_credentials() {
     let error = pull(&client, &reference, &descriptor).await.unwrap_err();
     assert_eq!(error.reason(), "unauthorized");
     assert!(!told(&error).contains("hidden"), "{error}");
+    // What the other host says is not the registry's.
+    assert!(told(&error).contains(&store.host()), "{error}");
+    assert!(!told(&error).contains("UNAUTHORIZED"), "{error}");
     assert!(
         store
             .requests()

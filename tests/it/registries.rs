@@ -528,6 +528,34 @@ fn proxies_are_taken_from_the_environment() {
 }
 
 #[test]
+fn a_registry_elsewhere_leads_nobody_to_this_machine() {
+    let (upstream, _) = upstream_of("first");
+    let (storage, _) = upstream_of("first");
+    let proxy = Proxy::start(upstream.host().parse().unwrap());
+    let base = format!("http://{}", storage.host());
+    upstream.misbehave(|behaviour| behaviour.redirect_blobs = Some(base.clone()));
+    let render = |source: &str| {
+        let host = source.split('/').next().unwrap();
+        Start::new(["render", source, &format!("--insecure={host}")])
+            .variable("HTTP_PROXY", &proxy.url(""))
+            .run()
+    };
+    let finished = render("registry.invalid/catalogs/a:latest");
+    assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+    let said = format!("the redirect of {base}/v2/catalogs/a/blobs/");
+    assert!(finished.stderr.contains(&said), "{finished:?}");
+    assert!(
+        finished.stderr.contains("it leads to this machine"),
+        "{finished:?}"
+    );
+    assert!(storage.requests().is_empty());
+    // One that is here itself may.
+    let finished = render(&upstream.reference(REPOSITORY, "latest"));
+    assert!(finished.status.success(), "{finished:?}");
+    assert!(!storage.requests().is_empty());
+}
+
+#[test]
 fn the_log_says_which_proxies_are_used_and_what_is_wrong_with_exceptions() {
     let (upstream, image) = upstream_of("first");
     let proxy = Proxy::start(upstream.host().parse().unwrap());

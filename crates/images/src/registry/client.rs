@@ -249,7 +249,8 @@ impl Client {
             return Ok(resolved);
         }
         if !is_ok(&response) && !get_may_differ(response.status()) {
-            return Err(status_error(reference, response, authorization.with_credentials).await);
+            let credentials = authorization.with_credentials;
+            return Err(status_error(reference, url, response, credentials).await);
         }
         self.resolve_by_get(reference, url, limit).await
     }

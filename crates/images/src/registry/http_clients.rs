@@ -2,6 +2,7 @@
 //! one for each host with such.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use crate::config_files::FileError;
 use crate::error::causes;
 use crate::registry::certificates::{Certificates, Chosen};
+use crate::registry::outside::OutsideHost;
 use crate::settings::Settings;
 
 /// The most HTTP clients that are kept.
@@ -31,6 +33,8 @@ pub(super) struct ClientKey {
     pub(super) unverified: bool,
     /// The certificate files.
     pub(super) certificates: Chosen,
+    /// The host whose name must not lead to this machine.
+    pub(super) outside: Option<OutsideHost>,
 }
 
 /// Why there is no HTTP client.
@@ -84,6 +88,10 @@ impl HttpClients {
                 .tls_certs_merge(authorities.iter().cloned());
             let builder = match &identity {
                 Some(identity) => builder.identity(identity.clone()),
+                None => builder,
+            };
+            let builder = match &key.outside {
+                Some(outside) => builder.dns_resolver(Arc::new(outside.clone())),
                 None => builder,
             };
             if key.direct {

@@ -7,6 +7,7 @@ mod challenge;
 mod client;
 mod http_clients;
 pub(crate) mod message;
+mod outside;
 mod request_limits;
 mod response;
 mod retry;

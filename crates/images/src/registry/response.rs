@@ -5,29 +5,37 @@ use std::time::{Duration, SystemTime};
 use bytes::{Bytes, BytesMut};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
-use reqwest::Response;
+use reqwest::{Response, Url};
 
 use crate::error::Error;
 use crate::reference::Reference;
 use crate::registry::message::RegistryMessage;
-use crate::registry::url::redacted;
+use crate::registry::url::{redacted, same_origin};
 
 /// The largest error document that is read, in bytes.
 const MAX_ERROR_DOCUMENT: usize = 64 << 10;
 /// The longest wait that a registry can ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
 
-/// The error of a failed response, with the message of the registry.
+/// The error of a failed response to a request for `requested`, with the message
+/// of that host. What another host says behind a redirect is left out: it is not
+/// the registry's, and may be none of the registry's business.
 pub(super) async fn status_error(
     reference: &Reference,
+    requested: &Url,
     response: Response,
     with_credentials: bool,
 ) -> Error {
     let status = response.status();
     let retry_after = retry_after(response.headers(), SystemTime::now());
     let url = redacted(response.url());
+    let is_own = same_origin(requested, response.url());
     // A failed response without a readable body still has its status.
-    let body = body(reference, response, MAX_ERROR_DOCUMENT).await;
+    let body = if is_own {
+        body(reference, response, MAX_ERROR_DOCUMENT).await.ok()
+    } else {
+        None
+    };
     Error::Status {
         reference: reference.clone(),
         url,

@@ -134,7 +134,7 @@ impl Session {
         if is_ok(&response) || is_part && may_be_part {
             return Ok(response);
         }
-        Err(status_error(reference, response, authorization.with_credentials).await)
+        Err(status_error(reference, url, response, authorization.with_credentials).await)
     }
 
     /// Sends a request with the authorization that the registry wanted last

@@ -15,6 +15,7 @@ use crate::credentials::{AuthFiles, Credentials, Secret, basic_header, bearer_he
 use crate::error::Error;
 use crate::reference::Reference;
 use crate::registry::challenge::{Bearer, Challenge};
+use crate::registry::outside::OutsideHost;
 use crate::registry::response::{body, is_ok, status_error};
 use crate::registry::transport::{Request, Transport};
 use crate::registry::url::redacted;
@@ -157,12 +158,15 @@ impl Authorizer {
         self.transport
             .may_ask(&registry, &realm)
             .map_err(|reason| problem(&shown, reason))?;
+        let outside = OutsideHost::of(&registry, &realm).await;
+        outside.map_err(|reason| problem(&shown, reason))?;
         let with_credentials = credentials.is_some();
+        let requested = realm.clone();
         let request = token_request(reference, bearer, realm, credentials, &self.client_id)
             .ok_or_else(|| problem(&shown, "the credentials cannot be sent in a header"))?;
         let response = self.transport.send(request).await?;
         if !is_ok(&response) {
-            return Err(status_error(reference, response, with_credentials).await);
+            return Err(status_error(reference, &requested, response, with_credentials).await);
         }
         let bytes = body(reference, response, MAX_TOKEN).await?;
         let answer: TokenDocument = serde_json::from_slice(&bytes)

@@ -1,8 +1,8 @@
 //! HTTP for the registry client: scheme, certificates, proxy, redirects.
 //!
 //! Redirects are followed here and not by the HTTP library, because registries
-//! have rules of their own: credentials never go to another host, and https
-//! never leads to plain http.
+//! have rules of their own: credentials never go to another host, https never
+//! leads to plain http, and a registry elsewhere never leads to this machine.
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +18,7 @@ use crate::error::{Error, causes};
 use crate::reference::Reference;
 use crate::registry::certificates::Chosen;
 use crate::registry::http_clients::{ClientError, ClientKey, HttpClients};
+use crate::registry::outside::{self, OutsideHost};
 use crate::registry::url::{authority, is_loopback, redacted, same_origin};
 use crate::settings::Settings;
 
@@ -84,6 +85,7 @@ impl Transport {
             direct: false,
             unverified: false,
             certificates,
+            outside: None,
         };
         clients.get(key).map_err(|error| match error {
             ClientError::File(source) => setup(source),
@@ -157,7 +159,15 @@ impl Transport {
         } = &request;
         let mut url = origin.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let client = self.client(reference, &url).await?;
+            let refused = || Error::Redirect {
+                reference: (*reference).clone(),
+                url: redacted(&url),
+                problem: outside::PROBLEM,
+            };
+            let registry = self.url(reference, "")?;
+            let outside = OutsideHost::of(&registry, &url).await;
+            let outside = outside.map_err(|_| refused())?;
+            let client = self.client(reference, &registry, &url, outside).await?;
             let mut builder = client
                 .request(method.clone(), url.clone())
                 .headers(request.headers.clone())
@@ -172,10 +182,12 @@ impl Transport {
                     .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                     .body(form.clone());
             }
-            let response = builder
-                .send()
-                .await
-                .map_err(|error| Error::of_transport(reference, &url, error))?;
+            let response = builder.send().await.map_err(|error| {
+                if OutsideHost::refused(&error) {
+                    return refused();
+                }
+                Error::of_transport(reference, &url, error)
+            })?;
             tracing::debug!(%method, url = redacted(&url), status = response.status().as_u16(), "registry responded");
             let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
             // A form can contain a secret: only the first address gets it.
@@ -219,9 +231,14 @@ impl Transport {
     /// The HTTP client for a request to `url` on behalf of `reference`. The
     /// authorities in the registry's folder apply to the hosts that it
     /// redirects to as well. A client certificate goes to its own host only.
-    async fn client(&self, reference: &Reference, url: &Url) -> Result<reqwest::Client, Error> {
-        let registry = self.url(reference, "")?;
-        let own = if same_origin(&registry, url) {
+    async fn client(
+        &self,
+        reference: &Reference,
+        registry: &Url,
+        url: &Url,
+        outside: Option<OutsideHost>,
+    ) -> Result<reqwest::Client, Error> {
+        let own = if same_origin(registry, url) {
             reference.registry().to_owned()
         } else {
             authority(url)
@@ -245,6 +262,7 @@ impl Transport {
                 direct,
                 unverified,
                 certificates,
+                outside,
             })
         });
         let chosen = choosing.await.unwrap_or_else(|error| {

@@ -2,6 +2,7 @@
 //!
 //! - `listeners` opens what a start needs.
 //! - `admin` serves probes and metrics on a thread of their own.
+//! - `check` does what of a start can fail.
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
 //! - `memory` returns free memory to the system.
@@ -9,6 +10,7 @@
 
 mod admin;
 mod catalog_manager;
+mod check;
 mod folder;
 mod listeners;
 mod memory;
@@ -25,6 +27,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use check::check;
 pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{Config, Written};

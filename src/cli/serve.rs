@@ -1,5 +1,6 @@
 //! `almanac serve`: runs until a signal stops it.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,8 +10,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::app;
 use crate::cli::input::check_files;
 use crate::cli::runtime::{block_on, until_stopped};
-use crate::cli::{Failure, telemetry};
-use crate::config::{Environment, Settings, Written};
+use crate::cli::{Failure, output, telemetry};
+use crate::config::{Config, Environment, Settings, Written};
 
 /// Follow catalogs and serve them
 ///
@@ -30,9 +31,16 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    /// Check the settings, the files that they name, and the ports, then exit
+    #[arg(long)]
+    check: bool,
+
     #[command(flatten)]
     settings: Settings,
 }
+
+/// The exit code of a check that finds problems.
+const NOT_READY: u8 = 1;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +48,7 @@ Examples:
   almanac serve community=quay.io/operatorhubio/catalog:latest own=file:deploy/catalog
   almanac serve --data-dir /var/lib/almanac oci:/srv/layout:v4.20
   almanac serve --config deploy/almanac.toml
+  almanac serve --config deploy/almanac.toml --check
 
 Environment:
   Each option has a variable: ALMANAC_ and its name, such as ALMANAC_DATA_DIR or
@@ -48,8 +57,8 @@ Environment:
   over the environment, and the environment over the file.
 
 Exit codes:
-  0  stopped by a signal, and all streams have finished
-  1  a failure while starting or running
+  0  stopped by a signal, and all streams have finished; no problem with --check
+  1  a failure while starting or running; problems with --check
   2  invalid arguments or configuration";
 
 impl Arguments {
@@ -58,6 +67,9 @@ impl Arguments {
         let written = Written::new(self.settings, self.config, environment);
         let config = written.load().map_err(Failure::usage)?;
         telemetry::start(&config.log, environment)?;
+        if self.check {
+            return check(&config);
+        }
         let serving = async {
             let hangup = signal(SignalKind::hangup()).context("cannot wait for signals")?;
             until_stopped(|stop| app::run(written, config, hangup, stop)).await
@@ -65,4 +77,17 @@ impl Arguments {
         block_on(serving)?.map_err(Failure::run)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Prints what a start would fail for.
+fn check(config: &Config) -> Result<ExitCode, Failure> {
+    let problems = block_on(app::check(config))?;
+    if problems.is_empty() {
+        let catalogs = output::count(config.catalogs.len() as u64, "catalog");
+        return output::print(|out| writeln!(out, "the configuration can be used: {catalogs}"));
+    }
+    for problem in problems {
+        Failure::run(problem).print();
+    }
+    Ok(ExitCode::from(NOT_READY))
 }

@@ -629,3 +629,46 @@ fn the_sample_shows_the_defaults() {
     };
     assert_eq!(debug(&text), debug(&shown.join("\n")));
 }
+
+#[test]
+fn a_check_finds_all_that_a_start_would_fail_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let check = |text: &str| {
+        fs::write(path("almanac.toml"), text).unwrap();
+        Start::new(["serve", "--check", "--config", &path("almanac.toml")]).run()
+    };
+    let ports = "grpc = '127.0.0.1:0'\nhttp = '127.0.0.1:0'\nadmin = '127.0.0.1:0'\n";
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/catalog");
+    let good = format!("{ports}[[catalog]]\nsource = 'file:{}'\n", sample.display());
+    let finished = check(&good);
+    assert!(finished.status.success(), "{finished:#?}");
+    assert_eq!(
+        finished.stdout,
+        "the configuration can be used: 1 catalog\n"
+    );
+    assert!(!folder.path().join("data").exists(), "it only looks");
+
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap();
+    fs::write(path("policy.json"), "{").unwrap();
+    let finished = check(&format!(
+        "{}\n[[catalog]]\nsource = 'file:nowhere'\n[[catalog]]\nsource = 'registry.invalid/a'\n\
+         token_files = ['tokens']\n[http_tls]\ncertificate = 'tls.crt'\nkey = 'tls.key'\n\
+         [registries]\npolicy_file = 'policy.json'\nauth_files = ['auth.json']\n",
+        ports.replacen("127.0.0.1:0", &taken.to_string(), 1)
+    ));
+    assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
+    for said in [
+        "tls.crt",
+        &taken.to_string(),
+        "tokens",
+        "nowhere",
+        "policy.json",
+        "auth.json",
+    ] {
+        assert!(finished.stderr.contains(said), "{said}: {finished:#?}");
+    }
+    let finished = check("poll = 7\n");
+    assert_eq!(finished.status.code(), Some(2), "{finished:#?}");
+}

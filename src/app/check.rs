@@ -1,0 +1,88 @@
+//! Checks what a start with a configuration needs, without starting.
+
+use std::io;
+
+use anyhow::{Context as _, anyhow};
+
+use crate::app::catalog_manager::Prepared;
+use crate::app::listeners::Credentials;
+use crate::config::{CatalogConfig, Config};
+use crate::ingest::Source;
+use crate::serve;
+use crate::serve::access::Access;
+use ::images::credentials::AuthFiles;
+use ::images::{Admission, Mirrors, Reference, Registries};
+
+/// The problems of a valid configuration: files that cannot be used, sources on
+/// disk that are not there, ports that are taken. Nothing is stored, and no
+/// registry is asked.
+pub async fn check(config: &Config) -> Vec<anyhow::Error> {
+    let mut problems = Vec::new();
+    problems.extend(Credentials::open(config, &Access::default()).err());
+    // Bound together, as by a start.
+    let mut listeners = Vec::new();
+    for (service, address) in [
+        ("grpc", config.grpc),
+        ("http", config.http),
+        ("admin", config.admin),
+    ] {
+        match serve::bind(service, address).await {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => problems.push(error.into()),
+        }
+    }
+    problems.extend(Prepared::first(config).await.err());
+    let data_dir = &config.data_dir;
+    if data_dir.exists() && !data_dir.is_dir() {
+        problems.push(anyhow!(
+            "the data folder {} is no folder",
+            data_dir.display()
+        ));
+    }
+    let registries = Registries::new(&config.registries);
+    problems.extend(registries.context("registry client").err());
+    let sources = config.catalogs.iter();
+    problems.extend(sources.filter_map(|catalog| source(catalog).err()));
+    // A file that cannot be used fails for the first image already.
+    let first = config
+        .catalogs
+        .iter()
+        .find_map(|catalog| match &catalog.source {
+            Source::Image(reference) => Some(reference),
+            _ => None,
+        });
+    if let Some(reference) = first {
+        let (files, image) = (config.registries.clone(), reference.clone());
+        let read = tokio::task::spawn_blocking(move || unusable(&files, &image));
+        problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
+        let files = &config.registries;
+        let files = AuthFiles::new(files.auth_files.clone(), files.usual_auth_files.clone());
+        let found = files
+            .find(reference.registry(), reference.repository())
+            .await;
+        problems.extend(found.err().map(anyhow::Error::new));
+    }
+    problems
+}
+
+/// Checks that a source on disk is there.
+fn source(catalog: &CatalogConfig) -> anyhow::Result<()> {
+    let Some(path) = catalog.source.path() else {
+        return Ok(());
+    };
+    let found: io::Result<_> = path.metadata();
+    let context = || format!("source of the catalog {}: {}", catalog.name, path.display());
+    found.map(drop).with_context(context)
+}
+
+/// The errors of files about mirrors and policy. This blocks.
+fn unusable(registries: &images::Settings, image: &Reference) -> Vec<anyhow::Error> {
+    let mirrors = Mirrors::read(&registries.mirrors).err();
+    let policy = Admission::read(&registries.policy, image).err();
+    let policy = policy.map(anyhow::Error::new);
+    mirrors
+        .map(anyhow::Error::new)
+        .into_iter()
+        .chain(policy)
+        .collect()
+}

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(
             text(config),
             format!(
-                r#"{{"architecture":"amd64","os":"linux","config":{{"Labels":{{"com.example":"/folder"}}}},"rootfs":{{"type":"layers","diff_ids":["{a}"]}}}}"#
+                r#"{{"created":"1970-01-01T00:00:00Z","architecture":"amd64","os":"linux","config":{{"Labels":{{"com.example":"/folder"}}}},"rootfs":{{"type":"layers","diff_ids":["{a}"]}}}}"#
             )
         );
         let layer = Descriptor::of(OCI_LAYER_GZIP, b"b");

@@ -1,5 +1,5 @@
-//! Reading the configuration files about registries: certificates, mirrors,
-//! policy. All sizes and counts are bounded.
+//! Reading the configuration files about registries: certificates, credentials,
+//! mirrors, policy. All sizes and counts are bounded.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -14,6 +14,8 @@ const MAX_FILES: usize = 1000;
 pub enum FileKind {
     /// Certificates and their keys.
     Certificates,
+    /// Credentials for registries.
+    Credentials,
     /// Mirrors, and registries that are blocked or insecure.
     Mirrors,
     /// The policy that admits images.
@@ -74,6 +76,7 @@ impl FileError {
         | Self::Content { kind, .. }) = self;
         match kind {
             FileKind::Certificates => "certificates",
+            FileKind::Credentials => "credentials",
             FileKind::Mirrors => "mirrors",
             FileKind::Policy | FileKind::Key => "policy",
         }
@@ -98,6 +101,7 @@ impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Certificates => "the certificate file",
+            Self::Credentials => "the credentials file",
             Self::Mirrors => "the registry configuration",
             Self::Policy => "the signature policy",
             Self::Key => "the public key",

@@ -6,7 +6,6 @@ use http::StatusCode;
 use reqwest::Url;
 
 use crate::config_files::FileError;
-use crate::credentials::AuthError;
 use crate::digest::Digest;
 use crate::manifest::ManifestError;
 use crate::policy::PolicyRejection;
@@ -135,14 +134,6 @@ pub enum Error {
         /// The problem.
         problem: &'static str,
     },
-    /// Credentials that cannot be read.
-    #[error("{reference}: no credentials")]
-    Credentials {
-        /// The image.
-        reference: Reference,
-        /// The cause.
-        source: AuthError,
-    },
     /// A configuration file about registries that cannot be used.
     #[error("{reference}: cannot pull: {source}")]
     File {
@@ -256,7 +247,6 @@ impl Error {
             Self::Range { .. } => "bad_range",
             Self::Redirect { .. } => "bad_redirect",
             Self::Token { .. } => "no_token",
-            Self::Credentials { .. } => "credentials",
             Self::File { source, .. } => source.reason(),
             Self::Blocked { .. } => "blocked",
             Self::Location { .. } => "mirrors",
@@ -300,12 +290,6 @@ impl Error {
             Self::AllFailed { failures, .. } => failures.iter().filter_map(Self::retry_after).max(),
             _ => None,
         }
-    }
-
-    /// Whether the registry does not have the document.
-    pub(crate) fn is_not_found(&self) -> bool {
-        matches!(self, Self::Status { status, .. }
-            if matches!(*status, StatusCode::NOT_FOUND | StatusCode::GONE))
     }
 
     /// Whether there was no working connection.

@@ -210,6 +210,7 @@ pub mod policy;
 mod pull;
 pub mod reference;
 mod registry;
+mod serde_as_text;
 mod settings;
 pub mod verify;
 

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 /// The longest part of a platform.
 const MAX_PART: usize = 64;
 
@@ -68,20 +66,6 @@ impl fmt::Display for Platform {
             Some(variant) => write!(f, "/{variant}"),
             None => Ok(()),
         }
-    }
-}
-
-impl Serialize for Platform {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Platform {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
     }
 }
 

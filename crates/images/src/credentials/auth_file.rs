@@ -1,14 +1,14 @@
 //! One credentials file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::io::AsyncReadExt as _;
 
+use crate::config_files::{self, FileError, FileKind};
 use crate::credentials::secret::{Credentials, Secret};
 
 /// The largest credentials file, in bytes.
@@ -23,7 +23,6 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The content of one file.
-#[derive(Default)]
 pub(super) struct AuthFile {
     pub(super) auths: Map<String, Value>,
     /// The credential helper of each registry.
@@ -32,67 +31,22 @@ pub(super) struct AuthFile {
     pub(super) store: Option<String>,
 }
 
-/// A credentials file that cannot be used. No variant repeats the file's
-/// content.
-#[derive(Debug, thiserror::Error)]
-pub enum AuthError {
-    /// Missing or unreadable.
-    #[error("credentials file {path} cannot be read")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// Larger than 1 MiB.
-    #[error("credentials file {path} is larger than {MAX_FILE} bytes")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Not JSON, or not in the format of such a file.
-    #[error("credentials file {path} is not valid: {problem}")]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// The problem and its position.
-        problem: String,
-    },
-}
-
-pub(super) async fn read(path: &Path) -> Result<AuthFile, AuthError> {
-    let read = |source| AuthError::Read {
-        path: path.into(),
-        source,
-    };
-    let file = tokio::fs::File::open(path).await.map_err(read)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)
-        .await
-        .map_err(read)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(AuthError::TooLarge { path: path.into() });
-    }
-    let content = |problem: String| AuthError::Content {
-        path: path.into(),
-        problem,
-    };
+/// Reads a file. It blocks. No error repeats its content.
+pub(super) fn read(path: &Path) -> Result<AuthFile, FileError> {
+    let bytes = config_files::read(FileKind::Credentials, path, MAX_FILE)?;
+    let rejected = |problem: String| FileError::content(FileKind::Credentials, path, problem);
     // The parser's own message can repeat a value of the file.
     let document: Value = serde_json::from_slice(&bytes).map_err(|error| {
-        content(format!(
-            "invalid JSON at line {}, column {}",
-            error.line(),
-            error.column()
-        ))
+        let (line, column) = (error.line(), error.column());
+        rejected(format!("invalid JSON at line {line}, column {column}"))
     })?;
     let Value::Object(mut document) = document else {
-        return Err(content("it is no JSON object".into()));
+        return Err(rejected("it is no JSON object".into()));
     };
     let mut object = |name: &str| match document.remove(name) {
         Some(Value::Object(found)) => Ok(Some(found)),
         None | Some(Value::Null) => Ok(None),
-        Some(_) => Err(content(format!("{name} is no JSON object"))),
+        Some(_) => Err(rejected(format!("{name} is no JSON object"))),
     };
     let (auths, helpers) = (object("auths")?, object("credHelpers")?);
     let store = document.remove("credsStore");
@@ -149,13 +103,9 @@ pub(super) fn is_hub(name: &str) -> bool {
 
 #[derive(Deserialize)]
 pub(super) struct AuthEntry {
-    #[serde(default)]
     auth: Option<String>,
-    #[serde(default)]
     username: Option<String>,
-    #[serde(default)]
     password: Option<String>,
-    #[serde(default)]
     identitytoken: Option<String>,
 }
 

@@ -5,14 +5,13 @@
 //! JSON. Its time and output are bounded. Its standard error is discarded, and
 //! so is its output when it fails: both can contain a secret.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fmt, io};
 
-use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -24,7 +23,7 @@ use crate::credentials::secret::{Credentials, Secret};
 const LONGEST: Duration = Duration::from_secs(15);
 /// How long credentials are kept before the helper runs again.
 const KEPT: Duration = Duration::from_mins(1);
-/// The most credentials that are kept.
+/// The most credentials that are kept. Further ones replace those used least.
 const MAX_KEPT: usize = 256;
 /// The largest output, in bytes.
 const MAX_ANSWER: u64 = 64 << 10;
@@ -36,10 +35,8 @@ const NOT_FOUND: &str = "credentials not found";
 const TOKEN_USER: &str = "<token>";
 
 /// Runs helpers and keeps their credentials for a while. Cheap to clone.
-#[derive(Clone, Default)]
-pub(super) struct CredentialHelpers {
-    kept: Arc<Mutex<HashMap<(String, String), Kept>>>,
-}
+#[derive(Clone)]
+pub(super) struct CredentialHelpers(Arc<Cache<(String, String), Kept>>);
 
 #[derive(Clone)]
 struct Kept {
@@ -87,6 +84,10 @@ struct HelperAnswer {
 }
 
 impl CredentialHelpers {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Cache::new(MAX_KEPT)))
+    }
+
     /// The credentials of the helper `name` for `server`.
     pub(super) async fn get(
         &self,
@@ -94,28 +95,16 @@ impl CredentialHelpers {
         server: &str,
     ) -> Result<Option<Credentials>, HelperError> {
         let key = (name.to_owned(), server.to_owned());
-        let known = self.kept.lock().get(&key).cloned();
+        let known = self.0.get(&key);
         if let Some(kept) = known.filter(|kept| kept.until > Instant::now()) {
             return Ok(kept.credentials);
         }
-        let credentials = run(name, server, LONGEST).await?;
-        let mut kept = self.kept.lock();
-        if kept.len() >= MAX_KEPT {
-            kept.clear();
-        }
-        let until = Instant::now() + KEPT;
-        let answer = Kept {
-            credentials: credentials.clone(),
-            until,
+        let kept = Kept {
+            credentials: run(name, server, LONGEST).await?,
+            until: Instant::now() + KEPT,
         };
-        kept.insert(key, answer);
-        Ok(credentials)
-    }
-}
-
-impl fmt::Debug for CredentialHelpers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CredentialHelpers")
+        self.0.insert(key, kept.clone());
+        Ok(kept.credentials)
     }
 }
 

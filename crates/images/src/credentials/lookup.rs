@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::credentials::auth_file::{AuthEntry, AuthError, is_hub, match_length, read};
+use crate::config_files::{FileError, FileKind};
+use crate::credentials::auth_file::{AuthEntry, AuthFile, is_hub, match_length, read};
 use crate::credentials::credential_helper::CredentialHelpers;
 use crate::credentials::secret::Credentials;
 
@@ -13,7 +14,7 @@ use crate::credentials::secret::Credentials;
 const DOCKER_HUB_SERVER: &str = "https://index.docker.io/v1/";
 
 /// Credentials files in order of precedence.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct AuthFiles {
     /// Files from the settings. They must exist.
     named: Vec<PathBuf>,
@@ -34,7 +35,7 @@ impl AuthFiles {
         Self {
             named,
             usual,
-            helpers: CredentialHelpers::default(),
+            helpers: CredentialHelpers::new(),
         }
     }
 
@@ -47,17 +48,13 @@ impl AuthFiles {
         &self,
         registry: &str,
         repository: &str,
-    ) -> Result<Option<Credentials>, AuthError> {
-        let mut documents = Vec::new();
-        for path in &self.named {
-            documents.push((path, read(path).await?));
-        }
-        for path in &self.usual {
-            match read(path).await {
-                Err(AuthError::Read { .. }) if !path.is_file() => {}
-                document => documents.push((path, document?)),
-            }
-        }
+    ) -> Result<Option<Credentials>, FileError> {
+        let files = self.clone();
+        let reading = tokio::task::spawn_blocking(move || files.read()).await;
+        let documents = reading.unwrap_or_else(|error| {
+            let kind = FileKind::Credentials;
+            Err(FileError::content(kind, Path::new(""), error))
+        })?;
         let mut candidates = Vec::new();
         for (path, document) in &documents {
             let matching = |key: &str| match_length(key, registry, repository);
@@ -97,6 +94,21 @@ impl AuthFiles {
             }
         }
         Ok(None)
+    }
+
+    /// The content of all files, in order.
+    fn read(self) -> Result<Vec<(PathBuf, AuthFile)>, FileError> {
+        let mut documents = Vec::new();
+        for path in self.named {
+            documents.push((path.clone(), read(&path)?));
+        }
+        for path in self.usual {
+            match read(&path) {
+                Err(_) if !path.is_file() => {}
+                document => documents.push((path, document?)),
+            }
+        }
+        Ok(documents)
     }
 
     async fn ask_helper(&self, path: &Path, helper: &str, server: &str) -> Option<Credentials> {

@@ -11,7 +11,6 @@ mod secret;
 #[cfg(test)]
 mod tests;
 
-pub use auth_file::AuthError;
 pub use lookup::AuthFiles;
 pub use secret::{Credentials, Secret};
 

@@ -4,8 +4,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
+use crate::config_files::FileError;
 use crate::credentials::auth_file::MAX_FILE;
-use crate::credentials::{AuthError, AuthFiles, Credentials};
+use crate::credentials::{AuthFiles, Credentials};
 
 fn file(content: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -124,7 +125,7 @@ async fn an_invalid_file_is_named_and_not_shown() {
     let error = AuthFiles::new(vec![large.path().to_owned()], Vec::new())
         .find("quay.io", "a")
         .await;
-    assert!(matches!(error, Err(AuthError::TooLarge { .. })));
+    assert!(matches!(error, Err(FileError::TooLarge { .. })));
 }
 
 #[tokio::test]

@@ -2,14 +2,13 @@
 
 use std::io::Read;
 
-use crate::layers::compression::decompress;
+use crate::layers::compression::{Layer, decompress};
 use crate::layers::error::{EntryError, Exceeded, LayerRejection, UnpackError};
-use crate::layers::layer::Layer;
 use crate::layers::limits::{Budget, Limits};
 use crate::layers::path::{SEPARATOR, shown, split_last, write_key};
 use crate::layers::scope::Scope;
 use crate::layers::spool::Spool;
-use crate::layers::tar_entries::{EntryKind, Fault, TarEntries, TarEntry};
+use crate::layers::tar_entries::{EntryKind, Fault, TarEntries, TarEntry, TarSource};
 use crate::layers::tree::{ImageTree, NodeKind};
 use crate::layers::whiteout::{BOOKKEEPING, WHITEOUT, Whiteout, whiteout};
 
@@ -57,9 +56,9 @@ struct Target<'a, 'f> {
 }
 
 impl Target<'_, '_> {
-    fn apply<R: Read>(
+    fn apply<S: TarSource>(
         &mut self,
-        archive: &mut TarEntries<'_, R>,
+        archive: &mut TarEntries<'_, S>,
         entry: TarEntry,
         key: &mut Vec<u8>,
     ) -> Result<(), UnpackError> {
@@ -163,9 +162,9 @@ impl Target<'_, '_> {
     }
 
     /// Appends the current entry's contents to the spool file.
-    fn spool<R: Read>(
+    fn spool<S: TarSource>(
         &mut self,
-        archive: &mut TarEntries<'_, R>,
+        archive: &mut TarEntries<'_, S>,
         size: u64,
     ) -> Result<NodeKind, UnpackError> {
         let offset = self.spool.position();
@@ -185,7 +184,7 @@ impl Target<'_, '_> {
 
     fn insert(&mut self, key: &str, kind: NodeKind, path: &[u8]) -> Result<(), UnpackError> {
         self.tree
-            .insert(key, kind, self.index, self.limits)
+            .insert(key, kind, self.index)
             .map_err(|error| error.at(self.name, shown(path)))
     }
 

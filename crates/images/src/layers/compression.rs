@@ -1,4 +1,4 @@
-//! Decompressing layers. The first bytes decide on the compression; the media
+//! Layers, and their decompression. The first bytes decide on the compression; the media
 //! type is often wrong.
 
 use std::io::{self, BufReader, Chain, Cursor, Read};
@@ -6,7 +6,8 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 use flate2::bufread::MultiGzDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
 
-use crate::layers::error::UnpackError;
+use crate::layers::error::{Damage, Exceeded, UnpackError};
+use crate::layers::tar_entries::{Fault, TarSource};
 
 /// The bytes of one read: 16 KiB would take a fifth more time.
 const INPUT: usize = 256 * 1024;
@@ -19,7 +20,16 @@ const ZSTD_WINDOW: u32 = 25;
 const ZSTD_REFUSAL: &str = "Frame requires too much memory for decoding";
 
 /// The number of bytes that identify a compression.
-const MAGIC: usize = 6;
+pub(crate) const MAGIC: usize = 6;
+
+/// One layer of an image.
+pub struct Layer<R> {
+    /// The name in messages: its digest.
+    pub name: String,
+    /// The stored bytes: a tar archive, plain or compressed with gzip or zstd.
+    /// It is read to the end unless an error occurs.
+    pub reader: R,
+}
 
 /// The uncompressed archive of a layer.
 pub(super) enum Decompressed<R: Read> {
@@ -31,28 +41,31 @@ pub(super) enum Decompressed<R: Read> {
 pub(super) type Input<R> = BufReader<Chain<Cursor<Vec<u8>>, Stored<R>>>;
 
 /// Decompresses the layer `name` by its first bytes.
-pub(super) fn decompress<R: Read>(name: &str, reader: R) -> Result<Decompressed<R>, UnpackError> {
+pub(super) fn decompress<R: Read>(
+    name: &str,
+    mut reader: R,
+) -> Result<Decompressed<R>, UnpackError> {
     let failed = |source| UnpackError::Read {
         layer: name.to_owned(),
         source,
     };
-    let mut reader = Stored { reader };
     let mut magic = Vec::with_capacity(MAGIC);
     (&mut reader)
         .take(MAGIC as u64)
         .read_to_end(&mut magic)
-        .map_err(|error| failed(stored_error(error).unwrap_or_else(|error| error)))?;
-    let kind = Kind::of(&magic);
-    let input = BufReader::with_capacity(INPUT, Cursor::new(magic).chain(reader));
-    Ok(match kind {
-        Kind::Plain => Decompressed::Plain(input),
-        Kind::Gzip => Decompressed::Gzip(Box::new(MultiGzDecoder::new(input))),
-        Kind::Zstd => {
+        .map_err(failed)?;
+    let compression = compression(&magic);
+    let input = Cursor::new(magic).chain(Stored { reader });
+    let input = BufReader::with_capacity(INPUT, input);
+    Ok(match compression {
+        None => Decompressed::Plain(input),
+        Some("gzip") => Decompressed::Gzip(Box::new(MultiGzDecoder::new(input))),
+        Some("zstd") => {
             let mut decoder = ZstdDecoder::with_buffer(input).map_err(failed)?;
             decoder.window_log_max(ZSTD_WINDOW).map_err(failed)?;
             Decompressed::Zstd(Box::new(decoder))
         }
-        Kind::Unsupported(compression) => {
+        Some(compression) => {
             return Err(UnpackError::Compression {
                 layer: name.to_owned(),
                 compression,
@@ -61,47 +74,45 @@ pub(super) fn decompress<R: Read>(name: &str, reader: R) -> Result<Decompressed<
     })
 }
 
-impl<R: Read> Read for Decompressed<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(reader) => reader.read(buffer),
-            Self::Gzip(reader) => reader.read(buffer),
-            Self::Zstd(reader) => reader.read(buffer),
+impl<R: Read> TarSource for Decompressed<R> {
+    const CHECKS_TRAILER: bool = true;
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fault> {
+        loop {
+            let read = match self {
+                Self::Plain(reader) => reader.read(buffer),
+                Self::Gzip(reader) => reader.read(buffer),
+                Self::Zstd(reader) => reader.read(buffer),
+            };
+            let error = match read {
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            return Err(match error.downcast::<StoredError>() {
+                Ok(StoredError(error)) => Fault::Stored(error),
+                Err(error) if error.to_string() == ZSTD_REFUSAL => {
+                    Fault::Exceeded(Exceeded::Window(1 << ZSTD_WINDOW))
+                }
+                Err(error) => Fault::Damage(Damage::Compressed(error)),
+            });
         }
+    }
+
+    fn seek(&mut self, _: u64) -> Result<u64, Fault> {
+        Ok(0)
     }
 }
 
-/// The window limit in bytes, if an error of a decompressor is about it.
-pub(super) fn exceeded_window(error: &io::Error) -> Option<u64> {
-    (error.to_string() == ZSTD_REFUSAL).then_some(1 << ZSTD_WINDOW)
-}
-
-/// Extracts an error of the stored bytes from an error of a decompressor. `Err`
-/// returns an error of the decompressor itself.
-pub(super) fn stored_error(error: io::Error) -> Result<io::Error, io::Error> {
-    match error.downcast::<StoredError>() {
-        Ok(StoredError(error)) => Ok(error),
-        Err(error) => Err(error),
-    }
-}
-
-enum Kind {
-    Plain,
-    Gzip,
-    Zstd,
-    Unsupported(&'static str),
-}
-
-impl Kind {
-    fn of(magic: &[u8]) -> Self {
-        match magic {
-            [0x1f, 0x8b, ..] => Self::Gzip,
-            // A frame, or a skippable frame before it.
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
-            [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', ..] => Self::Unsupported("bzip2"),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Unsupported("xz"),
-            _ => Self::Plain,
-        }
+/// The compression that the first bytes of a file show; none of plain bytes.
+pub(crate) fn compression(magic: &[u8]) -> Option<&'static str> {
+    match magic {
+        [0x1f, 0x8b, ..] => Some("gzip"),
+        // A frame, or a skippable frame before it.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some("zstd"),
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', ..] => Some("bzip2"),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
+        _ => None,
     }
 }
 

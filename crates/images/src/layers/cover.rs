@@ -3,8 +3,7 @@
 
 use std::io::Read;
 
-use crate::layers::compression::decompress;
-use crate::layers::layer::Layer;
+use crate::layers::compression::{Layer, decompress};
 use crate::layers::limits::{Budget, Limits};
 use crate::layers::path::{SEPARATOR, is_within, split_last, write_key};
 use crate::layers::tar_entries::{EntryKind, TarEntries};

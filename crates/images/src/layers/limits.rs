@@ -45,7 +45,7 @@ impl Limits {
 
 /// The bytes and entries of all layers so far, counted against [`Limits`].
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     pub(super) bytes: u64,
     pub(super) entries: u64,
 }

@@ -2,7 +2,6 @@
 //! looked up in the tree and never opened.
 
 use crate::layers::error::{EntryError, Exceeded, LayerRejection, UnpackError};
-use crate::layers::layer::UnpackedFile;
 use crate::layers::limits::Limits;
 use crate::layers::path::{SEPARATOR, is_within, join, parent, push, shown, shown_key, split_last};
 use crate::layers::scope::Scope;
@@ -13,6 +12,19 @@ const MAX_LINKS: usize = 40;
 
 /// The most steps to follow all symlinks of an image.
 const MAX_STEPS: u64 = 1_000_000;
+
+/// One file of the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpackedFile {
+    /// The path relative to the folder, with `/` between names; or its name, if
+    /// the folder is a file itself. It is a text to show and compare, not a path
+    /// to open.
+    pub path: String,
+    /// The position of its contents in the spool file, in bytes.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub size: u64,
+}
 
 /// The result of reading the folder.
 pub(super) enum Picked {

@@ -18,7 +18,6 @@ mod apply;
 mod compression;
 mod cover;
 mod error;
-mod layer;
 mod limits;
 mod links;
 mod path;
@@ -35,10 +34,15 @@ mod tree;
 mod unpack;
 mod whiteout;
 
+pub use compression::Layer;
 pub use cover::{SearchBudget, covers};
 pub use error::{Damage, Exceeded, LayerRejection, UnpackError};
-pub use layer::{Layer, UnpackedFile};
 pub use limits::Limits;
+pub use links::UnpackedFile;
 pub use path::walk_order;
 pub use spool::SpoolFile;
 pub use unpack::unpack;
+
+pub(crate) use compression::{MAGIC, compression};
+pub(crate) use limits::Budget;
+pub(crate) use tar_entries::{EntryKind, Fault, TarEntries, TarSource};

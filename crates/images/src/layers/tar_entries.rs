@@ -6,11 +6,10 @@
 //! reader: links, folders and devices have no contents, a PAX size replaces the
 //! header's, and a GNU long name replaces the PAX path.
 
-use std::io::{self, Read};
+use std::io;
 
 use tar::{EntryType, GnuExtSparseHeader, Header};
 
-use crate::layers::compression::{Decompressed, exceeded_window, stored_error};
 use crate::layers::error::{Damage, Exceeded};
 use crate::layers::limits::{Budget, Limits};
 use crate::layers::pax::{Records, Stored, read_records};
@@ -26,9 +25,23 @@ const MAX_EXTENSION: u64 = 1 << 20;
 /// The size of the buffer for skipped bytes.
 const SCRATCH: usize = 64 * 1024;
 
+/// The bytes of an archive.
+pub(crate) trait TarSource {
+    /// Reads the next bytes; 0 at the end.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Fault>;
+
+    /// Passes over at most this many bytes without reading them; 0 if there are
+    /// none, or if they have to be read.
+    fn seek(&mut self, most: u64) -> Result<u64, Fault>;
+
+    /// Whether bytes after the end of the archive are an error. Another reader
+    /// could see them as an archive.
+    const CHECKS_TRAILER: bool;
+}
+
 /// The entries of one archive.
-pub(super) struct TarEntries<'a, R: Read> {
-    source: Decompressed<R>,
+pub(crate) struct TarEntries<'a, S> {
+    source: S,
     limits: &'a Limits,
     budget: &'a mut Budget,
     scratch: Box<[u8]>,
@@ -47,14 +60,14 @@ pub(super) struct TarEntries<'a, R: Read> {
 
 /// One entry. [`TarEntries`] has its path and link target.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TarEntry {
-    pub(super) kind: EntryKind,
+pub(crate) struct TarEntry {
+    pub(crate) kind: EntryKind,
     /// The bytes of its contents; 0 for all but files.
-    pub(super) size: u64,
+    pub(crate) size: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EntryKind {
+pub(crate) enum EntryKind {
     File,
     Folder,
     Symlink,
@@ -69,7 +82,7 @@ pub(super) enum EntryKind {
 
 /// Why an archive cannot be read further.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Stored(io::Error),
     Damage(Damage),
     Exceeded(Exceeded),
@@ -90,8 +103,8 @@ struct Extended {
     records: Records,
 }
 
-impl<'a, R: Read> TarEntries<'a, R> {
-    pub(super) fn new(source: Decompressed<R>, limits: &'a Limits, budget: &'a mut Budget) -> Self {
+impl<'a, S: TarSource> TarEntries<'a, S> {
+    pub(crate) fn new(source: S, limits: &'a Limits, budget: &'a mut Budget) -> Self {
         Self {
             source,
             limits,
@@ -107,20 +120,25 @@ impl<'a, R: Read> TarEntries<'a, R> {
         }
     }
 
+    /// The source, at the contents of the current entry.
+    pub(crate) fn source(&self) -> &S {
+        &self.source
+    }
+
     /// The path of the current entry, as written in the archive.
-    pub(super) fn path(&self) -> &[u8] {
+    pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
 
     /// The link target of the current entry, as written in the archive.
-    pub(super) fn link(&self) -> &[u8] {
+    pub(crate) fn link(&self) -> &[u8] {
         &self.link
     }
 
     /// The next entry. The unread rest of the one before is skipped. At the end
     /// all further bytes are read, so that the checksum of the compression is
     /// verified.
-    pub(super) fn next_entry(&mut self) -> Result<Option<TarEntry>, Fault> {
+    pub(crate) fn next_entry(&mut self) -> Result<Option<TarEntry>, Fault> {
         if self.ended {
             return Ok(None);
         }
@@ -299,9 +317,11 @@ impl<'a, R: Read> TarEntries<'a, R> {
 
     fn skip_entry(&mut self) -> Result<(), Fault> {
         while self.left + self.padding > 0 {
-            let most = usize::try_from(self.left + self.padding);
-            let most = most.map_or(SCRATCH, |most| most.min(SCRATCH));
-            let count = self.fill_scratch(most)? as u64;
+            let rest = self.left + self.padding;
+            let count = match self.source.seek(rest)? {
+                0 => self.fill_scratch(rest)? as u64,
+                count => count,
+            };
             if count == 0 {
                 return Err(Damage::CutFile.into());
             }
@@ -321,7 +341,9 @@ impl<'a, R: Read> TarEntries<'a, R> {
             return Ok(false);
         }
         if block.iter().all(|byte| *byte == 0) {
-            self.read_trailer()?;
+            if S::CHECKS_TRAILER {
+                self.read_trailer()?;
+            }
             return Ok(false);
         }
         if !checksum_matches(header) {
@@ -330,11 +352,10 @@ impl<'a, R: Read> TarEntries<'a, R> {
         Ok(true)
     }
 
-    /// Only zeros may follow the end: another reader could see other content as
-    /// an archive.
+    /// Only zeros may follow the end.
     fn read_trailer(&mut self) -> Result<(), Fault> {
         loop {
-            let count = self.fill_scratch(SCRATCH)?;
+            let count = self.fill_scratch(u64::MAX)?;
             if count == 0 {
                 return Ok(());
             }
@@ -392,7 +413,9 @@ impl<'a, R: Read> TarEntries<'a, R> {
         Ok(sparse)
     }
 
-    fn fill_scratch(&mut self, most: usize) -> Result<usize, Fault> {
+    /// Fills the buffer for skipped bytes with at most this many.
+    fn fill_scratch(&mut self, most: u64) -> Result<usize, Fault> {
+        let most = usize::try_from(most).map_or(SCRATCH, |most| most.min(SCRATCH));
         let mut scratch = std::mem::take(&mut self.scratch);
         let filled = self.fill(&mut scratch[..most]);
         self.scratch = scratch;
@@ -402,27 +425,12 @@ impl<'a, R: Read> TarEntries<'a, R> {
     /// Reads and counts uncompressed bytes: a small layer can unpack to any
     /// size.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, Fault> {
-        loop {
-            match self.source.read(buffer) {
-                Ok(count) => {
-                    self.budget.bytes += count as u64;
-                    if self.budget.bytes > self.limits.bytes {
-                        return Err(Fault::Exceeded(Exceeded::Bytes(self.limits.bytes)));
-                    }
-                    return Ok(count);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    return Err(match stored_error(error) {
-                        Ok(stored) => Fault::Stored(stored),
-                        Err(error) => match exceeded_window(&error) {
-                            Some(limit) => Fault::Exceeded(Exceeded::Window(limit)),
-                            None => Fault::Damage(Damage::Compressed(error)),
-                        },
-                    });
-                }
-            }
+        let count = self.source.read(buffer)?;
+        self.budget.bytes += count as u64;
+        if self.budget.bytes > self.limits.bytes {
+            return Err(Fault::Exceeded(Exceeded::Bytes(self.limits.bytes)));
         }
+        Ok(count)
     }
 }
 

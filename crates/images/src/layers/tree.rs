@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::layers::error::{EntryError, Exceeded, LayerRejection};
-use crate::layers::limits::Limits;
 use crate::layers::path::{ancestors, is_within, shown_key};
 
 /// The most bytes of all names together.
@@ -14,6 +13,7 @@ const MAX_NAMES: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub(super) struct ImageTree {
     nodes: BTreeMap<String, Node>,
+    max_nodes: u64,
     /// The number of nodes ever made, and the bytes of their names. Hidden nodes
     /// count as well, so that no order of entries evades the limits.
     made: u64,
@@ -47,6 +47,14 @@ pub(super) enum NodeKind {
 }
 
 impl ImageTree {
+    /// An empty tree, of at most this many nodes.
+    pub(super) fn new(max_nodes: u64) -> Self {
+        Self {
+            max_nodes,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.nodes.get(key)
     }
@@ -65,7 +73,6 @@ impl ImageTree {
         key: &str,
         kind: NodeKind,
         layer: usize,
-        limits: &Limits,
     ) -> Result<(), EntryError> {
         for folder in ancestors(key) {
             if let Some(Node {
@@ -79,9 +86,9 @@ impl ImageTree {
                 }
                 self.through.insert(folder.to_owned(), key.to_owned());
             }
-            self.put(folder, NodeKind::Folder, layer, limits)?;
+            self.put(folder, NodeKind::Folder, layer)?;
         }
-        self.put(key, kind, layer, limits)
+        self.put(key, kind, layer)
     }
 
     /// Hides the nodes of layers below `layer` at and below `key`; only below it
@@ -116,13 +123,7 @@ impl ImageTree {
         }
     }
 
-    fn put(
-        &mut self,
-        key: &str,
-        kind: NodeKind,
-        layer: usize,
-        limits: &Limits,
-    ) -> Result<(), EntryError> {
+    fn put(&mut self, key: &str, kind: NodeKind, layer: usize) -> Result<(), EntryError> {
         if let Some(node) = self.nodes.get_mut(key) {
             if node.kind == NodeKind::Folder && kind == NodeKind::Folder {
                 node.layer = layer;
@@ -136,8 +137,8 @@ impl ImageTree {
         };
         self.made += 1;
         self.names += key.len() + target;
-        if self.made > limits.files {
-            return Err(EntryError::Exceeded(Exceeded::Files(limits.files)));
+        if self.made > self.max_nodes {
+            return Err(EntryError::Exceeded(Exceeded::Files(self.max_nodes)));
         }
         if self.names > MAX_NAMES {
             return Err(EntryError::Exceeded(Exceeded::Names(MAX_NAMES)));

@@ -4,10 +4,10 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use crate::layers::apply::apply_layer;
+use crate::layers::compression::Layer;
 use crate::layers::error::UnpackError;
-use crate::layers::layer::{Layer, UnpackedFile};
 use crate::layers::limits::{Budget, Limits};
-use crate::layers::links::{self, Picked};
+use crate::layers::links::{self, Picked, UnpackedFile};
 use crate::layers::path::shown_key;
 use crate::layers::scope::Scope;
 use crate::layers::spool::{Spool, SpoolFile};
@@ -36,7 +36,7 @@ pub fn unpack<R: Read>(
     let mut spool = Spool::new(spool);
     for _ in 0..MAX_ROUNDS {
         spool.restart()?;
-        let mut tree = ImageTree::default();
+        let mut tree = ImageTree::new(limits.files);
         let mut budget = Budget::default();
         let mut names = Vec::new();
         for (place, index) in layers.clone().enumerate() {

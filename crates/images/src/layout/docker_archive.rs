@@ -66,7 +66,6 @@ pub enum DockerArchiveError {
 #[serde(rename_all = "PascalCase")]
 struct SavedImage {
     config: String,
-    #[serde(default)]
     repo_tags: Option<Vec<String>>,
     #[serde(default)]
     layers: Vec<String>,

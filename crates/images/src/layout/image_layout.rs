@@ -1,5 +1,6 @@
 //! Choosing and reading the images of a layout.
 
+use std::fmt;
 use std::fs::File;
 use std::io::Take;
 use std::path::Path;
@@ -7,7 +8,6 @@ use std::path::Path;
 use bytes::Bytes;
 
 use crate::digest::Digest;
-use crate::layout::choice::{Choice, Format};
 use crate::layout::docker_archive::DockerImages;
 use crate::layout::error::LayoutError;
 use crate::layout::storage::{LayoutStorage, read_document};
@@ -20,6 +20,36 @@ pub(super) const CONTAINERD_NAME: &str = "io.containerd.image.name";
 
 /// The most images that an error lists.
 const MAX_LISTED: usize = 50;
+
+/// The format of a layout on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A folder.
+    Folder,
+    /// A tar archive of a layout folder.
+    Archive,
+    /// A tar archive of `docker save`.
+    DockerArchive,
+}
+
+/// The choice of an image in a layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The image with this tag, or with a reference that ends in it.
+    Name(String),
+    /// The image with this digest.
+    Digest(Digest),
+}
+
+/// `:TAG` or `@DIGEST`.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, ":{name}"),
+            Self::Digest(digest) => write!(f, "@{digest}"),
+        }
+    }
+}
 
 /// An OCI layout. Blobs are found by digest, or by a name in the archive, so its
 /// documents cannot lead to other files.

@@ -1,7 +1,6 @@
 //! OCI image layouts (image-spec, image-layout) in a folder or a tar archive,
 //! and archives of `docker save`, which are read as if they were layouts.
 
-mod choice;
 mod docker_archive;
 mod error;
 mod image_layout;
@@ -10,8 +9,7 @@ mod tar_files;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{Choice, Format};
 pub use docker_archive::DockerArchiveError;
 pub use error::LayoutError;
-pub use image_layout::Layout;
+pub use image_layout::{Choice, Format, Layout};
 pub use tar_files::TarError;

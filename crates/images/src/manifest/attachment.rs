@@ -28,11 +28,8 @@ impl Attachment {
         #[serde(rename_all = "camelCase")]
         struct Document {
             subject: Subject,
-            #[serde(default)]
             artifact_type: Option<String>,
-            #[serde(default)]
             config: Option<Config>,
-            #[serde(default)]
             annotations: Option<BTreeMap<String, String>>,
         }
         #[derive(Deserialize)]

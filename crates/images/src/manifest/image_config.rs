@@ -18,7 +18,6 @@ pub struct ImageConfig {
 
 #[derive(Deserialize)]
 struct Document {
-    #[serde(default)]
     config: Option<Runtime>,
 }
 

@@ -54,15 +54,10 @@ impl Manifest {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
-    #[serde(default)]
     schema_version: Option<i64>,
-    #[serde(default)]
     media_type: Option<String>,
-    #[serde(default)]
     config: Option<RawDescriptor>,
-    #[serde(default)]
     layers: Option<Vec<RawDescriptor>>,
-    #[serde(default)]
     manifests: Option<Vec<RawEntry>>,
 }
 
@@ -76,15 +71,10 @@ struct RawDescriptor {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct RawEntry {
-    #[serde(default)]
-    media_type: String,
-    digest: String,
-    size: u64,
-    #[serde(default)]
+    #[serde(flatten)]
+    descriptor: RawDescriptor,
     platform: Option<RawPlatform>,
-    #[serde(default)]
     annotations: Option<BTreeMap<String, String>>,
 }
 
@@ -94,7 +84,6 @@ struct RawPlatform {
     os: String,
     #[serde(default)]
     architecture: String,
-    #[serde(default)]
     variant: Option<String>,
 }
 
@@ -158,13 +147,8 @@ fn index(entries: Vec<RawEntry>) -> Result<Index, ManifestError> {
     let entries = entries
         .into_iter()
         .map(|entry| {
-            let descriptor = RawDescriptor {
-                media_type: entry.media_type,
-                digest: entry.digest,
-                size: entry.size,
-            };
             Ok(IndexEntry {
-                descriptor: descriptor.into_descriptor()?,
+                descriptor: entry.descriptor.into_descriptor()?,
                 platform: entry.platform.map(|platform| Platform {
                     os: platform.os,
                     architecture: platform.architecture,

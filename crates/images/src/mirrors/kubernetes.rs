@@ -25,11 +25,11 @@ pub(super) fn parse(text: &str) -> Result<(Vec<MirrorRule>, bool), String> {
 /// A mirror set of any of the three kinds.
 #[derive(Deserialize)]
 struct Spec {
-    #[serde(default, rename = "imageDigestMirrors")]
+    #[serde(rename = "imageDigestMirrors")]
     by_digest: Option<Vec<Entry>>,
-    #[serde(default, rename = "imageTagMirrors")]
+    #[serde(rename = "imageTagMirrors")]
     by_tag: Option<Vec<Entry>>,
-    #[serde(default, rename = "repositoryDigestMirrors")]
+    #[serde(rename = "repositoryDigestMirrors")]
     of_repositories: Option<Vec<Entry>>,
 }
 
@@ -37,9 +37,7 @@ struct Spec {
 #[serde(rename_all = "camelCase")]
 struct Entry {
     source: String,
-    #[serde(default)]
     mirrors: Option<Vec<String>>,
-    #[serde(default)]
     mirror_source_policy: Option<SourcePolicy>,
 }
 

@@ -39,7 +39,6 @@ struct Document {
     #[serde(default)]
     registry: Vec<Registry>,
     /// Version 1.
-    #[serde(default)]
     registries: Option<toml::Value>,
 }
 
@@ -67,7 +66,6 @@ struct RawMirror {
     location: String,
     #[serde(default)]
     insecure: bool,
-    #[serde(default)]
     pull_from_mirror: Option<String>,
 }
 

@@ -8,14 +8,57 @@ use base64::prelude::BASE64_STANDARD;
 use crate::config_files::{self, FileError, FileKind};
 use crate::policy::key::PublicKey;
 use crate::policy::policy_json::{Policy, Requirement, SigstoreSigned};
-use crate::policy::rejection::{PolicyError, PolicyRejection};
-use crate::policy::required_signature::RequiredSignature;
+use crate::policy::signature::RequiredSignature;
 use crate::reference::Reference;
 
 /// The largest policy, in bytes.
 const MAX_POLICY: u64 = 4 << 20;
 /// The largest public key, in bytes.
 const MAX_KEY: u64 = 64 << 10;
+
+/// Why the policy does not admit an image.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The policy, or a key that it names, cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The policy rejects the image.
+    #[error(transparent)]
+    Rejected(#[from] PolicyRejection),
+}
+
+/// Why the policy rejects an image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyRejection {
+    /// The policy rejects it, with or without a signature.
+    #[error("the policy {} rejects {scope}", policy.display())]
+    Rejected {
+        /// The file.
+        policy: PathBuf,
+        /// The matching scope.
+        scope: String,
+    },
+    /// The policy requires something unsupported.
+    #[error("the policy {} requires {what} for {scope}, which is not supported", policy.display())]
+    Unsupported {
+        /// The file.
+        policy: PathBuf,
+        /// The matching scope.
+        scope: String,
+        /// The unsupported requirement.
+        what: String,
+    },
+    /// No signature meets the requirements.
+    #[error("the policy {} requires a signature for {scope}: {problem}", policy.display())]
+    Unsigned {
+        /// The file.
+        policy: PathBuf,
+        /// The matching scope.
+        scope: String,
+        /// The problem of the signatures.
+        problem: String,
+    },
+}
 
 /// Where the policy is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

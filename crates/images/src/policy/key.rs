@@ -9,17 +9,26 @@ use ring::signature::{
 };
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject as _;
+use spki::{ObjectIdentifier, SubjectPublicKeyInfoRef};
 
-/// Object identifiers in their DER encoding (RFC 5480, RFC 8410, RFC 8017).
-const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
-const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
-const EDWARDS_25519: &[u8] = &[0x2b, 0x65, 0x70];
-const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-
-const SEQUENCE: u8 = 0x30;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const BIT_STRING: u8 = 0x03;
+/// The supported algorithms with their curves (RFC 5480, RFC 8410, RFC 8017).
+const KINDS: [(ObjectIdentifier, Option<ObjectIdentifier>, Kind); 4] = [
+    (EC_PUBLIC_KEY, Some(P256), Kind::P256),
+    (EC_PUBLIC_KEY, Some(P384), Kind::P384),
+    (
+        ObjectIdentifier::new_unwrap("1.3.101.112"),
+        None,
+        Kind::Edwards25519,
+    ),
+    (
+        ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1"),
+        None,
+        Kind::Rsa,
+    ),
+];
+const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 
 /// A key that verifies signatures.
 #[derive(Clone)]
@@ -41,14 +50,23 @@ impl PublicKey {
     pub(super) fn parse(pem: &[u8]) -> Result<Self, &'static str> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem)
             .map_err(|_| "it is no PEM public key (BEGIN PUBLIC KEY)")?;
-        let (kind, bytes) = split(&der).ok_or("its PEM contains no public key")?;
-        let kind = kind.ok_or(
+        Self::of_der(&der)
+    }
+
+    fn of_der(der: &[u8]) -> Result<Self, &'static str> {
+        const NO_KEY: &str = "its PEM contains no public key";
+        let key = SubjectPublicKeyInfoRef::try_from(der).map_err(|_| NO_KEY)?;
+        let algorithm = key.algorithm.oids();
+        let known = KINDS
+            .iter()
+            .find(|(known, curve, _)| algorithm == Ok((*known, *curve)));
+        let (_, _, kind) = known.ok_or(
             "its kind of key is not supported; supported are ECDSA with P-256 or P-384, \
              Ed25519 and RSA",
         )?;
         Ok(Self {
-            kind,
-            bytes: bytes.to_vec(),
+            kind: *kind,
+            bytes: key.subject_public_key.as_bytes().ok_or(NO_KEY)?.to_vec(),
         })
     }
 
@@ -72,50 +90,6 @@ impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PublicKey({:?})", self.kind)
     }
-}
-
-/// The kind of a key, if it is supported, and its bits.
-fn split(der: &[u8]) -> Option<(Option<Kind>, &[u8])> {
-    let (whole, []) = value(der, SEQUENCE)? else {
-        return None;
-    };
-    let (algorithm, rest) = value(whole, SEQUENCE)?;
-    let (bits, []) = value(rest, BIT_STRING)? else {
-        return None;
-    };
-    let (identifier, parameters) = value(algorithm, OBJECT_IDENTIFIER)?;
-    let curve = value(parameters, OBJECT_IDENTIFIER).map(|(curve, _)| curve);
-    let kind = match (identifier, curve) {
-        (EC_PUBLIC_KEY, Some(P256)) => Some(Kind::P256),
-        (EC_PUBLIC_KEY, Some(P384)) => Some(Kind::P384),
-        (EDWARDS_25519, None) => Some(Kind::Edwards25519),
-        (RSA, None) => Some(Kind::Rsa),
-        _ => None,
-    };
-    // The first byte is the number of unused bits.
-    Some((kind, bits.strip_prefix(&[0])?))
-}
-
-/// The content of the first DER value, and the bytes after it.
-fn value(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&[found, first], rest) = bytes.split_first_chunk::<2>()?;
-    if found != tag {
-        return None;
-    }
-    let (length, rest) = if first < 0x80 {
-        (usize::from(first), rest)
-    } else {
-        let count = usize::from(first & 0x7f);
-        if !(1..=3).contains(&count) {
-            return None;
-        }
-        let (digits, rest) = rest.split_at_checked(count)?;
-        let length = digits
-            .iter()
-            .fold(0, |sum, digit| sum << 8 | usize::from(*digit));
-        (length, rest)
-    };
-    rest.split_at_checked(length)
 }
 
 #[cfg(test)]
@@ -156,14 +130,14 @@ mod tests {
         }
         // P-521.
         let mut der = pair.subject_public_key_info();
-        let curve = der
-            .windows(P256.len())
-            .position(|bytes| bytes == P256)
-            .unwrap();
-        der[curve + P256.len() - 1] = 8;
-        assert!(split(&der).unwrap().0.is_none());
+        let p256 = P256.as_bytes();
+        let curve = der.windows(p256.len()).position(|bytes| bytes == p256);
+        der[curve.unwrap() + p256.len() - 1] = 8;
+        let error = PublicKey::of_der(&der).unwrap_err();
+        assert!(error.contains("not supported"), "{error}");
         for length in 0..der.len() {
-            assert!(split(&der[..length]).is_none());
+            let error = PublicKey::of_der(&der[..length]).unwrap_err();
+            assert!(error.contains("no public key"), "{error}");
         }
     }
 }

@@ -9,14 +9,10 @@
 mod admission;
 mod identity;
 mod key;
-mod payload;
 mod policy_json;
-mod rejection;
-mod required_signature;
+mod signature;
 #[cfg(test)]
 mod tests;
-mod unique_keys;
 
-pub use admission::{Admission, PolicyFiles};
-pub use rejection::{PolicyError, PolicyRejection};
-pub use required_signature::{ImageSignature, RequiredSignature};
+pub use admission::{Admission, PolicyError, PolicyFiles, PolicyRejection};
+pub use signature::{ImageSignature, RequiredSignature};

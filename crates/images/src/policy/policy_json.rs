@@ -1,12 +1,14 @@
 //! The contents of `policy.json`.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::policy::identity::SignedIdentity;
-use crate::policy::unique_keys::UniqueKeys;
 use crate::reference::Reference;
 
 /// The most keys of one requirement.
@@ -38,22 +40,16 @@ pub(super) enum Requirement {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SignedBy {
-    #[serde(default, rename = "keyType")]
     _key_type: Option<String>,
-    #[serde(default, rename = "keyPath")]
     _key_path: Option<String>,
-    #[serde(default, rename = "keyPaths")]
     _key_paths: Option<Vec<String>>,
-    #[serde(default, rename = "keyData")]
     _key_data: Option<String>,
-    #[serde(default, rename = "signedIdentity")]
     _signed_identity: Option<SignedIdentity>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SignedBaseLayer {
-    #[serde(default, rename = "baseLayerIdentity")]
     _base_layer_identity: Option<SignedIdentity>,
 }
 
@@ -162,5 +158,43 @@ impl SigstoreSigned {
             || self.rekor_public_key_paths.is_some()
             || self.rekor_public_key_data.is_some()
             || self.rekor_public_key_datas.is_some()
+    }
+}
+
+/// A JSON object without repeated keys.
+struct UniqueKeys<T>(BTreeMap<String, T>);
+
+impl<T> Default for UniqueKeys<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for UniqueKeys<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(UniqueKeysVisitor(PhantomData))
+    }
+}
+
+struct UniqueKeysVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for UniqueKeysVisitor<T> {
+    type Value = UniqueKeys<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueKeys<T>, A::Error> {
+        let mut all = BTreeMap::new();
+        while let Some((key, value)) = map.next_entry::<String, T>()? {
+            if all.contains_key(&key) {
+                let shown: String = key.chars().take(100).collect();
+                let problem = format!("the key {shown:?} is repeated");
+                return Err(serde::de::Error::custom(problem));
+            }
+            all.insert(key, value);
+        }
+        Ok(UniqueKeys(all))
     }
 }

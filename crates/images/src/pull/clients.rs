@@ -1,16 +1,15 @@
 //! One client for each level of security.
 
-use std::collections::HashMap;
-
-use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 
 use crate::error::{Error, causes};
 use crate::mirrors::PullLocation;
-use crate::pull::query::RegistryQuery;
+use crate::reference::Reference;
 use crate::registry::{Client, Security};
 use crate::settings::Settings;
 
-/// The most hosts whose level of security is kept.
+/// The most hosts whose level of security is kept. Further ones replace those
+/// used least.
 const MAX_HOSTS: usize = 4096;
 
 /// The clients for all registries.
@@ -19,7 +18,7 @@ pub(super) struct RegistryClients {
     unverified: Client,
     plain: Client,
     /// The level of security of each insecure host when it last responded.
-    insecure_hosts: Mutex<HashMap<String, Security>>,
+    insecure_hosts: Cache<String, Security>,
 }
 
 impl RegistryClients {
@@ -29,44 +28,39 @@ impl RegistryClients {
             unverified: verified.secured(Security::Unverified),
             plain: verified.secured(Security::Plain),
             verified,
-            insecure_hosts: Mutex::default(),
+            insecure_hosts: Cache::new(MAX_HOSTS),
         })
     }
 
     /// Runs a query at one location. An insecure one is tried over https with
     /// any certificate, then over plain http.
-    pub(super) async fn run<Q: RegistryQuery>(
+    pub(super) async fn run<T>(
         &self,
         location: &PullLocation,
-        query: &mut Q,
-    ) -> Result<Q::Output, Error> {
+        mut query: impl AsyncFnMut(&Client, &Reference) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let reference = &location.reference;
         if !location.insecure || self.verified.is_plain(reference) {
-            return query.run(&self.verified, reference).await;
+            return query(&self.verified, reference).await;
         }
         let host = reference.registry();
-        let known = self.insecure_hosts.lock().get(host).copied();
-        if known == Some(Security::Plain) {
-            let output = query.run(&self.plain, reference).await;
+        if self.insecure_hosts.get(host) == Some(Security::Plain) {
+            let output = query(&self.plain, reference).await;
             if !matches!(&output, Err(error) if error.is_connection()) {
                 return output;
             }
             // The host may have switched to TLS.
         }
-        let (security, output) = match query.run(&self.unverified, reference).await {
+        let (security, output) = match query(&self.unverified, reference).await {
             Err(error) if error.is_connection() => {
                 let error = causes(&error);
                 tracing::debug!(image = %reference, error, "no TLS connection; trying plain http");
-                (Security::Plain, query.run(&self.plain, reference).await)
+                (Security::Plain, query(&self.plain, reference).await)
             }
             output => (Security::Unverified, output),
         };
         if output.is_ok() {
-            let mut hosts = self.insecure_hosts.lock();
-            if hosts.len() >= MAX_HOSTS {
-                hosts.clear();
-            }
-            hosts.insert(host.to_owned(), security);
+            self.insecure_hosts.insert(host.to_owned(), security);
         }
         output
     }

@@ -5,7 +5,6 @@
 //! [`Route`]. The image keeps the requested name, whichever location serves it.
 
 mod clients;
-mod query;
 mod referrers;
 mod registries;
 mod route;

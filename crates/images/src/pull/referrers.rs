@@ -2,38 +2,52 @@
 //! tag, and by other tags.
 
 use http::StatusCode;
+use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::manifest::{Manifest, OCI_INDEX};
-use crate::pull::query::RegistryQuery;
+use crate::manifest::{OCI_INDEX, object};
 use crate::pull::route::Route;
 use crate::reference::Reference;
 use crate::registry::Client;
+
+/// A manifest that refers to another one.
+pub(super) struct Referrer {
+    pub(super) digest: Digest,
+    pub(super) artifact_type: Option<String>,
+}
 
 impl Route {
     /// The digests of the manifests that refer to this one, at all locations
     /// together; at most one page of each. At a registry without that API the
     /// fallback tag is read (distribution-spec, "Unavailable Referrers API").
     pub async fn referrers(&self, digest: &Digest) -> Result<Vec<Digest>, Error> {
-        self.everywhere(&mut FindReferrers(digest)).await
+        self.everywhere(async |client, reference| {
+            let found = referrers(client, reference, digest).await?;
+            Ok(found.into_iter().map(|referrer| referrer.digest).collect())
+        })
+        .await
     }
 
     /// The digests of another tag of the repository, at all locations
     /// together: usually one, or none.
     pub async fn tagged(&self, tag: &str) -> Result<Vec<Digest>, Error> {
-        self.everywhere(&mut ResolveTag(tag)).await
+        self.everywhere(async |client, reference| {
+            let found = tagged(client, reference, tag).await?;
+            Ok(found.into_iter().collect())
+        })
+        .await
     }
 
     /// Runs a query at all locations. Fails only if it fails at each of them.
-    async fn everywhere<Q: RegistryQuery<Output = Vec<Digest>>>(
+    async fn everywhere(
         &self,
-        query: &mut Q,
+        mut query: impl AsyncFnMut(&Client, &Reference) -> Result<Vec<Digest>, Error>,
     ) -> Result<Vec<Digest>, Error> {
         let mut found = Vec::new();
         let (mut succeeded, mut failure) = (false, None);
         for location in self.usable() {
-            match self.clients.run(location, query).await {
+            match self.clients.run(location, &mut query).await {
                 Ok(digests) => {
                     succeeded = true;
                     found.extend(digests);
@@ -50,70 +64,77 @@ impl Route {
     }
 }
 
-struct FindReferrers<'a>(&'a Digest);
-
-impl RegistryQuery for FindReferrers<'_> {
-    type Output = Vec<Digest>;
-
-    async fn run(&mut self, client: &Client, reference: &Reference) -> Result<Vec<Digest>, Error> {
-        let digests = |bytes: &[u8]| match Manifest::parse(bytes, Some(OCI_INDEX)) {
-            Ok(Manifest::Index(index)) => {
-                let entries = index.entries.into_iter();
-                Some(entries.map(|entry| entry.descriptor.digest).collect())
-            }
-            // A registry without the API can return any page.
-            _ => None,
-        };
-        let path = format!("referrers/{}", self.0);
-        match client.document(reference, &path, OCI_INDEX).await {
-            Ok(bytes) => {
-                if let Some(found) = digests(&bytes) {
-                    return Ok(found);
-                }
-            }
-            Err(error) if is_absent(&error) => {}
-            Err(error) => return Err(error),
-        }
-        let tag = format!("sha256-{}", self.0.hex());
-        let mut found = ResolveTag(&tag).run(client, reference).await?;
-        let Some(digest) = found.pop() else {
-            return Ok(found);
-        };
-        let bytes = client.manifest(reference, &digest).await?;
-        // Another image can have this tag; it lists no referrers.
-        Ok(digests(&bytes).unwrap_or_default())
-    }
+#[derive(Deserialize)]
+struct ReferrerIndex {
+    manifests: Vec<ReferrerEntry>,
 }
 
-struct ResolveTag<'a>(&'a str);
-
-impl RegistryQuery for ResolveTag<'_> {
-    type Output = Vec<Digest>;
-
-    async fn run(&mut self, client: &Client, reference: &Reference) -> Result<Vec<Digest>, Error> {
-        let Some(reference) = reference.with_tag(self.0) else {
-            return Ok(Vec::new());
-        };
-        match client.resolve(&reference).await {
-            Ok(resolved) => Ok(vec![resolved.digest]),
-            Err(error) if is_absent(&error) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReferrerEntry {
+    digest: String,
+    artifact_type: Option<String>,
 }
 
-/// Whether a registry says with this error that it does not have something.
-fn is_absent(error: &Error) -> bool {
-    let Error::Status { status, .. } = error else {
-        return false;
+/// The manifests that refer to one, at one location.
+pub(super) async fn referrers(
+    client: &Client,
+    reference: &Reference,
+    digest: &Digest,
+) -> Result<Vec<Referrer>, Error> {
+    let listed = |bytes: &[u8]| {
+        let entries = object::<ReferrerIndex>(bytes).ok()?.manifests.into_iter();
+        let referrers = entries.filter_map(|entry| {
+            Some(Referrer {
+                digest: entry.digest.parse().ok()?,
+                artifact_type: entry.artifact_type,
+            })
+        });
+        Some(referrers.collect())
     };
-    matches!(
-        *status,
-        StatusCode::NOT_FOUND
-            | StatusCode::BAD_REQUEST
-            | StatusCode::NOT_ACCEPTABLE
-            | StatusCode::METHOD_NOT_ALLOWED
-            | StatusCode::UNSUPPORTED_MEDIA_TYPE
-            | StatusCode::NOT_IMPLEMENTED
-    )
+    let path = format!("referrers/{digest}");
+    let page = present(client.document(reference, &path, OCI_INDEX).await)?;
+    // A registry without the API can return any page.
+    if let Some(found) = page.and_then(|page| listed(&page)) {
+        return Ok(found);
+    }
+    let tag = format!("sha256-{}", digest.hex());
+    let Some(index) = tagged(client, reference, &tag).await? else {
+        return Ok(Vec::new());
+    };
+    let bytes = client.manifest(reference, &index).await?;
+    // Another image can have this tag; it lists no referrers.
+    Ok(listed(&bytes).unwrap_or_default())
+}
+
+/// The digest of another tag of the repository, if it has it.
+pub(super) async fn tagged(
+    client: &Client,
+    reference: &Reference,
+    tag: &str,
+) -> Result<Option<Digest>, Error> {
+    let Some(reference) = reference.with_tag(tag) else {
+        return Ok(None);
+    };
+    let resolved = present(client.resolve(&reference).await)?;
+    Ok(resolved.map(|resolved| resolved.digest))
+}
+
+/// Turns the statuses of a registry that does not have something into none.
+pub(super) fn present<T>(response: Result<T, Error>) -> Result<Option<T>, Error> {
+    match response {
+        Ok(response) => Ok(Some(response)),
+        Err(Error::Status {
+            status:
+                StatusCode::NOT_FOUND
+                | StatusCode::GONE
+                | StatusCode::BAD_REQUEST
+                | StatusCode::NOT_ACCEPTABLE
+                | StatusCode::METHOD_NOT_ALLOWED
+                | StatusCode::UNSUPPORTED_MEDIA_TYPE
+                | StatusCode::NOT_IMPLEMENTED,
+            ..
+        }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

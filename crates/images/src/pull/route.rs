@@ -11,9 +11,8 @@ use crate::manifest::Descriptor;
 use crate::mirrors::{InvalidLocation, PullLocation};
 use crate::policy::Admission;
 use crate::pull::clients::RegistryClients;
-use crate::pull::query::{FetchManifest, OpenBlob, RegistryQuery, Resolve};
 use crate::reference::Reference;
-use crate::registry::{BlobStream, Resolved};
+use crate::registry::{BlobStream, Client, Resolved};
 
 /// The most failed locations that an error describes.
 const MAX_FAILURES: usize = 8;
@@ -81,12 +80,16 @@ impl Route {
                 size: None,
             });
         }
-        Ok(self.first(&mut Resolve).await?.1)
+        let (_, resolved) = self.first(Client::resolve).await?;
+        Ok(resolved)
     }
 
     /// A manifest of the repository (see [`Client::manifest`](crate::Client::manifest)).
     pub async fn manifest(&self, digest: &Digest) -> Result<Bytes, Error> {
-        Ok(self.first(&mut FetchManifest(digest)).await?.1)
+        let (_, bytes) = self
+            .first(async |client, reference| client.manifest(reference, digest).await)
+            .await?;
+        Ok(bytes)
     }
 
     /// A blob of the repository (see [`Client::blob`](crate::Client::blob)),
@@ -95,8 +98,8 @@ impl Route {
         &self,
         descriptor: &Descriptor,
     ) -> Result<(LocationNumber, BlobStream), Error> {
-        let (number, stream) = self.first(&mut OpenBlob(descriptor)).await?;
-        Ok((LocationNumber(number), stream))
+        self.first(async |client, reference| client.blob(reference, descriptor).await)
+            .await
     }
 
     /// Excludes a location whose content is unusable. Returns whether another
@@ -118,7 +121,10 @@ impl Route {
 
     /// Runs a query at the locations in order. Returns the first success, and
     /// the number of its location.
-    async fn first<Q: RegistryQuery>(&self, query: &mut Q) -> Result<(usize, Q::Output), Error> {
+    async fn first<T>(
+        &self,
+        mut query: impl AsyncFnMut(&Client, &Reference) -> Result<T, Error>,
+    ) -> Result<(LocationNumber, T), Error> {
         let mut failures = Vec::new();
         let order = self.order();
         for (index, number) in order.iter().enumerate() {
@@ -133,7 +139,7 @@ impl Route {
                         reference: location.reference.clone(),
                         prefix: prefix.clone(),
                     }),
-                    None => self.clients.run(location, query).await,
+                    None => self.clients.run(location, &mut query).await,
                 },
             };
             match output {
@@ -142,7 +148,7 @@ impl Route {
                         let served = self.served_by();
                         tracing::debug!(image = %self.requested, served, "a location responded");
                     }
-                    return Ok((*number, output));
+                    return Ok((LocationNumber(*number), output));
                 }
                 Err(error) => {
                     if index + 1 < order.len() {

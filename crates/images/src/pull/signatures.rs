@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::manifest::{Descriptor, OCI_INDEX, object};
+use crate::manifest::{Descriptor, object};
 use crate::policy::{ImageSignature, RequiredSignature};
-use crate::pull::query::RegistryQuery;
+use crate::pull::referrers::{Referrer, present, referrers, tagged};
 use crate::pull::route::{Route, repository};
 use crate::reference::Reference;
 use crate::registry::Client;
@@ -57,7 +57,13 @@ impl Route {
                     missing: &mut missing,
                     problems: &mut problems,
                 };
-                if let Err(error) = self.clients.run(location, &mut query).await {
+                let checked = self
+                    .clients
+                    .run(location, async |client, reference| {
+                        query.run(client, reference).await
+                    })
+                    .await;
+                if let Err(error) = checked {
                     problems.failure.get_or_insert(error);
                 }
                 if missing.is_empty() {
@@ -114,32 +120,28 @@ impl SignatureProblems {
     }
 }
 
-impl RegistryQuery for FindSignatures<'_, '_> {
-    type Output = ();
-
+impl FindSignatures<'_, '_> {
     async fn run(&mut self, client: &Client, reference: &Reference) -> Result<(), Error> {
         let mut left = MAX_SIGNATURES;
-        let tag = reference.with_tag(&format!("sha256-{}.sig", self.digest.hex()));
-        if let Some(tag) = &tag
-            && let Some(resolved) = found(client.resolve(tag).await)?
-        {
-            self.check(client, reference, &resolved.digest, &mut left)
-                .await?;
+        let tag = format!("sha256-{}.sig", self.digest.hex());
+        if let Some(manifest) = tagged(client, reference, &tag).await? {
+            self.check(client, reference, &manifest, &mut left).await?;
         }
         if self.missing.is_empty() {
             return Ok(());
         }
-        for referrer in referrers(client, reference, self.digest).await? {
-            self.check(client, reference, &referrer, &mut left).await?;
+        let referrers = referrers(client, reference, self.digest).await?.into_iter();
+        let signatures =
+            referrers.filter(|referrer| referrer.artifact_type.as_deref() == Some(ARTIFACT));
+        for Referrer { digest, .. } in signatures.take(MAX_REFERRERS) {
+            self.check(client, reference, &digest, &mut left).await?;
             if self.missing.is_empty() {
                 break;
             }
         }
         Ok(())
     }
-}
 
-impl FindSignatures<'_, '_> {
     /// Verifies the signatures of one manifest.
     async fn check(
         &mut self,
@@ -148,7 +150,7 @@ impl FindSignatures<'_, '_> {
         manifest: &Digest,
         left: &mut usize,
     ) -> Result<(), Error> {
-        let Some(bytes) = found(client.manifest(reference, manifest).await)? else {
+        let Some(bytes) = present(client.manifest(reference, manifest).await)? else {
             return Ok(());
         };
         let Ok(document) = object::<SignatureManifest>(&bytes) else {
@@ -185,35 +187,6 @@ impl FindSignatures<'_, '_> {
     }
 }
 
-/// The digests of the signature manifests among an image's referrers.
-async fn referrers(
-    client: &Client,
-    reference: &Reference,
-    digest: &Digest,
-) -> Result<Vec<Digest>, Error> {
-    let path = format!("referrers/{digest}");
-    let response = client.document(reference, &path, OCI_INDEX).await;
-    let index = if let Some(index) = found(response)? {
-        index
-    } else {
-        // A registry without this API keeps them under a tag.
-        let Some(tag) = reference.with_tag(&format!("sha256-{}", digest.hex())) else {
-            return Ok(Vec::new());
-        };
-        let Some(resolved) = found(client.resolve(&tag).await)? else {
-            return Ok(Vec::new());
-        };
-        client.manifest(&tag, &resolved.digest).await?
-    };
-    let Ok(index) = object::<ReferrerIndex>(&index) else {
-        return Ok(Vec::new());
-    };
-    let entries = index.manifests.into_iter();
-    let entries = entries.filter(|entry| entry.artifact_type.as_deref() == Some(ARTIFACT));
-    let digests = entries.filter_map(|entry| entry.digest.parse().ok());
-    Ok(digests.take(MAX_REFERRERS).collect())
-}
-
 /// A signature with its payload; none when the layer is no signature.
 async fn signature(
     client: &Client,
@@ -235,7 +208,7 @@ async fn signature(
         digest,
         size: layer.size,
     };
-    let Some(mut stream) = found(client.blob(reference, &descriptor).await)? else {
+    let Some(mut stream) = present(client.blob(reference, &descriptor).await)? else {
         return Ok(None);
     };
     let mut payload = Vec::new();
@@ -244,29 +217,6 @@ async fn signature(
         payload.extend_from_slice(&piece);
     }
     Ok(Some(ImageSignature { payload, signature }))
-}
-
-/// Turns "not found" into none.
-fn found<T>(response: Result<T, Error>) -> Result<Option<T>, Error> {
-    match response {
-        Ok(response) => Ok(Some(response)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-#[derive(Deserialize)]
-struct ReferrerIndex {
-    #[serde(default)]
-    manifests: Vec<ReferrerEntry>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ReferrerEntry {
-    digest: String,
-    #[serde(default)]
-    artifact_type: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -282,6 +232,5 @@ struct SignatureLayer {
     media_type: String,
     digest: String,
     size: u64,
-    #[serde(default)]
     annotations: Option<BTreeMap<String, String>>,
 }

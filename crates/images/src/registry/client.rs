@@ -47,7 +47,7 @@ impl Client {
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         Ok(Self {
             session: Session::new(settings)?,
-            tags: TagCache::default(),
+            tags: TagCache::new(),
             manifest_timeout: settings.manifest_timeout,
             blob_timeout: settings.blob_timeout,
         })

@@ -1,12 +1,11 @@
 //! The HTTP clients: one for all hosts without certificates of their own, and
 //! one for each host with such.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
-use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 
 use crate::config_files::FileError;
 use crate::error::causes;
@@ -14,14 +13,14 @@ use crate::registry::certificates::{Certificates, Chosen};
 use crate::registry::outside::OutsideHost;
 use crate::settings::Settings;
 
-/// The most HTTP clients that are kept.
+/// The most HTTP clients that are kept. Further ones replace those used least.
 const MAX_CLIENTS: usize = 64;
 
 /// The HTTP clients of a program.
 pub(super) struct HttpClients {
     settings: Settings,
     pub(super) certificates: Certificates,
-    clients: Mutex<HashMap<ClientKey, reqwest::Client>>,
+    clients: Cache<ClientKey, reqwest::Client>,
 }
 
 /// The properties in which HTTP clients differ.
@@ -54,22 +53,13 @@ impl HttpClients {
         Self {
             settings: settings.clone(),
             certificates: Certificates::new(&settings.ca_files, &settings.certificate_folders),
-            clients: Mutex::default(),
+            clients: Cache::new(MAX_CLIENTS),
         }
     }
 
     /// The client for a key. It reads certificate files, so it blocks.
-    pub(super) fn get(&self, key: ClientKey) -> Result<reqwest::Client, ClientError> {
-        if let Some(client) = self.clients.lock().get(&key) {
-            return Ok(client.clone());
-        }
-        let client = self.build(&key)?;
-        let mut clients = self.clients.lock();
-        if clients.len() >= MAX_CLIENTS {
-            clients.clear();
-        }
-        clients.insert(key, client.clone());
-        Ok(client)
+    pub(super) fn get(&self, key: &ClientKey) -> Result<reqwest::Client, ClientError> {
+        self.clients.get_or_insert_with(key, || self.build(key))
     }
 
     fn build(&self, key: &ClientKey) -> Result<reqwest::Client, ClientError> {

@@ -1,24 +1,26 @@
 //! Limits on the requests to one registry: how many at once, and none while the
 //! registry asks for a pause (`Retry-After`).
 
-use std::collections::HashMap;
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 use reqwest::Url;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// The most registries that are kept.
+/// The most registries that are kept. Further ones replace those used least,
+/// whose running requests keep the old limit: they exceed it once.
 const MAX_HOSTS: usize = 4096;
 
 /// The limits of all registries. Cheap to clone; clones share the limits.
 #[derive(Clone)]
 pub(super) struct RequestLimits {
     permits: NonZeroUsize,
-    hosts: Arc<Mutex<HashMap<String, Arc<HostLimit>>>>,
+    hosts: Arc<Cache<String, Arc<HostLimit>>>,
 }
 
 /// The limit of one registry, which is a host and a port.
@@ -41,7 +43,7 @@ impl RequestLimits {
     pub(super) fn new(permits: NonZeroUsize) -> Self {
         Self {
             permits,
-            hosts: Arc::default(),
+            hosts: Arc::new(Cache::new(MAX_HOSTS)),
         }
     }
 
@@ -49,20 +51,18 @@ impl RequestLimits {
     pub(super) fn of(&self, url: &Url) -> Arc<HostLimit> {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
-        let mut hosts = self.hosts.lock();
-        if hosts.len() >= MAX_HOSTS {
-            // Running requests keep the old limit, so this exceeds it once.
-            hosts.clear();
-        }
         let permits = self.permits.get();
-        let limit = hosts.entry(format!("{host}:{port}")).or_insert_with(|| {
+        let limit = || {
             Arc::new(HostLimit {
                 all: Arc::new(Semaphore::new(permits)),
                 blobs: Arc::new(Semaphore::new((permits - 1).max(1))),
                 paused_until: Mutex::default(),
             })
-        });
-        Arc::clone(limit)
+        };
+        let Ok(limit) = self
+            .hosts
+            .get_or_insert_with(&format!("{host}:{port}"), || Ok::<_, Infallible>(limit()));
+        limit
     }
 }
 

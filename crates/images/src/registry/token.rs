@@ -1,12 +1,11 @@
 //! Answering the challenges of registries with tokens and passwords. Answers
 //! are kept, so that the next poll is one request.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, Method};
-use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,7 +25,8 @@ const MAX_TOKEN: usize = 256 << 10;
 const DEFAULT_LIFETIME: Duration = Duration::from_mins(1);
 /// The longest time that a token is kept.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
-/// The most repositories whose challenge is kept.
+/// The most repositories whose challenge is kept. Further ones replace those
+/// used least.
 const MAX_REMEMBERED: usize = 4096;
 
 /// The authorization of a request.
@@ -44,7 +44,7 @@ pub(super) struct Authorizer {
     transport: Transport,
     files: AuthFiles,
     client_id: Arc<str>,
-    remembered: Arc<Mutex<HashMap<Key, Remembered>>>,
+    remembered: Arc<Cache<Key, Remembered>>,
 }
 
 /// A registry and a repository: the scope of a token.
@@ -68,7 +68,7 @@ impl Authorizer {
             transport,
             files,
             client_id: client_id.into(),
-            remembered: Arc::default(),
+            remembered: Arc::new(Cache::new(MAX_REMEMBERED)),
         }
     }
 
@@ -80,8 +80,7 @@ impl Authorizer {
     /// The authorization for the first request to a repository: the one that
     /// its registry wanted last time, or none.
     pub(super) async fn remembered(&self, reference: &Reference) -> Result<Authorization, Error> {
-        let known = self.remembered.lock().get(&key(reference)).cloned();
-        match known {
+        match self.remembered.get(&key(reference)) {
             None => Ok(Authorization::default()),
             Some(Remembered {
                 token: Some(token), ..
@@ -91,7 +90,7 @@ impl Authorizer {
                 if answer.is_err() {
                     // The registry may want something else by now, so the
                     // next request is anonymous.
-                    self.remembered.lock().remove(&key(reference));
+                    self.remembered.remove(&key(reference));
                 }
                 answer
             }
@@ -108,7 +107,7 @@ impl Authorizer {
             .files
             .find(reference.registry(), reference.repository())
             .await
-            .map_err(|source| Error::Credentials {
+            .map_err(|source| Error::File {
                 reference: reference.clone(),
                 source,
             })?;
@@ -132,11 +131,8 @@ impl Authorizer {
             authorization: authorization.clone(),
             until: Instant::now() + lifetime,
         });
-        let mut remembered = self.remembered.lock();
-        if remembered.len() >= MAX_REMEMBERED {
-            remembered.clear();
-        }
-        remembered.insert(key(reference), Remembered { challenge, token });
+        let remembered = Remembered { challenge, token };
+        self.remembered.insert(key(reference), remembered);
         Ok(authorization)
     }
 
@@ -239,9 +235,7 @@ fn key(reference: &Reference) -> Key {
 /// The response of a token service. Both names of the token are in use.
 #[derive(Deserialize)]
 struct TokenDocument {
-    #[serde(default)]
     token: Option<String>,
-    #[serde(default)]
     access_token: Option<String>,
     #[serde(default)]
     expires_in: Value,

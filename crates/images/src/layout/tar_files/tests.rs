@@ -1,5 +1,7 @@
 //! Which files of an archive are found, and which archives are rejected.
 
+use tar::{EntryType, Header};
+
 use super::*;
 
 fn archive(build: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> tempfile::NamedTempFile {
@@ -78,8 +80,8 @@ fn other_files_are_rejected() {
         let file = written(bytes);
         TarFiles::open(file.path()).unwrap_err().to_string()
     };
-    assert!(error(b"schema: olm.package").contains("cut header"));
-    assert!(error(&[b'x'; 1024]).contains("sum is wrong"));
+    assert!(error(b"schema: olm.package").contains("cut inside a header"));
+    assert!(error(&[b'x'; 1024]).contains("checksum of a header"));
     let mut gzip = b"\x1f\x8b".to_vec();
     gzip.resize(1024, 0);
     assert!(error(&gzip).contains("compressed with gzip"));
@@ -87,7 +89,7 @@ fn other_files_are_rejected() {
         let file = archive(|builder| add(builder, "a", &"x".repeat(2000)));
         std::fs::read(file.path()).unwrap()
     };
-    assert!(error(&whole[..1024]).contains("cut file"));
+    assert!(error(&whole[..1024]).contains("cut inside a file"));
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(
         TarFiles::open(folder.path()),
@@ -100,7 +102,7 @@ fn the_number_of_entries_is_bounded() {
     let mut header = Header::new_gnu();
     header.set_size(0);
     header.set_cksum();
-    let file = written(&header.as_bytes().repeat(MAX_ENTRIES + 1));
+    let file = written(&header.as_bytes().repeat(100_001));
     let error = TarFiles::open(file.path()).unwrap_err().to_string();
     assert!(error.contains("entries; the limit is 100000"), "{error}");
 }

@@ -87,7 +87,7 @@ impl Transport {
             certificates,
             outside: None,
         };
-        clients.get(key).map_err(|error| match error {
+        clients.get(&key).map_err(|error| match error {
             ClientError::File(source) => setup(source),
             ClientError::Build(problem) => Error::Setup { problem },
         })?;
@@ -258,7 +258,7 @@ impl Transport {
             } else {
                 Chosen::default()
             };
-            shared.clients.get(ClientKey {
+            shared.clients.get(&ClientKey {
                 direct,
                 unverified,
                 certificates,

@@ -1,20 +1,62 @@
-//! The payload of a signature: the "simple signing" document of cosign.
+//! A signature that the policy requires, and its verification. The signed
+//! payload is the "simple signing" document of cosign.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::digest::Digest;
+use crate::policy::identity::SignedIdentity;
+use crate::policy::key::PublicKey;
+use crate::reference::Reference;
 
 /// The `type` that cosign writes.
 const KIND: &str = "cosign container image signature";
 
+/// A signature that an image needs.
+#[derive(Debug)]
+pub struct RequiredSignature {
+    pub(super) keys: Vec<PublicKey>,
+    pub(super) identity: SignedIdentity,
+}
+
+/// A signature from a registry.
+#[derive(Clone, Debug)]
+pub struct ImageSignature {
+    /// The signed bytes.
+    pub payload: Vec<u8>,
+    /// The signature of these bytes.
+    pub signature: Vec<u8>,
+}
+
+impl RequiredSignature {
+    /// Checks that a signature was made with one of the keys, over this
+    /// digest, for a name that fits the image.
+    pub fn check(
+        &self,
+        signature: &ImageSignature,
+        image: &Reference,
+        digest: &Digest,
+    ) -> Result<(), String> {
+        let ImageSignature { payload, signature } = signature;
+        if !self.keys.iter().any(|key| key.verifies(payload, signature)) {
+            return Err("it was not made with a key of the policy".into());
+        }
+        // The payload is not parsed before its signature holds.
+        let payload = Payload::parse(payload)?;
+        if payload.digest != *digest {
+            return Err(format!("it signs {}", payload.digest));
+        }
+        self.identity.check(image, &payload.name)
+    }
+}
+
 /// The signed image and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Payload {
+struct Payload {
     /// The digest of its manifest or index.
-    pub(super) digest: Digest,
+    digest: Digest,
     /// Its name, with or without a tag.
-    pub(super) name: String,
+    name: String,
 }
 
 /// Unknown fields are allowed in `optional` only.
@@ -22,7 +64,7 @@ pub(super) struct Payload {
 #[serde(deny_unknown_fields)]
 struct Document {
     critical: Critical,
-    #[serde(default, rename = "optional")]
+    #[serde(rename = "optional")]
     _optional: Option<IgnoredAny>,
 }
 
@@ -50,7 +92,7 @@ struct Image {
 }
 
 impl Payload {
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
         let document: Document = serde_json::from_slice(bytes)
             .map_err(|_| "its payload is no simple signing document".to_owned())?;
         let Critical {

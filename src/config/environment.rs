@@ -123,9 +123,12 @@ impl Environment {
         if let Some(path) = self.get("REGISTRY_AUTH_FILE") {
             return (vec![path.into()], Vec::new());
         }
+        let user = rustix::process::getuid().as_raw();
         let usual = [
-            self.below("XDG_RUNTIME_DIR", "containers/auth.json"),
-            self.below("HOME", ".config/containers/auth.json"),
+            self.below("XDG_RUNTIME_DIR", "containers/auth.json")
+                .or_else(|| Some(format!("/run/containers/{user}/auth.json").into())),
+            self.below("XDG_CONFIG_HOME", "containers/auth.json")
+                .or_else(|| self.below("HOME", ".config/containers/auth.json")),
             self.below("DOCKER_CONFIG", "config.json")
                 .or_else(|| self.below("HOME", ".docker/config.json")),
             self.below("HOME", ".dockercfg"),
@@ -134,8 +137,8 @@ impl Environment {
     }
 
     /// The `registries.conf` of other tools: the one that
-    /// `CONTAINERS_REGISTRIES_CONF` names, else the user's or the system's, with
-    /// the folders of both.
+    /// `CONTAINERS_REGISTRIES_CONF` names, else those in the user's and the
+    /// system's folder.
     pub(super) fn registries_conf(&self) -> MirrorFiles {
         if let Some(path) = self.get("CONTAINERS_REGISTRIES_CONF") {
             return MirrorFiles {
@@ -143,12 +146,8 @@ impl Environment {
                 ..MirrorFiles::default()
             };
         }
-        let mut folders = self.containers("registries.conf.d");
-        // The user's folder takes precedence over the system's, so it comes last.
-        folders.reverse();
         MirrorFiles {
-            usual: self.containers("registries.conf"),
-            usual_folders: folders,
+            usual: self.container_folders(),
             ..MirrorFiles::default()
         }
     }
@@ -167,10 +166,14 @@ impl Environment {
 
     /// A file or folder of podman's: the user's, then the system's.
     fn containers(&self, name: &str) -> Vec<PathBuf> {
-        let user = self.below("HOME", ".config/containers");
-        let system = Some(PathBuf::from("/etc/containers"));
-        let folders = [user, system].into_iter().flatten();
+        let folders = self.container_folders().into_iter();
         folders.map(|folder| folder.join(name)).collect()
+    }
+
+    /// The folders of podman: the user's, then the system's.
+    fn container_folders(&self) -> Vec<PathBuf> {
+        let user = self.below("HOME", ".config/containers");
+        user.into_iter().chain(["/etc/containers".into()]).collect()
     }
 
     fn below(&self, variable: &str, rest: &str) -> Option<PathBuf> {

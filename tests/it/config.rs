@@ -2,6 +2,7 @@
 //! of it.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -461,21 +462,19 @@ fn files_are_looked_for_where_other_tools_keep_them() {
         "/etc/docker/certs.d",
     ];
     assert_eq!(usual.certificate_folders, paths(&folders));
-    let conf = [
-        "/home/me/.config/containers/registries.conf",
-        "/etc/containers/registries.conf",
-    ];
-    assert_eq!(usual.mirrors.usual, paths(&conf));
-    let folders = [
-        "/etc/containers/registries.conf.d",
-        "/home/me/.config/containers/registries.conf.d",
-    ];
-    assert_eq!(usual.mirrors.usual_folders, paths(&folders));
+    let folders = ["/home/me/.config/containers", "/etc/containers"];
+    assert_eq!(usual.mirrors.usual, paths(&folders));
     let policies = [
         "/home/me/.config/containers/policy.json",
         "/etc/containers/policy.json",
     ];
     assert_eq!(usual.policy.usual, paths(&policies));
+
+    let user = fs::metadata("/proc/self").unwrap().uid();
+    let other = registries(&[("HOME", "/home/me"), ("XDG_CONFIG_HOME", "/config")], &[]);
+    let runtime = format!("/run/containers/{user}/auth.json");
+    let auth_files = [runtime.as_str(), "/config/containers/auth.json"];
+    assert_eq!(other.usual_auth_files[..2], paths(&auth_files));
 
     // What is named has to be there, and is all there is.
     let named = registries(
@@ -489,7 +488,7 @@ fn files_are_looked_for_where_other_tools_keep_them() {
     assert_eq!(named.auth_files, paths(&["/named"]));
     assert!(named.usual_auth_files.is_empty());
     assert_eq!(named.mirrors.named, paths(&["/conf"]));
-    assert!(named.mirrors.usual.is_empty() && named.mirrors.usual_folders.is_empty());
+    assert!(named.mirrors.usual.is_empty());
     let flagged = registries(
         &[("HOME", "/home/me"), ("REGISTRY_AUTH_FILE", "/named")],
         &[

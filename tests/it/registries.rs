@@ -431,6 +431,19 @@ fn an_insecure_place_may_have_any_certificate_or_none() {
 }
 
 #[test]
+fn an_insecure_registry_on_this_machine_may_speak_tls() {
+    let (tls, _, _) = secured(&Authority::new(), None);
+    let (plain, _) = upstream_of("first");
+    for registry in [&tls, &plain] {
+        let conf = Conf::new(&format!(
+            "[[registry]]\nlocation = {:?}\ninsecure = true\n",
+            registry.host()
+        ));
+        resolve(&conf.settings(), &registry.reference(REPOSITORY, "latest")).unwrap();
+    }
+}
+
+#[test]
 fn the_systems_authorities_are_those_that_the_environment_names() {
     let authority = Authority::new();
     let (upstream, image, folder) = secured(&authority, None);
@@ -761,6 +774,38 @@ fn credential_helpers_are_asked_where_a_file_names_them() {
     }
     let asked = fs::read_to_string(log).unwrap();
     assert!(asked.lines().all(|server| server == host), "{asked}");
+}
+
+#[test]
+fn credential_helpers_of_registries_conf_are_asked_in_order() {
+    let (upstream, _) = upstream_of("first");
+    upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "secret"));
+    let folder = tempfile::tempdir().unwrap();
+    helper(folder.path(), "none", "echo credentials not found; exit 1");
+    let good = r#"server=$(cat); echo "{\"Username\":\"me\",\"Secret\":\"secret\"}""#;
+    helper(folder.path(), "good", good);
+    let other = r#"cat >/dev/null; echo '{"Username":"me","Secret":"other"}'"#;
+    helper(folder.path(), "other", other);
+    let auth = folder.path().join("auth.json");
+    let secret =
+        json!({"auths": {(upstream.host()): {"auth": BASE64_STANDARD.encode("me:secret")}}});
+    fs::write(&auth, secret.to_string()).unwrap();
+    for (names, succeeds) in [
+        (r#"["none", "good", "other"]"#, true),
+        (r#"["other", "good"]"#, false),
+        (r#"["none", "containers-auth.json"]"#, true),
+        (r#"["none"]"#, false),
+        ("[]", true),
+    ] {
+        let conf = Conf::new(&format!("credential-helpers = {names}\n"));
+        let path = conf.folder.path().join("registries.conf");
+        let finished = Start::new(["render", &upstream.reference(REPOSITORY, "latest")])
+            .argument(format!("--auth-file={}", auth.display()))
+            .argument(format!("--registries-conf={}", path.display()))
+            .variable("PATH", &path_with(folder.path()))
+            .run();
+        assert_eq!(finished.status.success(), succeeds, "{names}: {finished:?}");
+    }
 }
 
 #[test]

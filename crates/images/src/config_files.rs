@@ -154,7 +154,7 @@ pub(crate) fn read(kind: FileKind, path: &Path, limit: u64) -> Result<Vec<u8>, F
 }
 
 /// Lists the files of a folder whose names end in one of `endings` (with the
-/// dot), sorted by name. Names that begin with a dot are skipped: Kubernetes
+/// dot), sorted by name. Names that begin with two dots are skipped: Kubernetes
 /// keeps the real files of a mounted volume under such names.
 pub(crate) fn list(
     kind: FileKind,
@@ -173,7 +173,7 @@ pub(crate) fn list(
         // Entries of a folder always have a name.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let wanted = endings.iter().any(|ending| name.ends_with(ending));
-        if !wanted || name.starts_with('.') || path.is_dir() {
+        if !wanted || name.starts_with("..") || path.is_dir() {
             continue;
         }
         if files.len() == MAX_FILES {
@@ -221,7 +221,7 @@ mod tests {
         }
         fs::create_dir(folder.path().join("d.conf")).unwrap();
         let files = list(FileKind::Mirrors, folder.path(), &[".conf"]).unwrap();
-        let expected = ["a.conf", "b.conf"].map(|name| folder.path().join(name));
+        let expected = [".hidden.conf", "a.conf", "b.conf"].map(|name| folder.path().join(name));
         assert_eq!(files, expected);
     }
 }

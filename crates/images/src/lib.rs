@@ -201,6 +201,7 @@ pub mod credentials;
 pub mod digest;
 pub mod document;
 pub mod error;
+mod folded_keys;
 pub mod layers;
 mod layout;
 pub mod manifest;
@@ -217,7 +218,7 @@ pub mod verify;
 pub use config_files::{FileError, FileKind};
 pub use digest::Digest;
 pub use error::Error;
-pub use layout::{Choice, DockerArchiveError, Format, Layout, LayoutError, TarError};
+pub use layout::{Choice, Format, Layout, LayoutError, TarError};
 pub use manifest::{
     Attachment, Descriptor, ImageConfig, ImageManifest, Index, Manifest, ManifestError, cosign_tags,
 };

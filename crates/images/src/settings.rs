@@ -14,11 +14,13 @@ pub struct Settings {
     /// the client id in requests for tokens.
     pub user_agent: String,
     /// Registries (`host` or `host:port`) that use plain http. Loopback hosts
-    /// always do.
+    /// do so too, unless they have certificates or the files about mirrors
+    /// call them insecure.
     pub insecure: Vec<String>,
     /// Files with credentials (`auth.json` of podman, `config.json` of
     /// Docker), in order of precedence. They are read when a registry asks for
-    /// credentials. A missing one is an error.
+    /// credentials. A missing one is an error. The files about mirrors can name
+    /// credential helpers besides or instead.
     pub auth_files: Vec<PathBuf>,
     /// Further such files, with lower precedence. They may be missing.
     pub usual_auth_files: Vec<PathBuf>,

@@ -164,11 +164,14 @@ async fn run_program(
         serde_json::from_slice(&output).map_err(|_| HelperError::Output(name.to_owned()))?;
     Ok(match answer.username.as_str() {
         _ if answer.secret.is_empty() => None,
-        TOKEN_USER => Some(Credentials::IdentityToken(Secret::from(answer.secret))),
-        user => Some(Credentials::Password {
-            user: user.to_owned(),
-            password: Secret::from(answer.secret),
+        TOKEN_USER => Some(Credentials {
+            basic: None,
+            identity_token: Some(Secret::from(answer.secret)),
         }),
+        user => Some(Credentials::password(
+            user.as_bytes(),
+            answer.secret.as_bytes(),
+        )),
     })
 }
 
@@ -244,15 +247,13 @@ mod tests {
         let script =
             r#"[ "$1" = get ] && printf '{"ServerURL":"x","Username":"%s","Secret":"p"}' "$(cat)""#;
         let credentials = answer(script).await.unwrap().unwrap();
-        let Credentials::Password { user, password } = credentials else {
-            panic!("a password was given");
-        };
-        assert_eq!((user.as_str(), password.expose()), ("quay.io", "p"));
+        assert_eq!(credentials, Credentials::password(b"quay.io", b"p"));
         let script = r#"echo '{"Username":"<token>","Secret":"refresh"}'"#;
         let credentials = answer(script).await.unwrap().unwrap();
+        let token = Some(Secret::from("refresh".to_owned()));
         assert_eq!(
-            credentials,
-            Credentials::IdentityToken(Secret::from("refresh".to_owned()))
+            (credentials.basic, credentials.identity_token),
+            (None, token)
         );
         let script = "echo credentials not found in native keychain; exit 1";
         assert_eq!(answer(script).await.unwrap(), None);

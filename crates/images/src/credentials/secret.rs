@@ -10,19 +10,26 @@ use http::HeaderValue;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// The credentials for a registry.
+/// The credentials for a registry: a password, a token, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Credentials {
-    /// A user and a password.
-    Password {
-        /// The user.
-        user: String,
-        /// The password.
-        password: Secret,
-    },
+pub struct Credentials {
+    /// `USER:PASSWORD` in base64, as the `Authorization` header has it. Neither
+    /// has to be UTF-8.
+    pub basic: Option<Secret>,
     /// An OAuth 2 refresh token, which the token service exchanges for access
     /// tokens.
-    IdentityToken(Secret),
+    pub identity_token: Option<Secret>,
+}
+
+impl Credentials {
+    /// A user and a password.
+    pub(super) fn password(user: &[u8], password: &[u8]) -> Self {
+        let pair = BASE64_STANDARD.encode([user, b":", password].concat());
+        Self {
+            basic: Some(Secret(pair)),
+            identity_token: None,
+        }
+    }
 }
 
 impl Secret {
@@ -44,10 +51,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The value of an `Authorization` header with user and password.
-pub(crate) fn basic_header(user: &str, password: &Secret) -> Option<HeaderValue> {
-    let pair = BASE64_STANDARD.encode(format!("{user}:{}", password.expose()));
-    header(&format!("Basic {pair}"))
+/// The value of an `Authorization` header with user and password, which are in
+/// base64.
+pub(crate) fn basic_header(pair: &Secret) -> Option<HeaderValue> {
+    header(&format!("Basic {}", pair.expose()))
 }
 
 /// The value of an `Authorization` header with a token.
@@ -68,12 +75,15 @@ mod tests {
 
     #[test]
     fn secrets_print_masked() {
-        let credentials = Credentials::Password {
-            user: "me".into(),
-            password: Secret("hunter2".into()),
-        };
-        assert!(!format!("{credentials:?}").contains("hunter2"));
-        let header = basic_header("me", &Secret("hunter2".into())).unwrap();
+        let mut credentials = Credentials::password(b"me", b"hunter2");
+        let pair = credentials.basic.clone().unwrap();
+        credentials.identity_token = Some(Secret("hunter2".into()));
+        let shown = format!("{credentials:?}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains(pair.expose()),
+            "{shown}"
+        );
+        let header = basic_header(&pair).unwrap();
         assert!(!format!("{header:?}").contains("Basic"));
         assert!(bearer_header(&Secret("a\nb".into())).is_none());
     }

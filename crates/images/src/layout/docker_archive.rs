@@ -3,27 +3,24 @@
 //! made for each, with the layer digests in its configuration.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::io::Read as _;
 
 use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::digest::{Digest, Hasher};
 use crate::document::{self, DocumentError};
-use crate::layout::tar_files::{TarError, TarFiles};
+use crate::layers::compression;
+use crate::layout::error::{LayoutError, read_document};
+use crate::layout::tar_files::TarFiles;
 use crate::manifest::{
-    DOCKER_CONFIG, DOCKER_LAYER, DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_DOCUMENT,
-    MAX_LAYERS, cut,
+    DOCKER_CONFIG, DOCKER_LAYER, DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_LAYERS, cut,
 };
 
 /// The file that lists the images.
 const MANIFEST: &str = "manifest.json";
 /// The most images, and the most names of one.
 const MAX_IMAGES: usize = 1000;
-/// The first bytes of compressed layers.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The files with the blobs of the images.
 #[derive(Clone, Debug, Default)]
@@ -32,34 +29,6 @@ pub(super) struct DockerImages {
     pub(super) manifests: HashMap<Digest, Bytes>,
     /// The names of the files with blobs.
     pub(super) blobs: HashMap<Digest, String>,
-}
-
-/// Why an archive is not from `docker save`.
-#[derive(Debug, thiserror::Error)]
-pub enum DockerArchiveError {
-    /// The archive itself.
-    #[error(transparent)]
-    Archive(#[from] TarError),
-    /// An unreadable file.
-    #[error("{name:?} in {} cannot be read", path.display())]
-    Read {
-        /// The archive.
-        path: PathBuf,
-        /// The file.
-        name: String,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A document that is too large or has another format.
-    #[error("{name:?} in {} is not valid: {problem}", path.display())]
-    Document {
-        /// The archive.
-        path: PathBuf,
-        /// The file.
-        name: String,
-        /// The problem.
-        problem: String,
-    },
 }
 
 #[derive(Deserialize)]
@@ -85,14 +54,10 @@ struct Root {
 impl DockerImages {
     /// Reads the images of an archive. `name_key` is the annotation for their
     /// names.
-    pub(super) fn read(
-        archive: &TarFiles,
-        name_key: &str,
-    ) -> Result<(Self, Index), DockerArchiveError> {
+    pub(super) fn read(archive: &TarFiles, name_key: &str) -> Result<(Self, Index), LayoutError> {
         let bytes = document(archive, MANIFEST)?;
-        let wrong = |name: &str, problem: String| DockerArchiveError::Document {
-            path: archive.path().into(),
-            name: cut(name),
+        let wrong = |name: &str, problem: String| LayoutError::Document {
+            path: archive.path().join(cut(name)),
             problem,
         };
         let listed: Vec<SavedImage> =
@@ -147,17 +112,15 @@ impl DockerImages {
         archive: &TarFiles,
         name: &str,
         id: Digest,
-    ) -> Result<Descriptor, DockerArchiveError> {
-        let read = |source| DockerArchiveError::Read {
-            path: archive.path().into(),
-            name: cut(name),
+    ) -> Result<Descriptor, LayoutError> {
+        let read = |source| LayoutError::Read {
+            path: archive.path().join(cut(name)),
             source,
         };
         let (mut file, size) = archive.file(name)?;
         let mut buffer = vec![0; 64 << 10];
         let mut length = file.read(&mut buffer).map_err(read)?;
-        let start = &buffer[..length];
-        let digest = if start.starts_with(&GZIP) || start.starts_with(&ZSTD) {
+        let digest = if compression(&buffer[..length]).is_some() {
             let mut hasher = Hasher::default();
             while length > 0 {
                 hasher.update(&buffer[..length]);
@@ -188,23 +151,9 @@ impl DockerImages {
     }
 }
 
-fn document(archive: &TarFiles, name: &str) -> Result<Vec<u8>, DockerArchiveError> {
-    let (mut file, size) = archive.file(name)?;
-    if size > MAX_DOCUMENT as u64 {
-        return Err(DockerArchiveError::Document {
-            path: archive.path().into(),
-            name: cut(name),
-            problem: format!("it has {size} bytes; the limit is {MAX_DOCUMENT}"),
-        });
-    }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)
-        .map_err(|source| DockerArchiveError::Read {
-            path: archive.path().into(),
-            name: cut(name),
-            source,
-        })?;
-    Ok(bytes)
+fn document(archive: &TarFiles, name: &str) -> Result<Vec<u8>, LayoutError> {
+    let (file, size) = archive.file(name)?;
+    read_document(archive.path().join(cut(name)), file, size)
 }
 
 #[cfg(test)]
@@ -214,6 +163,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::manifest::MAX_DOCUMENT;
 
     const NAME: &str = "name";
 
@@ -221,7 +171,7 @@ mod tests {
         json!({"rootfs": {"type": "layers", "diff_ids": ids}})
     }
 
-    fn read(files: &[(&str, &[u8])]) -> Result<(DockerImages, Index), DockerArchiveError> {
+    fn read(files: &[(&str, &[u8])]) -> Result<(DockerImages, Index), LayoutError> {
         let mut builder = tar::Builder::new(Vec::new());
         for (name, bytes) in files {
             let mut header = tar::Header::new_gnu();
@@ -274,14 +224,14 @@ mod tests {
         let image =
             |config: &str, layers: &[&str]| listed(&json!({"Config": config, "Layers": layers}));
         for (list, said) in [
-            ("{}".to_owned(), "\"manifest.json\""),
+            ("{}".to_owned(), "/manifest.json is not valid"),
             (image("config.json", &[]), "0 layers with 1 digests"),
             (
                 image("config.json", &["missing.tar"]),
                 "no file \"missing.tar\"",
             ),
             (image("../config.json", &[]), "no file \"../config.json\""),
-            (image("1.tar", &[]), "\"1.tar\""),
+            (image("1.tar", &[]), "/1.tar is not valid"),
         ] {
             let files = [
                 ("1.tar", b"one".as_slice()),

@@ -1,10 +1,9 @@
-//! Why a layout, or a part of it, cannot be read.
+//! Why a layout, or a part of it, cannot be read; and reading its documents.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use crate::digest::Digest;
-use crate::layout::docker_archive::DockerArchiveError;
 use crate::layout::tar_files::TarError;
 use crate::manifest::{MAX_DOCUMENT, ManifestError};
 
@@ -14,9 +13,14 @@ pub enum LayoutError {
     /// The archive of the layout.
     #[error(transparent)]
     Archive(#[from] TarError),
-    /// An archive that is not from `docker save`.
-    #[error(transparent)]
-    Docker(#[from] DockerArchiveError),
+    /// A file of an archive of `docker save` that has another format.
+    #[error("{path} is not valid: {problem}")]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        problem: String,
+    },
     /// A missing or unreadable file.
     #[error("{path} cannot be read")]
     Read {
@@ -108,4 +112,20 @@ pub enum LayoutError {
         /// The digest of its content.
         actual: Digest,
     },
+}
+
+/// Reads a document of at most 4 MiB.
+pub(super) fn read_document(
+    path: PathBuf,
+    file: impl Read,
+    size: u64,
+) -> Result<Vec<u8>, LayoutError> {
+    if size > MAX_DOCUMENT as u64 {
+        return Err(LayoutError::TooLarge { path, size });
+    }
+    let mut bytes = Vec::new();
+    if let Err(source) = file.take(MAX_DOCUMENT as u64).read_to_end(&mut bytes) {
+        return Err(LayoutError::Read { path, source });
+    }
+    Ok(bytes)
 }

@@ -9,7 +9,6 @@ mod tar_files;
 #[cfg(test)]
 mod tests;
 
-pub use docker_archive::DockerArchiveError;
 pub use error::LayoutError;
 pub use image_layout::{Choice, Format, Layout};
 pub use tar_files::TarError;

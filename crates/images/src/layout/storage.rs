@@ -8,9 +8,9 @@ use oci_spec::image::OciLayout;
 
 use crate::digest::Digest;
 use crate::layout::docker_archive::DockerImages;
-use crate::layout::error::LayoutError;
+use crate::layout::error::{LayoutError, read_document};
 use crate::layout::tar_files::{TarError, TarFiles};
-use crate::manifest::{Index, MAX_DOCUMENT, Manifest, ManifestError};
+use crate::manifest::{Index, Manifest, ManifestError};
 
 /// Where the files of a layout are.
 #[derive(Clone, Debug)]
@@ -88,19 +88,4 @@ fn open_file(path: &Path) -> Result<(File, u64), LayoutError> {
     let file = File::open(path).map_err(read)?;
     let size = file.metadata().map_err(read)?.len();
     Ok((file, size))
-}
-
-pub(super) fn read_document(
-    path: PathBuf,
-    file: impl Read,
-    size: u64,
-) -> Result<Vec<u8>, LayoutError> {
-    if size > MAX_DOCUMENT as u64 {
-        return Err(LayoutError::TooLarge { path, size });
-    }
-    let mut bytes = Vec::new();
-    if let Err(source) = file.take(MAX_DOCUMENT as u64).read_to_end(&mut bytes) {
-        return Err(LayoutError::Read { path, source });
-    }
-    Ok(bytes)
 }

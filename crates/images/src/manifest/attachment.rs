@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use crate::digest::Digest;
 
@@ -24,31 +25,18 @@ pub struct Attachment {
 impl Attachment {
     /// Reads the subject of a manifest, if it has one.
     pub fn of(manifest: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Document {
-            subject: Subject,
-            artifact_type: Option<String>,
-            config: Option<Config>,
-            annotations: Option<BTreeMap<String, String>>,
-        }
-        #[derive(Deserialize)]
-        struct Subject {
-            digest: Digest,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Config {
-            #[serde(default)]
-            media_type: String,
-        }
-        let document: Document = serde_json::from_slice(manifest).ok()?;
-        let config = document.config.map(|config| config.media_type);
-        let artifact_type = document.artifact_type.filter(|kind| !kind.is_empty());
+        let document: Value = serde_json::from_slice(manifest).ok()?;
+        let kinds = [&document["artifactType"], &document["config"]["mediaType"]];
+        let mut kinds = kinds.into_iter().filter_map(Value::as_str);
+        let annotations = BTreeMap::deserialize(&document["annotations"]);
         Some(Self {
-            subject: document.subject.digest,
-            artifact_type: artifact_type.or(config).unwrap_or_default(),
-            annotations: document.annotations.unwrap_or_default(),
+            subject: document["subject"]["digest"].as_str()?.parse().ok()?,
+            // None of these is required.
+            artifact_type: kinds
+                .find(|kind| !kind.is_empty())
+                .unwrap_or_default()
+                .to_owned(),
+            annotations: annotations.unwrap_or_default(),
         })
     }
 }

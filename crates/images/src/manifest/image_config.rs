@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use crate::manifest::descriptor::MAX_DOCUMENT;
 use crate::manifest::error::ManifestError;
@@ -16,17 +17,6 @@ pub struct ImageConfig {
     pub labels: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize)]
-struct Document {
-    config: Option<Runtime>,
-}
-
-#[derive(Deserialize)]
-struct Runtime {
-    #[serde(rename = "Labels", default)]
-    labels: Option<BTreeMap<String, String>>,
-}
-
 impl ImageConfig {
     /// Parses an image configuration of at most 4 MiB. It need not have labels.
     pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
@@ -35,14 +25,13 @@ impl ImageConfig {
                 size: bytes.len() as u64,
             });
         }
-        let document: Document = object(bytes).map_err(ManifestError::Config)?;
+        let document: Value = object(bytes).map_err(ManifestError::Config)?;
+        let labels = Option::deserialize(&document["config"]["Labels"]);
         Ok(Self {
-            labels: document
-                .config
-                .and_then(|config| config.labels)
-                .unwrap_or_default(),
+            labels: labels.map_err(ManifestError::Config)?.unwrap_or_default(),
         })
     }
+
     /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).map(String::as_str)

@@ -6,20 +6,21 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::mirrors::rule::{Mirror, MirrorRule, PullFrom, checked_location, checked_prefix};
+use crate::mirrors::mirror_sets::MirrorSet;
+use crate::mirrors::rule::{PullFrom, checked_location, checked_prefix};
 use crate::mirrors::yaml;
 
 /// The deepest nesting of lists of objects.
 const MAX_LISTS: usize = 4;
 
-/// The rules of a file, and whether it has any mirror set.
-pub(super) fn parse(text: &str) -> Result<(Vec<MirrorRule>, bool), String> {
-    let mut rules = Vec::new();
+/// The mirror sets of a file, and whether it has any object of these kinds.
+pub(super) fn parse(text: &str) -> Result<(Vec<MirrorSet>, bool), String> {
+    let mut sets = Vec::new();
     let mut found = false;
     for document in yaml::documents(text)? {
-        object(document, &mut rules, &mut found, 0)?;
+        object(document, &mut sets, &mut found, 0)?;
     }
-    Ok((rules, found))
+    Ok((sets, found))
 }
 
 /// A mirror set of any of the three kinds.
@@ -50,7 +51,7 @@ enum SourcePolicy {
 
 fn object(
     mut document: Value,
-    rules: &mut Vec<MirrorRule>,
+    sets: &mut Vec<MirrorSet>,
     found: &mut bool,
     depth: usize,
 ) -> Result<(), String> {
@@ -62,7 +63,7 @@ fn object(
         }
         if let Value::Array(items) = document["items"].take() {
             for item in items {
-                object(item, rules, found, depth + 1)?;
+                object(item, sets, found, depth + 1)?;
             }
         }
         return Ok(());
@@ -91,31 +92,19 @@ fn object(
         _ => spec.of_repositories,
     };
     for entry in entries.unwrap_or_default() {
-        rules.push(rule(entry, pull).map_err(named)?);
+        sets.push(mirror_set(entry, pull).map_err(named)?);
     }
     Ok(())
 }
 
-fn rule(entry: Entry, pull: PullFrom) -> Result<MirrorRule, String> {
-    let prefix = checked_prefix(&entry.source)?;
+fn mirror_set(entry: Entry, pull: PullFrom) -> Result<MirrorSet, String> {
     let mirrors = entry.mirrors.unwrap_or_default();
-    let mirrors = mirrors.iter().map(|location| {
-        Ok(Mirror {
-            location: checked_location(location)?,
-            insecure: false,
-            pull,
-        })
-    });
-    Ok(MirrorRule {
-        location: if prefix.starts_with("*.") {
-            String::new()
-        } else {
-            prefix.clone()
-        },
-        prefix,
-        insecure: false,
-        blocked: entry.mirror_source_policy == Some(SourcePolicy::NeverContactSource),
-        mirrors: mirrors.collect::<Result<_, String>>()?,
+    let mirrors = mirrors.iter().map(|mirror| checked_location(mirror));
+    Ok(MirrorSet {
+        source: checked_prefix(&entry.source)?,
+        mirrors: mirrors.collect::<Result<_, _>>()?,
+        pull,
+        blocks_source: entry.mirror_source_policy == Some(SourcePolicy::NeverContactSource),
     })
 }
 
@@ -161,28 +150,22 @@ spec: {containers: [{image: 'mirror.example:5000/apps/a:v1'}]}
 
     #[test]
     fn each_kind_of_mirror_set_is_read() {
-        let (rules, found) = parse(SETS).unwrap();
+        let (sets, found) = parse(SETS).unwrap();
         assert!(found);
-        let shown: Vec<String> = rules
-            .iter()
-            .map(|rule| {
-                let mirrors = rule.mirrors.iter();
-                let mirrors = mirrors.map(|m| format!("{} {:?}", m.location, m.pull));
-                let mirrors = mirrors.collect::<Vec<_>>().join(", ");
-                format!(
-                    "{} {} {}: {mirrors}",
-                    rule.prefix, rule.location, rule.blocked
-                )
-            })
-            .collect();
+        let shown = sets.iter().map(|set| {
+            let mirrors = set.mirrors.join(", ");
+            format!(
+                "{} {:?} {}: {mirrors}",
+                set.source, set.pull, set.blocks_source
+            )
+        });
         assert_eq!(
-            shown,
+            shown.collect::<Vec<_>>(),
             [
-                "quay.io/teams quay.io/teams true: mirror.example:5000/teams Digest, \
-                 other.example/teams Digest",
-                "*.redhat.io  false: mirror.example:5000/redhat Digest",
-                "quay.io/apps/a quay.io/apps/a false: mirror.example:5000/apps/a Tag",
-                "quay.io/older quay.io/older false: mirror.example:5000/older Digest",
+                "quay.io/teams Digest true: mirror.example:5000/teams, other.example/teams",
+                "*.redhat.io Digest false: mirror.example:5000/redhat",
+                "quay.io/apps/a Tag false: mirror.example:5000/apps/a",
+                "quay.io/older Digest false: mirror.example:5000/older",
             ]
         );
         assert!(!parse("kind: Pod").unwrap().1);

@@ -1,14 +1,20 @@
 //! Finding the locations of an image by the rules.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::mirrors::remarks::FileRemark;
 use crate::mirrors::rule::{MirrorRule, PullFrom, shown};
-use crate::mirrors::unknown_keys::UnknownKeys;
 use crate::reference::Reference;
 
 /// The rules of all files. The default has no rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirrors {
-    pub(super) rules: Vec<MirrorRule>,
-    pub(super) unknown: Vec<UnknownKeys>,
+    /// The rules by their prefixes.
+    pub(super) rules: BTreeMap<String, MirrorRule>,
+    pub(super) remarks: Vec<FileRemark>,
+    /// The names in `credential-helpers`, and their file.
+    pub(crate) credential_helpers: Option<(PathBuf, Vec<String>)>,
 }
 
 /// A location to pull an image from.
@@ -34,15 +40,15 @@ pub struct InvalidLocation {
 }
 
 impl Mirrors {
-    /// The unknown keys of each file.
-    pub(crate) fn unknown(&self) -> &[UnknownKeys] {
-        &self.unknown
+    /// The remarks on the files.
+    pub(crate) fn remarks(&self) -> &[FileRemark] {
+        &self.remarks
     }
 
     /// The locations of an image in order: its mirrors, then its own.
     pub fn locations(&self, reference: &Reference) -> Vec<Result<PullLocation, InvalidLocation>> {
         let name = reference.to_string();
-        let Some((rule, length)) = self.find(&name) else {
+        let Some((rule, length)) = self.find(&reference.name()) else {
             return vec![Ok(PullLocation {
                 reference: reference.clone(),
                 insecure: false,
@@ -70,10 +76,10 @@ impl Mirrors {
                     problem: error.to_string(),
                 }),
                 Ok(reference) => {
-                    let there = self.find(&reference.to_string()).map(|(rule, _)| rule);
+                    let there = self.find(&reference.name()).map(|(rule, _)| rule);
                     Ok(PullLocation {
                         reference,
-                        insecure: insecure || there.is_some_and(|rule| rule.insecure),
+                        insecure,
                         is_mirror,
                         blocked: there
                             .filter(|rule| rule.blocked)
@@ -91,48 +97,16 @@ impl Mirrors {
     }
 
     /// The rule with the longest prefix of a name, and the length of the match.
+    /// Of equal lengths a host comes before a wildcard.
     fn find(&self, name: &str) -> Option<(&MirrorRule, usize)> {
-        let matching = self.rules.iter();
+        let matching = self.rules.values();
         let matching = matching.filter_map(|rule| Some((rule, matched(name, &rule.prefix)?)));
-        matching.max_by_key(|(rule, _)| rule.prefix.len())
-    }
-
-    /// Replaces rules by those of a later file with the same prefix.
-    pub(super) fn replace(&mut self, later: Self) {
-        self.unknown.extend(later.unknown);
-        for rule in later.rules {
-            match self.same_prefix(&rule) {
-                Some(there) => *there = rule,
-                None => self.rules.push(rule),
-            }
-        }
-    }
-
-    /// Adds the mirrors of each rule to the rule with the same prefix.
-    pub(super) fn add(&mut self, rules: Vec<MirrorRule>) {
-        for rule in rules {
-            match self.same_prefix(&rule) {
-                Some(there) => {
-                    there.blocked |= rule.blocked;
-                    for mirror in rule.mirrors {
-                        if !there.mirrors.contains(&mirror) {
-                            there.mirrors.push(mirror);
-                        }
-                    }
-                }
-                None => self.rules.push(rule),
-            }
-        }
-    }
-
-    fn same_prefix(&mut self, rule: &MirrorRule) -> Option<&mut MirrorRule> {
-        let mut rules = self.rules.iter_mut();
-        rules.find(|there| there.prefix == rule.prefix)
+        matching.max_by_key(|(rule, _)| (rule.prefix.len(), !rule.prefix.starts_with('*')))
     }
 }
 
-/// The length that a prefix matches of a name (`HOST[:PORT]/REPOSITORY:TAG` or
-/// `@DIGEST`). It has to end at the end of a part.
+/// The length that a prefix matches of a name (`HOST[:PORT]/REPOSITORY`). It has
+/// to end at the end of a part.
 fn matched(name: &str, prefix: &str) -> Option<usize> {
     let length = match prefix.strip_prefix('*') {
         None => {
@@ -147,6 +121,6 @@ fn matched(name: &str, prefix: &str) -> Option<usize> {
             at + domain.len()
         }
     };
-    let ends = name[length..].is_empty() || name[length..].starts_with([':', '/', '@']);
+    let ends = name[length..].is_empty() || name[length..].starts_with([':', '/']);
     ends.then_some(length)
 }

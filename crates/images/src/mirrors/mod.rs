@@ -6,15 +6,16 @@
 
 mod kubernetes;
 mod matching;
+mod mirror_sets;
 mod read;
 mod registries_conf;
+mod remarks;
 mod rule;
 #[cfg(test)]
 mod tests;
-mod unknown_keys;
 mod yaml;
 
 pub use matching::{InvalidLocation, Mirrors, PullLocation};
 pub use read::MirrorFiles;
 
-pub(crate) use unknown_keys::UnknownKeyReport;
+pub(crate) use remarks::RemarkLog;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::config_files::{self, FileError, FileKind};
 use crate::digest::Digest;
 use crate::mirrors::matching::Mirrors;
-use crate::mirrors::rule::MirrorRule;
-use crate::mirrors::unknown_keys::{self, UnknownKeys};
+use crate::mirrors::mirror_sets::MirrorSet;
+use crate::mirrors::remarks::FileRemark;
 use crate::mirrors::{kubernetes, registries_conf};
 
 /// The largest file, in bytes.
@@ -21,11 +21,10 @@ pub struct MirrorFiles {
     /// `registries.conf` files, or folders of such, from the settings. Each must
     /// exist; later ones override earlier ones.
     pub named: Vec<PathBuf>,
-    /// The usual paths of `registries.conf`. The first existing one applies.
+    /// The usual folders of `registries.conf` and `registries.conf.d`, in order
+    /// of precedence. All of these may be missing. A `registries.conf` sets the
+    /// folders after its own aside.
     pub usual: Vec<PathBuf>,
-    /// The usual folders of further such files (`registries.conf.d`). They may
-    /// be missing; later ones override earlier ones.
-    pub usual_folders: Vec<PathBuf>,
     /// Files, or folders of such, with Kubernetes objects (YAML, JSON). Each must
     /// exist.
     pub kubernetes: Vec<PathBuf>,
@@ -35,18 +34,7 @@ impl Mirrors {
     /// Reads the files. It blocks.
     pub fn read(files: &MirrorFiles) -> Result<Self, FileError> {
         let mut mirrors = Self::default();
-        if let Some((path, bytes)) = config_files::first(FileKind::Mirrors, &files.usual, MAX_FILE)?
-        {
-            mirrors.replace(conf_content(path, bytes)?);
-        }
-        for (index, folder) in files.usual_folders.iter().enumerate() {
-            match conf_folder(folder) {
-                Err(error) if error.is_missing() && !folder.exists() => {}
-                // The first is the system's, and must not be ignored silently.
-                Err(FileError::Hidden { .. }) if index > 0 => {}
-                found => mirrors.replace(found?),
-            }
-        }
+        mirrors.read_usual(&files.usual)?;
         for path in &files.named {
             mirrors.replace(if path.is_dir() {
                 conf_folder(path)?
@@ -54,46 +42,85 @@ impl Mirrors {
                 conf_file(path)?
             });
         }
+        let mut sets = Vec::new();
         for path in &files.kubernetes {
-            mirrors.add(kubernetes_rules(path)?);
+            sets.extend(mirror_sets(path)?);
         }
-        if let Some(path) = files
-            .kubernetes
-            .last()
-            .or(files.named.last())
-            .or(files.usual.last())
-            && (mirrors.rules.len() > MAX_RULES
-                || mirrors
-                    .rules
-                    .iter()
-                    .any(|rule| rule.mirrors.len() > MAX_MIRRORS))
-        {
-            let problem = format!(
-                "the files name more than {MAX_RULES} prefixes, or {MAX_MIRRORS} mirrors of one prefix"
-            );
-            return Err(FileError::content(FileKind::Mirrors, path, problem));
-        }
+        mirrors.check_limits(sets.len(), files)?;
+        mirrors.add_sets(&sets);
+        mirrors.check_limits(0, files)?;
         Ok(mirrors)
+    }
+
+    fn check_limits(&self, sets: usize, files: &MirrorFiles) -> Result<(), FileError> {
+        let mut rules = self.rules.values();
+        if self.rules.len().max(sets) <= MAX_RULES
+            && rules.all(|rule| rule.mirrors.len() <= MAX_MIRRORS)
+        {
+            return Ok(());
+        }
+        let named = files.kubernetes.last().or(files.named.last());
+        let path = named
+            .or(files.usual.last())
+            .map_or(Path::new(""), PathBuf::as_path);
+        let problem = format!(
+            "the files name more than {MAX_RULES} prefixes, or {MAX_MIRRORS} mirrors of one prefix"
+        );
+        Err(FileError::content(FileKind::Mirrors, path, problem))
+    }
+
+    fn read_usual(&mut self, folders: &[PathBuf]) -> Result<(), FileError> {
+        let mut applicable = folders;
+        for (index, folder) in folders.iter().enumerate() {
+            match conf_file(&folder.join("registries.conf")) {
+                Err(error) if error.is_missing() => {}
+                // The last is the system's, and must not be ignored silently.
+                Err(FileError::Hidden { .. }) if index + 1 < folders.len() => {}
+                found => {
+                    self.replace(found?);
+                    applicable = &folders[..=index];
+                    break;
+                }
+            }
+        }
+        for folder in applicable.iter().rev() {
+            let is_system = Some(folder) == folders.last();
+            let folder = folder.join("registries.conf.d");
+            match conf_folder(&folder) {
+                Err(error) if error.is_missing() && !folder.exists() => {}
+                Err(FileError::Hidden { .. }) if !is_system => {}
+                found => self.replace(found?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces rules by those of a later file with the same prefix.
+    fn replace(&mut self, later: Self) {
+        self.remarks.extend(later.remarks);
+        self.rules.extend(later.rules);
+        if later.credential_helpers.is_some() {
+            self.credential_helpers = later.credential_helpers;
+        }
     }
 }
 
 fn conf_file(path: &Path) -> Result<Mirrors, FileError> {
-    conf_content(path, config_files::read(FileKind::Mirrors, path, MAX_FILE)?)
-}
-
-fn conf_content(path: &Path, bytes: Vec<u8>) -> Result<Mirrors, FileError> {
-    let text = text(path, bytes)?;
-    let rules = registries_conf::parse(&text)
+    let text = text(path)?;
+    let file = registries_conf::parse(&text)
         .map_err(|problem| FileError::content(FileKind::Mirrors, path, problem))?;
-    let keys = unknown_keys::find(&text);
-    let unknown = (!keys.is_empty()).then(|| UnknownKeys {
+    let digest = Digest::of(text.as_bytes());
+    let remarks = file.remarks.into_iter().map(|remark| FileRemark {
         path: path.to_owned(),
-        digest: Digest::of(text.as_bytes()),
-        keys,
+        digest,
+        remark,
     });
     Ok(Mirrors {
-        rules,
-        unknown: unknown.into_iter().collect(),
+        rules: file.rules,
+        remarks: remarks.collect(),
+        credential_helpers: file
+            .credential_helpers
+            .map(|names| (path.to_owned(), names)),
     })
 }
 
@@ -106,7 +133,7 @@ fn conf_folder(folder: &Path) -> Result<Mirrors, FileError> {
     Ok(mirrors)
 }
 
-fn kubernetes_rules(path: &Path) -> Result<Vec<MirrorRule>, FileError> {
+fn mirror_sets(path: &Path) -> Result<Vec<MirrorSet>, FileError> {
     let is_folder = path.is_dir();
     let files = if is_folder {
         config_files::list(FileKind::Mirrors, path, &[".yaml", ".yml", ".json"])?
@@ -116,8 +143,7 @@ fn kubernetes_rules(path: &Path) -> Result<Vec<MirrorRule>, FileError> {
     let mut all = Vec::new();
     for path in files {
         let rejected = |problem: String| FileError::content(FileKind::Mirrors, &path, problem);
-        let bytes = config_files::read(FileKind::Mirrors, &path, MAX_FILE)?;
-        let (rules, found) = kubernetes::parse(&text(&path, bytes)?).map_err(rejected)?;
+        let (sets, found) = kubernetes::parse(&text(&path)?).map_err(rejected)?;
         if !found && !is_folder {
             return Err(rejected(
                 "it contains no ImageDigestMirrorSet, ImageTagMirrorSet or \
@@ -125,12 +151,13 @@ fn kubernetes_rules(path: &Path) -> Result<Vec<MirrorRule>, FileError> {
                     .into(),
             ));
         }
-        all.extend(rules);
+        all.extend(sets);
     }
     Ok(all)
 }
 
-fn text(path: &Path, bytes: Vec<u8>) -> Result<String, FileError> {
+fn text(path: &Path) -> Result<String, FileError> {
+    let bytes = config_files::read(FileKind::Mirrors, path, MAX_FILE)?;
     let problem = "it is not UTF-8";
     String::from_utf8(bytes).map_err(|_| FileError::content(FileKind::Mirrors, path, problem))
 }

@@ -1,14 +1,33 @@
 //! `registries.conf`, version 2: a TOML file with a `[[registry]]` for each
 //! prefix (containers-registries.conf(5)). Settings for short names and unknown
-//! keys are ignored; [`unknown_keys`](super::unknown_keys) reports the latter.
+//! keys are ignored; [`remarks`](super::remarks) reports the latter. Keys are
+//! read in any case, as podman reads them.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 
+use crate::folded_keys::Folded;
+use crate::mirrors::remarks::{MAX_REMARKS, Remark, unknown_keys};
 use crate::mirrors::rule::{Mirror, MirrorRule, PullFrom, checked_location, checked_prefix};
 
-/// The rules of a file, in order.
-pub(super) fn parse(text: &str) -> Result<Vec<MirrorRule>, String> {
-    let document: Document = toml::from_str(text).map_err(|error| describe(text, &error))?;
+/// The most credential helpers of a file.
+const MAX_HELPERS: usize = 20;
+
+/// The content of a file.
+#[derive(Debug)]
+pub(super) struct ConfFile {
+    /// The rules by their prefixes.
+    pub(super) rules: BTreeMap<String, MirrorRule>,
+    /// The names in `credential-helpers`, if the key is there.
+    pub(super) credential_helpers: Option<Vec<String>>,
+    pub(super) remarks: Vec<Remark>,
+}
+
+pub(super) fn parse(text: &str) -> Result<ConfFile, String> {
+    let Folded(document): Folded<Document> =
+        toml::from_str(text).map_err(|error| describe(text, &error))?;
     if document.registries.is_some() {
         return Err(
             "the table [registries] belongs to version 1 of the format; \
@@ -16,57 +35,85 @@ pub(super) fn parse(text: &str) -> Result<Vec<MirrorRule>, String> {
                 .into(),
         );
     }
-    let mut rules: Vec<MirrorRule> = Vec::new();
-    for registry in document.registry {
+    let helpers = document.credential_helpers;
+    if helpers
+        .as_ref()
+        .is_some_and(|helpers| helpers.len() > MAX_HELPERS)
+    {
+        return Err(format!(
+            "it names more than {MAX_HELPERS} credential helpers"
+        ));
+    }
+    let mut file = ConfFile {
+        rules: BTreeMap::new(),
+        credential_helpers: helpers,
+        remarks: unknown_keys(text),
+    };
+    let mut flags = HashMap::new();
+    for Folded(registry) in document.registry {
         let rule = registry.into_rule()?;
-        if let Some(other) = rules.iter().find(|other| other.prefix == rule.prefix) {
-            if *other == rule {
-                continue;
-            }
+        let location = match rule.location.as_str() {
+            "" => &rule.prefix,
+            _ => &rule.location,
+        };
+        let known = flags.entry(location.clone());
+        if *known.or_insert((rule.insecure, rule.blocked)) != (rule.insecure, rule.blocked) {
             return Err(format!(
-                "the prefix {:?} has two different [[registry]] tables",
-                rule.prefix
+                "two [[registry]] tables for {location:?} differ in insecure or blocked"
             ));
         }
-        rules.push(rule);
+        if rule
+            .prefix
+            .split_once('/')
+            .is_some_and(|(_, path)| path.contains([':', '@']))
+        {
+            file.remarks.push(Remark::prefix(
+                &rule.prefix,
+                "has a tag or digest and matches no image",
+            ));
+        }
+        match file.rules.entry(rule.prefix.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(rule);
+            }
+            Entry::Occupied(_) => {
+                let problem = "is in an earlier table, which alone has an effect";
+                file.remarks.push(Remark::prefix(&rule.prefix, problem));
+            }
+        }
     }
-    Ok(rules)
+    file.remarks.truncate(MAX_REMARKS);
+    Ok(file)
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Document {
     #[serde(default)]
-    registry: Vec<Registry>,
+    registry: Vec<Folded<Registry>>,
+    credential_helpers: Option<Vec<String>>,
     /// Version 1.
     registries: Option<toml::Value>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 struct Registry {
-    #[serde(default)]
     prefix: String,
-    #[serde(default)]
     location: String,
-    #[serde(default)]
     insecure: bool,
-    #[serde(default)]
     blocked: bool,
-    #[serde(default)]
     mirror_by_digest_only: bool,
-    #[serde(default)]
-    mirror: Vec<RawMirror>,
+    pull_from_mirror: String,
+    mirror: Vec<Folded<RawMirror>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 struct RawMirror {
-    #[serde(default)]
     location: String,
-    #[serde(default)]
     insecure: bool,
-    pull_from_mirror: Option<String>,
+    pull_from_mirror: String,
 }
 
 impl Registry {
@@ -82,9 +129,14 @@ impl Registry {
             "" => return Err(format!("the registry {prefix:?} has no location")),
             location => checked_location(location)?,
         };
-        let mirrors = self.mirror.into_iter().map(|mirror| {
+        if !self.pull_from_mirror.is_empty() {
+            return Err(format!(
+                "the registry {prefix:?} has pull-from-mirror, which belongs into its mirrors"
+            ));
+        }
+        let mirrors = self.mirror.into_iter().map(|Folded(mirror)| {
             let location = checked_location(&mirror.location)?;
-            let written = mirror.pull_from_mirror.as_deref().unwrap_or_default();
+            let written = mirror.pull_from_mirror.as_str();
             if self.mirror_by_digest_only && !written.is_empty() {
                 return Err(format!(
                     "the registry {prefix:?} has mirror-by-digest-only and its mirror {location:?} \
@@ -136,7 +188,7 @@ mod tests {
 
     #[test]
     fn missing_keys_have_defaults() {
-        let rules = parse(
+        let file = parse(
             r#"
             unqualified-search-registries = ["docker.io"]
             short-name-mode = "enforcing"
@@ -179,8 +231,10 @@ mod tests {
                 mirrors: vec![mirror("m.example/b", false, PullFrom::Tag)],
             },
         ];
-        assert_eq!(rules, expected);
-        assert!(parse("# nothing").unwrap().is_empty());
+        let expected = expected.map(|rule| (rule.prefix.clone(), rule));
+        assert_eq!(file.rules, BTreeMap::from(expected));
+        assert_eq!(file.remarks, []);
+        assert!(parse("# nothing").unwrap().rules.is_empty());
     }
 
     #[test]
@@ -211,7 +265,29 @@ mod tests {
             ),
             (
                 "[[registry]]\nlocation = \"a.b\"\n[[registry]]\nlocation = \"a.b\"\nblocked = true",
-                "two different",
+                "differ in insecure or blocked",
+            ),
+            (
+                "[[registry]]\nprefix = \"c.d\"\nlocation = \"a.b\"\n\
+                 [[registry]]\nlocation = \"a.b\"\ninsecure = true",
+                "differ in insecure or blocked",
+            ),
+            (
+                "[[registry]]\nprefix = \"*.a.b/c\"\nblocked = true",
+                "\"*.a.b/c\"",
+            ),
+            (
+                "[[registry]]\nprefix = \"*.a.b:5000\"\nblocked = true",
+                "\"*.a.b:5000\"",
+            ),
+            (
+                "[[registry]]\nlocation = \"a.b\"\nBlocked = true\nblocked = false",
+                "duplicate field `blocked`",
+            ),
+            ("[[registry]]\nlocation = \"a.b\"\nInsecure = 7", "line 3: "),
+            (
+                "[[registry]]\nlocation = \"a.b\"\npull-from-mirror = \"all\"",
+                "belongs into its mirrors",
             ),
             (
                 "[[registry]]\nlocation = \"a.b\"\n[[registry.mirror]]\nlocation = \"c.d\"\n\
@@ -230,5 +306,30 @@ mod tests {
             assert!(!error.contains("s3cret"), "{error}");
             assert!(error.contains(problem), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn keys_count_in_any_case() {
+        let file = parse(
+            "[[Registry]]\nLocation = \"a.b\"\nBLOCKED = true\n\
+             [[Registry.Mirror]]\nlocation = \"c.d\"\nPull-From-Mirror = \"tag-only\"",
+        )
+        .unwrap();
+        let rule = &file.rules["a.b"];
+        assert!(rule.blocked);
+        assert_eq!(rule.mirrors[0].pull, PullFrom::Tag);
+        assert_eq!(file.remarks, []);
+        assert!(parse("[Registries.search]\nregistries = []").is_err());
+    }
+
+    #[test]
+    fn the_first_table_of_a_prefix_applies_with_a_remark() {
+        let text = "[[registry]]\nprefix = \"a.b\"\nlocation = \"first.example\"\n\
+                    [[registry]]\nprefix = \"a.b\"\nlocation = \"second.example\"\n";
+        let file = parse(text).unwrap();
+        assert_eq!(file.rules["a.b"].location, "first.example");
+        let remarks: Vec<String> = file.remarks.iter().map(ToString::to_string).collect();
+        assert_eq!(remarks.len(), 1);
+        assert!(remarks[0].contains("the prefix \"a.b\" is in an earlier table"));
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Mirror {
 }
 
 /// The references that a mirror applies to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PullFrom {
     All,
     Digest,
@@ -37,11 +37,25 @@ pub(super) enum PullFrom {
 
 /// Checks a prefix, and writes its host in lower case.
 pub(super) fn checked_prefix(text: &str) -> Result<String, String> {
-    let (wildcard, rest) = match text.strip_prefix("*.") {
-        Some(rest) => ("*.", rest),
-        None => ("", text),
+    let Some(domain) = text.strip_prefix("*.") else {
+        return checked_location(text);
     };
-    Ok(format!("{wildcard}{}", checked_location(rest)?))
+    let domain = checked_location(domain)?;
+    if domain.contains(['/', ':', '@']) {
+        let problem = "is no wildcard: it has to be written \"*.DOMAIN\", without port and path";
+        return Err(format!("{:?} {problem}", shown(text)));
+    }
+    Ok(format!("*.{domain}"))
+}
+
+/// Whether a prefix or location is `outer` or lies in it.
+pub(super) fn is_nested(inner: &str, outer: &str) -> bool {
+    if let Some(domain) = outer.strip_prefix('*') {
+        let host = inner.split([':', '/']).next();
+        return host.is_some_and(|host| host.ends_with(domain));
+    }
+    let rest = inner.strip_prefix(outer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Checks `HOST[:PORT][/PATH][:TAG|@DIGEST]`, without a slash at the end.

@@ -55,7 +55,7 @@ impl SignedIdentity {
     pub(super) fn check(&self, image: &Reference, signed: &str) -> Result<(), String> {
         let claimed = Name::parse(signed)?;
         let asked = Name {
-            repository: format!("{}/{}", image.registry(), image.repository()),
+            repository: image.name(),
             version: match (image.tag(), image.digest()) {
                 (Some(tag), _) => format!(":{tag}"),
                 (None, Some(digest)) => format!("@{digest}"),
@@ -132,21 +132,14 @@ impl Name {
         // A split has at least one part.
         let first = name.split('/').next().unwrap_or_default();
         let has_host = name.contains('/') && (first.contains(['.', ':']) || first == "localhost");
-        let name = match (has_host, name.split_once('/')) {
-            (true, Some(("docker.io", rest))) if !rest.contains('/') => {
-                format!("docker.io/library/{rest}")
-            }
-            (true, _) => name.to_owned(),
-            (false, Some(_)) => format!("docker.io/{name}"),
-            (false, None) => format!("docker.io/library/{name}"),
-        };
+        let hub = if has_host { "" } else { "docker.io/" };
         // The grammar is that of references.
-        let good = |version: &str| format!("{name}{version}").parse::<Reference>().is_ok();
-        if !good(&tag) || !good(&digest) {
+        let parse = |version: &str| format!("{hub}{name}{version}").parse::<Reference>();
+        let (Ok(reference), Ok(_)) = (parse(&tag), parse(&digest)) else {
             return rejected();
-        }
+        };
         Ok(Self {
-            repository: name,
+            repository: reference.name(),
             version: format!("{tag}{digest}"),
         })
     }

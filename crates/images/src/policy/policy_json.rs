@@ -94,7 +94,7 @@ impl Policy {
 /// of that, its host, the domains of that, any.
 fn scopes(reference: &Reference) -> Vec<String> {
     let host = reference.registry();
-    let name = format!("{host}/{}", reference.repository());
+    let name = reference.name();
     let mut scopes = vec![reference.to_string()];
     let mut rest = name.as_str();
     loop {

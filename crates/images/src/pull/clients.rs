@@ -34,28 +34,29 @@ impl RegistryClients {
 
     /// Runs a query at one location. An insecure one is tried over https with
     /// any certificate, then over plain http.
-    pub(super) async fn run<T>(
+    pub(super) async fn run<T, F: Future<Output = Result<T, Error>>>(
         &self,
         location: &PullLocation,
-        mut query: impl AsyncFnMut(&Client, &Reference) -> Result<T, Error>,
+        query: impl Fn(Client, Reference) -> F,
     ) -> Result<T, Error> {
+        let query = |client: &Client| query(client.clone(), location.reference.clone());
         let reference = &location.reference;
-        if !location.insecure || self.verified.is_plain(reference) {
-            return query(&self.verified, reference).await;
+        if !location.insecure || self.verified.is_insecure(reference) {
+            return query(&self.verified).await;
         }
         let host = reference.registry();
         if self.insecure_hosts.get(host) == Some(Security::Plain) {
-            let output = query(&self.plain, reference).await;
+            let output = query(&self.plain).await;
             if !matches!(&output, Err(error) if error.is_connection()) {
                 return output;
             }
             // The host may have switched to TLS.
         }
-        let (security, output) = match query(&self.unverified, reference).await {
+        let (security, output) = match query(&self.unverified).await {
             Err(error) if error.is_connection() => {
                 let error = causes(&error);
                 tracing::debug!(image = %reference, error, "no TLS connection; trying plain http");
-                (Security::Plain, query(&self.plain, reference).await)
+                (Security::Plain, query(&self.plain).await)
             }
             output => (Security::Unverified, output),
         };

@@ -22,8 +22,8 @@ impl Route {
     /// together; at most one page of each. At a registry without that API the
     /// fallback tag is read (distribution-spec, "Unavailable Referrers API").
     pub async fn referrers(&self, digest: &Digest) -> Result<Vec<Digest>, Error> {
-        self.everywhere(async |client, reference| {
-            let found = referrers(client, reference, digest).await?;
+        self.everywhere(|client, image| async move {
+            let found = referrers(&client, &image, digest).await?;
             Ok(found.into_iter().map(|referrer| referrer.digest).collect())
         })
         .await
@@ -32,22 +32,22 @@ impl Route {
     /// The digests of another tag of the repository, at all locations
     /// together: usually one, or none.
     pub async fn tagged(&self, tag: &str) -> Result<Vec<Digest>, Error> {
-        self.everywhere(async |client, reference| {
-            let found = tagged(client, reference, tag).await?;
+        self.everywhere(|client, image| async move {
+            let found = tagged(&client, &image, tag).await?;
             Ok(found.into_iter().collect())
         })
         .await
     }
 
     /// Runs a query at all locations. Fails only if it fails at each of them.
-    async fn everywhere(
+    async fn everywhere<F: Future<Output = Result<Vec<Digest>, Error>>>(
         &self,
-        mut query: impl AsyncFnMut(&Client, &Reference) -> Result<Vec<Digest>, Error>,
+        query: impl Fn(Client, Reference) -> F,
     ) -> Result<Vec<Digest>, Error> {
         let mut found = Vec::new();
         let (mut succeeded, mut failure) = (false, None);
         for location in self.usable() {
-            match self.clients.run(location, &mut query).await {
+            match self.clients.run(location, &query).await {
                 Ok(digests) => {
                     succeeded = true;
                     found.extend(digests);

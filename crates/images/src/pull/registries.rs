@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::mirrors::{MirrorFiles, Mirrors, UnknownKeyReport};
+use crate::mirrors::{MirrorFiles, Mirrors, RemarkLog};
 use crate::policy::{Admission, PolicyError, PolicyFiles};
 use crate::pull::clients::RegistryClients;
 use crate::pull::route::Route;
@@ -17,7 +17,7 @@ pub struct Registries(Arc<Shared>);
 struct Shared {
     clients: Arc<RegistryClients>,
     mirrors: MirrorFiles,
-    unknown_keys: UnknownKeyReport,
+    remarks: RemarkLog,
     policy: PolicyFiles,
 }
 
@@ -27,7 +27,7 @@ impl Registries {
         Ok(Self(Arc::new(Shared {
             clients: Arc::new(RegistryClients::new(settings)?),
             mirrors: settings.mirrors.clone(),
-            unknown_keys: UnknownKeyReport::default(),
+            remarks: RemarkLog::default(),
             policy: settings.policy.clone(),
         })))
     }
@@ -41,7 +41,7 @@ impl Registries {
         let reading = tokio::task::spawn_blocking(move || {
             let admission = Admission::read(&shared.policy, &reference)?;
             let mirrors = Mirrors::read(&shared.mirrors)?;
-            shared.unknown_keys.warn(mirrors.unknown());
+            shared.remarks.warn(mirrors.remarks());
             Ok((admission, mirrors.locations(&reference)))
         });
         let read = reading.await.map_err(|error| Error::Setup {

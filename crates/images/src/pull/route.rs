@@ -68,7 +68,7 @@ impl Route {
     pub fn served_by(&self) -> Option<String> {
         let location = self.locations.get(self.served.load(Ordering::Relaxed))?;
         let location = location.location.as_ref().ok()?;
-        Some(repository(&location.reference))
+        Some(location.reference.name())
     }
 
     /// Resolves the image to a digest (see [`Client::resolve`](crate::Client::resolve)).
@@ -80,15 +80,15 @@ impl Route {
                 size: None,
             });
         }
-        let (_, resolved) = self.first(Client::resolve).await?;
+        let query = |client: Client, image| async move { client.resolve(&image).await };
+        let (_, resolved) = self.first(query).await?;
         Ok(resolved)
     }
 
     /// A manifest of the repository (see [`Client::manifest`](crate::Client::manifest)).
     pub async fn manifest(&self, digest: &Digest) -> Result<Bytes, Error> {
-        let (_, bytes) = self
-            .first(async |client, reference| client.manifest(reference, digest).await)
-            .await?;
+        let query = |client: Client, image| async move { client.manifest(&image, digest).await };
+        let (_, bytes) = self.first(query).await?;
         Ok(bytes)
     }
 
@@ -98,8 +98,8 @@ impl Route {
         &self,
         descriptor: &Descriptor,
     ) -> Result<(LocationNumber, BlobStream), Error> {
-        self.first(async |client, reference| client.blob(reference, descriptor).await)
-            .await
+        let query = |client: Client, image| async move { client.blob(&image, descriptor).await };
+        self.first(query).await
     }
 
     /// Excludes a location whose content is unusable. Returns whether another
@@ -121,9 +121,9 @@ impl Route {
 
     /// Runs a query at the locations in order. Returns the first success, and
     /// the number of its location.
-    async fn first<T>(
+    async fn first<T, F: Future<Output = Result<T, Error>>>(
         &self,
-        mut query: impl AsyncFnMut(&Client, &Reference) -> Result<T, Error>,
+        query: impl Fn(Client, Reference) -> F,
     ) -> Result<(LocationNumber, T), Error> {
         let mut failures = Vec::new();
         let order = self.order();
@@ -139,7 +139,7 @@ impl Route {
                         reference: location.reference.clone(),
                         prefix: prefix.clone(),
                     }),
-                    None => self.clients.run(location, &mut query).await,
+                    None => self.clients.run(location, &query).await,
                 },
             };
             match output {
@@ -216,9 +216,4 @@ impl RouteLocation {
     fn is_usable(&self) -> bool {
         !self.given_up.load(Ordering::Relaxed)
     }
-}
-
-/// `HOST/REPOSITORY`.
-pub(super) fn repository(reference: &Reference) -> String {
-    format!("{}/{}", reference.registry(), reference.repository())
 }

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::manifest::{Descriptor, object};
 use crate::policy::{ImageSignature, RequiredSignature};
-use crate::pull::referrers::{Referrer, present, referrers, tagged};
-use crate::pull::route::{Route, repository};
+use crate::pull::referrers::{present, referrers, tagged};
+use crate::pull::route::Route;
 use crate::reference::Reference;
 use crate::registry::Client;
 
@@ -47,33 +48,30 @@ impl Route {
         }
         let mut digests = vec![*digest];
         digests.extend(instance.filter(|instance| *instance != digest));
-        let mut missing: Vec<_> = required.iter().collect();
-        let mut problems = SignatureProblems::default();
+        let search = SignatureSearch {
+            requested: &self.requested,
+            state: Mutex::new(SearchState {
+                missing: required.iter().collect(),
+                ..SearchState::default()
+            }),
+        };
+        let search = &search;
         for location in self.usable() {
             for digest in &digests {
-                let mut query = FindSignatures {
-                    digest,
-                    requested: &self.requested,
-                    missing: &mut missing,
-                    problems: &mut problems,
-                };
-                let checked = self
-                    .clients
-                    .run(location, async |client, reference| {
-                        query.run(client, reference).await
-                    })
-                    .await;
-                if let Err(error) = checked {
-                    problems.failure.get_or_insert(error);
+                let query =
+                    |client, image| async move { search.run(&client, &image, digest).await };
+                if let Err(error) = self.clients.run(location, query).await {
+                    search.state.lock().failure.get_or_insert(error);
                 }
-                if missing.is_empty() {
-                    let served = repository(&location.reference);
+                if search.is_done() {
+                    let served = location.reference.name();
                     tracing::debug!(image = %self.requested, %digest, served, "the required signatures are there");
                     return Ok(());
                 }
             }
         }
-        Err(match problems.into_failure() {
+        let state = std::mem::take(&mut *search.state.lock());
+        Err(match state.into_failure() {
             // A location that failed may have the signature.
             Ok(error) => error,
             Err(problem) => Error::Rejected {
@@ -84,25 +82,24 @@ impl Route {
     }
 }
 
-/// The search for the signatures of one digest.
-struct FindSignatures<'a, 'b> {
-    digest: &'a Digest,
+/// The search for the required signatures of an image.
+struct SignatureSearch<'a> {
     requested: &'a Reference,
-    /// The signatures that are not found yet.
-    missing: &'a mut Vec<&'b RequiredSignature>,
-    problems: &'a mut SignatureProblems,
+    state: Mutex<SearchState<'a>>,
 }
 
-/// Why no signature was accepted.
 #[derive(Default)]
-struct SignatureProblems {
+struct SearchState<'a> {
+    /// The signatures that are not found yet.
+    missing: Vec<&'a RequiredSignature>,
+    /// Why no signature was accepted.
     problems: Vec<String>,
     found: bool,
     /// The error of a location.
     failure: Option<Error>,
 }
 
-impl SignatureProblems {
+impl SearchState<'_> {
     /// The error of a location, or else the problems of the signatures.
     fn into_failure(self) -> Result<Error, String> {
         match self.failure {
@@ -118,24 +115,45 @@ impl SignatureProblems {
             self.problems.push(problem);
         }
     }
+
+    /// Verifies one signature.
+    fn check(&mut self, signature: &ImageSignature, image: &Reference, digest: &Digest) {
+        for required in std::mem::take(&mut self.missing) {
+            if let Err(problem) = required.check(signature, image, digest) {
+                self.wrong(problem);
+                self.missing.push(required);
+            }
+        }
+    }
 }
 
-impl FindSignatures<'_, '_> {
-    async fn run(&mut self, client: &Client, reference: &Reference) -> Result<(), Error> {
+impl SignatureSearch<'_> {
+    fn is_done(&self) -> bool {
+        self.state.lock().missing.is_empty()
+    }
+
+    fn wrong(&self, problem: impl Into<String>) {
+        self.state.lock().wrong(problem.into());
+    }
+
+    /// Searches the signatures of one digest at a location.
+    async fn run(&self, client: &Client, image: &Reference, digest: &Digest) -> Result<(), Error> {
         let mut left = MAX_SIGNATURES;
-        let tag = format!("sha256-{}.sig", self.digest.hex());
-        if let Some(manifest) = tagged(client, reference, &tag).await? {
-            self.check(client, reference, &manifest, &mut left).await?;
+        let tag = format!("sha256-{}.sig", digest.hex());
+        if let Some(manifest) = tagged(client, image, &tag).await? {
+            self.check(client, image, digest, &manifest, &mut left)
+                .await?;
         }
-        if self.missing.is_empty() {
+        if self.is_done() {
             return Ok(());
         }
-        let referrers = referrers(client, reference, self.digest).await?.into_iter();
+        let referrers = referrers(client, image, digest).await?.into_iter();
         let signatures =
             referrers.filter(|referrer| referrer.artifact_type.as_deref() == Some(ARTIFACT));
-        for Referrer { digest, .. } in signatures.take(MAX_REFERRERS) {
-            self.check(client, reference, &digest, &mut left).await?;
-            if self.missing.is_empty() {
+        for referrer in signatures.take(MAX_REFERRERS) {
+            self.check(client, image, digest, &referrer.digest, &mut left)
+                .await?;
+            if self.is_done() {
                 break;
             }
         }
@@ -144,44 +162,39 @@ impl FindSignatures<'_, '_> {
 
     /// Verifies the signatures of one manifest.
     async fn check(
-        &mut self,
+        &self,
         client: &Client,
-        reference: &Reference,
+        image: &Reference,
+        digest: &Digest,
         manifest: &Digest,
         left: &mut usize,
     ) -> Result<(), Error> {
-        let Some(bytes) = present(client.manifest(reference, manifest).await)? else {
+        let Some(bytes) = present(client.manifest(image, manifest).await)? else {
             return Ok(());
         };
         let Ok(document) = object::<SignatureManifest>(&bytes) else {
-            self.problems.wrong("it is no signature".into());
+            self.wrong("it is no signature");
             return Ok(());
         };
         for layer in document.layers {
-            if self.missing.is_empty() {
+            if self.is_done() {
                 return Ok(());
             }
             if layer.media_type != PAYLOAD {
                 continue;
             }
             if *left == 0 {
-                let problem = format!("there are more than {MAX_SIGNATURES} signatures");
-                self.problems.wrong(problem);
+                self.wrong(format!("there are more than {MAX_SIGNATURES} signatures"));
                 return Ok(());
             }
             *left -= 1;
-            let Some(signature) = signature(client, reference, layer).await? else {
-                self.problems.wrong("it is no signature".into());
-                continue;
-            };
-            self.missing.retain(|required| {
-                let checked = required.check(&signature, self.requested, self.digest);
-                let is_missing = checked.is_err();
-                if let Err(problem) = checked {
-                    self.problems.wrong(problem);
+            match signature(client, image, layer).await? {
+                Some(signature) => {
+                    let mut state = self.state.lock();
+                    state.check(&signature, self.requested, digest);
                 }
-                is_missing
-            });
+                None => self.wrong("it is no signature"),
+            }
         }
         Ok(())
     }

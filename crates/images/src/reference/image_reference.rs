@@ -15,9 +15,10 @@ const MAX_SHOWN: usize = 300;
 /// An image reference: `HOST[:PORT]/REPOSITORY`, then `:TAG` or `@DIGEST`.
 ///
 /// The host is required, because a short name means another registry on every
-/// machine. It is kept in lower case. Without a tag and a digest the tag is
-/// `latest`. Both together are rejected: one of them would be ignored. Cheap
-/// to clone.
+/// machine. It is kept in lower case. Docker Hub is `docker.io` under each of
+/// its names, and its images without a namespace are in `library`. Without a tag
+/// and a digest the tag is `latest`. Both together are rejected: one of them
+/// would be ignored. Cheap to clone.
 ///
 /// ```
 /// use images::{Digest, Reference};
@@ -72,9 +73,6 @@ pub enum ReferenceError {
          '_' or any number of '-'"
     )]
     Repository(String),
-    /// A repository of Docker Hub without its namespace.
-    #[error("image reference {0:?} has to name its namespace, such as docker.io/library/NAME")]
-    Namespace(String),
     /// A tag outside the grammar of the distribution-spec.
     #[error(
         "image reference {0:?} has no valid tag: it takes at most 128 letters, digits, '_', '.' \
@@ -108,6 +106,11 @@ impl Reference {
         &self.0.repository
     }
 
+    /// The registry and the repository: `HOST[:PORT]/REPOSITORY`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.0.registry, self.0.repository)
+    }
+
     /// The tag, unless there is a digest.
     pub fn tag(&self) -> Option<&str> {
         match &self.0.version {
@@ -127,21 +130,20 @@ impl Reference {
     /// The same repository with a tag; none if the tag is invalid.
     #[must_use]
     pub fn with_tag(&self, tag: &str) -> Option<Self> {
-        let parts = || Parts {
-            registry: self.0.registry.clone(),
-            repository: self.0.repository.clone(),
-            version: Version::Tag(tag.into()),
-        };
-        is_tag(tag).then(|| Self(Arc::new(parts())))
+        is_tag(tag).then(|| self.with_version(Version::Tag(tag.into())))
     }
 
     /// The same repository with a digest: `HOST/REPOSITORY@sha256:...`.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {
+        self.with_version(Version::Digest(digest))
+    }
+
+    fn with_version(&self, version: Version) -> Self {
         Self(Arc::new(Parts {
             registry: self.0.registry.clone(),
             repository: self.0.repository.clone(),
-            version: Version::Digest(digest),
+            version,
         }))
     }
 }
@@ -193,15 +195,18 @@ impl FromStr for Reference {
             (Some(tag), None) if is_tag(tag) => Version::Tag(tag.into()),
             (Some(_), None) => return Err(ReferenceError::Tag(shown())),
         };
-        let registry = registry.to_ascii_lowercase();
-        if registry == "docker.io" && !repository.contains('/') {
-            return Err(ReferenceError::Namespace(shown()));
-        }
-        Ok(Self(Arc::new(Parts {
-            registry,
+        let mut parts = Parts {
+            registry: registry.to_ascii_lowercase(),
             repository: repository.into(),
             version,
-        })))
+        };
+        if parts.registry == "index.docker.io" {
+            parts.registry = "docker.io".into();
+        }
+        if parts.registry == "docker.io" && !repository.contains('/') {
+            parts.repository = format!("library/{repository}");
+        }
+        Ok(Self(Arc::new(parts)))
     }
 }
 

@@ -12,8 +12,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use reqwest::{Certificate, Identity};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 use crate::config_files::{self, FileError, FileKind};
+use crate::error::causes;
 
 /// The largest file of certificates, in bytes.
 const MAX_CERTIFICATES: u64 = 4 << 20;
@@ -29,6 +33,9 @@ pub(super) struct Certificates {
 /// content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Chosen {
+    /// The bundles for all hosts.
+    bundles: Vec<Stamp>,
+    /// The files in the folders of hosts.
     authorities: Vec<Stamp>,
     /// A certificate and its key.
     identity: Option<(Stamp, Stamp)>,
@@ -65,7 +72,7 @@ impl Certificates {
     pub(super) fn choose(&self, trusted: &[&str], own: &str) -> Result<Chosen, FileError> {
         let mut chosen = Chosen::default();
         for path in self.bundles.iter() {
-            chosen.authorities.push(Stamp::of(path)?);
+            chosen.bundles.push(Stamp::of(path)?);
         }
         for host in trusted {
             let Some(folder) = self.folder(host) else {
@@ -86,15 +93,22 @@ impl Chosen {
     /// Reads the authorities and the client certificate.
     pub(super) fn load(&self) -> Result<(Vec<Certificate>, Option<Identity>), FileError> {
         let mut authorities = Vec::new();
+        for Stamp { path, .. } in &self.bundles {
+            authorities.extend(read_authorities(path)?);
+        }
+        let (bundled, mut broken) = (authorities.len(), None);
         for Stamp { path, .. } in &self.authorities {
-            let pem = config_files::read(FileKind::Certificates, path, MAX_CERTIFICATES)?;
-            let refused = |problem: &str| FileError::content(FileKind::Certificates, path, problem);
-            let found = Certificate::from_pem_bundle(&pem)
-                .map_err(|_| refused("it is no PEM file with certificates"))?;
-            if found.is_empty() {
-                return Err(refused("it contains no certificate"));
+            match read_authorities(path) {
+                Ok(found) => authorities.extend(found),
+                Err(error) => {
+                    let problem = causes(&error);
+                    tracing::warn!(problem, "a registry's file of authorities has no effect");
+                    broken = Some(error);
+                }
             }
-            authorities.extend(found);
+        }
+        if let Some(error) = broken.filter(|_| authorities.len() == bundled) {
+            return Err(error);
         }
         let identity = match &self.identity {
             None => None,
@@ -132,6 +146,31 @@ impl Stamp {
             modified: metadata.modified().ok(),
         })
     }
+}
+
+/// The certificates of a file, of which at least one has to be usable.
+fn read_authorities(path: &Path) -> Result<Vec<Certificate>, FileError> {
+    let pem = config_files::read(FileKind::Certificates, path, MAX_CERTIFICATES)?;
+    let mut found = Vec::new();
+    let mut broken = 0;
+    for der in CertificateDer::pem_slice_iter(&pem) {
+        // One unusable authority would make the whole client fail.
+        let usable = der
+            .ok()
+            .filter(|der| RootCertStore::empty().add(der.clone()).is_ok());
+        match usable.and_then(|der| Certificate::from_der(&der).ok()) {
+            Some(certificate) => found.push(certificate),
+            None => broken += 1,
+        }
+    }
+    if found.is_empty() {
+        let problem = "it is no PEM file with a usable certificate";
+        return Err(FileError::content(FileKind::Certificates, path, problem));
+    }
+    if broken > 0 {
+        tracing::warn!(path = %path.display(), broken, "certificates in the file are not usable and have no effect");
+    }
+    Ok(found)
 }
 
 /// The first certificate of a folder with its key.
@@ -237,5 +276,22 @@ mod tests {
             let error = loaded.err().unwrap().to_string();
             assert!(error.contains(named), "{error}");
         }
+    }
+
+    #[test]
+    fn a_broken_authority_is_passed_over_if_another_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = folder.path().join("a");
+        fs::create_dir(&host).unwrap();
+        let (pem, _) = certificate();
+        let no_certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        fs::write(host.join("1.crt"), "no pem").unwrap();
+        fs::write(host.join("2.crt"), no_certificate).unwrap();
+        let certificates = Certificates::new(&[], &[folder.path().to_owned()]);
+        let load = || certificates.choose(&["a"], "a").unwrap().load();
+        assert!(load().is_err());
+        fs::write(host.join("3.crt"), no_certificate.to_owned() + &pem).unwrap();
+        let (authorities, _) = load().unwrap();
+        assert_eq!(authorities.len(), 1);
     }
 }

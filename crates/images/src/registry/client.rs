@@ -62,10 +62,9 @@ impl Client {
         }
     }
 
-    /// Whether requests to the registry use plain http.
-    pub(crate) fn is_plain(&self, reference: &Reference) -> bool {
-        let url = self.session.url(reference, "");
-        url.is_ok_and(|url| url.scheme() == "http")
+    /// Whether the settings allow plain http for the registry.
+    pub(crate) fn is_insecure(&self, reference: &Reference) -> bool {
+        self.session.is_insecure(reference.registry())
     }
 
     /// A document of at most 4 MiB at a path below the repository. Its content

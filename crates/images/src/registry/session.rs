@@ -39,6 +39,7 @@ impl Session {
         let files = AuthFiles::new(
             settings.auth_files.clone(),
             settings.usual_auth_files.clone(),
+            settings.mirrors.clone(),
         );
         Ok(Self {
             authorizer: Authorizer::new(transport.clone(), files, settings.client_id()),
@@ -63,6 +64,11 @@ impl Session {
     /// The address of `path` below the repository of a reference.
     pub(super) fn url(&self, reference: &Reference, path: &str) -> Result<Url, Error> {
         self.transport.url(reference, path)
+    }
+
+    /// Whether the settings allow plain http for a registry.
+    pub(super) fn is_insecure(&self, registry: &str) -> bool {
+        self.transport.is_insecure(registry)
     }
 
     /// The limit of the registry that `url` belongs to.

@@ -113,9 +113,14 @@ impl Authorizer {
             })?;
         let with_credentials = credentials.is_some();
         let (header, lifetime) = match (&challenge, credentials) {
-            (Challenge::Basic, Some(Credentials::Password { user, password })) => {
+            (
+                Challenge::Basic,
+                Some(Credentials {
+                    basic: Some(pair), ..
+                }),
+            ) => {
                 // Read from the files each time, in case it is rotated.
-                (basic_header(&user, &password), None)
+                (basic_header(&pair), None)
             }
             (Challenge::Basic, _) => return Ok(Authorization::default()),
             (Challenge::Bearer(bearer), credentials) => {
@@ -204,23 +209,23 @@ fn token_request<'a>(
         headers: HeaderMap::new(),
         form: None,
     };
-    match credentials {
-        Some(Credentials::IdentityToken(token)) => {
-            parameters.push(("grant_type", "refresh_token".into()));
-            parameters.push(("client_id", client_id.to_owned()));
-            parameters.push(("refresh_token", token.expose().to_owned()));
-            let mut form = realm;
-            form.query_pairs_mut().clear().extend_pairs(parameters);
-            request.form = form.query().map(Into::into);
-            request.method = Method::POST;
+    let (basic, token) = credentials.map_or((None, None), |credentials| {
+        (credentials.basic, credentials.identity_token)
+    });
+    if let Some(token) = token {
+        parameters.push(("grant_type", "refresh_token".into()));
+        parameters.push(("client_id", client_id.to_owned()));
+        parameters.push(("refresh_token", token.expose().to_owned()));
+        let mut form = realm;
+        form.query_pairs_mut().clear().extend_pairs(parameters);
+        request.form = form.query().map(Into::into);
+        request.method = Method::POST;
+    } else {
+        if let Some(pair) = basic {
+            request.authorization = Some(basic_header(&pair)?);
         }
-        credentials => {
-            if let Some(Credentials::Password { user, password }) = credentials {
-                request.authorization = Some(basic_header(&user, &password)?);
-            }
-            realm.query_pairs_mut().extend_pairs(parameters);
-            request.url = realm;
-        }
+        realm.query_pairs_mut().extend_pairs(parameters);
+        request.url = realm;
     }
     Some(request)
 }
@@ -282,18 +287,21 @@ mod tests {
             service: Some("quay io".into()),
         };
         let realm = Url::parse("https://auth.example/token?account=x").unwrap();
-        let password = Credentials::Password {
-            user: "me".into(),
-            password: Secret::from("p".to_owned()),
+        let password = Credentials {
+            basic: Some(Secret::from("bWU6cA==".to_owned())),
+            identity_token: None,
         };
-        let request =
-            token_request(&reference, &bearer, realm.clone(), Some(password), "test").unwrap();
+        let given = Some(password.clone());
+        let request = token_request(&reference, &bearer, realm.clone(), given, "test").unwrap();
         assert_eq!(
             request.url.as_str(),
             "https://auth.example/token?account=x&scope=repository%3Aa%2Fb%3Apull&service=quay+io"
         );
         assert!(request.authorization.is_some());
-        let token = Credentials::IdentityToken(Secret::from("r&t".to_owned()));
+        let token = Credentials {
+            identity_token: Some(Secret::from("r&t".to_owned())),
+            ..password.clone()
+        };
         let request =
             token_request(&reference, &bearer, realm.clone(), Some(token), "test").unwrap();
         assert_eq!(request.url, realm);

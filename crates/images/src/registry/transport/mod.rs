@@ -224,7 +224,8 @@ impl Transport {
         Ok(target)
     }
 
-    fn is_insecure(&self, authority: &str) -> bool {
+    /// Whether the settings allow plain http for `HOST` or `HOST:PORT`.
+    pub(super) fn is_insecure(&self, authority: &str) -> bool {
         self.shared.insecure.iter().any(|name| name == authority)
     }
 

@@ -24,57 +24,40 @@ pub enum FileKind {
     Key,
 }
 
-/// A file that cannot be used. No variant repeats the file's content.
+/// A file that cannot be used. It does not repeat the file's content.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+#[error("{kind} {} {problem}", path.display())]
+pub struct FileError {
+    /// Its purpose.
+    pub kind: FileKind,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// The problem.
+    #[source]
+    pub problem: FileProblem,
+}
+
+/// Why a file cannot be used, as the end of a sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum FileProblem {
     /// Missing or unreadable.
-    #[error("{kind} {} cannot be read", path.display())]
-    Read {
-        /// Its purpose.
-        kind: FileKind,
-        /// The file or folder.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error("cannot be read")]
+    Read(#[from] io::Error),
     /// In a folder without search permission, so it may or may not exist.
-    #[error("{kind} {} cannot be reached: its folder denies access", path.display())]
-    Hidden {
-        /// Its purpose.
-        kind: FileKind,
-        /// The file.
-        path: PathBuf,
-    },
-    /// Too large.
-    #[error("{kind} {} is larger than {limit} bytes", path.display())]
-    TooLarge {
-        /// Its purpose.
-        kind: FileKind,
-        /// The file.
-        path: PathBuf,
-        /// The limit in bytes.
-        limit: u64,
-    },
-    /// With invalid content.
-    #[error("{kind} {} cannot be used: {problem}", path.display())]
-    Content {
-        /// Its purpose.
-        kind: FileKind,
-        /// The file.
-        path: PathBuf,
-        /// The problem and its position.
-        problem: String,
-    },
+    #[error("cannot be reached: its folder denies access")]
+    Hidden,
+    /// Larger than this many bytes.
+    #[error("is larger than {0} bytes")]
+    TooLarge(u64),
+    /// With invalid content: the problem and its position.
+    #[error("cannot be used: {0}")]
+    Content(String),
 }
 
 impl FileError {
     /// A short label for metrics, of a small fixed set.
     pub fn reason(&self) -> &'static str {
-        let (Self::Read { kind, .. }
-        | Self::Hidden { kind, .. }
-        | Self::TooLarge { kind, .. }
-        | Self::Content { kind, .. }) = self;
-        match kind {
+        match self.kind {
             FileKind::Certificates => "certificates",
             FileKind::Credentials => "credentials",
             FileKind::Mirrors => "mirrors",
@@ -82,18 +65,27 @@ impl FileError {
         }
     }
 
-    /// An error about the content of a file.
-    pub(crate) fn content(kind: FileKind, path: &Path, problem: impl fmt::Display) -> Self {
-        Self::Content {
+    pub(crate) fn new(kind: FileKind, path: &Path, problem: impl Into<FileProblem>) -> Self {
+        Self {
             kind,
             path: path.to_owned(),
-            problem: problem.to_string(),
+            problem: problem.into(),
         }
+    }
+
+    /// An error about the content of a file.
+    pub(crate) fn content(kind: FileKind, path: &Path, problem: impl fmt::Display) -> Self {
+        Self::new(kind, path, FileProblem::Content(problem.to_string()))
     }
 
     /// Whether there is no such file.
     pub(crate) fn is_missing(&self) -> bool {
-        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(&self.problem, FileProblem::Read(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether the file is in a folder without search permission.
+    pub(crate) fn is_hidden(&self) -> bool {
+        matches!(self.problem, FileProblem::Hidden)
     }
 }
 
@@ -120,7 +112,7 @@ pub(crate) fn first(
     for (index, path) in paths.iter().enumerate() {
         match read(kind, path, limit) {
             Err(error) if error.is_missing() => {}
-            Err(FileError::Hidden { .. }) if index + 1 < paths.len() => {}
+            Err(error) if error.is_hidden() && index + 1 < paths.len() => {}
             bytes => return Ok(Some((path, bytes?))),
         }
     }
@@ -129,11 +121,7 @@ pub(crate) fn first(
 
 /// Reads a whole file of at most `limit` bytes. It blocks.
 pub(crate) fn read(kind: FileKind, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    let failed = |source| FileError::Read {
-        kind,
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |error: io::Error| FileError::new(kind, path, error);
     // Opening a pipe without a writer would block for ever.
     if !metadata(kind, path)?.is_file() {
         return Err(failed(io::Error::other("it is no regular file")));
@@ -144,11 +132,7 @@ pub(crate) fn read(kind: FileKind, path: &Path, limit: u64) -> Result<Vec<u8>, F
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     if bytes.len() as u64 > limit {
-        return Err(FileError::TooLarge {
-            kind,
-            path: path.to_owned(),
-            limit,
-        });
+        return Err(FileError::new(kind, path, FileProblem::TooLarge(limit)));
     }
     Ok(bytes)
 }
@@ -161,11 +145,7 @@ pub(crate) fn list(
     folder: &Path,
     endings: &[&str],
 ) -> Result<Vec<PathBuf>, FileError> {
-    let failed = |source| FileError::Read {
-        kind,
-        path: folder.to_owned(),
-        source,
-    };
+    let failed = |error: io::Error| FileError::new(kind, folder, error);
     metadata(kind, folder)?;
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -187,10 +167,12 @@ pub(crate) fn list(
 }
 
 fn metadata(kind: FileKind, path: &Path) -> Result<fs::Metadata, FileError> {
-    let path = path.to_owned();
-    fs::metadata(&path).map_err(|source| match source.kind() {
-        io::ErrorKind::PermissionDenied => FileError::Hidden { kind, path },
-        _ => FileError::Read { kind, path, source },
+    fs::metadata(path).map_err(|error| {
+        let problem = match error.kind() {
+            io::ErrorKind::PermissionDenied => FileProblem::Hidden,
+            _ => error.into(),
+        };
+        FileError::new(kind, path, problem)
     })
 }
 

@@ -76,24 +76,18 @@ impl FromStr for Digest {
             .strip_prefix("sha256:")
             .ok_or_else(|| DigestError::Algorithm(shown()))?;
         let mut bytes = [0; 32];
-        if hex.len() != 64 {
+        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks(2)) {
+            let pair = std::str::from_utf8(pair).ok();
+            // Another text than the digits of a digest differs from those below.
+            *byte = pair
+                .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+                .unwrap_or_default();
+        }
+        let digest = Self(bytes);
+        if digest.digits() != hex.as_bytes() {
             return Err(DigestError::Hex(shown()));
         }
-        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-            let (Some(high), Some(low)) = (nibble(pair[0]), nibble(pair[1])) else {
-                return Err(DigestError::Hex(shown()));
-            };
-            *byte = high << 4 | low;
-        }
-        Ok(Self(bytes))
-    }
-}
-
-fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
+        Ok(digest)
     }
 }
 

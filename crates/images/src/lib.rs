@@ -215,7 +215,7 @@ mod serde_as_text;
 mod settings;
 pub mod verify;
 
-pub use config_files::{FileError, FileKind};
+pub use config_files::{FileError, FileKind, FileProblem};
 pub use digest::Digest;
 pub use error::Error;
 pub use layout::{Choice, Format, Layout, LayoutError, TarError};

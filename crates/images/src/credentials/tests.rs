@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use crate::config_files::FileError;
+use crate::config_files::FileProblem;
 use crate::credentials::AuthFiles;
 use crate::credentials::auth_file::MAX_FILE;
 use crate::mirrors::MirrorFiles;
@@ -137,7 +137,8 @@ async fn an_invalid_file_is_named_and_not_shown() {
     let error = auth_files(vec![large.path().to_owned()], Vec::new())
         .find("quay.io", "a")
         .await;
-    assert!(matches!(error, Err(FileError::TooLarge { .. })));
+    let problem = error.unwrap_err().problem;
+    assert!(matches!(problem, FileProblem::TooLarge(_)));
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ impl Mirrors {
             match conf_file(&folder.join("registries.conf")) {
                 Err(error) if error.is_missing() => {}
                 // The last is the system's, and must not be ignored silently.
-                Err(FileError::Hidden { .. }) if index + 1 < folders.len() => {}
+                Err(error) if error.is_hidden() && index + 1 < folders.len() => {}
                 found => {
                     self.replace(found?);
                     applicable = &folders[..=index];
@@ -88,7 +88,7 @@ impl Mirrors {
             let folder = folder.join("registries.conf.d");
             match conf_folder(&folder) {
                 Err(error) if error.is_missing() && !folder.exists() => {}
-                Err(FileError::Hidden { .. }) if !is_system => {}
+                Err(error) if error.is_hidden() && !is_system => {}
                 found => self.replace(found?),
             }
         }

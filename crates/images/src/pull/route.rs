@@ -74,11 +74,7 @@ impl Route {
     /// Resolves the image to a digest (see [`Client::resolve`](crate::Client::resolve)).
     pub async fn resolve(&self) -> Result<Resolved, Error> {
         if let Some(digest) = self.requested.digest() {
-            return Ok(Resolved {
-                digest: *digest,
-                media_type: None,
-                size: None,
-            });
+            return Ok(Resolved::from(*digest));
         }
         let query = |client: Client, image| async move { client.resolve(&image).await };
         let (_, resolved) = self.first(query).await?;

@@ -135,11 +135,8 @@ impl Chosen {
 
 impl Stamp {
     fn of(path: &Path) -> Result<Self, FileError> {
-        let metadata = fs::metadata(path).map_err(|source| FileError::Read {
-            kind: FileKind::Certificates,
-            path: path.to_owned(),
-            source,
-        })?;
+        let metadata = fs::metadata(path)
+            .map_err(|error| FileError::new(FileKind::Certificates, path, error))?;
         Ok(Self {
             path: path.to_owned(),
             length: metadata.len(),

@@ -96,11 +96,7 @@ impl Client {
     pub async fn resolve(&self, reference: &Reference) -> Result<Resolved, Error> {
         let Some(tag) = reference.tag() else {
             return match reference.digest() {
-                Some(digest) => Ok(Resolved {
-                    digest: *digest,
-                    media_type: None,
-                    size: None,
-                }),
+                Some(digest) => Ok(Resolved::from(*digest)),
                 None => Err(Error::Setup {
                     problem: format!("{reference} has neither a tag nor a digest"),
                 }),

@@ -29,6 +29,16 @@ pub struct Resolved {
     pub size: Option<u64>,
 }
 
+impl From<Digest> for Resolved {
+    fn from(digest: Digest) -> Self {
+        Self {
+            digest,
+            media_type: None,
+            size: None,
+        }
+    }
+}
+
 /// The tags of all registries. Cheap to clone; clones share the tags.
 #[derive(Clone)]
 pub(super) struct TagCache(Arc<Cache<String, CachedTag>>);

@@ -1,4 +1,6 @@
-//! A catalog that was read and encoded: the input of all answers.
+//! A catalog that was read and encoded.
+
+use bytes::Bytes;
 
 use crate::answers::grpc::bundle_message::{BundleMessage, CsvEnds};
 use fbc::document::Blobs;
@@ -22,6 +24,16 @@ pub struct EncodedCatalog {
     pub graph: Graph,
     /// Its problems.
     pub problems: Vec<Problem>,
+}
+
+/// The input of all answers.
+pub struct AnswerInput<'a> {
+    /// The catalog.
+    pub catalog: &'a EncodedCatalog,
+    /// The canonical lines.
+    pub lines: &'a LineOf<'a>,
+    /// The encoded parts of bundles: the message file so far.
+    pub messages: &'a Bytes,
 }
 
 /// Finds the canonical line of a meta by its number; empty without such a meta.

@@ -12,9 +12,9 @@ use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
 use crate::ingest::Reading;
-use fbc::details::Details;
 use fbc::document::Blobs;
 use fbc::graph::{Channel, Entry, Graph, Package};
+use fbc::presentation::{Presentation, image};
 use fbc::text::semver::Version;
 
 /// List the packages, channels or bundles of a catalog
@@ -119,12 +119,16 @@ struct BundleRow<'a> {
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let catalog = self.input.load(environment)?;
-        let mut details = HashMap::new();
-        let wants_details = matches!(self.what, What::Packages | What::Bundles);
+        let mut texts = HashMap::new();
         let reading = catalog.read(|number, meta, line| {
             let wanted = self.package.as_ref().is_none_or(|it| *it == meta.package());
-            if wants_details && wanted && meta.schema() == "olm.bundle" {
-                details.insert(number, Details::of(line));
+            if wanted && meta.schema() == "olm.bundle" {
+                let text = match self.what {
+                    What::Packages => Presentation::of_bundle(line, None).display_name,
+                    What::Channels => return Ok(()),
+                    What::Bundles => image(line),
+                };
+                texts.insert(number, text);
             }
             Ok(())
         })?;
@@ -133,13 +137,11 @@ impl Arguments {
             Some(wanted) => std::slice::from_ref(package(&reading.graph, wanted)?),
         };
         match self.what {
-            What::Packages => self
-                .output
-                .print(package_rows(packages, &reading, &details)),
+            What::Packages => self.output.print(package_rows(packages, &reading, &texts)),
             What::Channels => self.output.print(channel_rows(packages)),
             What::Bundles => self
                 .output
-                .print(bundle_rows(packages, &reading.blobs, &details)),
+                .print(bundle_rows(packages, &reading.blobs, &texts)),
         }
     }
 }
@@ -172,15 +174,14 @@ fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
 fn package_rows<'a>(
     packages: &'a [Package],
     reading: &'a Reading,
-    details: &'a HashMap<u32, Details>,
+    names: &'a HashMap<u32, String>,
 ) -> impl Iterator<Item = PackageRow<'a>> {
     packages.iter().map(|package| {
         let default = package.channels.get(package.default_channel);
         let head = default.and_then(|channel| channel.entries.get(channel.head));
-        let head = head.and_then(|head| of_entry(head, &reading.blobs, details));
         PackageRow {
             name: &package.name,
-            display_name: head.map_or("", |details| &details.display_name),
+            display_name: head.map_or("", |head| of_entry(head, &reading.blobs, names)),
             default_channel: default.map_or("", |channel| &channel.name),
             deprecation: package.deprecation.as_deref(),
         }
@@ -206,7 +207,7 @@ fn channel_rows(packages: &[Package]) -> impl Iterator<Item = ChannelRow<'_>> {
 fn bundle_rows<'a>(
     packages: &'a [Package],
     blobs: &'a Blobs,
-    details: &'a HashMap<u32, Details>,
+    images: &'a HashMap<u32, String>,
 ) -> impl Iterator<Item = BundleRow<'a>> {
     let channels = packages.iter();
     let channels = channels.flat_map(|package| {
@@ -217,7 +218,6 @@ fn bundle_rows<'a>(
     });
     channels.flat_map(move |(package, channel)| {
         by_version(channel, blobs).into_iter().map(move |entry| {
-            let details = of_entry(entry, blobs, details);
             let bundle = blobs.bundles.get(entry.bundle);
             let deprecation = package.deprecated_bundles.get(&entry.bundle);
             BundleRow {
@@ -228,7 +228,7 @@ fn bundle_rows<'a>(
                 replaces: &entry.replaces,
                 skips: &entry.skips,
                 skip_range: &entry.skip_range,
-                image: details.map_or("", |details| &details.image),
+                image: of_entry(entry, blobs, images),
                 deprecation: deprecation.map(String::as_str),
             }
         })
@@ -246,12 +246,11 @@ fn by_version<'a>(channel: &'a Channel, blobs: &Blobs) -> Vec<&'a Entry> {
     entries
 }
 
-fn of_entry<'a>(
-    entry: &Entry,
-    blobs: &Blobs,
-    details: &'a HashMap<u32, Details>,
-) -> Option<&'a Details> {
-    details.get(&blobs.bundles.get(entry.bundle)?.meta)
+/// The text of the bundle of an entry, by the number of its meta; empty without one.
+fn of_entry<'a>(entry: &Entry, blobs: &Blobs, texts: &'a HashMap<u32, String>) -> &'a str {
+    let bundle = blobs.bundles.get(entry.bundle);
+    let text = bundle.and_then(|bundle| texts.get(&bundle.meta));
+    text.map_or("", String::as_str)
 }
 
 impl Row for PackageRow<'_> {

@@ -1,11 +1,10 @@
 //! Catalog ─► answers and index: the stage `build`.
 
-use crate::answers::catalog::EncodedCatalog;
+use crate::answers::catalog::{AnswerInput, EncodedCatalog};
 use crate::answers::grpc;
-use crate::answers::grpc::build::GrpcInput;
 use crate::answers::index::{Index, SearchRow};
 use crate::answers::rest::packages;
-use crate::answers::rest::packages::{Queries, QueryInput};
+use crate::answers::rest::packages::Queries;
 use crate::ingest::error::Cause;
 use crate::name::CatalogName;
 use crate::store::{Lines, Output, RevisionWriter};
@@ -22,23 +21,16 @@ pub(super) fn build(
     let (lines, messages) = (writer.lines()?, writer.messages()?);
     let custom = writer.metas_but_of(&OLM_SCHEMAS);
     let lines = |meta| Lines::get(&lines, meta);
-    let input = QueryInput {
-        name: name.as_str(),
+    let input = AnswerInput {
         catalog,
         lines: &lines,
         messages: &messages,
     };
     let output = writer.queries();
     std::thread::scope(|scope| {
-        let queries = scope.spawn(|| write_queries(&input, output));
-        let grpc_input = GrpcInput {
-            catalog,
-            lines: &lines,
-            messages: &messages,
-            custom: &custom,
-        };
+        let queries = scope.spawn(|| write_queries(name, &input, output));
         let mut store = |bytes: &[u8]| writer.append_messages(bytes).map(drop);
-        let index = grpc::build::build(&grpc_input, &mut store);
+        let index = grpc::build::build(&input, &custom, &mut store);
         let queries = queries
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -50,9 +42,13 @@ pub(super) fn build(
     })
 }
 
-fn write_queries(input: &QueryInput<'_>, mut output: Output) -> Result<Queries, Cause> {
+fn write_queries(
+    name: &CatalogName,
+    input: &AnswerInput<'_>,
+    mut output: Output,
+) -> Result<Queries, Cause> {
     let mut store = |bytes: &[u8]| output.append(bytes).map_err(Cause::from);
-    let queries = packages::build(input, &mut store)?;
+    let queries = packages::build(name.as_str(), input, &mut store)?;
     output.sync()?;
     Ok(queries)
 }

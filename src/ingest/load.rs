@@ -24,7 +24,7 @@ use ::images::layers::Limits;
 use ::images::{Choice, Platform, Registries};
 use fbc::document::Blobs;
 use fbc::graph::Graph;
-use fbc::problem::{Place, Problem, Severity};
+use fbc::problem::{DocumentPosition, Problem, Severity};
 use fbc::read::Meta;
 use fbc::select;
 use fbc::select::Selected;
@@ -199,11 +199,14 @@ impl Loaded {
     /// The original lines at some places of the files, by file and number.
     pub fn lines<'a>(
         &self,
-        places: impl IntoIterator<Item = &'a Place>,
+        positions: impl IntoIterator<Item = &'a DocumentPosition>,
     ) -> HashMap<(&'a str, u32), &[u8]> {
         let mut wanted: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
-        for place in places {
-            wanted.entry(&place.file).or_default().insert(place.line);
+        for position in positions {
+            wanted
+                .entry(&position.file)
+                .or_default()
+                .insert(position.line);
         }
         let mut found = HashMap::new();
         for (path, content) in self.files.paths.iter().zip(&self.files.contents) {
@@ -328,8 +331,8 @@ mod tests {
             ]
         );
         assert_eq!(reading.counts.metas, 2);
-        let place = reading.problems[0].place.as_ref().unwrap();
-        assert_eq!(place.to_string(), "<stdin>:4 (document 2)");
+        let position = reading.problems[0].position.as_ref().unwrap();
+        assert_eq!(position.to_string(), "<stdin>:4 (document 2)");
     }
 
     #[test]
@@ -345,21 +348,21 @@ mod tests {
     #[test]
     fn lines_are_found_by_their_number() {
         let loaded = spooled(b"one\r\n\nthree and more\nfour");
-        let place = |file: &str, line| Place {
+        let position = |file: &str, line| DocumentPosition {
             file: file.into(),
             document: 1,
             line,
             column: None,
         };
-        let places = [
-            place("<stdin>", 4),
-            place("<stdin>", 1),
-            place("<stdin>", 3),
-            place("<stdin>", 2),
-            place("<stdin>", 9),
-            place("elsewhere", 1),
+        let positions = [
+            position("<stdin>", 4),
+            position("<stdin>", 1),
+            position("<stdin>", 3),
+            position("<stdin>", 2),
+            position("<stdin>", 9),
+            position("elsewhere", 1),
         ];
-        let lines = loaded.lines(&places);
+        let lines = loaded.lines(&positions);
         let line = |number| lines.get(&("<stdin>", number)).copied();
         assert_eq!(line(1), Some(&b"one\r"[..]));
         assert_eq!(line(2), Some(&b""[..]));

@@ -85,7 +85,7 @@ mod tests {
                 package: package.to_owned(),
                 ..Subject::default()
             },
-            place: None,
+            position: None,
             message: message.to_owned(),
         }
     }

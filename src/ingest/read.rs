@@ -18,7 +18,7 @@ use ::images::digest::Digest;
 use fbc::document::{Blobs, Defect, Located};
 use fbc::fields::{Fields, MAX_SCHEMAS};
 use fbc::graph;
-use fbc::problem::{Code, Place, Problem, Severity, Subject};
+use fbc::problem::{Code, DocumentPosition, Problem, Severity, Subject};
 use fbc::read::{Output, Piece, Reader, pieces};
 
 /// The approximate number of bytes of a file that one worker reads at a time.
@@ -131,7 +131,7 @@ struct Collected<'a> {
     ends: Vec<CsvEnds>,
     fields: Fields,
     /// The first document of each schema.
-    schemas: HashMap<String, Place>,
+    schemas: HashMap<String, DocumentPosition>,
     problems: Vec<Problem>,
     omitted: usize,
     /// The worst of those that were omitted.
@@ -172,13 +172,13 @@ impl Collected<'_> {
             let known = self.schemas.len() >= MAX_SCHEMAS || self.schemas.contains_key(schema);
             let file = self.paths.get(done.file as usize).filter(|_| !known);
             self.schemas.extend(file.map(|file| {
-                let place = Place {
+                let position = DocumentPosition {
                     file: file.clone(),
                     document: before.documents + document,
                     line: before.line_ends + line,
                     column: None,
                 };
-                (schema.to_owned(), place)
+                (schema.to_owned(), position)
             }));
         }
         self.fields.append(std::mem::take(&mut output.fields));
@@ -188,12 +188,15 @@ impl Collected<'_> {
                 self.worst_omitted = self.worst_omitted.max(Some(problem.severity));
                 continue;
             }
-            problem.place = self.paths.get(done.file as usize).map(|file| Place {
-                file: file.clone(),
-                document: before.documents + spot.document + 1,
-                line: before.line_ends + spot.line,
-                column: spot.column,
-            });
+            problem.position = self
+                .paths
+                .get(done.file as usize)
+                .map(|file| DocumentPosition {
+                    file: file.clone(),
+                    document: before.documents + spot.document + 1,
+                    line: before.line_ends + spot.line,
+                    column: spot.column,
+                });
             self.problems.push(problem);
         }
         let next = &mut self.next;
@@ -245,7 +248,7 @@ impl Collected<'_> {
                 code: Code::ProblemsOmitted,
                 severity,
                 subject: Subject::default(),
-                place: None,
+                position: None,
                 message: format!(
                     "{} more problems of documents are not listed; correct the listed ones first",
                     self.omitted
@@ -257,7 +260,7 @@ impl Collected<'_> {
             graphql::problems(&self.fields)
                 .into_iter()
                 .map(|mut problem| {
-                    problem.place = self.schemas.get(&problem.subject.schema).cloned();
+                    problem.position = self.schemas.get(&problem.subject.schema).cloned();
                     problem
                 }),
         );
@@ -285,7 +288,7 @@ impl Collected<'_> {
             blobs: self.blobs,
             messages: self.messages,
             ends: self.ends,
-            fields: self.fields.finish(),
+            fields: self.fields.schemas,
             graph,
             problems,
         };

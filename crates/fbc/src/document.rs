@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::problem::{Code, Place};
+use crate::problem::{Code, DocumentPosition};
 use crate::text::json::typed::fields;
 
 /// The schemas that OLM defines.
@@ -49,8 +49,8 @@ pub struct Located<T> {
 
 impl<T> Located<T> {
     /// The place for a problem.
-    pub fn place(&self, files: &[String]) -> Option<Place> {
-        Some(Place {
+    pub fn position(&self, files: &[String]) -> Option<DocumentPosition> {
+        Some(DocumentPosition {
             file: files.get(self.file as usize)?.clone(),
             document: self.document,
             line: self.line,
@@ -66,6 +66,14 @@ pub struct Defect {
     pub code: Code,
     /// The rest of a sentence whose subject is the blob: it starts with a verb.
     pub message: Cow<'static, str>,
+}
+
+impl Defect {
+    /// A defect with its message.
+    pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
 }
 
 /// An `olm.package` blob.

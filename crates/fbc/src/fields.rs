@@ -83,7 +83,8 @@ pub struct SchemaFields {
 /// The fields of the blobs so far.
 #[derive(Debug, Default)]
 pub struct Fields {
-    schemas: Vec<SchemaFields>,
+    /// The schemas in catalog order.
+    pub schemas: Vec<SchemaFields>,
     numbers: HashMap<Box<str>, usize>,
     /// The first document of each schema: its number and line in the piece, from
     /// 1.
@@ -92,8 +93,9 @@ pub struct Fields {
     last: usize,
     /// The number of fields of all schemas.
     count: usize,
-    /// Schemas that lack some fields; `None` when whole schemas are missing.
-    omitted: Vec<Option<Box<str>>>,
+    /// Schemas that lack some fields for their number or length; `None` when whole
+    /// schemas are missing.
+    pub omitted: Vec<Option<Box<str>>>,
 }
 
 impl Fields {
@@ -139,7 +141,7 @@ impl Fields {
         }
     }
 
-    /// Adds the fields of the part of the catalog that follows.
+    /// Adds the fields of the next part of the catalog.
     pub fn append(&mut self, later: Self) {
         for (SchemaFields { schema, fields }, at) in later.schemas.into_iter().zip(later.first) {
             let Some(number) = self.number(&schema, at) else {
@@ -177,11 +179,6 @@ impl Fields {
         }
     }
 
-    /// The schemas in catalog order.
-    pub fn schemas(&self) -> &[SchemaFields] {
-        &self.schemas
-    }
-
     /// The schemas, each with the number and the line of its first document in
     /// the piece, from 1.
     pub fn first(&self) -> impl Iterator<Item = (&str, (u32, u32))> {
@@ -189,23 +186,9 @@ impl Fields {
         schemas.zip(self.first.iter().copied())
     }
 
-    /// Schemas that lack some fields for their number or length; `None` when
-    /// whole schemas are missing.
-    pub fn omitted(&self) -> &[Option<Box<str>>] {
-        &self.omitted
-    }
-
-    /// The schemas in catalog order.
-    pub fn finish(self) -> Vec<SchemaFields> {
-        self.schemas
-    }
-
     fn number(&mut self, schema: &str, at: (u32, u32)) -> Option<usize> {
-        if self
-            .schemas
-            .get(self.last)
-            .is_some_and(|s| *s.schema == *schema)
-        {
+        let last = self.schemas.get(self.last);
+        if last.is_some_and(|last| *last.schema == *schema) {
             return Some(self.last);
         }
         if let Some(number) = self.numbers.get(schema) {
@@ -264,8 +247,8 @@ impl Kind {
         keys.iter().all(known)
     }
 
-    /// Adds the fields of objects in another value, which begins at `cursor`.
-    /// Returns whether there was room for all.
+    /// Adds the fields of the objects in the value at `cursor`. Returns whether there was
+    /// room for all.
     fn add(&mut self, mut cursor: Cursor<'_>, count: &mut usize) -> bool {
         if !cursor.enter_array() {
             return true;

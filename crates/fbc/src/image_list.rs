@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::presentation::RelatedImage;
 use crate::pullspec;
 use crate::pullspec::PullSpec;
 use crate::select::{Reason, Selected};
-use crate::text::json::typed::{Text, fields, from_json};
+use crate::text::json::typed::{fields, from_json};
 
 /// The images of a selection.
 #[derive(Debug, Default)]
@@ -57,20 +58,12 @@ pub struct Use {
 }
 
 #[derive(Default)]
-struct BundleLine<'a> {
-    image: Text<'a>,
-    related: Vec<Related<'a>>,
+struct BundleLine {
+    image: String,
+    related: Vec<RelatedImage>,
 }
 
-fields!(BundleLine<'a> { image = "image", related = "relatedImages" });
-
-#[derive(Default)]
-struct Related<'a> {
-    name: Text<'a>,
-    image: Text<'a>,
-}
-
-fields!(Related<'a> { name = "name", image = "image" });
+fields!(BundleLine { image = "image", related = "relatedImages" });
 
 impl ImageList {
     /// The images of all these selections.
@@ -86,15 +79,15 @@ impl ImageList {
         });
         for (package, bundle) in bundles {
             // Packages with malformed bundles are not selected.
-            let line: BundleLine<'_> = from_json(&bundle.line).unwrap_or_default();
-            let own = (None, &line.image.0);
-            let related = (line.related.iter())
-                .map(|related| (Some(related.name.0.to_string()), &related.image.0));
+            let line: BundleLine = from_json(&bundle.line).unwrap_or_default();
+            let own = (None, line.image);
+            let related = line.related.into_iter();
+            let related = related.map(|related| (Some(related.name), related.image));
             for (related, spec) in std::iter::once(own).chain(related) {
                 if spec.is_empty() {
                     continue;
                 }
-                match pullspec::read(spec) {
+                match pullspec::read(&spec) {
                     Ok(spec) => images.entry(key(&spec)).or_default().push(Use {
                         package: package.to_owned(),
                         bundle: bundle.name.clone(),

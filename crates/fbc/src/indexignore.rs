@@ -56,21 +56,11 @@ pub enum IndexIgnoreError {
         line: usize,
     },
     /// A file has too many patterns.
-    #[error("{path} has more than {limit} patterns")]
-    FilePatterns {
-        /// The file, relative to the catalog folder.
-        path: String,
-        /// The most there may be.
-        limit: usize,
-    },
-    /// The files have too many patterns together.
-    #[error("the .indexignore files up to {path} have more than {limit} patterns")]
-    Patterns {
-        /// The file that was one too many, relative to the catalog folder.
-        path: String,
-        /// The most there may be.
-        limit: usize,
-    },
+    #[error("{0} has more than {MAX_FILE_PATTERNS} patterns")]
+    FilePatterns(String),
+    /// The files up to this one have too many patterns together.
+    #[error("the .indexignore files up to {0} have more than {MAX_PATTERNS} patterns")]
+    Patterns(String),
     /// The patterns of a file are too large together.
     #[error("the patterns of {path} cannot be used")]
     Build {
@@ -147,12 +137,10 @@ fn read_patterns(
         count += 1;
         *total += 1;
         if count > MAX_FILE_PATTERNS {
-            let (path, limit) = (path.into(), MAX_FILE_PATTERNS);
-            return Err(IndexIgnoreError::FilePatterns { path, limit });
+            return Err(IndexIgnoreError::FilePatterns(path.into()));
         }
         if *total > MAX_PATTERNS {
-            let (path, limit) = (path.into(), MAX_PATTERNS);
-            return Err(IndexIgnoreError::Patterns { path, limit });
+            return Err(IndexIgnoreError::Patterns(path.into()));
         }
         // A pattern carries its place, to tell later ones from earlier ones.
         // An invalid pattern is not added, and so matches nothing.
@@ -336,9 +324,7 @@ mod tests {
         let paths: Vec<String> = (0..11).map(|i| format!("{i}/.indexignore")).collect();
         let files = paths.iter().map(|path| (path.as_str(), text.as_bytes()));
         let all = IndexIgnore::new(files).unwrap_err();
-        assert!(
-            matches!(all, IndexIgnoreError::Patterns { path, .. } if path == "10/.indexignore")
-        );
+        assert!(matches!(all, IndexIgnoreError::Patterns(path) if path == "10/.indexignore"));
         // Whatever comes out of patterns as large as they may be, it comes.
         let mut text = String::new();
         for i in 0..200 {

@@ -191,9 +191,7 @@
 //! bundles.
 
 mod bundle;
-mod bundle_line;
 pub mod csv;
-pub mod details;
 pub mod document;
 pub mod fields;
 pub mod graph;
@@ -203,6 +201,7 @@ mod manifest_objects;
 mod object;
 pub mod presentation;
 pub mod problem;
+mod properties;
 pub mod pullspec;
 pub mod read;
 pub mod select;

@@ -5,7 +5,7 @@ use crate::document::Defect;
 use crate::problem::Code;
 use crate::text::display::shown;
 use crate::text::json::cursor::{Cursor, key_text};
-use crate::text::json::typed::{Decode, Expected, Fields, WrongType};
+use crate::text::json::typed::{Decode, Fields, WrongType};
 use crate::text::json::{Canonicaliser, unescape};
 
 /// The longest list of objects. Catalogs need far less, and an item of three
@@ -104,7 +104,7 @@ impl<'a> Object<'a> {
         };
         if !cursor.enter_array() {
             if cursor.peek() != Some(b'n') {
-                defects.push(malformed(key, &WrongType::at(&cursor, Expected::List)));
+                defects.push(malformed(key, &WrongType::at(&cursor, "a list")));
             }
             return Vec::new();
         }
@@ -114,7 +114,10 @@ impl<'a> Object<'a> {
         let mut number = 0;
         while cursor.next_element() {
             if number == MAX_LIST {
-                defects.push(too_long(key));
+                let message = format!(
+                    "has more than {MAX_LIST} items in {key:?}, which is too many; remove some"
+                );
+                defects.push(Defect::new(Code::BlobMalformed, message));
                 break;
             }
             let start = cursor;
@@ -158,7 +161,7 @@ fn decode_members<'a, T: Fields<'a>>(
 ) -> Result<T, NotObject> {
     let mut item = T::default();
     if !cursor.enter_object() {
-        note(malformed(path, &WrongType::at(cursor, Expected::Object)));
+        note(malformed(path, &WrongType::at(cursor, "an object")));
         cursor.skip();
         return Err(NotObject);
     }
@@ -175,20 +178,8 @@ fn decode_members<'a, T: Fields<'a>>(
 }
 
 fn malformed(key: &str, error: &WrongType) -> Defect {
-    Defect {
-        code: Code::BlobMalformed,
-        message: format!("has a malformed {key:?}: {error}").into(),
-    }
-}
-
-fn too_long(key: &str) -> Defect {
-    Defect {
-        code: Code::BlobMalformed,
-        message: format!(
-            "has more than {MAX_LIST} items in {key:?}, which is too many; remove some"
-        )
-        .into(),
-    }
+    let message = format!("has a malformed {key:?}: {error}");
+    Defect::new(Code::BlobMalformed, message)
 }
 
 fn is(key: &[u8], wanted: &str) -> bool {

@@ -19,7 +19,7 @@ pub struct Problem {
     pub subject: Subject,
     /// Its position, if it is about one document.
     #[serde(flatten)]
-    pub place: Option<Place>,
+    pub position: Option<DocumentPosition>,
     /// A sentence for the catalog's author.
     pub message: String,
 }
@@ -31,7 +31,7 @@ impl Problem {
             code,
             severity,
             subject: Subject::default(),
-            place: None,
+            position: None,
             message: message.into(),
         }
     }
@@ -69,7 +69,7 @@ pub struct Subject {
 
 /// A document in a file of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct DocumentPosition {
     /// Path below the catalog folder; the URL, when the catalog was read from
     /// one.
     pub file: String,
@@ -230,7 +230,7 @@ impl fmt::Display for Severity {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DocumentPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)?;
         if let Some(column) = self.column {
@@ -243,8 +243,8 @@ impl fmt::Display for Place {
 /// `file:line:column (document n): error[code]: message`, in one line.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = &self.place {
-            write!(f, "{place}: ")?;
+        if let Some(position) = &self.position {
+            write!(f, "{position}: ")?;
         }
         write!(f, "{}[{}]: {}", self.severity, self.code, self.message)
     }

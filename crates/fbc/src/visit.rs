@@ -10,20 +10,17 @@ use crate::csv::{CsvField, CsvMetadata};
 use crate::document::Gvk;
 
 /// Receives the parts of packages and bundles, in the order of the documents.
+/// Ignores the parts whose method it does not define.
 pub trait Visitor {
     /// Called once for each `olm.package` document that becomes a blob.
-    fn package(&mut self, package: &PackageParts<'_>);
+    fn package(&mut self, _: &PackageParts<'_>) {}
 
     /// Called once for each `olm.bundle` document that becomes a blob.
-    fn bundle(&mut self, bundle: &BundleParts<'_>);
+    fn bundle(&mut self, _: &BundleParts<'_>) {}
 }
 
 /// Ignores all parts.
-impl Visitor for () {
-    fn package(&mut self, _: &PackageParts<'_>) {}
-
-    fn bundle(&mut self, _: &BundleParts<'_>) {}
-}
+impl Visitor for () {}
 
 /// The parts of a package. Malformed fields are empty.
 #[derive(Debug, Default)]

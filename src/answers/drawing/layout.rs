@@ -1,12 +1,12 @@
-//! The places of a channel's boxes. The head and the entries on its chain form
-//! one lane, from the top down. Entries that are only skipped form a second lane
+//! The positions of a channel's boxes. The head and the entries on its chain form one
+//! lane, from the top down. Entries that are only skipped form a second lane
 //! beside it.
 
 use std::collections::VecDeque;
 
 use crate::answers::drawing::model::{Column, EdgeKind};
 
-/// Where a box stands.
+/// The position of a box.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
     /// 0 is the lane of the head, 1 the other.
@@ -41,7 +41,7 @@ pub(crate) fn cells(column: &Column<'_>) -> Vec<Cell> {
             at = replaced[node];
         }
     }
-    // Nodes come out of the queue from the top down within their lane.
+    // The queue has the nodes of each lane from the top down.
     while let Some(node) = queue.pop_front() {
         let above = cells[node].map_or(0, |cell: Cell| cell.row);
         for &older in &leads_back[node] {

@@ -1,11 +1,12 @@
 //! A drawing as text for Mermaid.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::answers::drawing::model::{Drawing, EdgeKind};
+use crate::answers::drawing::model::{CLASSES, Drawing, EdgeKind};
 
-/// How the kinds of boxes look.
-const CLASSES: &str = "  classDef head stroke-width:3px
+/// The styles of the classes.
+const STYLES: &str = "  classDef head stroke-width:3px
   classDef deprecated stroke-dasharray:6 3,color:#b35900
   classDef absent opacity:0.6,stroke-dasharray:2 2
   classDef wrong stroke:#cf222e,color:#cf222e
@@ -17,8 +18,7 @@ impl Drawing<'_> {
     pub fn mermaid(&self) -> String {
         let mut out = String::from("flowchart LR\n");
         let mark = self.mark();
-        let (mut heads, mut deprecated) = (Vec::new(), Vec::new());
-        let (mut absent, mut wrong) = (Vec::new(), Vec::new());
+        let mut members: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (number, channel) in self.channels.iter().enumerate() {
             // Writing to a String cannot fail.
             let _ = writeln!(
@@ -36,17 +36,8 @@ impl Drawing<'_> {
                     let _ = write!(out, "<br/>{}", escaped(&remarks.join(", ")));
                 }
                 out.push_str("\"]\n");
-                if node.head {
-                    heads.push(id.clone());
-                }
-                if node.deprecated {
-                    deprecated.push(id.clone());
-                }
-                if node.is_wrong() {
-                    wrong.push(id.clone());
-                }
-                if !node.present {
-                    absent.push(id);
+                for class in node.classes() {
+                    members.entry(class).or_default().push(id.clone());
                 }
             }
             for edge in &channel.edges {
@@ -62,14 +53,9 @@ impl Drawing<'_> {
             }
             out.push_str("  end\n");
         }
-        out.push_str(CLASSES);
-        for (class, ids) in [
-            ("head", heads),
-            ("deprecated", deprecated),
-            ("absent", absent),
-            ("wrong", wrong),
-        ] {
-            if !ids.is_empty() {
+        out.push_str(STYLES);
+        for class in CLASSES {
+            if let Some(ids) = members.get(class) {
                 let _ = writeln!(out, "  class {} {class}", ids.join(","));
             }
         }
@@ -77,8 +63,8 @@ impl Drawing<'_> {
     }
 }
 
-/// A text for a label in quotes: everything that could mean something to
-/// Mermaid or to the page around it is a character code.
+/// A text for a label in quotes. Characters with a meaning to Mermaid or to the page
+/// around it become character codes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for sign in text.chars() {
@@ -125,7 +111,7 @@ mod tests {
     c1n0 -.-> c1n3
     c1n2 -.-> c1n3
   end
-{CLASSES}  class c0n0,c1n3 head
+{STYLES}  class c0n0,c1n3 head
   class c1n0 deprecated
   class c1n4 absent
 "

@@ -5,8 +5,11 @@ use std::collections::{HashMap, HashSet};
 use fbc::document::{Blobs, ChannelBlob};
 use fbc::graph::{Chains, Survey};
 
-/// The upgrade graph of a package, or of one of its channels. It is taken from
-/// the blobs, so that packages with errors can be drawn too.
+/// The classes of nodes.
+pub(super) const CLASSES: [&str; 4] = ["head", "deprecated", "absent", "wrong"];
+
+/// The upgrade graph of a package, or of one of its channels. It is made from the
+/// blobs, so packages with errors can be drawn too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drawing<'a> {
     pub(super) package: &'a str,
@@ -125,9 +128,12 @@ impl Node<'_> {
         remarks
     }
 
-    /// Whether it makes the channel invalid.
-    pub(super) fn is_wrong(&self) -> bool {
-        self.rival || self.stranded || self.in_cycle
+    /// The classes that decide its look.
+    pub(super) fn classes(&self) -> impl Iterator<Item = &'static str> {
+        let is_wrong = self.rival || self.stranded || self.in_cycle;
+        let is_so = [self.head, self.deprecated, !self.present, is_wrong];
+        let classes = CLASSES.into_iter().zip(is_so);
+        classes.filter(|(_, is_so)| *is_so).map(|(class, _)| class)
     }
 }
 

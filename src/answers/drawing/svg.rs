@@ -5,29 +5,30 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::iter;
 
 use crate::answers::drawing::layout::{Cell, cells};
 use crate::answers::drawing::model::{Column, Drawing, DrawnEdge, EdgeKind};
 
 /// The margin.
 const MARGIN: usize = 24;
-/// Where the titles of the channels stand.
+/// The baseline of the channels' titles.
 const TITLES: usize = 72;
-/// Where the first boxes begin.
+/// The top of the first boxes.
 const TOP: usize = 88;
 /// The height of a box.
 const BOX: usize = 40;
-/// From one box to the one below it.
+/// The distance from one box to the next below.
 const ROW: usize = 64;
 /// Room left of a lane for the bends of its arrows.
 const GAP: usize = 56;
 /// Ten times the width of a character of a name, and of a smaller one.
 const SIGN: usize = 75;
 const SMALL_SIGN: usize = 62;
-/// The same of the package's name, and of a channel's.
+/// The same of the package's name, and of a channel's name.
 const TITLE_SIGN: usize = 97;
 const CHANNEL_SIGN: usize = 79;
-/// Longer texts are cut, in characters.
+/// The longest text that is not cut, in characters.
 const LONGEST: usize = 60;
 
 /// Colours for light pages and for dark ones.
@@ -64,11 +65,11 @@ text { fill: #f0f6fc }
 }
 ";
 
-/// A channel with the places of its boxes.
+/// A channel with the positions of its boxes.
 struct Placed<'a> {
     column: &'a Column<'a>,
     cells: Vec<Cell>,
-    /// Where the lanes begin, and how wide their boxes are.
+    /// The left edges of the lanes, and the widths of their boxes.
     lanes: [(usize, usize); 2],
 }
 
@@ -143,7 +144,7 @@ impl<'a> Placed<'a> {
         }
     }
 
-    /// Where the column ends.
+    /// The right edge of the column.
     fn right(&self) -> usize {
         let (start, width) = self.lanes[1];
         let title = signs(&self.column.title()) * CHANNEL_SIGN / 10 + 16;
@@ -157,7 +158,7 @@ impl<'a> Placed<'a> {
             self.lanes[0].0,
             escaped(&cut(&self.column.title()))
         );
-        // Boxes come after the arrows and hide what would run through them.
+        // Boxes are drawn over the arrows and hide their crossings.
         for edge in &self.column.edges {
             self.write_edge(*edge, out);
         }
@@ -170,17 +171,8 @@ impl<'a> Placed<'a> {
         let node = &self.column.nodes[at];
         let (left, width) = self.lanes[self.cells[at].lane];
         let top = self.top(at);
-        let mut class = String::from("node");
-        for (is_so, name) in [
-            (node.head, " head"),
-            (node.deprecated, " deprecated"),
-            (!node.present, " absent"),
-            (node.is_wrong(), " wrong"),
-        ] {
-            if is_so {
-                class.push_str(name);
-            }
-        }
+        let class: Vec<&str> = iter::once("node").chain(node.classes()).collect();
+        let class = class.join(" ");
         let remark = node.remarks().join(", ");
         let baseline = top + if remark.is_empty() { 24 } else { 17 };
         let _ = write!(
@@ -213,7 +205,7 @@ impl<'a> Placed<'a> {
             let middle = from_left + from_width / 2;
             format!("M{middle} {from_top}V{}", to_top + BOX)
         } else if from.lane == to.lane {
-            // Around the boxes between; a longer way bends more.
+            // Around the boxes between; longer arrows bend more.
             let bend = (10 + 6 * from.row.abs_diff(to.row)).min(GAP - 8);
             let outside = from_left - bend;
             format!(
@@ -247,7 +239,7 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// How many characters of a text are shown.
+/// The number of characters of a text that are shown.
 fn signs(text: &str) -> usize {
     text.chars().take(LONGEST + 1).count().min(LONGEST)
 }

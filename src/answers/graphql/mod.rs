@@ -90,8 +90,8 @@ pub fn types(schemas: &[SchemaFields]) -> Vec<BlobType> {
 /// taken or there are too many.
 pub fn problems(fields: &Fields) -> Vec<Problem> {
     let mut namer = Namer::default();
-    namer.types(fields.schemas());
-    let omitted = fields.omitted().iter().map(|schema| {
+    namer.types(&fields.schemas);
+    let omitted = fields.omitted.iter().map(|schema| {
         let (schema, what) = match schema {
             Some(schema) => (&**schema, format!("the schema {schema:?} has fields")),
             None => ("", "there are schemas".to_owned()),

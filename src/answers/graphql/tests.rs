@@ -103,7 +103,7 @@ fn the_first_blob_with_a_key_decides_on_its_kind_and_later_ones_add_fields() {
     // It does not matter how the file is cut.
     for piece in [1, 1 << 20] {
         let fields = found(content, piece);
-        assert_eq!(written(&types(fields.schemas())), wanted);
+        assert_eq!(written(&types(&fields.schemas)), wanted);
         assert_eq!(problems(&fields), []);
     }
 }
@@ -113,7 +113,7 @@ fn ten_elements_of_a_list_are_looked_at() {
     let mut elements: Vec<String> = (0..10).map(|n| format!("{{\"f{n}\":1}}")).collect();
     elements.push("{\"more\":1}".to_owned());
     let content = format!("{{\"schema\":\"a\",\"list\":[{}]}}", elements.join(","));
-    let [_, objects] = &written(&types(found(&content, 100).schemas()))[..] else {
+    let [_, objects] = &written(&types(&found(&content, 100).schemas))[..] else {
         panic!()
     };
     assert!(objects.ends_with("f9:Int"), "{objects}");
@@ -132,7 +132,7 @@ fn who_comes_second_to_a_name_is_left_out_and_named() {
 "#;
     let fields = found(content, 100);
     assert_eq!(
-        written(&types(fields.schemas())),
+        written(&types(&fields.schemas)),
         [
             "olmbundles: OlmBundle name:String schema:String",
             "abs: AB c:[String] schema:String",
@@ -156,7 +156,7 @@ fn who_comes_second_to_a_name_is_left_out_and_named() {
 fn the_key_that_is_the_name_comes_before_others_of_that_name() {
     let content = r#"{"schema":"a","Foo":1,"foo_":2}
 {"schema":"a","_foo":1,"foo":2}"#;
-    let found = types(found(content, 100).schemas());
+    let found = types(&found(content, 100).schemas);
     let field = &found[0].fields[0];
     assert_eq!(field.name, "foo");
     let keys: Vec<&str> = field.keys.iter().map(|key| &**key).collect();
@@ -172,7 +172,7 @@ fn what_is_too_much_is_left_out_and_named() {
         many.join(",")
     );
     let fields = found(&content, 100);
-    let types = types(fields.schemas());
+    let types = types(&fields.schemas);
     assert_eq!(types.len(), 2);
     assert_eq!((types[0].fields.len(), types[1].fields.len()), (1, 200));
     let codes: Vec<_> = problems(&fields)
@@ -195,7 +195,7 @@ fn a_catalog_of_schemas_without_end_keeps_within_bounds() {
     for piece in [10_000, 1 << 30] {
         let fields = found(&content, piece);
         let sum: usize = fields
-            .schemas()
+            .schemas
             .iter()
             .flat_map(|schema| &schema.fields)
             .map(|field| match &field.kind {
@@ -203,10 +203,10 @@ fn a_catalog_of_schemas_without_end_keeps_within_bounds() {
                 Kind::Objects(fields) => 1 + fields.len(),
             })
             .sum();
-        assert!(sum <= 20_000 && fields.schemas().len() == 1000, "{sum}");
+        assert!(sum <= 20_000 && fields.schemas.len() == 1000, "{sum}");
         let problems = problems(&fields);
         assert_eq!(problems.len(), 101);
         assert_eq!(problems[100].code, Code::ProblemsOmitted);
-        types(fields.schemas());
+        types(&fields.schemas);
     }
 }

@@ -122,32 +122,21 @@ pub fn put_membership(out: &mut Vec<u8>, package: &Package, channel: &Channel, e
     put_deprecation(out, 15, deprecation.map(String::as_str));
 }
 
-/// Appends a Package without its channels, which follow by
-/// [`put_package_channel`].
-pub fn put_package(
-    out: &mut Vec<u8>,
-    name: &str,
-    default_channel: &str,
-    deprecation: Option<&str>,
-) {
-    put_text(out, 1, name);
-    put_text(out, 3, default_channel);
-    put_deprecation(out, 4, deprecation);
-}
-
-/// Appends a channel to a Package.
-pub fn put_package_channel(
-    out: &mut Vec<u8>,
-    name: &str,
-    head: &str,
-    deprecation: Option<&str>,
-    scratch: &mut Vec<u8>,
-) {
-    scratch.clear();
-    put_text(scratch, 1, name);
-    put_text(scratch, 2, head);
-    put_deprecation(scratch, 3, deprecation);
-    put_field(out, 2, scratch);
+/// Appends a Package.
+pub fn put_package(out: &mut Vec<u8>, package: &Package) {
+    let default = package.channels.get(package.default_channel);
+    put_text(out, 1, &package.name);
+    put_text(out, 3, default.map_or("", |channel| &channel.name));
+    put_deprecation(out, 4, package.deprecation.as_deref());
+    let mut scratch = Vec::new();
+    for channel in &package.channels {
+        let head = channel.entries.get(channel.head);
+        scratch.clear();
+        put_text(&mut scratch, 1, &channel.name);
+        put_text(&mut scratch, 2, head.map_or("", |head| &head.name));
+        put_deprecation(&mut scratch, 3, channel.deprecation.as_deref());
+        put_field(out, 2, &scratch);
+    }
 }
 
 /// Appends a `PackageName`.
@@ -270,16 +259,32 @@ mod tests {
 
     #[test]
     fn a_package_message_lists_its_channels() {
+        let channel = |name: &str, head: &str, deprecation: Option<&str>| Channel {
+            name: name.into(),
+            head: 0,
+            entries: vec![Entry {
+                name: head.into(),
+                bundle: 0,
+                replaces: String::new(),
+                skips: Vec::new(),
+                skip_range: String::new(),
+            }],
+            deprecation: deprecation.map(Into::into),
+        };
+        let package = Package {
+            name: "a".into(),
+            meta: 0,
+            blob: 0,
+            default_channel: 1,
+            channels: vec![
+                channel("beta", "a.v2", Some("use stable")),
+                channel("stable", "a.v1", None),
+            ],
+            deprecation: Some(String::new()),
+            deprecated_bundles: [].into(),
+        };
         let mut out = Vec::new();
-        put_package(&mut out, "a", "stable", Some(""));
-        put_package_channel(
-            &mut out,
-            "beta",
-            "a.v2",
-            Some("use stable"),
-            &mut Vec::new(),
-        );
-        put_package_channel(&mut out, "stable", "a.v1", None, &mut Vec::new());
+        put_package(&mut out, &package);
         let package = proto::Package::decode(&out[..]).unwrap();
         assert_eq!(package.default_channel_name, "stable");
         assert_eq!(package.channels.len(), 2);

@@ -7,8 +7,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::answers::images::error::FormError;
-use crate::answers::images::mirror_paths::{MirrorPaths, TakenPaths};
+use crate::answers::images::mirror_paths::{FormError, MirrorPaths, TakenPaths};
 use fbc::image_list::{Image, ImageList, ImageVersion, Use};
 use fbc::select::Reason;
 use fbc::text::yaml;

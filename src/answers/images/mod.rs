@@ -1,11 +1,9 @@
 //! Lists of the images that a selection needs, in the forms that tools read.
 
-mod error;
 mod forms;
 mod mirror_paths;
 #[cfg(test)]
 mod tests;
 
-pub use error::FormError;
 pub use forms::Form;
-pub use mirror_paths::{MirrorPaths, TakenPaths};
+pub use mirror_paths::{FormError, MirrorPaths, TakenPaths};

@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use bytes::Bytes;
 use serde::Serialize;
 
-use crate::answers::catalog::{EncodedCatalog, LineOf};
+use crate::answers::catalog::{AnswerInput, EncodedCatalog};
 use crate::answers::chunks::ChunkWriter;
 use crate::answers::grpc::bundle_message::Manifests;
 use crate::answers::index::{PackageAnswers, QuarantinedApi, QueryIndex, SearchRow};
@@ -35,18 +34,6 @@ pub struct Queries {
     pub search: Vec<SearchRow>,
 }
 
-/// The input of [`build`].
-pub struct QueryInput<'a> {
-    /// The catalog's name.
-    pub name: &'a str,
-    /// The catalog.
-    pub catalog: &'a EncodedCatalog,
-    /// The canonical lines.
-    pub lines: &'a LineOf<'a>,
-    /// The encoded parts of bundles: the message file so far.
-    pub messages: &'a Bytes,
-}
-
 /// An answer that cannot be written as JSON: a defect of almanac.
 #[derive(Debug, thiserror::Error)]
 #[error("an answer about the package {package:?} cannot be encoded: {source}")]
@@ -57,9 +44,11 @@ pub struct EncodeError {
     pub source: serde_json::Error,
 }
 
-/// Hands the answers to `store`, which appends them to an empty file.
+/// Hands the answers to `store`, which appends them to an empty file. `name` is the
+/// name of the catalog.
 pub fn build<E: From<EncodeError>>(
-    source: &QueryInput<'_>,
+    name: &str,
+    source: &AnswerInput<'_>,
     store: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Queries, E> {
     let EncodedCatalog {
@@ -84,7 +73,7 @@ pub fn build<E: From<EncodeError>>(
     for (number, package) in (0_u32..).zip(&packages) {
         // Most packages have no problems.
         let problems = of_package.remove(package.name).unwrap_or_default();
-        let (answers, row) = put_package(source, number, package, problems, &mut out)?;
+        let (answers, row) = put_package(name, source, number, package, problems, &mut out)?;
         queries.index.packages.push(answers);
         queries.search.push(row);
     }
@@ -113,7 +102,8 @@ fn put_answer<E: From<EncodeError>>(
 }
 
 fn put_package<E: From<EncodeError>>(
-    source: &QueryInput<'_>,
+    catalog: &str,
+    source: &AnswerInput<'_>,
     number: u32,
     package: &OrderedPackage<'_>,
     problems: Vec<&Problem>,
@@ -134,8 +124,7 @@ fn put_package<E: From<EncodeError>>(
     }
     let short = presentation.summary(&presentation.description);
     let href = format!(
-        "/catalogs/{}/api/v1/packages/{}/icon",
-        source.name,
+        "/catalogs/{catalog}/api/v1/packages/{}/icon",
         percent_encoded(package.name)
     );
     // An icon that is not base64 cannot be sent, so nothing links to it.
@@ -191,7 +180,7 @@ fn put_package<E: From<EncodeError>>(
     Ok((answers, row))
 }
 
-fn presentation(source: &QueryInput<'_>, bundle: usize) -> Presentation {
+fn presentation(source: &AnswerInput<'_>, bundle: usize) -> Presentation {
     let csv = match &source.catalog.messages[bundle].manifests {
         Manifests::Objects {
             csv: Some(span), ..

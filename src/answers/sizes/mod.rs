@@ -166,7 +166,7 @@ impl<'a> Sizes<'a> {
                 bundle: shown(bundle),
                 ..Subject::default()
             },
-            place: located.place(paths),
+            position: located.position(paths),
             message: format!(
                 "package {}: channel {}: bundle {} {text}",
                 quoted(package),

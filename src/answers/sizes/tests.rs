@@ -96,7 +96,7 @@ fn found(bundles: Vec<(BundleBlob, BundleMessage)>, icon: u32) -> Vec<(Code, Str
         assert_eq!(problem.subject.package, "foo");
         assert_eq!(problem.subject.channel, "beta");
         assert!(problem.message.contains(&problem.subject.bundle));
-        assert!(problem.place.is_some());
+        assert!(problem.position.is_some());
     }
     let told = |problem: Problem| (problem.code, problem.message);
     problems.into_iter().map(told).collect()

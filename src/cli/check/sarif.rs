@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::input::Input;
 use crate::ingest::Source;
-use fbc::problem::{Code, Place, Problem, Severity};
+use fbc::problem::{Code, DocumentPosition, Problem, Severity};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// The base of the paths of a catalog in an absolute folder.
@@ -48,13 +48,13 @@ fn result(input: &Input, problem: &Problem, below_root: bool) -> Value {
         Severity::Warning => "warning",
         Severity::Error | Severity::Fatal => "error",
     };
-    let places = problem.place.iter();
-    let locations = places.map(|place| location(input, place, below_root));
+    let positions = problem.position.iter();
+    let locations = positions.map(|position| location(input, position, below_root));
     // Properties without a field in SARIF.
     let mut properties = json!(problem.subject);
     properties["severity"] = json!(problem.severity);
-    if let Some(place) = &problem.place {
-        properties["document"] = json!(place.document);
+    if let Some(position) = &problem.position {
+        properties["document"] = json!(position.document);
     }
     json!({
         "ruleId": problem.code,
@@ -83,18 +83,18 @@ fn absolute_root(input: &Input) -> Option<PathBuf> {
 
 /// The location of a problem. A relative path stays relative to the working
 /// directory, which is the repository for code scanning.
-fn location(input: &Input, place: &Place, below_root: bool) -> Value {
+fn location(input: &Input, position: &DocumentPosition, below_root: bool) -> Value {
     let uri = match input {
-        Input::Server(_) => place.file.clone(),
-        _ if below_root => encoded(Path::new(&place.file)),
-        _ => encoded(&input.path(place)),
+        Input::Server(_) => position.file.clone(),
+        _ if below_root => encoded(Path::new(&position.file)),
+        _ => encoded(&input.path(position)),
     };
     let mut artifact = json!({ "uri": uri });
     if below_root {
         artifact["uriBaseId"] = json!(BASE);
     }
-    let mut region = json!({ "startLine": place.line.max(1) });
-    if let Some(column) = place.column {
+    let mut region = json!({ "startLine": position.line.max(1) });
+    if let Some(column) = position.column {
         region["startColumn"] = json!(column);
     }
     json!({
@@ -139,7 +139,7 @@ mod tests {
                     package: "etcd".into(),
                     ..Subject::default()
                 },
-                place: Some(Place {
+                position: Some(DocumentPosition {
                     file: "a b/c:d.yaml".into(),
                     document: 2,
                     line: 7,
@@ -151,7 +151,7 @@ mod tests {
                 code: Code::ProblemsOmitted,
                 severity: Severity::Warning,
                 subject: Subject::default(),
-                place: None,
+                position: None,
                 message: "more".into(),
             },
         ];

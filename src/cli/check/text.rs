@@ -41,11 +41,11 @@ pub(super) fn print(
     } else {
         Colours::default()
     };
-    let places = reading
+    let positions = reading
         .problems
         .iter()
-        .filter_map(|problem| problem.place.as_ref());
-    let lines = catalog.loaded.lines(places);
+        .filter_map(|problem| problem.position.as_ref());
+    let lines = catalog.loaded.lines(positions);
     for problem in &reading.problems {
         print_problem(&catalog.input, problem, &lines, colours, out)?;
     }
@@ -76,19 +76,19 @@ fn print_problem(
         problem.code,
         Shown(&problem.message)
     )?;
-    if let Some(place) = &problem.place {
-        let number = place.line.to_string();
+    if let Some(position) = &problem.position {
+        let number = position.line.to_string();
         let gutter = " ".repeat(number.len());
-        let column = place.column.map(|column| format!(":{column}"));
+        let column = position.column.map(|column| format!(":{column}"));
         writeln!(
             out,
             "{gutter}{frame}-->{plain} {}:{number}{} (document {})",
-            Shown(&input.path(place).to_string_lossy()),
+            Shown(&input.path(position).to_string_lossy()),
             column.unwrap_or_default(),
-            place.document
+            position.document
         )?;
-        let line = lines.get(&(place.file.as_str(), place.line));
-        if let Some(excerpt) = line.and_then(|line| Excerpt::of(line, place.column)) {
+        let line = lines.get(&(position.file.as_str(), position.line));
+        if let Some(excerpt) = line.and_then(|line| Excerpt::of(line, position.column)) {
             writeln!(out, "{gutter} {frame}|{plain}")?;
             writeln!(out, "{frame}{number} |{plain} {}", excerpt.text)?;
             write!(out, "{gutter} {frame}|{plain}")?;
@@ -142,7 +142,7 @@ mod tests {
     use crate::store::Counts;
     use fbc::document::Blobs;
     use fbc::graph::Graph;
-    use fbc::problem::{Code, Place, Subject};
+    use fbc::problem::{Code, DocumentPosition, Subject};
 
     fn problem(package: &str) -> Problem {
         Problem {
@@ -152,7 +152,7 @@ mod tests {
                 package: package.into(),
                 ..Subject::default()
             },
-            place: Some(Place {
+            position: Some(DocumentPosition {
                 file: "a/catalog.yaml".into(),
                 document: 2,
                 line: 12,
@@ -183,7 +183,7 @@ mod tests {
 "
         );
         let nowhere = Problem {
-            place: None,
+            position: None,
             ..problem("a")
         };
         assert_eq!(
@@ -191,7 +191,7 @@ mod tests {
             "error[channel-no-head]: has no\\nhead\n\n"
         );
         let mut within = problem("a");
-        within.place.as_mut().unwrap().column = Some(9);
+        within.position.as_mut().unwrap().column = Some(9);
         assert_eq!(
             shown(&within, "schema: [x", Colours::default()),
             "error[channel-no-head]: has no\\nhead

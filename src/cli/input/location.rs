@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::cli::output::Shown;
 use crate::fetch::{CatalogUrl, CatalogUrlError};
 use crate::ingest::{Source, SourceError};
-use fbc::problem::Place;
+use fbc::problem::DocumentPosition;
 
 /// The file that excludes files of a folder from its catalog.
 const IGNORED: &str = ".indexignore";
@@ -63,14 +63,14 @@ impl Input {
         }
     }
 
-    /// The file of a place, as a path that the user can open.
-    pub(in crate::cli) fn path(&self, place: &Place) -> PathBuf {
+    /// The file of a position, as a path that the user can open.
+    pub(in crate::cli) fn path(&self, position: &DocumentPosition) -> PathBuf {
         match self {
             Self::Source(Source::File(root)) if !root.is_dir() => root.clone(),
             Self::Source(Source::File(root)) => {
-                root.strip_prefix("./").unwrap_or(root).join(&place.file)
+                root.strip_prefix("./").unwrap_or(root).join(&position.file)
             }
-            _ => PathBuf::from(&place.file),
+            _ => PathBuf::from(&position.file),
         }
     }
 }
@@ -138,14 +138,14 @@ mod tests {
 
     #[test]
     fn a_place_is_shown_as_a_path_that_can_be_opened() {
-        let place = Place {
+        let position = DocumentPosition {
             file: "etcd/catalog.yaml".into(),
             document: 1,
             line: 1,
             column: None,
         };
         let folder = tempfile::tempdir().unwrap();
-        let shown = |text: &str| text.parse::<Input>().unwrap().path(&place);
+        let shown = |text: &str| text.parse::<Input>().unwrap().path(&position);
         let root = folder.path().to_str().unwrap();
         assert_eq!(shown(root), folder.path().join("etcd/catalog.yaml"));
         let file = folder.path().join("catalog.yaml");

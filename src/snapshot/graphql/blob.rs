@@ -41,9 +41,9 @@ impl Object {
     }
 
     fn find(&self, read: &mut Read, key: &str) -> Option<Range<usize>> {
-        let is = |member: &&Member| &self.json[member.key.clone()] == key.as_bytes();
-        if let Some(member) = read.members.iter().find(is) {
-            return Some(member.value.clone());
+        let is = |(name, _): &&Member| &self.json[name.clone()] == key.as_bytes();
+        if let Some((_, value)) = read.members.iter().find(is) {
+            return Some(value.clone());
         }
         let mut cursor = Cursor::resume(&self.json, read.at);
         if read.at == 0 && !cursor.enter_object() {
@@ -51,7 +51,7 @@ impl Object {
         }
         while let Some(member) = cursor.next_member() {
             read.at = cursor.position();
-            let found = is(&&member).then(|| member.value.clone());
+            let found = is(&&member).then(|| member.1.clone());
             read.members.push(member);
             if found.is_some() {
                 return found;

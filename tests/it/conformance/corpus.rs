@@ -164,7 +164,7 @@ async fn packages_that_opm_refuses_are_left_out_and_named() {
             });
             let refused = refused.unwrap_or_else(|| panic!("{package}\n{}", checked.shown()));
             assert!(refused.message.contains(&package), "{refused}");
-            assert!(refused.place.is_some(), "{refused}");
+            assert!(refused.position.is_some(), "{refused}");
         }
     }
 }

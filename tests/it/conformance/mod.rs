@@ -63,7 +63,7 @@ impl Checked {
     fn without_places(&self) -> Result<Vec<String>, String> {
         let problems = self.result.clone()?.into_iter().map(|problem| {
             Problem {
-                place: None,
+                position: None,
                 ..problem
             }
             .to_string()

@@ -68,8 +68,7 @@ pub(super) fn check_image(subject: &str, spec: &str, defects: &mut Vec<Defect>) 
     }
     if let Err(error) = pullspec::check(spec) {
         let message = format!("has {subject} {spec:?}, which is not a pull spec: {error}");
-        let (code, message) = (Code::ImageInvalid, message.into());
-        note(defects, Defect { code, message });
+        note(defects, Defect::new(Code::ImageInvalid, message));
     }
 }
 

@@ -1,16 +1,8 @@
 //! The manifests in `olm.bundle.object` properties.
 
 use crate::manifest_objects;
-use crate::text::json::typed::{Raw, Text, fields, from_json};
-
-/// The value of an `olm.bundle.object` property.
-#[derive(Default)]
-pub(super) struct BundleObject<'a> {
-    data: Text<'a>,
-    reference: Text<'a>,
-}
-
-fields!(BundleObject<'a> { data = "data", reference = "ref" });
+use crate::properties::BundleObject;
+use crate::text::json::typed::{Raw, fields, from_json};
 
 /// Decodes a manifest to canonical JSON.
 pub(super) fn decode(value: &BundleObject<'_>) -> Result<Vec<u8>, String> {

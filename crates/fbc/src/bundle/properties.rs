@@ -129,10 +129,8 @@ pub(super) fn read_properties<'a>(
 }
 
 fn malformed(message: &str) -> Defect {
-    Defect {
-        code: Code::BlobMalformed,
-        message: format!("has malformed \"properties\": {message}").into(),
-    }
+    let message = format!("has malformed \"properties\": {message}");
+    Defect::new(Code::BlobMalformed, message)
 }
 
 /// The defect of a value, as one of its property.
@@ -140,10 +138,7 @@ fn in_property(kind: &str, number: usize, Defect { code, message }: &Defect) -> 
     let message = format!(
         "has a property of type {kind:?} with an invalid value (properties[{number}]): {message}"
     );
-    Defect {
-        code: *code,
-        message: message.into(),
-    }
+    Defect::new(*code, message)
 }
 
 /// The defect of properties without a value. opm cannot read such a property, whatever
@@ -158,8 +153,5 @@ fn lack_value(kind: &str, number: usize, count: usize) -> Defect {
         "has a property of type {kind:?} without a value (properties[{number}]{others}); add its \
          \"value\""
     );
-    Defect {
-        code: Code::PropertyInvalid,
-        message: message.into(),
-    }
+    Defect::new(Code::PropertyInvalid, message)
 }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use crate::bundle::images::plain_text;
 use crate::bundle::objects;
-use crate::bundle::objects::BundleObject;
 use crate::csv::CsvMetadata;
 use crate::document::{Defect, Gvk};
 use crate::problem::Code;
+use crate::properties::{BundleObject, PackageProperty, PackageRequired};
 use crate::text::json::cursor::Cursor;
 use crate::text::json::schema::Mismatch;
 use crate::text::json::typed::{Text, fields, object};
@@ -18,30 +18,6 @@ pub(super) const PACKAGE_TYPE: &str = "olm.package";
 const PACKAGE_REQUIRED_TYPE: &str = "olm.package.required";
 const GVK_TYPE: &str = "olm.gvk";
 const GVK_REQUIRED_TYPE: &str = "olm.gvk.required";
-
-#[derive(Default)]
-pub(super) struct PackageProperty<'a> {
-    pub(super) package_name: Text<'a>,
-    pub(super) version: Text<'a>,
-    pub(super) release: Text<'a>,
-}
-
-fields!(PackageProperty<'a> {
-    package_name = "packageName",
-    version = "version",
-    release = "release",
-});
-
-#[derive(Default)]
-struct PackageRequired<'a> {
-    package_name: Text<'a>,
-    version_range: Text<'a>,
-}
-
-fields!(PackageRequired<'a> {
-    package_name = "packageName",
-    version_range = "versionRange",
-});
 
 #[derive(Default)]
 pub(super) struct GvkProperty<'a> {
@@ -116,10 +92,7 @@ impl<'a> KnownValues<'a> {
         property: &Property<'a>,
         csv: impl FnOnce() -> Result<CsvMetadata<'a>, Mismatch>,
     ) -> Result<(), Defect> {
-        let invalid = |message: String| Defect {
-            code: Code::PropertyInvalid,
-            message: message.into(),
-        };
+        let invalid = |message: String| Defect::new(Code::PropertyInvalid, message);
         let value = property.value;
         match &*property.kind {
             PACKAGE_TYPE => self.packages.push(object(value).map_err(invalid)?),
@@ -143,11 +116,9 @@ impl<'a> KnownValues<'a> {
                 .push(csv().map_err(|error| invalid(format!("{error}; correct it")))?),
             OBJECT_TYPE => {
                 let value: BundleObject<'_> = object(value).map_err(invalid)?;
-                let decoded = objects::decode(&value).map_err(|message| Defect {
-                    code: Code::BundleObjectInvalid,
-                    message: message.into(),
-                })?;
-                self.objects.push(decoded);
+                let decoded = objects::decode(&value);
+                let invalid = |message| Defect::new(Code::BundleObjectInvalid, message);
+                self.objects.push(decoded.map_err(invalid)?);
             }
             _ => {}
         }
@@ -161,7 +132,7 @@ impl<'a> KnownValues<'a> {
             return;
         }
         let [property] = &self.packages[..] else {
-            let message = match self.packages.len() {
+            let message: Cow<'static, str> = match self.packages.len() {
                 // A frequent mistake takes no memory.
                 0 => {
                     "must have exactly one property of type \"olm.package\", and has none; add it \
@@ -174,33 +145,24 @@ impl<'a> KnownValues<'a> {
                 )
                 .into(),
             };
-            defects.push(Defect {
-                code: Code::PackagePropertyCount,
-                message,
-            });
+            defects.push(Defect::new(Code::PackagePropertyCount, message));
             return;
         };
         if property.package_name.0 != package && !package.is_empty() {
-            defects.push(Defect {
-                code: Code::PackagePropertyMismatch,
-                message: format!(
-                    "has an \"olm.package\" property that names the package {:?}; write \
-                     {package:?} there, or correct the bundle's \"package\"",
-                    property.package_name.0
-                )
-                .into(),
-            });
+            let message = format!(
+                "has an \"olm.package\" property that names the package {:?}; write {package:?} \
+                 there, or correct the bundle's \"package\"",
+                property.package_name.0
+            );
+            defects.push(Defect::new(Code::PackagePropertyMismatch, message));
         }
         if let Err(error) = Version::parse(&property.version.0) {
-            defects.push(Defect {
-                code: Code::VersionInvalid,
-                message: format!(
-                    "has the version {:?}, which is not a semantic version: {error}; write it \
-                     like \"1.2.3\"",
-                    property.version.0
-                )
-                .into(),
-            });
+            let message = format!(
+                "has the version {:?}, which is not a semantic version: {error}; write it like \
+                 \"1.2.3\"",
+                property.version.0
+            );
+            defects.push(Defect::new(Code::VersionInvalid, message));
         }
     }
 }

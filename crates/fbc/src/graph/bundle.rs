@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::document::{Blobs, BundleBlob, Located};
+use crate::document::{BundleBlob, Located};
 use crate::graph::group::{Group, is_malformed};
 use crate::graph::names::BundleChannels;
 use crate::graph::report::{About, Report};
@@ -13,16 +13,10 @@ use crate::text::display::{list, quoted};
 use crate::text::semver::check_release;
 
 /// Checks the bundles of a package.
-pub(crate) fn check(
-    blobs: &Blobs,
-    group: &Group<'_>,
-    memberships: &BundleChannels<'_>,
-    report: &mut Report<'_>,
-) {
+pub(crate) fn check(group: &Group<'_>, memberships: &BundleChannels<'_>, report: &mut Report<'_>) {
     // In the order of the text, so that the report does not hang on chance.
-    let mut versions: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-    for index in &group.bundles {
-        let located = &blobs.bundles[*index];
+    let mut versions: BTreeMap<_, Vec<&Located<BundleBlob>>> = BTreeMap::new();
+    for located in group.bundles() {
         let blob = &located.blob;
         let about = memberships.about(&blob.name);
         if blob.name.is_empty() {
@@ -45,11 +39,11 @@ pub(crate) fn check(
         }
         if check_version(located, group.name, about, report) {
             let key = (blob.version.as_str(), blob.release.as_str());
-            versions.entry(key).or_default().push(*index);
+            versions.entry(key).or_default().push(located);
         }
     }
     for ((version, release), bundles) in versions {
-        check_distinct(blobs, version, release, &bundles, report);
+        check_distinct(version, release, &bundles, report);
     }
 }
 
@@ -98,24 +92,19 @@ fn check_version(
 
 /// Reports bundles of different names that have one version.
 fn check_distinct(
-    blobs: &Blobs,
     version: &str,
     release: &str,
-    bundles: &[usize],
+    bundles: &[&Located<BundleBlob>],
     report: &mut Report<'_>,
 ) {
-    let names: BTreeSet<&str> = bundles
-        .iter()
-        .map(|index| blobs.bundles[*index].blob.name.as_str())
-        .collect();
+    let names: BTreeSet<&str> = bundles.iter().map(|one| one.blob.name.as_str()).collect();
     let [_, second, ..] = bundles else { return };
     if names.len() < 2 {
         return;
     }
-    let release = if release.is_empty() {
-        String::new()
-    } else {
-        format!(" and release {}", quoted(release))
+    let release = match release {
+        "" => String::new(),
+        release => format!(" and release {}", quoted(release)),
     };
     let names: Vec<&str> = names.into_iter().collect();
     let text = format!(
@@ -123,6 +112,5 @@ fn check_distinct(
         quoted(version),
         list(&names)
     );
-    let place = report.place(&blobs.bundles[*second]);
-    report.error_at(Code::VersionDuplicate, About::Package, place, &text);
+    report.error(Code::VersionDuplicate, About::Package, second, &text);
 }

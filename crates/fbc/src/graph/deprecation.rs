@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::document::{Blobs, DeprecationBlob};
+use crate::document::DeprecationBlob;
 use crate::graph::group::{Group, is_malformed};
 use crate::graph::names::Names;
 use crate::graph::report::{About, Report};
@@ -23,23 +23,17 @@ pub(crate) struct Deprecations<'a> {
 
 /// Checks the deprecations of a package.
 pub(crate) fn check<'a>(
-    blobs: &'a Blobs,
-    group: &Group<'_>,
+    group: &Group<'a>,
     names: &Names<'_>,
     report: &mut Report<'_>,
 ) -> Deprecations<'a> {
     let mut deprecations = Deprecations::default();
     let mut seen = HashSet::new();
-    for (number, index) in group.deprecations.iter().enumerate() {
-        let located = &blobs.deprecations[*index];
+    for (number, located) in group.deprecations().enumerate() {
         if number > 0 {
             let text = "stand in more than one olm.deprecations blob; make them one";
-            report.error(
-                Code::DeprecationDuplicate,
-                About::Deprecations,
-                located,
-                text,
-            );
+            let code = Code::DeprecationDuplicate;
+            report.error(code, About::Deprecations, located, text);
         }
         if located.blob.entries.is_empty() && located.blob.defects.is_empty() {
             let text = "have no entries, so they deprecate nothing; add entries or remove the blob";

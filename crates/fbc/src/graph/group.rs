@@ -1,10 +1,13 @@
 //! The blobs of a catalog, grouped by package.
 
-use crate::document::{Blobs, Defect, Located};
+use crate::document::{
+    Blobs, BundleBlob, ChannelBlob, Defect, DeprecationsBlob, Located, PackageBlob,
+};
 use crate::problem::Code;
 
 /// The blobs that name one package, as indices.
 pub(crate) struct Group<'a> {
+    pub(crate) blobs: &'a Blobs,
     pub(crate) name: &'a str,
     pub(crate) packages: Vec<usize>,
     pub(crate) channels: Vec<usize>,
@@ -12,8 +15,8 @@ pub(crate) struct Group<'a> {
     pub(crate) deprecations: Vec<usize>,
 }
 
-/// The groups of a catalog, sorted by name; first the one of the blobs that
-/// name no package. Each is made when it is its turn: there may be as many
+/// The groups of a catalog, sorted by name. The first is the group of the blobs that
+/// name no package. Each group is made when it is requested: there may be as many
 /// packages as blobs.
 pub(crate) fn groups(blobs: &Blobs) -> impl Iterator<Item = Group<'_>> {
     let packages = blobs.packages.iter().map(|one| &one.blob.name);
@@ -32,6 +35,7 @@ pub(crate) fn groups(blobs: &Blobs) -> impl Iterator<Item = Group<'_>> {
     std::iter::from_fn(move || {
         let (name, ..) = rest.peek()?;
         let mut group = Group {
+            blobs,
             name,
             packages: Vec::new(),
             channels: Vec::new(),
@@ -51,11 +55,29 @@ pub(crate) fn groups(blobs: &Blobs) -> impl Iterator<Item = Group<'_>> {
     })
 }
 
+impl<'a> Group<'a> {
+    pub(crate) fn packages(&self) -> impl Iterator<Item = &'a Located<PackageBlob>> {
+        located(&self.blobs.packages, &self.packages)
+    }
+
+    pub(crate) fn channels(&self) -> impl Iterator<Item = &'a Located<ChannelBlob>> {
+        located(&self.blobs.channels, &self.channels)
+    }
+
+    pub(crate) fn bundles(&self) -> impl Iterator<Item = &'a Located<BundleBlob>> {
+        located(&self.blobs.bundles, &self.bundles)
+    }
+
+    pub(crate) fn deprecations(&self) -> impl Iterator<Item = &'a Located<DeprecationsBlob>> {
+        located(&self.blobs.deprecations, &self.deprecations)
+    }
+}
+
 /// The blobs with these indices.
-pub(crate) fn located<'b, T>(
+fn located<'b, T>(
     blobs: &'b [Located<T>],
     indices: &[usize],
-) -> impl Iterator<Item = &'b Located<T>> + Clone {
+) -> impl Iterator<Item = &'b Located<T>> {
     indices.iter().map(|index| &blobs[*index])
 }
 

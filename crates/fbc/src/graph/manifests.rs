@@ -6,8 +6,8 @@
 //! and shows its `ClusterServiceVersion`, which is made of that property or is
 //! among the bundle's objects.
 
-use crate::document::{Blobs, BundleBlob, CsvSource, Located, PackageBlob};
-use crate::graph::group::{Group, located};
+use crate::document::{BundleBlob, CsvSource, Located, PackageBlob};
+use crate::graph::group::Group;
 use crate::graph::names::BundleChannels;
 use crate::graph::report::{About, Report};
 use crate::problem::Code;
@@ -16,25 +16,23 @@ use crate::text::display::{list, more, quoted};
 /// Checks the manifests of a package's bundles. `heads` are its channels, by
 /// name, each with the bundle of its head.
 pub(crate) fn check(
-    blobs: &Blobs,
     group: &Group<'_>,
     package: &Located<PackageBlob>,
-    heads: &[(&str, usize)],
+    heads: &[(&str, &Located<BundleBlob>)],
     memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
-    warn_of_invisible(blobs, group, package, heads, report);
-    warn_of_crash(blobs, group, heads, memberships, report);
+    warn_of_invisible(group, package, heads, report);
+    warn_of_crash(group, heads, memberships, report);
 }
 
 fn warn_of_invisible(
-    blobs: &Blobs,
     group: &Group<'_>,
     package: &Located<PackageBlob>,
-    heads: &[(&str, usize)],
+    heads: &[(&str, &Located<BundleBlob>)],
     report: &mut Report<'_>,
 ) {
-    let bundles = || located(&blobs.bundles, &group.bundles).map(|located| &located.blob);
+    let bundles = || group.bundles().map(|located| &located.blob);
     let Some(first) = bundles().map(|blob| blob.name.as_str()).min() else {
         return;
     };
@@ -43,7 +41,7 @@ fn warn_of_invisible(
         return;
     }
     let without_csv: Vec<&str> = (heads.iter())
-        .filter(|(_, bundle)| blobs.bundles[*bundle].blob.csv == CsvSource::None)
+        .filter(|(_, bundle)| bundle.blob.csv == CsvSource::None)
         .map(|(channel, _)| *channel)
         .collect();
     let text = if bundles().any(|blob| blob.has_csv_metadata) {
@@ -79,34 +77,27 @@ fn warn_of_invisible(
 }
 
 fn warn_of_crash(
-    blobs: &Blobs,
     group: &Group<'_>,
-    heads: &[(&str, usize)],
+    heads: &[(&str, &Located<BundleBlob>)],
     memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) {
-    let blob = |index: usize| &blobs.bundles[index].blob;
-    let crashing = || {
-        let bundles = group.bundles.iter().copied();
-        bundles.filter(|index| blob(*index).crashes_packageserver)
-    };
-    let Some(first) = crashing().min_by_key(|index| &blob(*index).name) else {
+    let crashes = |located: &&Located<BundleBlob>| located.blob.crashes_packageserver;
+    let Some(first) = group
+        .bundles()
+        .filter(crashes)
+        .min_by_key(|one| &one.blob.name)
+    else {
         return;
     };
-    let head = heads.iter().find(|head| blob(head.1).crashes_packageserver);
-    let (about, located, when) = match head {
-        Some((channel, index)) => (
-            About::Bundle(channel, &blob(*index).name),
-            &blobs.bundles[*index],
-            "",
-        ),
-        None => (
-            memberships.about(&blob(first).name),
-            &blobs.bundles[first],
-            " when it is the head of a channel",
-        ),
+    let (about, located, when) = match heads.iter().find(|(_, head)| crashes(head)) {
+        Some((channel, head)) => (About::Bundle(channel, &head.blob.name), *head, ""),
+        None => {
+            let about = memberships.about(&first.blob.name);
+            (about, first, " when it is the head of a channel")
+        }
     };
-    let others = match crashing().count() - 1 {
+    let others = match group.bundles().filter(crashes).count() - 1 {
         0 => String::new(),
         count => format!(", and in {} of the package", more(count, "bundle")),
     };

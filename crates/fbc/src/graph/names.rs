@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::document::Blobs;
+use crate::document::Located;
 use crate::graph::group::{Group, is_malformed};
 use crate::graph::report::{About, Report};
 use crate::problem::Code;
@@ -21,35 +21,28 @@ impl<'a> Names<'a> {
     /// Gathers the names of a package's bundles and channels, and reports those
     /// that stand twice.
     pub(crate) fn of(
-        blobs: &'a Blobs,
-        group: &Group<'_>,
+        group: &Group<'a>,
         memberships: &BundleChannels<'_>,
         report: &mut Report<'_>,
     ) -> Self {
         let mut names = Self {
             bundles: HashMap::with_capacity(group.bundles.len()),
             channels: HashMap::with_capacity(group.channels.len()),
-            complete: !blobs.incomplete,
+            complete: !group.blobs.incomplete,
         };
-        for index in &group.channels {
-            let located = &blobs.channels[*index];
+        for (index, located) in group.channels.iter().zip(group.channels()) {
             let name = located.blob.name.as_str();
             if !name.is_empty() && *names.channels.entry(name).or_insert(*index) != *index {
                 let text = "stands more than once; rename one of them or make them one";
                 report.error(Code::ChannelDuplicate, About::Channel(name), located, text);
             }
         }
-        for index in &group.bundles {
-            let located = &blobs.bundles[*index];
+        for (index, located) in group.bundles.iter().zip(group.bundles()) {
             let name = located.blob.name.as_str();
             if !name.is_empty() && *names.bundles.entry(name).or_insert(*index) != *index {
                 let text = "stands more than once; keep one of them";
-                report.error(
-                    Code::BundleDuplicate,
-                    memberships.about(name),
-                    located,
-                    text,
-                );
+                let about = memberships.about(name);
+                report.error(Code::BundleDuplicate, about, located, text);
             }
         }
         names
@@ -65,11 +58,10 @@ pub(crate) struct BundleChannels<'a> {
 }
 
 impl<'a> BundleChannels<'a> {
-    pub(crate) fn of(blobs: &'a Blobs, group: &Group<'_>) -> Self {
+    pub(crate) fn of(group: &Group<'a>) -> Self {
         let mut channels = HashMap::new();
-        let mut complete = !blobs.incomplete;
-        for index in &group.channels {
-            let blob = &blobs.channels[*index].blob;
+        let mut complete = !group.blobs.incomplete;
+        for Located { blob, .. } in group.channels() {
             complete &= !is_malformed(&blob.defects);
             for entry in &blob.entries {
                 let first = channels.entry(entry.name.as_str()).or_insert(&*blob.name);

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::document::{Blobs, EntryBlob};
+use crate::document::{BundleBlob, EntryBlob, Located};
 use crate::graph::group::{Group, is_malformed};
 use crate::graph::model::{Channel, Entry, Package};
 use crate::graph::names::{BundleChannels, Names};
@@ -18,17 +18,17 @@ const MAX_LABEL: usize = 63;
 /// Checks the package of a group that has an `olm.package` blob. What it
 /// returns is whole only when the report has no error.
 pub(crate) fn check(
-    blobs: &Blobs,
     group: &Group<'_>,
     memberships: &BundleChannels<'_>,
     report: &mut Report<'_>,
 ) -> Option<Package> {
-    let (first, others) = group.packages.split_first()?;
-    for located in others.iter().map(|index| &blobs.packages[*index]) {
+    let blobs = group.blobs;
+    let mut packages = group.packages();
+    let located = packages.next()?;
+    for other in packages {
         let text = "has more than one olm.package blob; keep one of them";
-        report.error(Code::PackageDuplicate, About::Package, located, text);
+        report.error(Code::PackageDuplicate, About::Package, other, text);
     }
-    let located = &blobs.packages[*first];
     if let Some(rule) = broken_rule(group.name) {
         let text = format!("has no valid name: it {rule}; rename the package");
         report.error(Code::PackageNameInvalid, About::Package, located, &text);
@@ -37,7 +37,7 @@ pub(crate) fn check(
         let text = "has no channel; add one";
         report.error(Code::PackageWithoutChannels, About::Package, located, text);
     }
-    let names = Names::of(blobs, group, memberships, report);
+    let names = Names::of(group, memberships, report);
     let default_channel = located.blob.default_channel.as_str();
     if default_channel.is_empty() {
         // A malformed blob may have lost it.
@@ -55,16 +55,17 @@ pub(crate) fn check(
     let mut check = |index: usize| channel::check(&blobs.channels[index], &names, report);
     let heads = group.channels.iter().map(|index| (*index, check(*index)));
     let heads: HashMap<usize, Option<usize>> = heads.collect();
-    bundle::check(blobs, group, memberships, report);
-    let mut tops: Vec<(&str, usize)> = (names.channels.iter())
+    bundle::check(group, memberships, report);
+    let mut tops: Vec<(&str, &Located<BundleBlob>)> = (names.channels.iter())
         .filter_map(|(channel, index)| {
             let head = &blobs.channels[*index].blob.entries[(*heads.get(index)?)?];
-            Some((*channel, *names.bundles.get(head.name.as_str())?))
+            let bundle = names.bundles.get(head.name.as_str())?;
+            Some((*channel, &blobs.bundles[*bundle]))
         })
         .collect();
-    tops.sort_unstable();
-    manifests::check(blobs, group, located, &tops, memberships, report);
-    let deprecations = deprecation::check(blobs, group, &names, report);
+    tops.sort_unstable_by_key(|(channel, _)| *channel);
+    manifests::check(group, located, &tops, memberships, report);
+    let deprecations = deprecation::check(group, &names, report);
     if report.failed() {
         return None;
     }
@@ -80,14 +81,14 @@ pub(crate) fn check(
             deprecation: deprecations
                 .channels
                 .get(name)
-                .map(|text| (*text).to_owned()),
+                .map(|text| String::from(*text)),
         });
     }
     channels.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Some(Package {
         name: group.name.to_owned(),
         meta: located.meta,
-        blob: *first,
+        blob: *group.packages.first()?,
         default_channel: find(&channels, |channel| &channel.name, default_channel)?,
         channels,
         deprecation: deprecations.package.map(ToOwned::to_owned),
@@ -97,18 +98,16 @@ pub(crate) fn check(
 
 /// The entries of a channel, sorted; nothing when a bundle is missing.
 fn entries(entries: &[EntryBlob], names: &Names<'_>) -> Option<Vec<Entry>> {
-    let mut entries = entries
-        .iter()
-        .map(|entry| {
-            Some(Entry {
-                name: entry.name.clone(),
-                bundle: *names.bundles.get(entry.name.as_str())?,
-                replaces: entry.replaces.clone(),
-                skips: entry.skips.clone(),
-                skip_range: entry.skip_range.clone(),
-            })
+    let entries = entries.iter().map(|entry| {
+        Some(Entry {
+            name: entry.name.clone(),
+            bundle: *names.bundles.get(entry.name.as_str())?,
+            replaces: entry.replaces.clone(),
+            skips: entry.skips.clone(),
+            skip_range: entry.skip_range.clone(),
         })
-        .collect::<Option<Vec<_>>>()?;
+    });
+    let mut entries: Vec<Entry> = entries.collect::<Option<_>>()?;
     entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Some(entries)
 }

@@ -2,7 +2,7 @@
 //! number and length.
 
 use crate::document::{Defect, Located};
-use crate::problem::{Code, Place, Problem, Severity, Subject};
+use crate::problem::{Code, DocumentPosition, Problem, Severity, Subject};
 use crate::text::display::{clip, quoted, shown};
 
 /// The number of problems of one package that are listed.
@@ -107,9 +107,9 @@ impl<'a> Report<'a> {
         self.problems
     }
 
-    /// The place of a blob.
-    pub(crate) fn place<T>(&self, located: &Located<T>) -> Option<Place> {
-        located.place(self.files)
+    /// The position of a blob.
+    pub(crate) fn position<T>(&self, located: &Located<T>) -> Option<DocumentPosition> {
+        located.position(self.files)
     }
 
     /// Adds an error. `text` continues the sentence that begins with `about`.
@@ -120,20 +120,20 @@ impl<'a> Report<'a> {
         located: &Located<T>,
         text: &str,
     ) {
-        let place = self.place(located);
-        self.error_at(code, about, place, text);
+        let position = self.position(located);
+        self.error_at(code, about, position, text);
     }
 
-    /// Adds an error that stands at a place, or nowhere.
+    /// Adds an error with a position, or without one.
     pub(crate) fn error_at(
         &mut self,
         code: Code,
         about: About<'_>,
-        place: Option<Place>,
+        position: Option<DocumentPosition>,
         text: &str,
     ) {
         self.failed = true;
-        self.add(code, Severity::Error, about, place, text);
+        self.add(code, Severity::Error, about, position, text);
     }
 
     /// Adds a warning, which does not touch the package.
@@ -144,8 +144,8 @@ impl<'a> Report<'a> {
         located: &Located<T>,
         text: &str,
     ) {
-        let place = self.place(located);
-        self.add(code, Severity::Warning, about, place, text);
+        let position = self.position(located);
+        self.add(code, Severity::Warning, about, position, text);
     }
 
     /// Adds the defects of a blob as errors.
@@ -165,7 +165,7 @@ impl<'a> Report<'a> {
         code: Code,
         severity: Severity,
         about: About<'_>,
-        place: Option<Place>,
+        position: Option<DocumentPosition>,
         text: &str,
     ) {
         // Blobs without a package have nothing in common but the empty name.
@@ -174,7 +174,7 @@ impl<'a> Report<'a> {
             return;
         }
         self.in_package += 1;
-        let problem = self.problem(code, severity, about, place, text);
+        let problem = self.problem(code, severity, about, position, text);
         self.push(problem);
     }
 
@@ -192,7 +192,7 @@ impl<'a> Report<'a> {
         code: Code,
         severity: Severity,
         about: About<'_>,
-        place: Option<Place>,
+        position: Option<DocumentPosition>,
         text: &str,
     ) -> Problem {
         let mut subject = Subject {
@@ -239,7 +239,7 @@ impl<'a> Report<'a> {
             code,
             severity,
             subject,
-            place,
+            position,
             message,
         }
     }

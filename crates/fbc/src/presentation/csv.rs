@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::bundle_line::each_property;
 use crate::manifest_objects;
+use crate::properties::{BundleObject, each_property};
 use crate::text::json::cursor::Cursor;
-use crate::text::json::typed::{Text, fields, or_default};
+use crate::text::json::typed::{fields, or_default};
 
 /// The longest summary, in characters.
 const SUMMARY: usize = 200;
@@ -107,13 +107,6 @@ struct InstallMode {
 }
 
 fields!(InstallMode { kind = "type", supported = "supported" });
-
-#[derive(Default)]
-struct BundleObject<'a> {
-    data: Text<'a>,
-}
-
-fields!(BundleObject<'a> { data = "data" });
 
 impl Presentation {
     /// Reads the line of a bundle. Malformed values count as absent: reading the

@@ -3,12 +3,10 @@
 //!
 //! Malformed values count as absent: reading the catalog reported them.
 
-mod bundle;
 mod csv;
-mod package;
 #[cfg(test)]
 mod tests;
+mod view;
 
-pub use bundle::{BundleView, RelatedImage};
 pub use csv::{Link, Maintainer, Presentation};
-pub use package::PackageView;
+pub use view::{BundleView, PackageView, RelatedImage, image};

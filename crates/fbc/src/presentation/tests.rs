@@ -4,9 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::package::safe_type;
+use super::view::safe_type;
 use super::*;
-use crate::details::Details;
 
 /// As the reader writes it: keys sorted, no space.
 fn line(blob: &Value) -> Vec<u8> {
@@ -86,7 +85,22 @@ fn a_manifest_may_be_yaml_and_its_base64_may_have_line_breaks() {
     let line = bundle(&json!([{"type": "olm.bundle.object", "value": {"data": data}}]));
     let presentation = Presentation::of_bundle(&line, None);
     assert_eq!(presentation.display_name, "From YAML");
-    assert_eq!(Details::of(&line).display_name, "From YAML");
+}
+
+#[test]
+fn malformed_values_count_as_absent() {
+    for properties in [
+        json!(null),
+        json!({}),
+        json!([{"type": "olm.csv.metadata", "value": {"displayName": 1}}]),
+        json!([{"type": "olm.bundle.object", "value": {"data": "?"}}]),
+    ] {
+        let presentation = Presentation::of_bundle(&bundle(&properties), None);
+        assert_eq!(presentation.display_name, "");
+    }
+    assert_eq!(image(br#"{"Image":"quay.io/a"}"#), "quay.io/a");
+    assert_eq!(image(b"{\"image\":1}"), "");
+    assert_eq!(image(b"{\"image\":"), "");
 }
 
 #[test]

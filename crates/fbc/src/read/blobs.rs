@@ -33,12 +33,9 @@ pub(crate) fn read_package(
     if let Some(icon) = &icon
         && !is_base64(&icon.base64data.0)
     {
-        defects.push(Defect {
-            code: Code::PackageIconInvalid,
-            message: "has an icon whose \"base64data\" is not base64; encode the picture anew, or \
-                      remove the icon"
-                .into(),
-        });
+        let message = "has an icon whose \"base64data\" is not base64; encode the picture anew, \
+                       or remove the icon";
+        defects.push(Defect::new(Code::PackageIconInvalid, message));
     }
     visitor.package(&PackageParts {
         name,

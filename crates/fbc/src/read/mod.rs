@@ -22,6 +22,7 @@ use crate::object::Object;
 use crate::problem::{Code, Problem, Severity};
 use crate::text::json::Canonicaliser;
 use crate::text::yaml;
+use crate::text::yaml::Converted;
 use crate::visit::Visitor;
 pub(crate) use blobs::DeprecationEntry;
 pub use blobs::is_base64;
@@ -53,46 +54,56 @@ impl Reader {
         out: &mut Output,
         visitor: &mut impl Visitor,
     ) {
+        let mut reading = Reading {
+            reader: self,
+            file,
+            out,
+            visitor,
+        };
         match piece.format {
-            Format::Json => self.read_json(bytes, false, file, out, visitor),
-            Format::Undecided => self.read_json(bytes, true, file, out, visitor),
-            Format::Yaml => self.read_yaml(bytes, None, file, out, visitor),
+            Format::Json => reading.json(bytes, false),
+            Format::Undecided => reading.json(bytes, true),
+            Format::Yaml => reading.yaml(bytes, None),
         }
     }
+}
 
-    fn read_json(
-        &mut self,
-        text: &[u8],
-        undecided: bool,
-        file: u32,
-        out: &mut Output,
-        visitor: &mut impl Visitor,
-    ) {
+/// The reading of one piece.
+struct Reading<'a, V> {
+    reader: &'a mut Reader,
+    file: u32,
+    out: &'a mut Output,
+    visitor: &'a mut V,
+}
+
+impl<V: Visitor> Reading<'_, V> {
+    fn json(&mut self, text: &[u8], undecided: bool) {
         let mut at = 0;
         let mut objects = 0;
         loop {
             let next = at + text[at..].len() - text[at..].trim_ascii_start().len();
-            out.line_ends += lines(&text[at..next]);
-            let start = out.lines.len();
-            match self.canonicaliser.read(text, next, &mut out.lines) {
+            self.out.line_ends += lines(&text[at..next]);
+            let start = self.out.lines.len();
+            let canonicaliser = &mut self.reader.canonicaliser;
+            match canonicaliser.read(text, next, &mut self.out.lines) {
                 Ok(None) => return,
                 Ok(Some(end)) => {
-                    self.take(start, file, out.line_ends + 1, out, visitor);
-                    out.line_ends += self.canonicaliser.line_ends();
+                    self.take(start, self.out.line_ends + 1);
+                    self.out.line_ends += self.reader.canonicaliser.line_ends();
                     at = end;
                     objects += 1;
                 }
                 Err(error) => {
-                    let reason = Unreadable::of_json(&error, text, next, out.line_ends);
+                    let reason = Unreadable::of_json(&error, text, next, self.out.line_ends);
                     if undecided && objects <= 1 {
                         let yaml = at + blanks(&text[at..]);
-                        out.line_ends -= lines(&text[yaml..next]);
+                        self.out.line_ends -= lines(&text[yaml..next]);
                         // After a separator the author did not mean JSON.
                         let reason = (!text[next..].starts_with(b"---")).then_some(reason);
-                        return self.read_yaml(&text[yaml..], reason, file, out, visitor);
+                        return self.yaml(&text[yaml..], reason);
                     }
-                    reason.note(out);
-                    out.line_ends += lines(&text[next..]);
+                    reason.note(self.out);
+                    self.out.line_ends += lines(&text[next..]);
                     return;
                 }
             }
@@ -101,78 +112,70 @@ impl Reader {
 
     /// Reads documents of YAML. `not_json` is the error of the first one as JSON;
     /// it is reported when the document is not YAML either.
-    fn read_yaml(
-        &mut self,
-        bytes: &[u8],
-        mut not_json: Option<Unreadable>,
-        file: u32,
-        out: &mut Output,
-        visitor: &mut impl Visitor,
-    ) {
-        let before = out.line_ends;
+    fn yaml(&mut self, bytes: &[u8], mut not_json: Option<Unreadable>) {
+        let before = self.out.line_ends;
         let mut documents = yaml::documents(bytes);
         for document in documents.by_ref() {
             // Documents count their lines from 1.
             let first = before + saturated(document.line);
             let line = before + saturated(document.text_line());
             let not_json = not_json.take();
-            self.converted.clear();
-            let limits = yaml::Limits::default();
-            match yaml::convert(document.bytes, &limits, &mut self.converted) {
-                Ok(converted) => {
-                    if let Some(rest) = converted.rest {
-                        out.problem(first + saturated(rest) - 1, None, ignored());
+            let converted = &mut self.reader.converted;
+            converted.clear();
+            match yaml::convert(document.bytes, &yaml::Limits::default(), converted) {
+                Ok(Converted { found, rest }) => {
+                    if let Some(rest) = rest {
+                        self.out
+                            .problem(first + saturated(rest) - 1, None, ignored());
                     }
                     match not_json {
-                        Some(reason) if converted.found && !self.converted.starts_with(b"{") => {
-                            reason.note(out);
+                        Some(reason) if found && !converted.starts_with(b"{") => {
+                            reason.note(self.out);
                         }
-                        _ if converted.found => self.take_converted(file, line, out, visitor),
+                        _ if found => self.take_converted(line),
                         _ => {
-                            out.problem(first, None, empty());
-                            out.documents += 1;
+                            self.out.problem(first, None, empty());
+                            self.out.documents += 1;
                         }
                     }
                 }
                 Err(error) => {
                     let reason = Unreadable::of_yaml(&error, first);
-                    not_json.unwrap_or(reason).note(out);
+                    not_json.unwrap_or(reason).note(self.out);
                 }
             }
         }
-        out.line_ends += saturated(documents.lines());
+        self.out.line_ends += saturated(documents.lines());
     }
 
-    fn take_converted(
-        &mut self,
-        file: u32,
-        line: u32,
-        out: &mut Output,
-        visitor: &mut impl Visitor,
-    ) {
-        let start = out.lines.len();
-        match self.canonicaliser.read(&self.converted, 0, &mut out.lines) {
-            Ok(_) => self.take(start, file, line, out, visitor),
-            Err(error) => refuse(out, line, Code::FileUnreadable, error.message),
+    fn take_converted(&mut self, line: u32) {
+        let start = self.out.lines.len();
+        let Reader {
+            canonicaliser,
+            converted,
+            ..
+        } = &mut *self.reader;
+        match canonicaliser.read(converted, 0, &mut self.out.lines) {
+            Ok(_) => self.take(start, line),
+            Err(error) => refuse(self.out, line, Code::FileUnreadable, error.message),
         }
     }
 
     /// Takes the value that was just written to `out.lines[start..]`.
-    fn take(
-        &mut self,
-        start: usize,
-        file: u32,
-        line: u32,
-        out: &mut Output,
-        visitor: &mut impl Visitor,
-    ) {
+    fn take(&mut self, start: usize, line: u32) {
+        let Self {
+            reader,
+            file,
+            out,
+            visitor,
+        } = self;
         out.lines.push(b'\n');
         if out.lines[start] != b'{' {
             out.lines.truncate(start);
             let message = format!("every document must be an object with a \"schema\"; {CORRECT}");
             return refuse(out, line, Code::DocumentNotObject, message);
         }
-        let object = Object::new(&out.lines, &self.canonicaliser);
+        let object = Object::new(&out.lines, &reader.canonicaliser);
         let head = match read_head(&object) {
             Ok(head) => head,
             Err((code, message)) => {
@@ -180,12 +183,12 @@ impl Reader {
                 return refuse(out, line, code, message);
             }
         };
-        let place = (saturated(out.metas.len()), file, out.documents + 1, line);
+        let place = (saturated(out.metas.len()), *file, out.documents + 1, line);
         let mut problem = None;
         let mut plain = [false; 2];
         match &*head.schema {
             "olm.package" => {
-                let blob = read_package(&object, &head.name, visitor);
+                let blob = read_package(&object, &head.name, *visitor);
                 out.blobs.packages.push(locate(blob, place));
             }
             "olm.channel" => {
@@ -194,11 +197,10 @@ impl Reader {
             }
             "olm.bundle" => {
                 let Head { name, package, .. } = &head;
-                let mut provides = std::mem::take(&mut self.provides);
                 let blob;
-                (blob, plain) = bundle::read(&object, name, package, &mut provides, visitor);
+                (blob, plain) =
+                    bundle::read(&object, name, package, &mut reader.provides, *visitor);
                 out.blobs.bundles.push(locate(blob, place));
-                self.provides = provides;
             }
             "olm.deprecations" => {
                 let blob = read_deprecations(&object, &head.package);

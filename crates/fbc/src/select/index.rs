@@ -4,8 +4,8 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use crate::bundle_line::{PackageProperty, each_property};
 use crate::document::Gvk;
+use crate::properties::{PackageProperty, each_property};
 use crate::select::channel::Channel;
 use crate::select::model::{Catalog, Line};
 use crate::select::requirement::Requirement;
@@ -165,9 +165,9 @@ impl Facts {
         let mut facts = Self::default();
         each_property(line, |kind, cursor| match kind {
             "olm.package" if facts.text.is_empty() => {
-                let package: PackageProperty = or_default(cursor);
-                facts.version = Version::parse(&package.version).ok();
-                facts.text = package.version;
+                let package: PackageProperty<'_> = or_default(cursor);
+                facts.version = Version::parse(&package.version.0).ok();
+                facts.text = package.version.0.into_owned();
             }
             "olm.gvk" => facts.provides.push(or_default(cursor)),
             kind => facts

@@ -2,6 +2,7 @@
 //! (`olm.gvk.required`), and combinations of both (`olm.constraint`).
 
 use crate::document::Gvk;
+use crate::properties::PackageRequired;
 use crate::text::json::typed::{Raw, fields, from_json};
 use crate::text::semver::Range;
 
@@ -31,19 +32,8 @@ pub(crate) enum Requirement {
 }
 
 #[derive(Default)]
-struct PackageRequired {
-    package_name: String,
-    version_range: String,
-}
-
-fields!(PackageRequired {
-    package_name = "packageName",
-    version_range = "versionRange",
-});
-
-#[derive(Default)]
 struct Constraint<'a> {
-    package: Option<PackageRequired>,
+    package: Option<PackageRequired<'a>>,
     api: Option<Gvk>,
     all: Option<Compound<'a>>,
     any: Option<Compound<'a>>,
@@ -77,11 +67,12 @@ impl Requirement {
         }
     }
 
-    fn package(required: PackageRequired) -> Self {
+    fn package(required: PackageRequired<'_>) -> Self {
+        let text = required.version_range.0;
         Self::Package {
-            range: Range::parse(&required.version_range).ok(),
-            name: required.package_name,
-            text: required.version_range,
+            range: Range::parse(&text).ok(),
+            name: required.package_name.0.into_owned(),
+            text: text.into_owned(),
         }
     }
 
@@ -91,25 +82,23 @@ impl Requirement {
         }
         let constraint: Constraint<'_> = from_json(value).ok()?;
         let below = |compound: Compound<'_>| {
-            let constraints = compound.constraints.iter();
-            constraints
-                .filter_map(|Raw(constraint)| Self::constraint(constraint, depth + 1))
-                .collect()
+            let constraints = compound.constraints.into_iter();
+            let below = constraints.filter_map(|Raw(one)| Self::constraint(one, depth + 1));
+            below.collect()
         };
-        if let Some(package) = constraint.package {
-            return Some(Self::package(package));
-        }
-        if let Some(api) = constraint.api {
-            return Some(Self::Api(api));
-        }
-        if let Some(all) = constraint.all {
-            return Some(Self::All(below(all)));
-        }
-        if let Some(any) = constraint.any {
-            return Some(Self::Any(below(any)));
-        }
-        // A negated constraint needs no addition.
-        constraint.cel.map(|_| Self::Other("a rule in CEL"))
+        let Constraint {
+            package,
+            api,
+            all,
+            any,
+            cel,
+        } = constraint;
+        (package.map(Self::package))
+            .or_else(|| api.map(Self::Api))
+            .or_else(|| all.map(|all| Self::All(below(all))))
+            .or_else(|| any.map(|any| Self::Any(below(any))))
+            // A negated constraint needs no addition.
+            .or_else(|| cel.map(|_| Self::Other("a rule in CEL")))
     }
 
     /// The rest of a sentence about a bundle whose requirement is not met.

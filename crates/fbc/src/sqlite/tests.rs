@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::bundle::compact;
+use super::blobs::compact;
 use super::manifests::MOST;
 use super::*;
 

@@ -31,13 +31,13 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// Whether a sign is one of those that Go prints: letters, marks, numbers,
-/// punctuation, symbols, and the plain blank.
+/// Whether Go prints a sign: letters, marks, numbers, punctuation, symbols, and the
+/// plain blank.
 fn is_seen(sign: char) -> bool {
     if sign.is_ascii() {
         return matches!(sign, ' '..='~');
     }
-    // Only behind another sign a mark is not escaped for being one.
+    // Behind another sign, a mark is not escaped.
     let mut text = [0; 5];
     text[0] = b'a';
     let length = sign.encode_utf8(&mut text[1..]).len();

@@ -1,7 +1,6 @@
 //! Proposals of similar names, for messages about a name that does not exist.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use crate::text::display::quoted;
 
@@ -15,20 +14,13 @@ const LONGEST: usize = 100;
 /// A question at the end of a message, such as `; did you mean "etcd"?`. Empty if
 /// no name is similar.
 pub fn proposal<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    let similar = similar(wanted, names);
-    let Some((last, others)) = similar.split_last() else {
-        return String::new();
-    };
-    let mut text = String::from("; did you mean ");
-    for other in others {
-        let _ = write!(text, "{other:?}, ");
+    let similar = similar(wanted, names).into_iter();
+    let similar: Vec<String> = similar.map(|name| format!("{name:?}")).collect();
+    match similar.split_last() {
+        None => String::new(),
+        Some((last, [])) => format!("; did you mean {last}?"),
+        Some((last, others)) => format!("; did you mean {} or {last}?", others.join(", ")),
     }
-    if !others.is_empty() {
-        text.truncate(text.len() - 2);
-        text.push_str(" or ");
-    }
-    let _ = write!(text, "{last:?}?");
-    text
 }
 
 /// The same. If no name is similar, the existing names: `; there are "etcd" and 12

@@ -4,9 +4,7 @@ mod streams;
 
 use std::collections::{BTreeMap, HashMap};
 
-use bytes::Bytes;
-
-use crate::answers::catalog::{EncodedCatalog, LineOf};
+use crate::answers::catalog::{AnswerInput, EncodedCatalog};
 use crate::answers::chunks::ChunkWriter;
 use crate::answers::grpc::build::streams::{
     ListedEntry, put_bundle_list, put_channel_entries, put_custom_schemas, put_package_names,
@@ -22,23 +20,13 @@ use fbc::graph::Package;
 /// The length in bytes of the chunks that are written.
 const CHUNK: usize = 1 << 20;
 
-/// The input of [`build`].
-pub struct GrpcInput<'a> {
-    /// The catalog.
-    pub catalog: &'a EncodedCatalog,
-    /// The canonical lines.
-    pub lines: &'a LineOf<'a>,
-    /// The encoded parts of bundles: the message file so far.
-    pub messages: &'a Bytes,
-    /// The metas of other schemas than [`OLM_SCHEMAS`](fbc::document::OLM_SCHEMAS),
-    /// sorted: for each the index's numbers of schema and package, and its own.
-    pub custom: &'a [[u32; 3]],
-}
-
 /// Hands the answers to `store`, which appends them to the message file, and
-/// returns the index without its metas and queries.
+/// returns the index without its metas and queries. `custom` are the metas of other
+/// schemas than [`OLM_SCHEMAS`](fbc::document::OLM_SCHEMAS), sorted: for each the
+/// index's numbers of schema and package, and its own.
 pub fn build<E>(
-    input: &GrpcInput<'_>,
+    input: &AnswerInput<'_>,
+    custom: &[[u32; 3]],
     store: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Index, E> {
     let catalog = input.catalog;
@@ -47,24 +35,16 @@ pub fn build<E>(
     let mut packages = Vec::with_capacity(catalog.graph.packages.len());
     let mut listed = Vec::new();
     for package in &catalog.graph.packages {
-        packages.push(put_package(
-            catalog,
-            package,
-            &mut numbers,
-            &mut out,
-            &mut listed,
-        )?);
+        let package = put_package(catalog, package, &mut numbers, &mut out, &mut listed)?;
+        packages.push(package);
     }
-    let bundles: Vec<_> = numbers
-        .bundles
-        .iter()
-        .map(|bundle| BundleIndex {
-            name: catalog.blobs.bundles[*bundle].blob.name.as_str().into(),
-            message: catalog.messages[*bundle].clone(),
-        })
-        .collect();
+    let bundles = numbers.bundles.iter().map(|bundle| BundleIndex {
+        name: catalog.blobs.bundles[*bundle].blob.name.as_str().into(),
+        message: catalog.messages[*bundle].clone(),
+    });
+    let bundles: Vec<_> = bundles.collect();
     put_channel_entries(&mut packages, &bundles, &mut out)?;
-    let custom_schemas = put_custom_schemas(input.custom, input.lines, &mut out)?;
+    let custom_schemas = put_custom_schemas(custom, input.lines, &mut out)?;
     let package_names = put_package_names(&catalog.graph.packages, &mut out)?;
     let bundle_list = put_bundle_list(catalog, listed, input.messages, &mut out)?;
     out.flush()?;
@@ -104,21 +84,8 @@ fn put_package<'a, E>(
     out: &mut ChunkWriter<'_, E>,
     listed: &mut Vec<ListedEntry<'a>>,
 ) -> Result<PackageIndex, E> {
-    let default = package.channels.get(package.default_channel);
     let message = out.span(|out| {
-        let mut scratch = Vec::new();
-        let default = default.map_or("", |channel| &channel.name);
-        message::put_package(out, &package.name, default, package.deprecation.as_deref());
-        for channel in &package.channels {
-            let head = channel.entries.get(channel.head);
-            message::put_package_channel(
-                out,
-                &channel.name,
-                head.map_or("", |head| &head.name),
-                channel.deprecation.as_deref(),
-                &mut scratch,
-            );
-        }
+        message::put_package(out, package);
         Ok(())
     })?;
     let mut channels = Vec::with_capacity(package.channels.len());
@@ -137,11 +104,7 @@ fn put_package<'a, E>(
                     Ok(())
                 })?,
                 replaces: entry.replaces.as_str().into(),
-                skips: entry
-                    .skips
-                    .iter()
-                    .map(|skip| skip.as_str().into())
-                    .collect(),
+                skips: entry.skips.iter().map(|skip| (**skip).into()).collect(),
                 frames: Span::default(),
             });
         }
@@ -171,11 +134,9 @@ fn providers(catalog: &EncodedCatalog, bundles: &[usize]) -> Vec<Provider> {
             }
         }
     }
-    providers
-        .into_iter()
-        .map(|(api, bundles)| Provider {
-            api: api.clone(),
-            bundles,
-        })
-        .collect()
+    let provider = |(api, bundles): (&Gvk, _)| Provider {
+        api: api.clone(),
+        bundles,
+    };
+    providers.into_iter().map(provider).collect()
 }

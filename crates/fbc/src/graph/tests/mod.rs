@@ -125,7 +125,7 @@ fn refused(blobs: &Blobs, codes: &[Code]) -> Vec<Problem> {
         assert_eq!(problem.severity, Severity::Error);
         assert_eq!(problem.subject.package, "foo");
         assert!(problem.message.contains("\"foo\""), "{problem}");
-        assert!(problem.place.is_some(), "{problem}");
+        assert!(problem.position.is_some(), "{problem}");
     }
     problems
 }
@@ -142,7 +142,7 @@ fn warned(blobs: &Blobs, code: Code, document: u32, message: &str) {
     assert_eq!(problem.severity, Severity::Warning);
     assert_eq!(problem.subject.package, "foo");
     assert_eq!(problem.message, message);
-    assert_eq!(problem.place.as_ref().unwrap().document, document);
+    assert_eq!(problem.position.as_ref().unwrap().document, document);
     assert_eq!(graph.packages.len(), 1);
 }
 

@@ -184,7 +184,10 @@ fn blobs_of_an_unknown_package_are_an_error_of_that_package() {
     assert_eq!(problems[0].subject.package, "bar");
     assert_eq!(problems[0].subject.channel, "x");
     assert_eq!(
-        problems[0].place.as_ref().map(|place| place.document),
+        problems[0]
+            .position
+            .as_ref()
+            .map(|position| position.document),
         Some(10)
     );
     assert_eq!(
@@ -204,7 +207,7 @@ fn the_first_blob_of_an_unknown_package_is_named() {
             panic!("{problems:#?}");
         };
         assert_eq!(problem.code, Code::PackageUnknown);
-        assert!(problem.place.is_some());
+        assert!(problem.position.is_some());
         (problem.subject.clone(), problem.message.clone())
     };
     let (subject, message) = unknown(&|blobs| {
@@ -297,5 +300,8 @@ fn the_defects_of_a_blob_become_problems_of_its_package() {
         "package \"foo\": channel \"beta\": bundle \"a\" has no version"
     );
     assert_eq!(problems[0].subject.bundle, "a");
-    assert_eq!(problems[0].place.as_ref().map(|place| place.line), Some(21));
+    assert_eq!(
+        problems[0].position.as_ref().map(|position| position.line),
+        Some(21)
+    );
 }

@@ -50,8 +50,8 @@ pub(super) struct Member {
     pub(super) escaped: bool,
 }
 
-/// A range of the input or of `changed`. Small, since an object may have a member
-/// in every six bytes.
+/// A range of the input or of `changed`. It is small, since an object may have a
+/// member in every six bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     pub(super) start: u32,

@@ -20,8 +20,8 @@ pub struct Cursor<'a> {
     ends: StringEnds<'a>,
 }
 
-/// The ends of a value's strings, in order of appearance, so that they need
-/// not be searched for again.
+/// The known ends of a value's strings, in order of appearance. They save a second
+/// search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StringEnds<'a> {
     /// Behind the closing quotes; empty when the ends are unknown.
@@ -30,14 +30,9 @@ pub(crate) struct StringEnds<'a> {
     pub(crate) start: u32,
 }
 
-/// A member of an object, as ranges of the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// The key without quotes, escaped as in the text.
-    pub key: Range<usize>,
-    /// The value.
-    pub value: Range<usize>,
-}
+/// The key of a member of an object without its quotes, and the value, as ranges of
+/// the text.
+pub type Member = (Range<usize>, Range<usize>);
 
 impl<'a> Cursor<'a> {
     /// At the start of a value.
@@ -85,7 +80,8 @@ impl<'a> Cursor<'a> {
 
     /// The text passed since a position.
     pub fn since(&self, position: usize) -> &'a [u8] {
-        &self.json[position..self.at.min(self.json.len())]
+        let end = self.at.min(self.json.len());
+        self.json.get(position..end).unwrap_or_default()
     }
 
     /// Moves into the value if it is an object; else stays before it.
@@ -126,10 +122,7 @@ impl<'a> Cursor<'a> {
         let key_end = self.at - 1;
         let value = self.at;
         self.skip();
-        Some(Member {
-            key: key_end + 1 - key..key_end - 1,
-            value: value..self.at,
-        })
+        Some((key_end + 1 - key..key_end - 1, value..self.at))
     }
 
     /// Moves over an object, or over a value of any other type. `take` gets each
@@ -217,7 +210,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The text of a key that stands in quotes.
+/// The text of a key in quotes.
 pub(crate) fn key_text(key: &[u8]) -> Cow<'_, str> {
     unescape(key.get(1..key.len().saturating_sub(1)).unwrap_or(key))
 }
@@ -278,7 +271,7 @@ mod tests {
         let mut found = Vec::new();
         loop {
             let mut cursor = Cursor::resume(object, position);
-            let Some(Member { key, value }) = cursor.next_member() else {
+            let Some((key, value)) = cursor.next_member() else {
                 break;
             };
             position = cursor.position();

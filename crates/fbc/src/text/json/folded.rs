@@ -1,10 +1,9 @@
-//! Values whose keys are written in another case than their type has them.
+//! Values with keys that differ in case from the names of their fields.
 //!
-//! Go's reader gives a field the value of its name, and of any name that
-//! differs from it in case only. Where several say something of one field, the
-//! later adds to what the earlier said: objects and lists are read into what is
-//! there already. That needs a tree, which nothing else here does, so a value
-//! comes here only once `shape` met such a key.
+//! Go's reader takes a key in any case for the name of a field. If an object has
+//! several such keys, each later value is merged into the earlier one, objects and
+//! lists member by member. Only this needs a tree, so `shape` passes a value to this
+//! module once it finds such a key.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +42,7 @@ fn read<'a>(shape: &Shape, values: &[&'a [u8]]) -> Result<Value<'a>, Mismatch> {
     Ok(value)
 }
 
-/// What a Go value holds.
+/// The content of a Go value.
 enum Value<'a> {
     /// The zero value of its type.
     Zero,
@@ -51,8 +50,8 @@ enum Value<'a> {
     Json(&'a [u8]),
     /// An object of strings.
     Texts(BTreeMap<&'a [u8], &'a [u8]>),
-    /// A list. What is beyond its length is left of a longer one, and comes
-    /// back when the list grows again.
+    /// A list. Items beyond its length are left over from a longer list. They come
+    /// back if the list grows again.
     List {
         length: usize,
         items: Vec<Value<'a>>,

@@ -14,7 +14,6 @@
 //! writes after reading a value into a type.
 
 mod buffers;
-mod canonicaliser;
 pub mod cursor;
 pub(crate) mod folded;
 mod reader;
@@ -28,8 +27,7 @@ pub(crate) mod typed;
 pub mod write;
 
 pub use buffers::TopMember;
-pub use canonicaliser::Canonicaliser;
 pub(crate) use reader::MAX_LENGTH;
-pub use reader::{JsonError, MAX_DEPTH};
+pub use reader::{Canonicaliser, JsonError, MAX_DEPTH};
 pub(crate) use strings::compare_keys;
 pub use strings::unescape;

@@ -1,21 +1,21 @@
-//! One pass over JSON text. Nothing is copied as long as the text is canonical:
-//! a value is known by its position in the input, and only changes are written to
-//! a buffer.
+//! One pass over JSON text. Canonical text is not copied: a value is known by its
+//! position in the input. Only changes are written to a buffer.
 
 use std::cmp::Ordering;
 
 use crate::text::json::buffers::{Buffers, CHANGED, Member, Slice, TopMember, offset};
+use crate::text::json::cursor::StringEnds;
 use crate::text::json::strings::compare_keys;
 
-/// How deep arrays and objects may nest, in JSON and in YAML alike: what is
-/// read from one may be written as the other. Go's reader allows 10,000; real
-/// catalogs stay below 40.
+/// The deepest nesting of arrays and objects. The limit is the same for JSON and YAML,
+/// since documents of one format may be written in the other. Go's reader allows
+/// 10,000; real catalogs stay below 40.
 pub const MAX_DEPTH: usize = 500;
 
-/// The most bytes of one value, and of one call's input.
+/// The largest value, and the largest input of one call, in bytes.
 pub(crate) const MAX_LENGTH: usize = (CHANGED >> 1) as usize;
-/// How much longer than the input its canonical form may become, beside as
-/// much again: numbers such as `1e20` are written out.
+/// The number of bytes by which numbers such as `1e20`, written out, may make the
+/// canonical form longer, in addition to the length of the input.
 pub(super) const MAX_GROWTH: usize = 1 << 20;
 
 /// A position in the input that is not JSON.
@@ -28,13 +28,71 @@ pub struct JsonError {
     pub message: String,
 }
 
+/// Reads values and writes them canonically; keeps its scratch memory.
+#[derive(Default)]
+pub struct Canonicaliser {
+    buffers: Buffers,
+    top: Vec<TopMember>,
+    line_ends: u32,
+}
+
+impl Canonicaliser {
+    /// Reads the value at `input[start..]`, with white space before it, and appends it
+    /// to `out`. Returns its end in the input; `None` if only white space is left.
+    /// Appends nothing on an error. Each byte of a string that is not UTF-8 becomes
+    /// U+FFFD, as in Go's reader.
+    pub fn read(
+        &mut self,
+        input: &[u8],
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<usize>, JsonError> {
+        self.top.clear();
+        self.line_ends = 0;
+        if input.len() > MAX_LENGTH {
+            return Err(JsonError {
+                offset: start,
+                message: "a file of more than 1 GiB cannot be read".to_owned(),
+            });
+        }
+        let mut buffers = std::mem::take(&mut self.buffers);
+        buffers.clear();
+        let mut reader = Reader::new(input, start, buffers);
+        let read = reader.next(out, &mut self.top);
+        self.buffers = reader.buffers;
+        self.line_ends = reader.line_ends;
+        read
+    }
+
+    /// The members of the last value, if it is an object.
+    pub fn top_members(&self) -> &[TopMember] {
+        &self.top
+    }
+
+    /// The number of line ends in the last value and before it.
+    pub(crate) fn line_ends(&self) -> u32 {
+        self.line_ends
+    }
+
+    /// The ends of the strings in the value of a top member.
+    pub(crate) fn string_ends(&self, member: &TopMember) -> StringEnds<'_> {
+        match self.buffers.ends.get(member.ends..) {
+            Some([start, ends @ ..]) => StringEnds {
+                ends,
+                start: *start,
+            },
+            _ => StringEnds::default(),
+        }
+    }
+}
+
 pub(super) struct Reader<'a> {
     pub(super) input: &'a [u8],
     pub(super) start: usize,
     pub(super) at: usize,
-    /// How much longer numbers became.
+    /// The number of bytes by which numbers became longer.
     pub(super) growth: usize,
-    /// The input from here on does not change so far, and is not in `changed`.
+    /// The input from here to `at` is unchanged, and not in `changed` yet.
     pub(super) pending: usize,
     pub(super) line_ends: u32,
     pub(super) buffers: Buffers,
@@ -84,7 +142,7 @@ impl<'a> Reader<'a> {
         self.input.get(self.at).copied()
     }
 
-    /// Copies what is pending.
+    /// Copies the pending input.
     pub(super) fn flush(&mut self) {
         self.buffers
             .changed
@@ -92,7 +150,7 @@ impl<'a> Reader<'a> {
         self.pending = self.at;
     }
 
-    /// Goes on behind `length` bytes that are not in the output.
+    /// Moves over `length` bytes and leaves them out of the output.
     pub(super) fn leave_out(&mut self, length: usize) {
         self.flush();
         self.at += length;
@@ -107,7 +165,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where that lies which was read since.
+    /// The value that was read since a mark.
     pub(super) fn since(&mut self, mark: Mark) -> Slice {
         if self.buffers.changed.len() == mark.changed {
             return Slice {
@@ -216,7 +274,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Goes into an array or object.
+    /// Enters an array or object.
     fn enter(&mut self, depth: usize) -> Result<(), JsonError> {
         if depth >= MAX_DEPTH {
             return self.error(format!("values nest deeper than {MAX_DEPTH} levels"));
@@ -290,7 +348,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Notes where the strings of a member end that moves to `start`.
+    /// Notes the ends of the strings of a member that moves to `start`.
     fn move_ends(&mut self, member: &Member, start: u32) {
         let Some(ends @ [key_end, ..]) = self.buffers.ends.get(member.ends as usize..) else {
             return;
@@ -303,8 +361,7 @@ impl<'a> Reader<'a> {
             .extend(own.map(|at| at - was + start));
     }
 
-    /// Reads an object's members, and tells whether they are in order, each
-    /// key once.
+    /// Reads an object's members. Returns whether their keys are sorted and distinct.
     fn members(&mut self, depth: usize) -> Result<bool, JsonError> {
         self.enter(depth)?;
         let first = self.buffers.members.len();
@@ -371,7 +428,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Puts members in order and drops all but the last of equal keys.
+    /// Sorts members. Of equal keys only the last remains.
     fn sort(&mut self, first: usize) {
         let mut members = std::mem::take(&mut self.buffers.members);
         let own = members.get_mut(first..).unwrap_or_default();

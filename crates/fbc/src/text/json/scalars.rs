@@ -70,7 +70,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads a string, and tells whether it has escapes.
+    /// Reads a string. Returns whether it has escapes.
     pub(crate) fn string(&mut self) -> Result<bool, JsonError> {
         self.at += 1;
         let mut escaped = false;
@@ -110,15 +110,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Goes on behind the quote that ends a string.
+    /// Moves behind the closing quote of a string.
     fn end_string(&mut self) {
         self.at += 1;
         let end = self.buffers.changed.len() + (self.at - self.pending);
         self.buffers.ends.push(offset(end));
     }
 
-    /// Reads what is special in a string but for its end, and tells whether it
-    /// is escaped.
+    /// Reads special bytes in a string, except its end. Returns whether they are
+    /// escaped.
     fn special(&mut self) -> Result<bool, JsonError> {
         match self.peek() {
             Some(b'\\') => self.escape().map(|()| true),
@@ -128,8 +128,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads characters that are not of ASCII, and tells whether one has to be
-    /// escaped.
+    /// Reads non-ASCII characters. Returns whether one of them had to be escaped.
     fn not_ascii(&mut self) -> bool {
         let mut escaped = false;
         while let Some(0x80..) = self.peek() {

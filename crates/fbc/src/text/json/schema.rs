@@ -31,13 +31,13 @@ pub(crate) struct Field {
     pub(crate) name: &'static str,
     /// Its type.
     pub(crate) shape: Shape,
-    /// Whether it is left out when it is empty. Objects with known fields
-    /// never count as empty.
+    /// Whether it is omitted if it is empty. Objects with known fields never count as
+    /// empty.
     pub(crate) omitted: bool,
 }
 
 impl Field {
-    /// A field that is left out when it is empty.
+    /// A field that is omitted if it is empty.
     pub(crate) const fn omitted(name: &'static str, shape: Shape) -> Self {
         Self {
             name,

@@ -11,16 +11,16 @@ use crate::text::json::cursor::Cursor;
 use crate::text::json::folded;
 use crate::text::json::schema::{Checked, Field, Mismatch, Shape, find, integer, write_zero};
 
-/// Where the result goes. Most values stay as they are, so whether they do is
-/// found out first, without writing anything.
+/// The receiver of the result. Most values do not change, so a first pass finds out
+/// whether they do, without writing anything.
 trait Sink {
-    /// Takes bytes that stand in the value in the same place.
+    /// Takes bytes that the value has in the same place.
     fn keep(&mut self, bytes: &[u8]);
-    /// Takes bytes that do not stand in the value.
+    /// Takes bytes that the value does not have.
     fn add(&mut self, bytes: &[u8]);
-    /// Takes the zero value of a type, which does not stand in the value.
+    /// Takes the zero value of a type, which the value does not have.
     fn add_zero(&mut self, shape: &Shape);
-    /// How much it took.
+    /// The number of bytes it took.
     fn length(&self) -> usize;
     /// Removes everything appended after this length.
     fn cut(&mut self, length: usize);
@@ -29,7 +29,7 @@ trait Sink {
     fn folds(&mut self) -> Result<(), Stop>;
 }
 
-/// Why a value is not read to its end.
+/// The reason why a value is not read to its end.
 #[derive(Debug, PartialEq, Eq)]
 enum Stop {
     /// It has another type.
@@ -54,7 +54,7 @@ impl From<Mismatch> for Stop {
     }
 }
 
-/// Only tells whether anything changed.
+/// Notes whether anything changed.
 #[derive(Default)]
 struct Same {
     changed: bool,
@@ -101,7 +101,8 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Moves over the value at the cursor and tells what Go writes for it.
+/// Moves over the value at the cursor and compares it with the text that Go writes
+/// for it.
 ///
 /// # Errors
 /// A value of another type.
@@ -114,7 +115,7 @@ pub(crate) fn check(shape: &Shape, cursor: &mut Cursor<'_>) -> Result<Checked, M
             empty,
         }),
         Err(Stop::Mismatch(mismatch)) => Err(mismatch),
-        // Not for this sink, which writes nothing.
+        // Impossible for this sink, which writes nothing.
         Err(Stop::NeedsTree) => {
             *cursor = start;
             folded::check(shape, &[cursor.skip()])
@@ -122,7 +123,7 @@ pub(crate) fn check(shape: &Shape, cursor: &mut Cursor<'_>) -> Result<Checked, M
     }
 }
 
-/// Appends what Go writes for `json`, a canonical value that was checked.
+/// Appends the text that Go writes for `json`, a checked canonical value.
 pub(crate) fn write(shape: &Shape, json: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     match value(shape, &mut Cursor::new(json), out) {
@@ -131,7 +132,7 @@ pub(crate) fn write(shape: &Shape, json: &[u8], out: &mut Vec<u8>) {
             out.truncate(start);
             folded::write(shape, &[json], out);
         }
-        // Not after a check.
+        // Impossible after a check.
         Err(Stop::Mismatch(_)) => {
             out.truncate(start);
             write_zero(shape, out);

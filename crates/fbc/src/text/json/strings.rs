@@ -53,8 +53,8 @@ pub(crate) fn is_name(key: &[u8], name: &str) -> bool {
     })
 }
 
-/// How many bytes from the start can be copied as they are: none of `"`, `\`,
-/// a control character, or one that is not of ASCII.
+/// The number of bytes from the start that can be copied unchanged: they contain no
+/// `"`, no `\`, no control characters, and only ASCII.
 #[inline]
 pub(crate) fn plain_run(bytes: &[u8]) -> usize {
     run(
@@ -64,14 +64,14 @@ pub(crate) fn plain_run(bytes: &[u8]) -> usize {
     )
 }
 
-/// How many bytes from the start are neither `"` nor `\`.
+/// The number of bytes from the start that are neither `"` nor `\`.
 #[inline]
 pub(crate) fn quote_run(bytes: &[u8]) -> usize {
     run(bytes, quotes, |byte| matches!(byte, b'"' | b'\\'))
 }
 
-/// How many bytes come before the first that ends a run. `block` marks those
-/// that do.
+/// The number of bytes before the first that ends a run. `marks` finds such bytes in
+/// a block, and `ends` in the rest.
 #[inline]
 fn run(bytes: &[u8], marks: impl Fn(i8x32) -> i8x32, ends: impl Fn(u8) -> bool) -> usize {
     let mut at = 0;

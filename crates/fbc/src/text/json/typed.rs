@@ -10,8 +10,8 @@ use crate::text::json::strings::{is_name, unescape};
 
 /// A type that is read from canonical JSON.
 pub(crate) trait Decode<'de>: Default {
-    /// Reads the value at the cursor and moves over it. After an error the cursor
-    /// stands anywhere in the value.
+    /// Reads the value at the cursor and moves over it. After an error the cursor may
+    /// be anywhere in the value.
     fn decode(cursor: &mut Cursor<'de>) -> Result<Self, WrongType>;
 }
 
@@ -53,7 +53,7 @@ impl<'de, T: Fields<'de>> Decode<'de> for T {
         } else if cursor.peek() == Some(b'n') {
             cursor.skip();
         } else {
-            return Err(WrongType::at(cursor, Expected::Object));
+            return Err(WrongType::at(cursor, "an object"));
         }
         Ok(value)
     }
@@ -108,29 +108,22 @@ pub(crate) fn object<'de, T: Decode<'de>>(json: &'de [u8]) -> Result<T, String> 
     }
 }
 
-/// A type that JSON has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
-    String,
-    Boolean,
-    List,
-    Object,
-}
+/// The type of a string, as messages name it.
+const STRING: &str = "a string";
 
 /// A value does not have the type of its field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrongType {
     /// The type and the value, or the beginning of a long one.
     found: Cow<'static, str>,
-    /// Whether it becomes a string in quotes.
-    is_scalar: bool,
-    expected: Expected,
+    expected: &'static str,
+    remedy: &'static str,
 }
 
 impl WrongType {
-    /// The value at the cursor should have another type.
+    /// The value at the cursor should have another type, such as `a list`.
     #[cold]
-    pub(crate) fn at(cursor: &Cursor<'_>, expected: Expected) -> Self {
+    pub(crate) fn at(cursor: &Cursor<'_>, expected: &'static str) -> Self {
         let value = cursor.clone().skip();
         let found = match value {
             [b'"', text @ .., b'"'] => format!("string {:?}", shown(&unescape(text))).into(),
@@ -148,27 +141,24 @@ impl WrongType {
             }
             _ => "null".into(),
         };
+        // Such a scalar becomes a string in quotes.
+        let is_scalar = matches!(value, [b't' | b'f' | b'-' | b'0'..=b'9', ..]);
+        let quote = is_scalar && expected == STRING;
         Self {
             found,
-            is_scalar: matches!(value, [b't' | b'f' | b'-' | b'0'..=b'9', ..]),
             expected,
+            remedy: if quote { "it in quotes" } else { expected },
         }
     }
 }
 
 impl fmt::Display for WrongType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let expected = match self.expected {
-            Expected::String => "a string",
-            Expected::Boolean => "a boolean",
-            Expected::List => "a list",
-            Expected::Object => "an object",
-        };
-        let remedy = match self.expected {
-            Expected::String if self.is_scalar => "it in quotes",
-            _ => expected,
-        };
-        let found = &self.found;
+        let Self {
+            found,
+            expected,
+            remedy,
+        } = self;
         write!(
             f,
             "invalid type: {found}, expected {expected}; write {remedy}"
@@ -176,7 +166,7 @@ impl fmt::Display for WrongType {
     }
 }
 
-/// A text that borrows from its JSON where it can; `null` is empty.
+/// A text that borrows from its JSON if possible; `null` is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -195,7 +185,7 @@ impl<'de: 'a, 'a> Decode<'de> for Text<'a> {
                 cursor.skip();
                 Ok(Self::default())
             }
-            _ => Err(WrongType::at(cursor, Expected::String)),
+            _ => Err(WrongType::at(cursor, STRING)),
         }
     }
 }
@@ -203,7 +193,7 @@ impl<'de: 'a, 'a> Decode<'de> for Text<'a> {
 impl Decode<'_> for String {
     fn decode(cursor: &mut Cursor<'_>) -> Result<Self, WrongType> {
         if cursor.peek() != Some(b'"') {
-            return Err(WrongType::at(cursor, Expected::String));
+            return Err(WrongType::at(cursor, STRING));
         }
         Ok(key_text(cursor.skip()).into_owned())
     }
@@ -213,7 +203,7 @@ impl Decode<'_> for bool {
     fn decode(cursor: &mut Cursor<'_>) -> Result<Self, WrongType> {
         match cursor.peek() {
             Some(b't' | b'f') => Ok(cursor.skip() == b"true"),
-            _ => Err(WrongType::at(cursor, Expected::Boolean)),
+            _ => Err(WrongType::at(cursor, "a boolean")),
         }
     }
 }
@@ -221,7 +211,7 @@ impl Decode<'_> for bool {
 impl<'de, T: Decode<'de>> Decode<'de> for Vec<T> {
     fn decode(cursor: &mut Cursor<'de>) -> Result<Self, WrongType> {
         if !cursor.enter_array() {
-            return Err(WrongType::at(cursor, Expected::List));
+            return Err(WrongType::at(cursor, "a list"));
         }
         let mut list = Self::new();
         while cursor.next_element() {

@@ -1,6 +1,5 @@
-//! JSON text as Go's encoder writes it: strings and numbers, straight into a
-//! buffer. Used by the readers of JSON and YAML so that both write the same
-//! canonical bytes. What an object or a list looks like is their own matter.
+//! Strings and numbers in JSON, as Go's encoder writes them. The readers of JSON and
+//! YAML share these functions, so both write the same canonical bytes.
 
 use std::io::Write as _;
 
@@ -13,15 +12,14 @@ pub(crate) struct NumberTooLarge;
 const BLOCK: usize = 32;
 /// Integers of so many digits are held exactly by a float64.
 const EXACT_DIGITS: usize = 15;
-/// From here on Go writes floats with an exponent.
+/// From this size on, Go writes floats with an exponent.
 const LARGE: f64 = 1e21;
-/// Below this Go writes floats with an exponent.
+/// Below this size, Go writes floats with an exponent.
 const SMALL: f64 = 1e-6;
 
-/// Appends `text` as a JSON string with its quotes, escaped as Go's encoder
-/// does without HTML escaping: short escapes where there are some, other
-/// control characters and U+2028, U+2029 as `\u` with lower-case digits, and
-/// everything else as it is.
+/// Appends `text` as a JSON string with its quotes, escaped as by Go's encoder
+/// without HTML escaping: short escapes if they exist, other control characters,
+/// U+2028 and U+2029 as `\u` with lower-case digits, and everything else unchanged.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -29,24 +27,27 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Appends `text` escaped like [`write_string`] does, but without quotes: for
-/// a string that comes in parts.
+/// Appends `text` escaped as by [`write_string`], but without quotes: for a string in
+/// several parts.
 pub(crate) fn write_string_part(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut copied = 0;
     let mut from = 0;
     while let Some(at) = next_suspect(bytes, from) {
-        let Some((escape, length)) = escape(&bytes[at..]) else {
-            from = at + 1;
-            continue;
+        let (code, length) = match bytes[at..] {
+            [byte @ (0..0x20 | b'"' | b'\\'), ..] => (u32::from(byte), 1),
+            // U+2028 and U+2029.
+            [0xe2, 0x80, last @ (0xa8 | 0xa9), ..] => (0x2000 | u32::from(last & 0x3f), 3),
+            _ => {
+                from = at + 1;
+                continue;
+            }
         };
         out.extend_from_slice(&bytes[copied..at]);
-        match escape {
-            Escape::Short(letter) => out.extend_from_slice(&[b'\\', letter]),
-            Escape::Long(digits) => {
-                out.extend_from_slice(b"\\u");
-                out.extend_from_slice(&digits);
-            }
+        match short_escape(bytes[at]) {
+            Some(letter) => out.extend_from_slice(&[b'\\', letter]),
+            // Writing to a Vec cannot fail.
+            None => drop(write!(out, "\\u{code:04x}")),
         }
         copied = at + length;
         from = copied;
@@ -57,8 +58,7 @@ pub(crate) fn write_string_part(out: &mut Vec<u8>, text: &str) {
 /// Appends a float as Go writes a float64 in JSON: the shortest digits that
 /// give the same float, with an exponent below 1e-6 and from 1e21 on.
 ///
-/// Infinities and NaN have no JSON form; callers refuse them before. Should
-/// one come nevertheless, `null` is written.
+/// Infinities and NaN have no JSON form; callers refuse them. Here they become `null`.
 pub(crate) fn write_float(out: &mut Vec<u8>, float: f64) {
     let size = float.abs();
     // Writing to a Vec cannot fail.
@@ -74,12 +74,11 @@ pub(crate) fn write_float(out: &mut Vec<u8>, float: f64) {
     };
 }
 
-/// Appends a number that is already valid JSON text, in canonical form.
+/// Appends a valid JSON number in canonical form.
 ///
-/// An integer stays exactly as it is, unless a float64 holds it exactly: then
-/// it is written as Go writes that float, which differs from the digits given
-/// above 2^53 only. All else becomes the nearest float64, as for
-/// [`write_float`].
+/// An integer that no float64 holds exactly keeps its digits. Other integers are
+/// written as Go writes that float, which differs from the digits only above 2^53. All
+/// other numbers become the nearest float64, see [`write_float`].
 pub(crate) fn write_number(out: &mut Vec<u8>, number: &str) -> Result<(), NumberTooLarge> {
     let digits = number.strip_prefix('-').unwrap_or(number);
     let integer = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -99,8 +98,8 @@ pub(crate) fn write_number(out: &mut Vec<u8>, number: &str) -> Result<(), Number
     Ok(())
 }
 
-/// Whether `float` is exactly the integer written as `number`. Uses the end
-/// of `scratch`, and leaves it as it was.
+/// Whether `float` is exactly the integer `number`. Uses the end of `scratch` and
+/// restores it.
 fn holds(scratch: &mut Vec<u8>, float: f64, number: &str) -> bool {
     let start = scratch.len();
     let written = write!(scratch, "{float:.0}");
@@ -109,7 +108,7 @@ fn holds(scratch: &mut Vec<u8>, float: f64, number: &str) -> bool {
     same
 }
 
-/// Puts the `+` into `1e21`: the number starts at `start` and ends with `out`.
+/// Inserts the `+` into `1e21`: the number starts at `start` and ends with `out`.
 fn sign_exponent(out: &mut Vec<u8>, start: usize) {
     if let Some(at) = out[start..].iter().position(|byte| *byte == b'e') {
         let after = start + at + 1;
@@ -119,41 +118,20 @@ fn sign_exponent(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// How one character is escaped.
-enum Escape {
-    /// A backslash and this letter.
-    Short(u8),
-    /// `\u` and these digits.
-    Long([u8; 4]),
-}
-
-/// The escape of the character that `bytes` start with and the character's
-/// length, or nothing where it stands for itself.
-fn escape(bytes: &[u8]) -> Option<(Escape, usize)> {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let one = match *bytes {
-        [byte @ (b'"' | b'\\'), ..] => Escape::Short(byte),
-        [b'\n', ..] => Escape::Short(b'n'),
-        [b'\r', ..] => Escape::Short(b'r'),
-        [b'\t', ..] => Escape::Short(b't'),
-        [0x08, ..] => Escape::Short(b'b'),
-        [0x0c, ..] => Escape::Short(b'f'),
-        [byte @ 0..0x20, ..] => {
-            let low = HEX[usize::from(byte & 15)];
-            Escape::Long([b'0', b'0', HEX[usize::from(byte >> 4)], low])
-        }
-        [0xe2, 0x80, last @ (0xa8 | 0xa9), ..] => {
-            return Some((
-                Escape::Long([b'2', b'0', b'2', HEX[usize::from(last & 15)]]),
-                3,
-            ));
-        }
+/// The letter that stands for a byte behind a backslash.
+fn short_escape(byte: u8) -> Option<u8> {
+    Some(match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
         _ => return None,
-    };
-    Some((one, 1))
+    })
 }
 
-/// The next place from `from` on where something may have to be escaped.
+/// The position of the next byte from `from` on that may need an escape.
 fn next_suspect(bytes: &[u8], from: usize) -> Option<usize> {
     // Whole blocks without a branch per byte: the compiler makes vectors of it.
     let (blocks, rest) = bytes[from..].as_chunks::<BLOCK>();
@@ -169,8 +147,8 @@ fn next_suspect(bytes: &[u8], from: usize) -> Option<usize> {
         .map(|at| start + at)
 }
 
-/// Whether a byte may start something that has to be escaped. 0xE2 starts
-/// U+2028 and U+2029, and many harmless characters.
+/// Whether a byte may begin a character that needs an escape. 0xE2 begins U+2028 and
+/// U+2029, and many harmless characters.
 #[expect(
     clippy::needless_bitwise_bool,
     reason = "branches would keep it from being vectors"

@@ -8,7 +8,7 @@
 //! `1.2 - 1.4` is from the one to the other. A pre-release lies only in a
 //! comparison that names a pre-release itself.
 
-use crate::text::semver::version::{Version, VersionError, builds, identifiers, number, split};
+use crate::text::semver::version::{Version, VersionError, number};
 
 /// The longest constraint that is read, in bytes.
 pub const MAX_CONSTRAINT: usize = 1_024;
@@ -247,15 +247,7 @@ fn comparison(operator: Operator, word: &str) -> Result<Comparison, ConstraintEr
         source,
     };
     let text = word.strip_prefix('v').unwrap_or(word);
-    let (text, build) = split(text, '+');
-    let (numbers, pre) = split(text, '-');
-    let mut version = Version {
-        pre: pre
-            .map_or(Ok(Vec::new()), |pre| identifiers("pre-release", pre))
-            .map_err(broken)?,
-        build: build.map_or(Ok(Vec::new()), builds).map_err(broken)?,
-        ..Version::default()
-    };
+    let (numbers, mut version) = Version::suffixes(text).map_err(broken)?;
     let mut open = Open::Not;
     let mut parts = numbers.split('.');
     for (name, place, without) in [
@@ -340,7 +332,7 @@ mod tests {
         ];
         for (text, within, without) in table {
             let constraint = Constraint::parse(text).unwrap();
-            let contains = |version: &&&str| constraint.contains(&version.parse().unwrap());
+            let contains = |version: &&&str| constraint.contains(&Version::parse(version).unwrap());
             let missing: Vec<_> = within.iter().filter(|v| !contains(v)).collect();
             assert!(missing.is_empty(), "{text} lacks {missing:?}");
             let wrong: Vec<_> = without.iter().filter(contains).collect();

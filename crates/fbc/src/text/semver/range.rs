@@ -1,7 +1,8 @@
-//! Ranges of versions, in the words of blang/semver v4: comparisons with a
-//! space between them hold together, `||` stands between alternatives, and
-//! `x` in the last place stands for any number. Commas, `~`, `^`, `v` and
-//! versions with fewer than three parts have no meaning.
+//! Ranges of versions in the syntax of blang/semver v4. A space joins comparisons by
+//! "and", `||` separates alternatives, and `x` as the last number matches any number.
+//! Commas, `~`, `^`, `v` and versions with fewer than three parts have no meaning.
+
+use std::cmp::Ordering;
 
 use crate::text::semver::version::{Version, VersionError};
 
@@ -11,11 +12,11 @@ pub const MAX_RANGE: usize = 1_024;
 /// A range of versions.
 #[derive(Clone, Debug)]
 pub struct Range {
-    /// One of them has to hold, with all its comparisons.
+    /// All comparisons of one of them must hold.
     alternatives: Vec<Vec<Comparison>>,
 }
 
-/// Why a text is no range.
+/// The reason why a text is no range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
     /// No comparison at all.
@@ -45,18 +46,9 @@ pub enum RangeError {
 
 #[derive(Clone, Debug)]
 struct Comparison {
-    operator: Operator,
+    /// The test of a version, compared to this one.
+    holds: fn(Ordering) -> bool,
     version: Version,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    Equal,
-    NotEqual,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
 }
 
 impl Range {
@@ -101,35 +93,21 @@ impl Range {
     pub fn contains(&self, version: &Version) -> bool {
         self.alternatives
             .iter()
-            .any(|comparisons| comparisons.iter().all(|one| one.holds(version)))
+            .any(|all| all.iter().all(|one| (one.holds)(version.cmp(&one.version))))
     }
 }
 
-impl Comparison {
-    fn holds(&self, version: &Version) -> bool {
-        match self.operator {
-            Operator::Equal => *version == self.version,
-            Operator::NotEqual => *version != self.version,
-            Operator::Greater => *version > self.version,
-            Operator::GreaterOrEqual => *version >= self.version,
-            Operator::Less => *version < self.version,
-            Operator::LessOrEqual => *version <= self.version,
-        }
-    }
-}
-
-impl Operator {
-    fn of(text: &str) -> Option<Self> {
-        Some(match text {
-            "" | "=" | "==" => Self::Equal,
-            "!" | "!=" => Self::NotEqual,
-            ">" => Self::Greater,
-            ">=" => Self::GreaterOrEqual,
-            "<" => Self::Less,
-            "<=" => Self::LessOrEqual,
-            _ => return None,
-        })
-    }
+/// The test of an operator.
+fn operator(text: &str) -> Option<fn(Ordering) -> bool> {
+    Some(match text {
+        "" | "=" | "==" => Ordering::is_eq,
+        "!" | "!=" => Ordering::is_ne,
+        ">" => Ordering::is_gt,
+        ">=" => Ordering::is_ge,
+        "<" => Ordering::is_lt,
+        "<=" => Ordering::is_le,
+        _ => return None,
+    })
 }
 
 /// The comparisons and `||` of a range. A space behind `>`, `<` or `=` belongs
@@ -154,15 +132,14 @@ fn words(text: &str) -> Vec<String> {
             length += character.len_utf8();
         }
     }
-    // What ends with an operator has not been closed by the last space.
+    // The last space does not close a word that ends with an operator.
     if length > 2 {
         words.push(word);
     }
     words
 }
 
-/// What one word of a range compares: two comparisons where `x` makes an
-/// interval.
+/// The comparisons of one word of a range: two if `x` makes it an interval.
 fn comparisons_of(word: &str, out: &mut Vec<Comparison>) -> Result<(), RangeError> {
     let (operator, version) = split(word)?;
     if !word.contains(".x") {
@@ -201,20 +178,17 @@ fn split(word: &str) -> Result<(&str, &str), RangeError> {
     Ok((operator.trim(), version))
 }
 
-fn comparison(operator: &str, version: &str) -> Result<Comparison, RangeError> {
-    let word = || format!("{operator}{version}");
-    let operator =
-        Operator::of(operator).ok_or_else(|| RangeError::Operator(operator.to_owned(), word()))?;
-    match Version::parse(version) {
-        Ok(version) => Ok(Comparison { operator, version }),
-        Err(source) => Err(RangeError::Version {
-            comparison: word(),
-            source,
-        }),
-    }
+fn comparison(sign: &str, version: &str) -> Result<Comparison, RangeError> {
+    let word = || format!("{sign}{version}");
+    let holds = operator(sign).ok_or_else(|| RangeError::Operator(sign.to_owned(), word()))?;
+    let version = Version::parse(version).map_err(|source| RangeError::Version {
+        comparison: word(),
+        source,
+    })?;
+    Ok(Comparison { holds, version })
 }
 
-/// The lowest version that a version with `x` stands for.
+/// The lowest version that a version with `x` matches.
 fn lowest(version: &str) -> String {
     let lowest = version.replacen(".x.x", ".x", 1).replacen(".x", ".0", 1);
     if lowest.matches('.').count() == 1 {
@@ -224,8 +198,8 @@ fn lowest(version: &str) -> String {
     }
 }
 
-/// The lowest version above all that a version with `x` stands for: with one
-/// more in the place before the `x`. `1.x.x` counts as `1.0.x`, as in Go.
+/// The lowest version above all that a version with `x` matches: the number before the
+/// `x` plus one. `1.x.x` counts as `1.0.x`, as in Go.
 fn above(version: &str, lowest: &str) -> Option<String> {
     let parts = version.split('.').count();
     if version.rsplit('.').next() != Some("x") || !(2..=3).contains(&parts) {

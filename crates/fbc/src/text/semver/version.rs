@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::str::FromStr;
 
 /// The longest version that is read, in bytes.
 pub const MAX_VERSION: usize = 1_024;
@@ -35,7 +34,7 @@ pub enum Identifier {
     Text(String),
 }
 
-/// Why a text is no version.
+/// The reason why a text is no version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// An empty text.
@@ -93,21 +92,30 @@ impl Version {
         };
         let major = number("major", major)?;
         let minor = number("minor", minor)?;
-        let (rest, build) = split(rest, '+');
-        let (patch, pre) = split(rest, '-');
+        let (patch, suffixes) = Self::suffixes(rest)?;
         Ok(Self {
             major,
             minor,
             patch: number("patch", patch)?,
+            ..suffixes
+        })
+    }
+
+    /// The text before the pre-release and the build, and a version with only these.
+    pub(super) fn suffixes(text: &str) -> Result<(&str, Self), VersionError> {
+        let (text, build) = split(text, '+');
+        let (numbers, pre) = split(text, '-');
+        let suffixes = Self {
             pre: pre.map_or(Ok(Vec::new()), |pre| identifiers("pre-release", pre))?,
             build: build.map_or(Ok(Vec::new()), builds)?,
-        })
+            ..Self::default()
+        };
+        Ok((numbers, suffixes))
     }
 }
 
-/// Whether a text can be the release of a version: identifiers as in a
-/// pre-release, at most [`MAX_RELEASE`] bytes. No text at all is no release
-/// and good.
+/// Checks the release of a version: identifiers as in a pre-release, at most
+/// [`MAX_RELEASE`] bytes. An empty text means no release and is valid.
 pub fn check_release(text: &str) -> Result<(), VersionError> {
     if text.is_empty() {
         return Ok(());
@@ -116,14 +124,6 @@ pub fn check_release(text: &str) -> Result<(), VersionError> {
         return Err(VersionError::ReleaseTooLong(text.len()));
     }
     identifiers("release", text).map(|_| ())
-}
-
-impl FromStr for Version {
-    type Err = VersionError;
-
-    fn from_str(text: &str) -> Result<Self, VersionError> {
-        Self::parse(text)
-    }
 }
 
 impl fmt::Display for Version {
@@ -173,7 +173,7 @@ impl PartialEq for Version {
 
 impl Eq for Version {}
 
-pub(super) fn split(text: &str, at: char) -> (&str, Option<&str>) {
+fn split(text: &str, at: char) -> (&str, Option<&str>) {
     let found = text.split_once(at);
     found.map_or((text, None), |(before, behind)| (before, Some(behind)))
 }
@@ -189,7 +189,7 @@ pub(super) fn number(part: &'static str, text: &str) -> Result<u64, VersionError
         .map_err(|_| VersionError::TooLarge(part, text.to_owned()))
 }
 
-pub(super) fn identifiers(part: &'static str, text: &str) -> Result<Vec<Identifier>, VersionError> {
+fn identifiers(part: &'static str, text: &str) -> Result<Vec<Identifier>, VersionError> {
     text.split('.')
         .map(|identifier| {
             check_identifier(part, identifier)?;
@@ -202,7 +202,7 @@ pub(super) fn identifiers(part: &'static str, text: &str) -> Result<Vec<Identifi
         .collect()
 }
 
-pub(super) fn builds(text: &str) -> Result<Vec<String>, VersionError> {
+fn builds(text: &str) -> Result<Vec<String>, VersionError> {
     text.split('.')
         .map(|identifier| {
             check_identifier("build", identifier)?;

@@ -1,9 +1,8 @@
-//! The builder's work on anchored nodes: keep them, and write them again
-//! where an alias names them.
+//! The builder's functions for anchored nodes: it keeps them, and writes them again
+//! for each alias.
 
-use crate::text::yaml::anchors::{AnchorKind, Found, NodeKind};
-use crate::text::yaml::builder::{Builder, WANT_MAPPING, no_key};
-use crate::text::yaml::frame::{Collection, Frame, Role};
+use crate::text::yaml::anchors::{Anchor, AnchorKind};
+use crate::text::yaml::builder::{Builder, Collection, Frame, Role, WANT_MAPPING, no_key};
 use crate::text::yaml::object::offset;
 
 impl Builder<'_> {
@@ -19,10 +18,10 @@ impl Builder<'_> {
         let uncounted =
             u64::from(frame.role == Role::Merge && matches!(frame.collection, Collection::List));
         let kind = match frame.collection {
-            Collection::List => NodeKind::List,
+            Collection::List => AnchorKind::List,
             Collection::Mapping { .. } => {
                 let own = self.entries.get(frame.first_entry..).unwrap_or_default();
-                NodeKind::Mapping(own, offset(frame.start))
+                AnchorKind::Mapping(self.anchors.keep_entries(own, offset(frame.start)))
             }
         };
         let json = self.out.get(self.base + frame.start..).unwrap_or_default();
@@ -31,55 +30,32 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Puts the node that an alias stands for in its place.
+    /// Writes the node that an alias refers to.
     pub(crate) fn alias(&mut self, name: &str) -> Result<(), String> {
-        let slot = match self.anchors.find(name) {
-            Found::Anchor(slot) => slot,
-            Found::Open => return Err(format!("the anchor &{name} contains itself")),
-            Found::Unknown => {
-                return Err(format!(
-                    "there is no anchor &{name} before the alias *{name}"
-                ));
-            }
-        };
-        let Some(anchor) = self.anchors.get(slot) else {
-            return Ok(());
-        };
-        let (height, nodes, length) =
-            (anchor.height, anchor.nodes, self.anchors.json(anchor).len());
+        let anchor = self.anchors.find(name)?;
         let role = self.place();
-        self.count(nodes)?;
-        self.charge(length)?;
-        if self.frames.len() + height > self.depth {
+        self.count(anchor.nodes)?;
+        self.charge(self.anchors.json(&anchor).len())?;
+        if self.frames.len() + anchor.height > self.depth {
             return Err(self.too_deep());
         }
         if role == Role::Key {
             let key = self.start_key();
-            self.copy_key(slot)?;
+            match &anchor.kind {
+                AnchorKind::Scalar(Ok(text)) => self.out.extend_from_slice(text),
+                AnchorKind::Scalar(Err(message)) => return Err(message.clone()),
+                _ => return Err(no_key()),
+            }
             self.end_key(key);
         } else {
-            self.copy_value(slot, role)?;
-            self.finish_node(height);
+            self.copy_value(&anchor, role)?;
+            self.finish_node(anchor.height);
         }
         Ok(())
     }
 
-    /// Writes an anchored node again as a key.
-    fn copy_key(&mut self, slot: usize) -> Result<(), String> {
-        match self.anchors.get(slot).map(|anchor| &anchor.kind) {
-            Some(AnchorKind::Scalar(Ok(key))) => self.out.extend_from_slice(key),
-            Some(AnchorKind::Scalar(Err(message))) => return Err(message.clone()),
-            _ => return Err(no_key()),
-        }
-        Ok(())
-    }
-
-    /// Writes an anchored node again. Merged, its entries become those of the
-    /// mapping that it is merged into.
-    fn copy_value(&mut self, slot: usize, role: Role) -> Result<(), String> {
-        let Some(anchor) = self.anchors.get(slot) else {
-            return Ok(());
-        };
+    /// Writes an anchored node again. If it is merged, the mapping gets its entries.
+    fn copy_value(&mut self, anchor: &Anchor, role: Role) -> Result<(), String> {
         if role != Role::Value {
             let AnchorKind::Mapping(range) = &anchor.kind else {
                 return Err(WANT_MAPPING.to_owned());

@@ -1,20 +1,22 @@
-//! Anchored nodes, kept as the JSON they became, and how much of a document
-//! may come from aliases.
+//! Anchored nodes, kept as JSON, and the limit on the share of a document that comes
+//! from aliases.
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use crate::text::yaml::object::Entry;
 
-/// What an anchor takes in memory beside its JSON, roughly, in bytes.
+/// The approximate memory of an anchor beside its JSON, in bytes.
 const ANCHOR_SIZE: usize = 256;
-/// Nodes from which on aliases are watched: of so few no harm can come.
+/// Documents of at most this number of nodes are not checked for aliases: so few do
+/// no harm.
 const FEW_NODES: u64 = 1000;
-/// The same for nodes that come from aliases.
+/// The same for the nodes that come from aliases.
 const FEW_ALIASED: u64 = 100;
-/// Up to so many nodes, nearly all may come from aliases.
+/// Up to this number of nodes, nearly all may come from aliases.
 const MANY_NODES: u64 = 400_000;
-/// From so many on, one in ten may.
+/// From this number on, one in ten may.
 const MOST_NODES: u64 = 4_000_000;
 
 /// The anchors of a document so far.
@@ -23,7 +25,7 @@ pub(crate) struct Anchors {
     /// The slot of the latest anchor of each name.
     names: HashMap<String, usize>,
     /// The anchors in order; empty while their nodes are not complete.
-    slots: Vec<Option<Anchor>>,
+    slots: Vec<Option<Rc<Anchor>>>,
     /// The JSON of all anchored nodes.
     json: Vec<u8>,
     /// The bytes of all anchored scalars as keys.
@@ -33,46 +35,30 @@ pub(crate) struct Anchors {
 }
 
 /// An anchored node that is complete.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Anchor {
     pub(crate) kind: AnchorKind,
-    /// Where its JSON lies among all anchors' JSON.
+    /// The range of its JSON in that of all anchors.
     json: Range<usize>,
-    /// How deep the lists and mappings in it are nested.
+    /// The depth of its lists and mappings.
     pub(crate) height: usize,
-    /// How many nodes it has, with what its own aliases stand for.
+    /// The number of its nodes, including those from its own aliases.
     pub(crate) nodes: u64,
 }
 
 /// The kind of an anchored node.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum AnchorKind {
-    /// A scalar, with what it is as a key: its JSON, or why it cannot be one.
+    /// A scalar, with its form as a key: the JSON, or the reason why it is no key.
     Scalar(Result<Vec<u8>, String>),
     List,
-    /// A mapping, with the place of its entries among those of all anchors.
+    /// A mapping, with the range of its entries among those of all anchors.
     Mapping(Range<usize>),
 }
 
-/// The kind of a new node with an anchor, see [`AnchorKind`].
-pub(crate) enum NodeKind<'a> {
-    Scalar(Result<Vec<u8>, String>),
-    List,
-    /// The entries have offsets from where the JSON starts.
-    Mapping(&'a [Entry], u32),
-}
-
-/// The anchor that an alias refers to.
-pub(crate) enum Found {
-    Anchor(usize),
-    /// The anchored node is not complete: the alias is within it.
-    Open,
-    Unknown,
-}
-
 impl Anchors {
-    /// Notes that a node with an anchor starts. An alias from here on means
-    /// this node, even where the name had another meaning before.
+    /// Notes that a node with an anchor starts. From now on an alias refers to this
+    /// node, even if the name had another meaning before.
     pub(crate) fn open(&mut self, name: String) -> usize {
         let slot = self.slots.len();
         self.slots.push(None);
@@ -80,55 +66,49 @@ impl Anchors {
         slot
     }
 
+    /// Keeps the entries of a mapping, whose offsets count from `base`, and returns
+    /// their range among those of all anchors.
+    pub(crate) fn keep_entries(&mut self, entries: &[Entry], base: u32) -> Range<usize> {
+        let first = self.entries.len();
+        self.entries
+            .extend(entries.iter().map(|entry| entry.moved(base, 0)));
+        first..self.entries.len()
+    }
+
     /// Keeps the node that the slot was opened for.
     pub(crate) fn close(
         &mut self,
         slot: usize,
         json: &[u8],
-        kind: NodeKind<'_>,
+        kind: AnchorKind,
         height: usize,
         nodes: u64,
     ) {
         let start = self.json.len();
         self.json.extend_from_slice(json);
-        let kind = match kind {
-            NodeKind::Scalar(key) => {
-                self.keys += key.as_ref().map_or_else(String::len, Vec::len);
-                AnchorKind::Scalar(key)
-            }
-            NodeKind::List => AnchorKind::List,
-            NodeKind::Mapping(entries, base) => {
-                let first = self.entries.len();
-                self.entries
-                    .extend(entries.iter().map(|entry| entry.moved(base, 0)));
-                AnchorKind::Mapping(first..self.entries.len())
-            }
-        };
-        let anchor = Anchor {
-            kind,
-            json: start..self.json.len(),
-            height,
-            nodes,
-        };
+        if let AnchorKind::Scalar(key) = &kind {
+            self.keys += key.as_ref().map_or_else(String::len, Vec::len);
+        }
+        let json = start..self.json.len();
         if let Some(kept) = self.slots.get_mut(slot) {
-            *kept = Some(anchor);
+            *kept = Some(Rc::new(Anchor {
+                kind,
+                json,
+                height,
+                nodes,
+            }));
         }
     }
 
-    /// The anchor that the alias `name` refers to.
-    pub(crate) fn find(&self, name: &str) -> Found {
-        match self.names.get(name) {
-            None => Found::Unknown,
-            Some(slot) if self.slots.get(*slot).is_some_and(Option::is_some) => {
-                Found::Anchor(*slot)
-            }
-            Some(_) => Found::Open,
-        }
-    }
-
-    /// The anchor of a slot that [`find`](Self::find) gave.
-    pub(crate) fn get(&self, slot: usize) -> Option<&Anchor> {
-        self.slots.get(slot)?.as_ref()
+    /// The anchor that the alias `name` refers to. The error is a sentence.
+    pub(crate) fn find(&self, name: &str) -> Result<Rc<Anchor>, String> {
+        let Some(slot) = self.names.get(name) else {
+            return Err(format!(
+                "there is no anchor &{name} before the alias *{name}"
+            ));
+        };
+        let anchor = self.slots.get(*slot).cloned().flatten();
+        anchor.ok_or_else(|| format!("the anchor &{name} contains itself"))
     }
 
     pub(crate) fn json(&self, anchor: &Anchor) -> &[u8] {
@@ -149,8 +129,8 @@ impl Anchors {
     }
 }
 
-/// How many nodes were read, and how many of them through aliases: goyaml's
-/// measure of a document that only wants to be large.
+/// The number of nodes, and the number of those from aliases: goyaml's measure of
+/// excessive aliasing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeCount {
     all: u64,
@@ -168,13 +148,13 @@ impl NodeCount {
         self.all
     }
 
-    /// Counts a node and `aliased` more that it stands for.
+    /// Counts a node and `aliased` more that it refers to.
     pub(crate) fn add(&mut self, aliased: u64) {
         self.all = self.all.saturating_add(1).saturating_add(aliased);
         self.aliased = self.aliased.saturating_add(aliased);
     }
 
-    /// Whether too much of the document came from aliases so far.
+    /// Whether too much of the document so far comes from aliases.
     pub(crate) fn is_excessive(self) -> bool {
         self.aliased > FEW_ALIASED
             && self.all > FEW_NODES

@@ -1,12 +1,10 @@
-//! From the parser's events to JSON, in one pass and without a tree: values
-//! are written where they come, and an object's text is put in order once it
-//! is complete.
+//! The parser's events to JSON, in one pass and without a tree. Values are written in
+//! the order of the events. The text of a complete object is sorted if necessary.
 
 use libyaml_safer::{Event, EventData, Parser};
 
-use crate::text::yaml::anchors::{Anchors, NodeCount, NodeKind};
+use crate::text::yaml::anchors::{AnchorKind, Anchors, NodeCount};
 use crate::text::yaml::error::YamlError;
-use crate::text::yaml::frame::{Collection, Expects, Frame, Role};
 use crate::text::yaml::input;
 use crate::text::yaml::limits::Limits;
 use crate::text::yaml::object::{Entry, are_sorted, offset, rebuild};
@@ -19,18 +17,22 @@ pub(crate) const WANT_MAPPING: &str = "a merge (`<<`) takes a mapping or a list 
 const TOO_LARGE: &str = "the document becomes too large as JSON: its anchors and aliases, or its escapes, make too much \
      of it";
 
-/// The result of building the first document of a text.
-#[derive(Default)]
-pub(crate) struct Built {
-    /// The entries of the top-level object; `None` when the document is empty
-    /// or null.
-    pub(crate) entries: Option<Vec<Entry>>,
-    /// The line, from 0, on which something stands behind the document.
-    pub(crate) rest: Option<u64>,
+/// The result of a conversion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Converted {
+    /// Whether there was a value other than null, which was appended.
+    pub found: bool,
+    /// The line within the document, from 1, of the first text that was not read: a
+    /// YAML document had ended before it.
+    pub rest: Option<usize>,
 }
 
 /// Builds the JSON of the first document of `text` at the end of `out`.
-pub(crate) fn build(text: &str, limits: &Limits, out: &mut Vec<u8>) -> Result<Built, YamlError> {
+pub(crate) fn build(
+    text: &str,
+    limits: &Limits,
+    out: &mut Vec<u8>,
+) -> Result<Converted, YamlError> {
     let mut parser = input::parser(text);
     let mut builder = Builder::new(limits, text.len(), out);
     loop {
@@ -40,37 +42,84 @@ pub(crate) fn build(text: &str, limits: &Limits, out: &mut Vec<u8>) -> Result<Bu
         let mark = event.start_mark;
         match builder.event(event) {
             Ok(Next::Event) => {}
-            Ok(Next::Nothing) => return Ok(Built::default()),
+            Ok(Next::Nothing) => return Ok(Converted::default()),
             Ok(Next::Done) => {
-                return Ok(Built {
-                    entries: (!builder.is_null()).then_some(builder.entries),
-                    rest: rest(&mut parser),
-                });
+                let found = builder.json() != b"null";
+                let rest = rest(&mut parser);
+                return Ok(Converted { found, rest });
             }
             Err(message) => return Err(YamlError::new(message).at(mark.line, mark.column)),
         }
     }
 }
 
-/// The line, from 0, on which something stands behind a document that is
-/// complete, be it another one or nothing that can be read.
-fn rest(parser: &mut Parser<input::Source<'_>>) -> Option<u64> {
-    match parser.parse() {
-        Ok(event) => {
-            let ends = matches!(event.data, EventData::StreamEnd);
-            (!ends).then_some(event.start_mark.line)
-        }
-        Err(error) => error.problem_mark().map(|mark| mark.line),
-    }
+/// The line, from 1, of the text behind a complete document: of another document, or
+/// of text that cannot be read.
+fn rest(parser: &mut Parser<input::Source<'_>>) -> Option<usize> {
+    let mark = match parser.parse() {
+        Ok(event) if matches!(event.data, EventData::StreamEnd) => return None,
+        Ok(event) => event.start_mark,
+        Err(error) => error.problem_mark()?,
+    };
+    usize::try_from(mark.line).ok()?.checked_add(1)
 }
 
-/// What to do after an event.
+/// The next step after an event.
 enum Next {
     Event,
     /// The stream ended before a document.
     Nothing,
     /// The document is complete.
     Done,
+}
+
+/// The role of a node in its collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The document, an item of a list or the value of an entry.
+    Value,
+    Key,
+    /// The value of a merge key.
+    Merge,
+    /// An item of the list that is the value of a merge key.
+    MergeItem,
+}
+
+/// A list or mapping that is not complete.
+pub(crate) struct Frame {
+    pub(crate) collection: Collection,
+    pub(crate) role: Role,
+    /// The position of its bracket in the output.
+    pub(crate) start: usize,
+    /// The first of its entries on the stack of entries.
+    pub(crate) first_entry: usize,
+    pub(crate) anchor: Option<usize>,
+    /// The depth of the nodes in it so far.
+    pub(crate) height: usize,
+    /// The count of nodes before it.
+    pub(crate) nodes_before: u64,
+}
+
+pub(crate) enum Collection {
+    List,
+    Mapping {
+        expects: Expects,
+        /// Whether other mappings were merged into it. Then its text has more than its
+        /// entries.
+        merged: bool,
+    },
+}
+
+/// The next node of a mapping.
+#[derive(Clone, Copy)]
+pub(crate) enum Expects {
+    Key,
+    MergeValue,
+    /// The value of the key at the first offset. The value starts at the second.
+    Value {
+        key: u32,
+        value: u32,
+    },
 }
 
 pub(crate) struct Builder<'o> {
@@ -84,7 +133,7 @@ pub(crate) struct Builder<'o> {
     pub(crate) nodes: NodeCount,
     /// Whether a key was written with an escape.
     escaped_keys: bool,
-    /// Where objects are put in order.
+    /// The buffer for sorting objects.
     scratch: Vec<u8>,
     pub(crate) depth: usize,
     budget: usize,
@@ -106,20 +155,13 @@ impl<'o> Builder<'o> {
         }
     }
 
-    /// Whether the document is null.
-    fn is_null(&self) -> bool {
-        self.json() == b"null"
-    }
-
     fn event(&mut self, event: Event) -> Result<Next, String> {
         match event.data {
             EventData::StreamStart { .. } => {}
             EventData::StreamEnd => return Ok(Next::Nothing),
             EventData::DocumentStart { tag_directives, .. } => {
-                if tag_directives
-                    .iter()
-                    .any(|directive| directive.prefix.len() > LONGEST_TAG_PREFIX)
-                {
+                let mut prefixes = tag_directives.iter().map(|directive| &directive.prefix);
+                if prefixes.any(|prefix| prefix.len() > LONGEST_TAG_PREFIX) {
                     return Err("the prefix of a %TAG directive is too long".to_owned());
                 }
             }
@@ -141,13 +183,8 @@ impl<'o> Builder<'o> {
             }
             EventData::SequenceStart { anchor, .. } => self.start(Collection::List, anchor)?,
             EventData::MappingStart { anchor, .. } => {
-                self.start(
-                    Collection::Mapping {
-                        expects: Expects::Key,
-                        merged: false,
-                    },
-                    anchor,
-                )?;
+                let (expects, merged) = (Expects::Key, false);
+                self.start(Collection::Mapping { expects, merged }, anchor)?;
             }
             EventData::SequenceEnd | EventData::MappingEnd => self.end()?,
         }
@@ -171,7 +208,7 @@ impl<'o> Builder<'o> {
             self.scratch.clear();
             scalar.write_value(&mut self.scratch)?;
             self.charge(self.scratch.len())?;
-            let kind = NodeKind::Scalar(key);
+            let kind = AnchorKind::Scalar(key);
             self.anchors.close(slot, &self.scratch, kind, 0, 1);
         }
         if merge {
@@ -228,8 +265,8 @@ impl<'o> Builder<'o> {
                 if frame.role == Role::Merge
                     && let Some(merged) = self.entries.get_mut(frame.first_entry..)
                 {
-                    // The first mapping of the list takes precedence. Within
-                    // each no key is twice, so that its order does not matter.
+                    // The first mapping of the list takes precedence. In each, keys
+                    // are distinct, so their order does not matter.
                     merged.reverse();
                 }
             }
@@ -267,8 +304,8 @@ impl<'o> Builder<'o> {
         self.out.extend_from_slice(&self.scratch);
     }
 
-    /// What the next node is to the collection it comes in. Writes the comma
-    /// before it in a list.
+    /// The role of the next node in its collection. Writes the comma before it in a
+    /// list.
     pub(crate) fn place(&mut self) -> Role {
         let Some(frame) = self.frames.last() else {
             return Role::Value;
@@ -292,7 +329,7 @@ impl<'o> Builder<'o> {
         }
     }
 
-    /// Notes that a value is complete, which is `height` levels deep.
+    /// Notes that a value of `height` levels is complete.
     pub(crate) fn finish_node(&mut self, height: usize) {
         let end = offset(self.out.len() - self.base);
         let Some(frame) = self.frames.last_mut() else {
@@ -309,14 +346,11 @@ impl<'o> Builder<'o> {
         }
     }
 
-    /// Writes the comma before a key, and tells where the key starts.
+    /// Writes the comma before a key. Returns the start of the key.
     pub(crate) fn start_key(&mut self) -> u32 {
         let length = self.out.len() - self.base;
-        if self
-            .frames
-            .last()
-            .is_some_and(|frame| length > frame.start + 1)
-        {
+        let top = self.frames.last();
+        if top.is_some_and(|frame| length > frame.start + 1) {
             self.out.push(b',');
         }
         offset(self.out.len() - self.base)
@@ -342,7 +376,7 @@ impl<'o> Builder<'o> {
         }
     }
 
-    /// Counts a node and the nodes that it stands for as an alias.
+    /// Counts a node and the nodes that it refers to as an alias.
     pub(crate) fn count(&mut self, aliased: u64) -> Result<(), String> {
         self.nodes.add(aliased);
         if self.nodes.is_excessive() {
@@ -351,8 +385,7 @@ impl<'o> Builder<'o> {
         Ok(())
     }
 
-    /// Refuses a document that is too large already, or would be with `more`
-    /// bytes.
+    /// Refuses a document that would be too large with `more` bytes.
     pub(crate) fn charge(&self, more: usize) -> Result<(), String> {
         if self.json().len() + self.anchors.size() + more > self.budget {
             return Err(TOO_LARGE.to_owned());
@@ -372,7 +405,7 @@ impl<'o> Builder<'o> {
     }
 }
 
-/// Why a list or mapping in the place of a key is refused.
+/// The message for a list or mapping as a key.
 pub(crate) fn no_key() -> String {
     "a list or mapping cannot be a key".to_owned()
 }

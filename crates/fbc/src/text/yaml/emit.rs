@@ -1,12 +1,13 @@
-//! Canonical JSON to YAML that means the same: block style for people, quotes
-//! wherever YAML 1.1 would take a text for something else.
+//! Canonical JSON to YAML with the same meaning: in block style, with quotes around
+//! texts that YAML 1.1 would read as another type.
 
-use crate::text::json::{MAX_DEPTH, unescape};
+use crate::text::json::MAX_DEPTH;
+use crate::text::json::cursor::{Cursor, key_text};
 
-/// From here on a key needs YAML's explicit form. Parsers look 1024 characters
+/// From this length on, a key needs YAML's explicit form. Parsers look 1024 characters
 /// ahead for the colon of any other key.
 const LONG_KEY: usize = 500;
-/// Plain words that YAML 1.1 takes for something else than text, in any case.
+/// Plain words that YAML 1.1 does not read as text, in any case.
 const WORDS: &[&str] = &["y", "n", "yes", "no", "true", "false", "on", "off", "null"];
 
 /// Appends a canonical JSON value (a line of a catalog, with or without its
@@ -16,142 +17,90 @@ const WORDS: &[&str] = &["y", "n", "yes", "no", "true", "false", "on", "off", "n
 ///
 /// Input that is not canonical JSON results in some text, and no panic.
 pub fn from_json(json: &[u8], out: &mut Vec<u8>) {
-    let mut emitter = Emitter { json, at: 0, out };
-    emitter.value(0, true, 0);
+    let cursor = Cursor::new(json.trim_ascii_end());
+    Emitter { cursor, out }.value(0, true, 0);
 }
 
 struct Emitter<'a> {
-    json: &'a [u8],
-    at: usize,
+    cursor: Cursor<'a>,
     out: &'a mut Vec<u8>,
 }
 
 impl Emitter<'_> {
-    /// Writes the next value and ends its line. What it holds starts at
-    /// `column`; `inline` says that its first line has been begun so far that
-    /// it can follow there, as it can after a dash but not after a colon.
+    /// Writes the next value and ends its line. The content of a collection starts at
+    /// `column`. `inline` tells whether its first line continues the current line, as it
+    /// can behind a dash but not behind a colon.
     fn value(&mut self, column: usize, inline: bool, depth: usize) {
-        let first = self.peek();
-        let empty = matches!(
-            (first, self.json.get(self.at + 1)),
-            (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']'))
-        );
-        // Only canonical JSON is promised here, and that nests less deeply.
-        let nested = matches!(first, Some(b'{' | b'[')) && !empty && depth <= MAX_DEPTH;
-        if nested {
+        let start = self.cursor;
+        let is_object = self.cursor.enter_object();
+        let is_list = !is_object && self.cursor.enter_array();
+        let is_empty = matches!(self.cursor.peek(), Some(b'}' | b']'));
+        // Canonical JSON does not nest deeper.
+        if (is_object || is_list) && !is_empty && depth <= MAX_DEPTH {
             if !inline {
                 self.out.push(b'\n');
             }
-            self.at += 1;
-            match first {
-                Some(b'{') => self.members(column, inline, depth),
-                _ => self.items(column, inline, depth),
+            if is_object {
+                self.members(column, inline, depth);
+            } else {
+                self.items(column, inline, depth);
             }
             return;
         }
+        self.cursor = start;
         if !inline {
             self.out.push(b' ');
         }
-        match first {
-            Some(b'"') => {
-                let text = self.string();
-                write_text(self.out, &text, column);
-            }
-            _ => self.literal(empty),
+        match self.cursor.skip() {
+            text @ [b'"', ..] => write_text(self.out, &key_text(text), column),
+            // YAML reads this one as an integer, which has no sign.
+            b"-0" => self.out.extend_from_slice(b"-0.0"),
+            literal => self.out.extend_from_slice(literal),
+        }
+        // Only text that is not canonical has an empty value; move on in any case.
+        if self.cursor.position() == start.position() {
+            self.cursor.step();
         }
         self.out.push(b'\n');
     }
 
     fn members(&mut self, column: usize, mut inline: bool, depth: usize) {
-        while let Some(b'"') = self.peek() {
-            if !inline {
-                self.indent(column);
-            }
-            inline = false;
+        while let Some(key) = self.cursor.next_key() {
+            self.indent(column, &mut inline);
             let start = self.out.len();
-            let key = self.string();
-            write_line(self.out, &key);
+            write_line(self.out, &key_text(key));
             if self.out.len() - start > LONG_KEY {
                 self.out.splice(start..start, *b"? ");
                 self.out.push(b'\n');
-                self.indent(column);
+                self.indent(column, &mut false);
             }
             self.out.push(b':');
-            self.skip(b':');
-            // A list stands right below its key, as Go's encoder has it.
-            let inner = match self.peek() {
+            // As in Go's encoder, a list has the column of its key.
+            let inner = match self.cursor.peek() {
                 Some(b'[') => column,
                 _ => column + 2,
             };
             self.value(inner, false, depth + 1);
-            self.skip(b',');
         }
-        self.skip(b'}');
     }
 
     fn items(&mut self, column: usize, mut inline: bool, depth: usize) {
-        while !matches!(self.peek(), None | Some(b']' | b'}' | b',' | b':')) {
-            if !inline {
-                self.indent(column);
-            }
-            inline = false;
+        while self.cursor.next_element() {
+            self.indent(column, &mut inline);
             self.out.extend_from_slice(b"- ");
             self.value(column + 2, true, depth + 1);
-            self.skip(b',');
-        }
-        self.skip(b']');
-    }
-
-    /// A number, a word or an empty list or object, as it is.
-    fn literal(&mut self, empty: bool) {
-        let rest = &self.json[self.at..];
-        let length = if empty {
-            2
-        } else {
-            let end = rest.iter().position(|byte| b",:]}\n".contains(byte));
-            end.unwrap_or(rest.len()).max(rest.len().min(1))
-        };
-        // YAML reads this one as an integer, which has no sign.
-        let text = match &rest[..length] {
-            b"-0" => b"-0.0",
-            text => text,
-        };
-        self.out.extend_from_slice(text);
-        self.at += length;
-    }
-
-    /// The string that starts here, without quotes and escapes.
-    fn string(&mut self) -> String {
-        let start = (self.at + 1).min(self.json.len());
-        let mut end = start;
-        while let Some(byte) = self.json.get(end) {
-            match byte {
-                b'"' => break,
-                b'\\' => end += 2,
-                _ => end += 1,
-            }
-        }
-        let end = end.min(self.json.len());
-        self.at = (end + 1).min(self.json.len());
-        unescape(&self.json[start..end]).into_owned()
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.json.get(self.at).copied()
-    }
-
-    fn skip(&mut self, byte: u8) {
-        if self.peek() == Some(byte) {
-            self.at += 1;
         }
     }
 
-    fn indent(&mut self, column: usize) {
-        self.out.resize(self.out.len() + column, b' ');
+    /// Indents a line, unless it continues the current line.
+    fn indent(&mut self, column: usize, inline: &mut bool) {
+        if !std::mem::take(inline) {
+            self.out.resize(self.out.len() + column, b' ');
+        }
     }
 }
 
-/// Writes a text as a value, over several lines when it has several.
+/// Writes a text as a value, over several lines if it has several.
 fn write_text(out: &mut Vec<u8>, text: &str, column: usize) {
     if !fits_block(text) {
         return write_line(out, text);
@@ -166,7 +115,7 @@ fn write_text(out: &mut Vec<u8>, text: &str, column: usize) {
     }
 }
 
-/// Whether a text can be written line by line and comes back as it is.
+/// Whether a text can be written line by line and reads back unchanged.
 fn fits_block(text: &str) -> bool {
     text.contains('\n')
         && !text.starts_with([' ', '\t', '\n'])
@@ -186,8 +135,8 @@ fn write_line(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Whether a text without quotes is read as that text wherever it stands.
-/// Numbers, dates and the like never start with a letter.
+/// Whether a text needs no quotes at any position. Numbers, dates and the like never
+/// start with a letter.
 fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b" ._-/:@+()".contains(byte);
@@ -217,8 +166,8 @@ fn write_quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Whether a character can stand in YAML as it is, without being a line end.
-/// All others lie in the first 65,536.
+/// Whether a character needs no escape in YAML and is no line end. All others are among
+/// the first 65,536.
 fn is_plain_sign(sign: char) -> bool {
     sign == '\t'
         || !(sign.is_control()

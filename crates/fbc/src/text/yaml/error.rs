@@ -1,11 +1,11 @@
-//! Why a document could not be read, and where its author has to look.
+//! Errors of reading a document, with positions for its author.
 
 use std::fmt;
 
 use libyaml_safer::{ErrorKind, Mark};
 use memchr::memchr_iter;
 
-/// Why a document could not be read.
+/// The reason why a document cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct YamlError {
     /// The line within the document, from 1.
@@ -25,7 +25,7 @@ impl YamlError {
         }
     }
 
-    /// The problem that the parser found in `text`.
+    /// A problem that the parser found in `text`.
     pub(crate) fn of_parser(error: &libyaml_safer::Error, text: &str) -> Self {
         if error.kind() == ErrorKind::Reader
             && let Some((char, line, column)) = forbidden_character(text)
@@ -46,7 +46,7 @@ impl YamlError {
         }
     }
 
-    /// The same at a position, both counted from 0.
+    /// The same at a position, with line and column from 0.
     pub(crate) fn at(self, line: u64, column: u64) -> Self {
         let from_one = |position: u64| {
             usize::try_from(position)
@@ -60,8 +60,8 @@ impl YamlError {
         }
     }
 
-    /// The same at a place that `document` has: what is missing at its end is
-    /// missing behind its last text.
+    /// The same at a position within `document`: an error behind its end moves behind
+    /// its last text.
     pub(crate) fn within(self, document: &[u8]) -> Self {
         let text = document.trim_ascii_end();
         let last = memchr_iter(b'\n', text).count();
@@ -76,8 +76,8 @@ impl YamlError {
     }
 }
 
-/// Where the author has to look. The parser sees that something was not ended
-/// only where it can go on no more, which may be many lines below.
+/// The position to show to the author. The parser notices a missing end only at the
+/// next text that does not fit, which may be many lines below.
 fn place(error: &libyaml_safer::Error, text: &str) -> Option<Mark> {
     let problem = error.problem_mark()?;
     let Some(start) = error.context_mark() else {
@@ -93,8 +93,8 @@ fn place(error: &libyaml_safer::Error, text: &str) -> Option<Mark> {
     Some(if unended { start } else { problem })
 }
 
-/// Whether what stands at `at` cannot belong to a flow collection that begins
-/// at `start`, by its indentation.
+/// Whether the text at `at`, by its indentation, cannot belong to a flow collection
+/// that begins at `start`.
 fn is_outside(at: Mark, start: Mark, text: &str) -> bool {
     let indentation = |mark: Mark| {
         let line = text.lines().nth(usize::try_from(mark.line).ok()?)?;
@@ -102,7 +102,7 @@ fn is_outside(at: Mark, start: Mark, text: &str) -> bool {
         (blanks < line.trim_end().len()).then_some(blanks as u64)
     };
     match (indentation(at), indentation(start)) {
-        // Nothing more comes.
+        // There is no more text.
         (None, _) => true,
         (Some(one), Some(other)) if at.line > start.line => {
             // A collection that begins its line is a value by itself.

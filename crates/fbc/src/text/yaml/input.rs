@@ -10,15 +10,15 @@ use memchr::memmem::Finder;
 use crate::text::yaml::error::{YamlError, position};
 use crate::text::yaml::split::malformed_separator;
 
-/// The parser keeps what it was given as characters of four bytes, so it is
-/// given little at a time.
+/// The size of the parser's input in bytes. The parser keeps its input as characters
+/// of four bytes, so it gets small pieces.
 const PIECE: usize = 4096;
-/// `%TAG` directives that a document may have: the parser compares each with
-/// all others, and with each tag.
+/// The number of `%TAG` directives of a document: the parser compares each with all
+/// others, and with each tag.
 const MOST_TAG_DIRECTIVES: usize = 64;
 
-/// A document's text on its way to the parser: CRLF becomes LF, and the last
-/// line is ended, which the parser relies on.
+/// A document's text as input of the parser: CRLF becomes LF, and the last line gets
+/// an end, which the parser relies on.
 pub(crate) struct Source<'a> {
     rest: &'a [u8],
     ended: bool,
@@ -32,7 +32,7 @@ pub(crate) fn parser(text: &str) -> Parser<Source<'_>> {
     parser
 }
 
-/// The text of a document, if the parser can be given it at all.
+/// The text of a document, if the parser can read it at all.
 pub(crate) fn checked(document: &[u8]) -> Result<&str, YamlError> {
     if let Some(line) = malformed_separator(document) {
         return Err(YamlError::new(
@@ -72,16 +72,15 @@ fn check_directives(text: &str) -> Result<(), YamlError> {
 /// Refuses a tag with a comma right after it, as in `[!a, b]`: goyaml does,
 /// and the parser would panic.
 ///
-/// Text that looks like that may also be part of a string. So a copy in which
-/// a blank stands before each such comma is cut into tokens: when a tag ends
-/// at one of these blanks, it was a tag.
+/// Such text may also be part of a string. Therefore a copy with a blank before each
+/// such comma is cut into tokens. If a tag ends at one of these blanks, it is a tag.
 fn check_tags(text: &str) -> Result<(), YamlError> {
     let commas = tag_like_commas(text.as_bytes());
     let Some(first) = commas.first() else {
         return Ok(());
     };
     let mut copy = String::with_capacity(text.len() + commas.len());
-    // Where they are for the scanner, which sees CRLF as one byte.
+    // Their positions for the scanner, which sees CRLF as one byte.
     let mut blanks = Vec::with_capacity(commas.len());
     let mut dropped = returns(&text[..*first]);
     copy.push_str(&text[..*first]);
@@ -120,12 +119,12 @@ fn check_tags(text: &str) -> Result<(), YamlError> {
     Ok(())
 }
 
-/// How many bytes [`Source`] drops of a text.
+/// The number of bytes of a text that [`Source`] drops.
 fn returns(text: &str) -> usize {
     Finder::new("\r\n").find_iter(text.as_bytes()).count()
 }
 
-/// Where commas are that end something like a tag.
+/// The positions of commas behind text that looks like a tag.
 pub(crate) fn tag_like_commas(text: &[u8]) -> Vec<usize> {
     let mut commas = Vec::new();
     let mut from = 0;
@@ -147,7 +146,7 @@ fn verbatim_tag(text: &[u8]) -> Option<usize> {
     (uri.get(length) == Some(&b'>')).then_some(length + 3)
 }
 
-/// How many characters of a plain tag `text` starts with.
+/// The length of a plain tag at the start of `text`.
 fn tag_characters(text: &[u8]) -> usize {
     text.iter().take_while(|byte| tag_character(**byte)).count()
 }

@@ -1,8 +1,7 @@
-//! The entries of one object in the output: sorted where they are not, and of
-//! equal keys only the last one kept.
+//! The entries of one object in the output. They are sorted if necessary; of equal
+//! keys the last remains.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
 use crate::text::json::{compare_keys, unescape};
 
@@ -16,7 +15,7 @@ pub(crate) fn offset(at: usize) -> u32 {
     at as u32
 }
 
-/// Where an entry of an object lies in the JSON: `"key":value` from `key` to
+/// The position of an entry of an object in the JSON: `"key":value` from `key` to
 /// `end`, in bytes. 32 bits are enough, see [`Limits`](crate::text::yaml::Limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -38,19 +37,11 @@ impl Entry {
         }
     }
 
-    /// Where key (without quotes) and value are in a buffer that has the JSON
-    /// from `start` on.
-    pub(crate) fn ranges(self, start: usize) -> (Range<usize>, Range<usize>) {
-        let (key, value, end) = (self.key as usize, self.value as usize, self.end as usize);
-        (
-            start + key + 1..start + value.saturating_sub(2),
-            start + value..start + end,
-        )
-    }
-
     /// The key as it is written, without its quotes.
     fn key(self, json: &[u8]) -> &[u8] {
-        json.get(self.ranges(0).0).unwrap_or_default()
+        // A quote and a colon stand between the key and the value.
+        let range = self.key as usize + 1..(self.value as usize).saturating_sub(2);
+        json.get(range).unwrap_or_default()
     }
 
     fn text(self, json: &[u8]) -> &[u8] {
@@ -59,14 +50,14 @@ impl Entry {
     }
 }
 
-/// Whether the keys ascend with none twice.
+/// Whether the keys are sorted and distinct.
 pub(crate) fn are_sorted(entries: &[Entry], json: &[u8], escaped: bool) -> bool {
     entries.is_sorted_by(|a, b| compare(a.key(json), b.key(json), escaped) == Ordering::Less)
 }
 
-/// Sorts the entries and writes the object that they make into `into`. The
-/// entries are left as they are in there, as if it started at offset `start`.
-/// `escaped` tells whether there may be escapes in the keys.
+/// Sorts the entries and writes their object to `into`. Afterwards the entries have
+/// their positions there, as if it started at offset `start`. `escaped` says whether
+/// keys may have escapes.
 pub(crate) fn rebuild(
     entries: &mut Vec<Entry>,
     first: usize,

@@ -1,5 +1,5 @@
-//! What a scalar is: YAML 1.1's types as goyaml v2 reads them, and their form
-//! in JSON as a value and as a key.
+//! The types of scalars: YAML 1.1's types as goyaml v2 reads them, and their form in
+//! JSON as a value and as a key.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use crate::text::yaml::timestamp::is_timestamp;
 
 /// The prefix of the tags of YAML's own types.
 const TAG_PREFIX: &str = "tag:yaml.org,2002:";
-/// Base64 as Go decodes it: padded, and whatever bits are left over.
+/// Base64 as Go decodes it: with padding, and with any left-over bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -30,7 +30,7 @@ pub(crate) enum Scalar<'a> {
     Signed(i64),
     /// A larger one that fits into 64 bits without.
     Unsigned(u64),
-    /// A still larger one, as its digits and sign. goyaml has a float there.
+    /// A still larger one, as its digits and sign. It is a float in goyaml.
     Large(Cow<'a, str>),
     Float(f64),
     Text(Cow<'a, str>),
@@ -41,13 +41,12 @@ pub(crate) enum Scalar<'a> {
 pub(crate) struct Raw<'a> {
     pub(crate) value: &'a str,
     pub(crate) tag: Option<&'a str>,
-    /// Whether it was written without quotes and tag, so that its text tells
-    /// its type.
+    /// Whether it has neither quotes nor a tag, so its text decides its type.
     pub(crate) plain: bool,
 }
 
 impl<'a> Raw<'a> {
-    /// Whether this as a key merges other mappings into its own.
+    /// Whether it is, as a key, a merge of other mappings.
     pub(crate) fn is_merge(&self) -> bool {
         let tagged = || self.tag.and_then(|tag| tag.strip_prefix(TAG_PREFIX)) == Some("merge");
         self.value == "<<" && (self.plain || tagged())
@@ -207,8 +206,7 @@ fn integer<'a>(text: &str) -> Option<Scalar<'a>> {
     }
 }
 
-/// A finite float in the form that goyaml asks for, which is narrower than
-/// what Rust would read.
+/// A finite float in the form that goyaml accepts, which is narrower than Rust's.
 fn float<'a>(text: &str) -> Option<Scalar<'a>> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let whole = digits(unsigned);
@@ -233,12 +231,12 @@ fn float<'a>(text: &str) -> Option<Scalar<'a>> {
         .map(Scalar::Float)
 }
 
-/// How many digits `text` starts with.
+/// The number of digits at the start of `text`.
 fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Whether a number is written without fraction and exponent.
+/// Whether a number has neither a fraction nor an exponent.
 fn whole(number: &str) -> bool {
     let unsigned = number.strip_prefix(['+', '-']).unwrap_or(number);
     digits(unsigned) == unsigned.len()
@@ -275,7 +273,7 @@ fn tagged<'a>(text: &'a str, wanted: &str) -> Result<Scalar<'a>, String> {
     }
 }
 
-/// What a `!!binary` scalar decodes to. As in Go, each byte that is no UTF-8
+/// The decoded text of a `!!binary` scalar. As in Go, each byte that is not UTF-8
 /// becomes U+FFFD.
 fn binary<'a>(text: &str) -> Result<Scalar<'a>, String> {
     let encoded: Vec<u8> = text
@@ -293,7 +291,7 @@ fn binary<'a>(text: &str) -> Result<Scalar<'a>, String> {
     Ok(Scalar::Text(Cow::Owned(decoded)))
 }
 
-/// Appends digits as JSON, where they are a number that JSON can hold.
+/// Appends digits as a JSON number, unless it is too large.
 fn write_digits(out: &mut Vec<u8>, digits: &str) -> Result<(), String> {
     write_number(out, digits).map_err(|error| error.to_string())
 }

@@ -7,14 +7,14 @@ use memchr::{memchr, memchr_iter};
 /// How a separator line starts, with the line end before it.
 const SEPARATOR: &[u8] = b"\n---";
 
-/// One document of a file: what lies between two separator lines.
+/// One document of a file: the text between two separator lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Document<'a> {
-    /// The bytes, still with the line ends of the file.
+    /// The bytes, with the line ends of the file.
     pub bytes: &'a [u8],
-    /// Where they start in the file.
+    /// Their offset in the file.
     pub offset: usize,
-    /// The line of the file on which they start, from 1.
+    /// The first line in the file, from 1.
     pub line: usize,
 }
 
@@ -22,30 +22,21 @@ pub struct Document<'a> {
 #[derive(Clone, Debug)]
 pub struct Documents<'a> {
     input: &'a [u8],
-    /// Where the next document starts.
+    /// The start of the next document.
     start: usize,
     /// The line of `start`, from 1.
     line: usize,
     finder: Finder<'static>,
 }
 
-/// The kind of a line that starts with `---`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
-    /// A separator: after the dashes nothing but blanks or a comment.
-    Separator,
-    /// opm and catalogd refuse it, and allow nothing else there.
-    Malformed,
-}
-
 /// Cuts a file into its documents.
 ///
-/// A line that starts with `---` and has nothing more than blanks or a comment
-/// ends a document and belongs to none, unless the document would be empty:
-/// then it is the document's first line. So a separator at the start of a file
-/// and the second of two in a row make no document of their own. A comment or
-/// blank line between two separators makes one, and so does the second of three
-/// in a row; [`to_json`](crate::text::yaml::to_json) finds nothing in them.
+/// A separator is a line that starts with `---` and has only blanks or a comment
+/// behind it. It ends a document and belongs to none. Only if the document would be
+/// empty, the separator is the document's first line. Therefore a separator at the
+/// start of a file and the second of two in a row make no document of their own. A
+/// comment or blank line between two separators makes one, and so does the second of
+/// three in a row; [`to_json`](crate::text::yaml::to_json) finds nothing in them.
 pub fn documents(input: &[u8]) -> Documents<'_> {
     Documents {
         input,
@@ -55,10 +46,9 @@ pub fn documents(input: &[u8]) -> Documents<'_> {
     }
 }
 
-/// The line, from 0, of a separator with something after it that may not be
-/// there.
+/// The line, from 0, of a malformed separator: one with text behind it.
 pub(crate) fn malformed_separator(document: &[u8]) -> Option<usize> {
-    let malformed = |at: &usize| line_kind(document, *at) == Line::Malformed;
+    let malformed = |at: &usize| !is_separator(document, *at);
     let first = document
         .starts_with(&SEPARATOR[1..])
         .then_some(0)
@@ -73,16 +63,16 @@ pub(crate) fn malformed_separator(document: &[u8]) -> Option<usize> {
 }
 
 impl Document<'_> {
-    /// The line of the file on which there is something to read, from 1: a
-    /// separator, comments and blank lines may come before it.
+    /// The first line of the file with text, from 1: behind a separator, comments and
+    /// blank lines.
     pub fn text_line(&self) -> usize {
         let mut at = 0;
         let mut passed = 0;
         while at < self.bytes.len() {
             let end = line_end(self.bytes, at);
             let text = self.bytes[at..end].trim_ascii();
-            let separator = self.bytes[at..].starts_with(&SEPARATOR[1..])
-                && line_kind(self.bytes, at) == Line::Separator;
+            let separator =
+                self.bytes[at..].starts_with(&SEPARATOR[1..]) && is_separator(self.bytes, at);
             if !(text.is_empty() || text.starts_with(b"#") || separator) {
                 return self.line + passed;
             }
@@ -94,7 +84,7 @@ impl Document<'_> {
 }
 
 impl Documents<'_> {
-    /// How many lines have been passed.
+    /// The number of lines passed.
     pub fn lines(&self) -> usize {
         self.line - 1
     }
@@ -107,15 +97,15 @@ impl<'a> Iterator for Documents<'a> {
         if self.start >= self.input.len() {
             return None;
         }
-        // A separator right at the start belongs to the document: the search
-        // needs a line end before it.
+        // A separator at the very start belongs to the document: the search needs a
+        // line end before it.
         let mut from = self.start;
         let (end, next) = loop {
             let Some(found) = self.finder.find(&self.input[from..]) else {
                 break (self.input.len(), self.input.len());
             };
             let line = from + found + 1;
-            if line_kind(self.input, line) == Line::Separator {
+            if is_separator(self.input, line) {
                 break (line, line_end(self.input, line).saturating_add(1));
             }
             from = line;
@@ -131,19 +121,16 @@ impl<'a> Iterator for Documents<'a> {
     }
 }
 
-/// The kind of the line that starts at `at` with `---`.
-fn line_kind(input: &[u8], at: usize) -> Line {
+/// Whether the line that starts at `at` with `---` is a separator: after the dashes it
+/// has only blanks or a comment. opm and catalogd refuse all other such lines.
+fn is_separator(input: &[u8], at: usize) -> bool {
     let after = &input[at + SEPARATOR.len() - 1..line_end(input, at)];
     let after = String::from_utf8_lossy(after);
     let after = after.trim_start();
-    if after.is_empty() || after.starts_with('#') {
-        Line::Separator
-    } else {
-        Line::Malformed
-    }
+    after.is_empty() || after.starts_with('#')
 }
 
-/// Where the line that starts at `at` ends, without its line end.
+/// The end of the line that starts at `at`, without its line end.
 fn line_end(input: &[u8], at: usize) -> usize {
     memchr(b'\n', &input[at..]).map_or(input.len(), |length| at + length)
 }

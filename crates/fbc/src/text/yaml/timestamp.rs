@@ -1,8 +1,8 @@
-//! Whether a text is a timestamp in goyaml's eyes. Timestamps stay strings, so
-//! this only matters where a tag asks for one.
+//! Timestamps, as goyaml recognises them. They stay strings, so this matters only for
+//! scalars with a tag.
 
-/// Whether goyaml takes `text` for a timestamp: a date, or a date and a time
-/// with `T` and a zone or with a blank and no zone.
+/// Whether goyaml reads `text` as a timestamp: a date, or a date and a time, either with
+/// `T` and a zone or with a blank and no zone.
 pub(crate) fn is_timestamp(text: &str) -> bool {
     parse(text.as_bytes()).is_some()
 }

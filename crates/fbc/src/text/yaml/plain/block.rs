@@ -12,7 +12,7 @@ enum Chomping {
 }
 
 impl<'t> Reader<'t, '_> {
-    /// Writes the block scalar that starts here, and goes to the line behind it.
+    /// Writes the block scalar that starts here, and moves to the line behind it.
     pub(crate) fn block_scalar(&mut self) -> Option<()> {
         let folded = self.byte(self.at)? == b'>';
         let column = self.frames.last()?.column;
@@ -23,7 +23,7 @@ impl<'t> Reader<'t, '_> {
             None => self.block_column(&mut breaks)?.max(column + 1),
         };
         self.out.push(b'"');
-        // Whether there was a line before, and whether it starts with a blank.
+        // Whether the line before, if there is one, starts with a blank.
         let mut before = None;
         loop {
             let line = self.block_line(column, &mut breaks)?;
@@ -54,8 +54,8 @@ impl<'t> Reader<'t, '_> {
         Some(())
     }
 
-    /// Reads the first line of a block scalar: chomping, and the indentation
-    /// where it is given.
+    /// Reads the first line of a block scalar: chomping, and the indentation if it is
+    /// given.
     fn indicators(&mut self) -> Option<(Chomping, Option<usize>)> {
         let mut chomping = None;
         let mut indentation = None;

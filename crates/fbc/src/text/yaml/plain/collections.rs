@@ -1,12 +1,12 @@
-//! Lists and mappings: where one may begin, and how it ends. Of collections in brackets,
-//! empty ones, and lists of simple words and quoted scalars on one line.
+//! Begins and ends lists and mappings. Of collections in brackets it reads empty ones,
+//! and lists of simple words and quoted scalars on one line.
 
 use crate::text::yaml::object::{Entry, are_sorted, offset, rebuild};
 use crate::text::yaml::plain::reader::{Frame, Kind, Reader};
 use crate::text::yaml::scalar::plain;
 
 impl Reader<'_, '_> {
-    /// Begins a collection where a node is awaited.
+    /// Begins a collection as the missing node.
     pub(crate) fn start(&mut self, kind: Kind, column: usize) -> Option<()> {
         if self.frames.last().is_some_and(|top| !top.awaiting) || self.frames.len() >= self.depth {
             return None;
@@ -25,7 +25,7 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Puts null in the place of a node that is awaited and will not come.
+    /// Writes null for a missing node.
     pub(crate) fn fill(&mut self) -> Option<()> {
         if self.frames.last()?.awaiting {
             self.out.extend_from_slice(b"null");
@@ -70,7 +70,7 @@ impl Reader<'_, '_> {
         self.out.extend_from_slice(&self.scratch);
     }
 
-    /// Notes that the node that the innermost collection awaited is complete.
+    /// Notes that the missing node of the innermost collection is complete.
     pub(crate) fn finish_node(&mut self) -> Option<()> {
         let end = offset(self.out.len() - self.base);
         let top = self.frames.last_mut()?;
@@ -85,12 +85,12 @@ impl Reader<'_, '_> {
         self.charge()
     }
 
-    /// Gives a document back that becomes too large.
+    /// Gives up a document that becomes too large.
     pub(crate) fn charge(&self) -> Option<()> {
         (self.out.len() - self.base <= self.budget).then_some(())
     }
 
-    /// Writes the collection in brackets that starts here, and goes behind it.
+    /// Writes the collection in brackets that starts here, and moves behind it.
     pub(crate) fn flow(&mut self) -> Option<()> {
         if self.frames.len() >= self.depth {
             return None;
@@ -140,7 +140,7 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Goes behind so many bytes and the spaces that follow.
+    /// Moves over this number of bytes and the spaces behind them.
     fn skip(&mut self, bytes: usize) {
         self.at += bytes;
         self.at += self.spaces(self.at);

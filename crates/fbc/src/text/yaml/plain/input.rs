@@ -1,4 +1,4 @@
-//! The check whether a document can be read without the parser.
+//! The check for documents that can be read without the parser.
 
 use crate::text::yaml::input::tag_like_commas;
 
@@ -29,7 +29,7 @@ pub(crate) fn acceptable(document: &[u8]) -> Option<&str> {
     tag_like_commas(document).is_empty().then_some(text)
 }
 
-/// Whether a byte may be or start a character that is not ordinary.
+/// Whether a byte may be or begin a character that is not ordinary.
 #[expect(
     clippy::needless_bitwise_bool,
     reason = "branches would keep it from being vectors"

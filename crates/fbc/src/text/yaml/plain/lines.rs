@@ -2,7 +2,7 @@
 
 use crate::text::json::write::write_string;
 use crate::text::yaml::limits::Limits;
-use crate::text::yaml::object::{Entry, offset};
+use crate::text::yaml::object::offset;
 use crate::text::yaml::plain::input;
 use crate::text::yaml::plain::reader::{Kind, Reader};
 use crate::text::yaml::plain::unquoted::Stop;
@@ -12,9 +12,10 @@ use crate::text::yaml::scalar::{Scalar, plain};
 /// to the parser.
 const LONGEST_KEY: usize = 1000;
 
-/// Appends a document to `out` as canonical JSON, or appends nothing and
-/// returns `None`: then the parser has to read it.
-pub(crate) fn convert(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Option<Found> {
+/// Does the same as [`to_json`](crate::text::yaml::to_json), but without the parser.
+/// Appends nothing and returns `None` if the document needs the parser. Public for
+/// comparisons of the two ways.
+pub fn plain_to_json(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Option<bool> {
     let text = input::acceptable(document)?;
     let base = out.len();
     let mut reader = Reader {
@@ -30,23 +31,11 @@ pub(crate) fn convert(document: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Op
         depth: limits.depth,
         budget: limits.budget(document.len()),
     };
-    let found = match reader.document() {
-        Some(true) => return Some(Found::Value(reader.entries)),
-        Some(false) => Some(Found::Nothing),
-        None => None,
-    };
-    out.truncate(base);
+    let found = reader.document();
+    if found != Some(true) {
+        out.truncate(base);
+    }
     found
-}
-
-/// What a document holds.
-#[derive(Debug)]
-pub(crate) enum Found {
-    /// Comments and blanks.
-    Nothing,
-    /// A value, which was appended. The entries are those of the object, none
-    /// for a list; their offsets count from where its JSON starts.
-    Value(Vec<Entry>),
 }
 
 /// A line of a document.
@@ -59,7 +48,7 @@ pub(super) enum Line {
 
 /// In all of them `None` means that the parser has to read the document.
 impl Reader<'_, '_> {
-    /// Reads the document; whether there is anything in it.
+    /// Reads the document. Returns whether it has a value.
     pub(super) fn document(&mut self) -> Option<bool> {
         self.separator()?;
         while let Line::At(column) = self.next_line()? {
@@ -88,7 +77,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Goes to the text of the next line that has any and is no comment.
+    /// Moves to the text of the next line that is neither blank nor a comment.
     pub(super) fn next_line(&mut self) -> Option<Line> {
         loop {
             let column = self.spaces(self.at);
@@ -109,7 +98,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Completes the collections that a line at `column` is not part of.
+    /// Completes the collections that end before a line at `column`.
     pub(super) fn leave(&mut self, column: usize) -> Option<()> {
         while self.frames.last().is_some_and(|top| top.column > column) {
             self.close()?;
@@ -120,7 +109,7 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Reads what begins on a line at `column`.
+    /// Reads the nodes that begin on a line at `column`.
     pub(super) fn line(&mut self, mut column: usize) -> Option<()> {
         while self.byte(self.at) == Some(b'-') && self.is_blank_or_end(self.at + 1) {
             self.item(column)?;
@@ -189,7 +178,7 @@ impl Reader<'_, '_> {
         self.end_key(key, colon)
     }
 
-    /// Prepares for a key at `column`, and tells where in the output it starts.
+    /// Prepares for a key at `column`. Returns its start in the output.
     pub(super) fn start_key(&mut self, column: usize, colon: usize) -> Option<u32> {
         if colon - self.at > LONGEST_KEY {
             return None;
@@ -270,7 +259,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Writes what `breaks` line ends between two lines of text are folded to.
+    /// Writes the folded form of `breaks` line ends between two lines of text.
     pub(super) fn write_folded(&mut self, breaks: usize) {
         if breaks == 1 {
             self.out.push(b' ');

@@ -6,8 +6,8 @@ use crate::text::json::write::write_string_part;
 use crate::text::yaml::plain::reader::Reader;
 
 impl Reader<'_, '_> {
-    /// Where the colon is behind a scalar in quotes that starts here and ends on
-    /// the same line, if there is one: then it is a key.
+    /// The position of the colon behind a scalar in quotes that starts here and ends on
+    /// the same line. With a colon it is a key.
     pub(crate) fn colon_behind_quoted(&self) -> Option<usize> {
         let quote = self.byte(self.at)?;
         let mut at = self.at + 1;
@@ -86,8 +86,8 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Writes the text from here to the line end at `end`, and what becomes of
-    /// that, and goes to the text of the next line.
+    /// Writes the text from here to the line end at `end`, folds the line end, and moves
+    /// to the text of the next line.
     fn fold(&mut self, end: usize) -> Option<()> {
         let line = self.text.get(self.at..end)?;
         write_string_part(self.out, line.trim_end_matches([' ', '\t', '\r']));
@@ -97,8 +97,8 @@ impl Reader<'_, '_> {
         self.charge()
     }
 
-    /// Goes to the text of the next line that has any, and tells how many line
-    /// ends come before.
+    /// Moves to the text of the next line that has any. Returns the number of line ends
+    /// before it.
     fn blank_lines(&mut self) -> Option<usize> {
         let mut breaks = 0;
         loop {
@@ -107,7 +107,7 @@ impl Reader<'_, '_> {
             match self.byte(self.at)? {
                 b'\n' => self.at += 1,
                 b'\r' => self.at += 2,
-                // There it may be a separator.
+                // It may be a separator.
                 _ if blanks == 0 => return None,
                 _ => return Some(breaks),
             }
@@ -115,7 +115,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Writes what an escape stands for, whose letter is here.
+    /// Writes the character of the escape whose letter is here.
     fn escape(&mut self) -> Option<()> {
         let letter = self.byte(self.at)?;
         self.at += 1;

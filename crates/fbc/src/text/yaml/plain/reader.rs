@@ -19,7 +19,7 @@ pub(super) struct Reader<'t, 'o> {
     pub(super) entries: Vec<Entry>,
     /// Whether a key was written with an escape.
     pub(super) escaped_keys: bool,
-    /// Where objects are put in order.
+    /// The buffer for sorting objects.
     pub(super) scratch: Vec<u8>,
     pub(super) depth: usize,
     pub(super) budget: usize,
@@ -30,13 +30,13 @@ pub(crate) struct Frame {
     pub(crate) kind: Kind,
     /// The column of its keys or dashes.
     pub(crate) column: usize,
-    /// Whether a dash or key came whose node did not.
+    /// Whether the node of its last dash or key is missing so far.
     pub(crate) awaiting: bool,
-    /// Where its bracket is in the output.
+    /// The position of its bracket in the output.
     pub(crate) start: usize,
     /// The first of its entries on the stack of entries.
     pub(crate) first_entry: usize,
-    /// The key whose value is awaited starts here, the value there.
+    /// The offsets of the key whose value is missing, and of the value.
     pub(crate) key: u32,
     pub(crate) value: u32,
 }
@@ -50,7 +50,7 @@ pub(crate) enum Kind {
 }
 
 impl Reader<'_, '_> {
-    /// Goes to the next line, where nothing but a comment is left on this one.
+    /// Moves to the next line, if this one has only blanks and a comment left.
     pub(crate) fn end_line(&mut self) -> Option<()> {
         let blanks = self.blanks(self.at);
         self.at += blanks;
@@ -63,8 +63,8 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// Whether nothing more comes on this line but a comment. To be asked
-    /// behind a blank, or at the line's end.
+    /// Whether this line has at most a comment left. To be called behind a blank, or at
+    /// the line's end.
     pub(crate) fn is_line_over(&self) -> bool {
         matches!(self.byte(self.at), None | Some(b'\n' | b'\r' | b'#'))
     }
@@ -82,20 +82,20 @@ impl Reader<'_, '_> {
         matches!(self.byte(at), None | Some(b' ' | b'\t' | b'\n' | b'\r'))
     }
 
-    /// How many spaces there are from `at` on.
+    /// The number of spaces from `at` on.
     pub(crate) fn spaces(&self, at: usize) -> usize {
         let rest = self.bytes.get(at..).unwrap_or_default();
         rest.iter().take_while(|byte| **byte == b' ').count()
     }
 
-    /// How many spaces and tabs there are from `at` on.
+    /// The number of spaces and tabs from `at` on.
     pub(crate) fn blanks(&self, at: usize) -> usize {
         let rest = self.bytes.get(at..).unwrap_or_default();
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
         rest.iter().take_while(blank).count()
     }
 
-    /// Where the line that `at` is on ends, and where the next one starts.
+    /// The end of the line at `at`, and the start of the next one.
     pub(crate) fn line_end(&self, at: usize) -> (usize, usize) {
         let rest = self.bytes.get(at..).unwrap_or_default();
         match memchr(b'\n', rest) {

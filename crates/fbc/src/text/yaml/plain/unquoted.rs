@@ -8,10 +8,10 @@ use crate::text::yaml::scalar::plain;
 
 /// A line of a scalar without quotes.
 pub(crate) struct Unquoted {
-    /// Where its text ends, without the blanks behind it.
+    /// The end of its text, without the blanks behind it.
     pub(crate) end: usize,
     pub(crate) stop: Stop,
-    /// Where the next line starts.
+    /// The start of the next line.
     pub(crate) next: usize,
 }
 
@@ -25,12 +25,12 @@ pub(crate) enum Stop {
 }
 
 impl Reader<'_, '_> {
-    /// Looks at the line of a scalar without quotes that starts here.
+    /// Finds the end of the line of a scalar without quotes that starts here.
     pub(crate) fn unquoted(&self) -> Option<Unquoted> {
         self.starts_unquoted().then(|| self.unquoted_line())
     }
 
-    /// Writes a scalar whose first line was checked.
+    /// Writes a scalar with a known first line.
     pub(crate) fn finish_unquoted(&mut self, first: &Unquoted) -> Option<()> {
         let text = self.text.get(self.at..first.end)?;
         self.at = first.next;
@@ -47,8 +47,8 @@ impl Reader<'_, '_> {
         self.finish_node()
     }
 
-    /// Writes the lines behind the first one, the next of which is here, behind
-    /// so many line ends.
+    /// Writes the lines behind the first one. The next one is here, behind `breaks` line
+    /// ends.
     fn unquoted_lines(&mut self, mut breaks: usize) -> Option<()> {
         while breaks > 0 {
             self.write_folded(breaks);
@@ -61,8 +61,8 @@ impl Reader<'_, '_> {
         Some(())
     }
 
-    /// How many line ends there are up to where a scalar without quotes goes on
-    /// behind the line that was just read, and goes there; 0 when it does not.
+    /// Moves to the next line of a scalar without quotes. Returns the number of line
+    /// ends before it; 0 if there is no such line.
     fn continuation(&mut self, stop: Stop) -> Option<usize> {
         match stop {
             Stop::Colon(_) => return None,

@@ -1,16 +1,42 @@
-//! The properties of a bundle, taken from its canonical line.
+//! The properties of a bundle, and the values of some of their types.
 
 use crate::text::json::cursor::Cursor;
-use crate::text::json::typed::{fields, or_default};
+use crate::text::json::typed::{Text, fields, or_default};
 
 /// The value of an `olm.package` property.
 #[derive(Default)]
-pub(crate) struct PackageProperty {
-    pub(crate) version: String,
-    pub(crate) release: String,
+pub(crate) struct PackageProperty<'a> {
+    pub(crate) package_name: Text<'a>,
+    pub(crate) version: Text<'a>,
+    pub(crate) release: Text<'a>,
 }
 
-fields!(PackageProperty { version = "version", release = "release" });
+fields!(PackageProperty<'a> {
+    package_name = "packageName",
+    version = "version",
+    release = "release",
+});
+
+/// The value of an `olm.package.required` property.
+#[derive(Default)]
+pub(crate) struct PackageRequired<'a> {
+    pub(crate) package_name: Text<'a>,
+    pub(crate) version_range: Text<'a>,
+}
+
+fields!(PackageRequired<'a> {
+    package_name = "packageName",
+    version_range = "versionRange",
+});
+
+/// The value of an `olm.bundle.object` property.
+#[derive(Default)]
+pub(crate) struct BundleObject<'a> {
+    pub(crate) data: Text<'a>,
+    pub(crate) reference: Text<'a>,
+}
+
+fields!(BundleObject<'a> { data = "data", reference = "ref" });
 
 /// Goes through the properties of a bundle. `take` gets the type of each, and
 /// the cursor before its value, which it may move over the value.

@@ -1,4 +1,4 @@
-//! The blob of a bundle.
+//! The blobs of packages, channels and bundles.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::sqlite::manifests::{Manifests, RelatedImage};
-use crate::sqlite::rows::LegacyBundle;
+use crate::sqlite::rows::{LegacyBundle, LegacyEntry, LegacyPackage};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -163,4 +163,47 @@ pub(super) fn compact(value: &str) -> String {
         true
     };
     value.chars().filter(keep).collect()
+}
+
+/// Writes the blobs of a package and of its channels. `head` are the manifests
+/// of the head of its default channel, which has the icon.
+pub fn write_package(package: &LegacyPackage, head: &Manifests<'_>, out: &mut Vec<u8>) {
+    let mut blob = json!({
+        "schema": "olm.package",
+        "name": package.name,
+        "defaultChannel": package.default_channel,
+    });
+    if let Some(icon) = head.icon() {
+        blob["icon"] = icon;
+    }
+    writeln(&blob, out);
+    for (name, entries) in &package.channels {
+        let entries: Vec<Value> = entries.iter().map(entry).collect();
+        let blob = json!({
+            "schema": "olm.channel",
+            "package": package.name,
+            "name": name,
+            "entries": entries,
+        });
+        writeln(&blob, out);
+    }
+}
+
+fn entry(entry: &LegacyEntry) -> Value {
+    let mut blob = json!({"name": entry.name});
+    if let Some(replaces) = &entry.edges.replaces {
+        blob["replaces"] = replaces.as_str().into();
+    }
+    if !entry.edges.skips.is_empty() {
+        blob["skips"] = entry.edges.skips.clone().into();
+    }
+    if !entry.skip_range.is_empty() {
+        blob["skipRange"] = entry.skip_range.as_str().into();
+    }
+    blob
+}
+
+fn writeln(blob: &Value, out: &mut Vec<u8>) {
+    out.extend_from_slice(blob.to_string().as_bytes());
+    out.push(b'\n');
 }

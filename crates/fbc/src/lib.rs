@@ -176,7 +176,7 @@
 //! | `.indexignore` | operator-registry |
 //! | keys in any case, `null`, equal keys, canonical text | Go's `encoding/json` |
 //! | versions, `skipRange`, dependencies | blang/semver v4 |
-//! | constraints of OLM v1 | Masterminds/semver |
+//! | constraints of OLM v1, ranges of oc-mirror | Masterminds/semver v3.4.0 |
 //! | rows of SQLite indexes | `opm migrate` |
 //!
 //! Where these sources reject an input with the first error, this crate reports all

@@ -51,7 +51,7 @@ pub struct ChannelSelection {
 }
 
 /// A range of versions, both ends included. As in oc-mirror, it contains
-/// pre-releases only if both ends are pre-releases, such as `1.0.0-0`.
+/// pre-releases if one of its ends is a pre-release, such as `1.0.0-0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionRange {
     min: String,
@@ -193,11 +193,13 @@ impl PackageSelection {
 }
 
 impl VersionRange {
-    /// The range between two versions; an empty text leaves that end open.
+    /// The range between two versions; an empty text leaves that end open. A `v` before
+    /// a version does not count.
     pub fn new(min: &str, max: &str) -> Result<Self, RequestError> {
         for end in [min, max].into_iter().filter(|end| !end.is_empty()) {
             check_end(end)?;
         }
+        let [min, max] = [min, max].map(without_v);
         let reversed = match (Version::parse(min), Version::parse(max)) {
             (Ok(low), Ok(high)) => low > high,
             _ => match (numbers(min, 0), numbers(max, u64::MAX)) {
@@ -252,6 +254,11 @@ fn numbers(end: &str, lacking: u64) -> Option<[u64; 3]> {
     parts.next().is_none().then_some(all)
 }
 
+/// A version without the `v` that may be before it.
+fn without_v(text: &str) -> &str {
+    text.strip_prefix('v').unwrap_or(text)
+}
+
 /// An end may lack its last numbers, and stands alone.
 fn check_end(text: &str) -> Result<(), RequestError> {
     let refused = |problem: String| RequestError::Version {
@@ -259,7 +266,8 @@ fn check_end(text: &str) -> Result<(), RequestError> {
         problem,
     };
     let good = |sign: char| sign.is_ascii_alphanumeric() || ".+-".contains(sign);
-    if !text.starts_with(|first: char| first.is_ascii_digit()) || !text.chars().all(good) {
+    if !without_v(text).starts_with(|first: char| first.is_ascii_digit()) || !text.chars().all(good)
+    {
         return Err(refused("it does not begin with a number, or has other signs than letters, digits, '.', '-' and '+'".to_owned()));
     }
     match Constraint::parse(&format!(">={text}")) {
@@ -279,7 +287,9 @@ mod tests {
         assert_eq!(shown("", "2.1"), "<=2.1");
         assert_eq!(shown("", ""), "");
         assert!(VersionRange::new("", "").unwrap().constraint().is_none());
-        for bad in ["x", ">=1.0.0", "v1.0.0", "1.0.0 2.0.0", "1..2", "1.2.3.4"] {
+        assert_eq!(shown("v1.27.0", "v1.28"), ">=1.27.0 <=1.28");
+        assert!(VersionRange::new("v2.0.0", "v1.0.0").is_err());
+        for bad in ["x", ">=1.0.0", "vv1.0.0", "1.0.0 2.0.0", "1..2", "1.2.3.4"] {
             let error = VersionRange::new(bad, "").unwrap_err().to_string();
             assert!(error.contains(bad), "{error}");
         }
@@ -300,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pre_release_is_in_no_range_that_does_not_name_one() {
+    fn a_pre_release_is_only_in_ranges_that_name_one() {
         let holds = |min, max, version: &str| {
             let range = VersionRange::new(min, max).unwrap().constraint().unwrap();
             range.contains(&Version::parse(version).unwrap())
@@ -308,6 +318,9 @@ mod tests {
         assert!(!holds("5.6.0", "", "5.6.1-3"));
         assert!(holds("5.6.0", "", "5.6.1+0.1"));
         assert!(holds("5.6.0-0", "", "5.6.1-3"));
+        assert!(holds("0.4.0-0", "0.4.1", "0.4.1-2"));
+        assert!(holds("0.4.0", "0.4.2-0", "0.4.1-2"));
+        assert!(!holds("0.4.0", "0.4.2", "0.4.1-2"));
         assert!(holds("", "5.6", "5.6.9"));
     }
 

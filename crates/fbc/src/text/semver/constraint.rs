@@ -1,12 +1,11 @@
-//! Constraints on versions as OLM v1 reads `spec.source.catalog.version`: in
-//! the words of Masterminds/semver v3. Not the ranges of `skipRange`, which
-//! are [`Range`](crate::text::semver::Range)s.
+//! Constraints on versions in `spec.source.catalog.version` of OLM v1 and in the ranges
+//! of oc-mirror, with the syntax and the rules of Masterminds/semver v3.4.0. The ranges
+//! of `skipRange` have other rules, see [`Range`](crate::text::semver::Range).
 //!
-//! Comparisons with a comma or a space between them hold together, `||`
-//! stands between alternatives. Parts may be missing or `x`, `X` or `*`;
-//! `~1.2` stays within a minor version, `^1.2` within a major one, and
-//! `1.2 - 1.4` is from the one to the other. A pre-release lies only in a
-//! comparison that names a pre-release itself.
+//! A comma or a space joins comparisons by "and", `||` separates alternatives. Parts may
+//! be missing or `x`, `X` or `*`; `~1.2` stays within a minor version, `^1.2` within a
+//! major one, and `1.2 - 1.4` is from the one to the other. An alternative admits
+//! pre-releases if one of its comparisons names a pre-release.
 
 use crate::text::semver::version::{Version, VersionError, number};
 
@@ -16,11 +15,11 @@ pub const MAX_CONSTRAINT: usize = 1_024;
 /// A constraint on versions.
 #[derive(Clone, Debug)]
 pub struct Constraint {
-    /// One of them has to hold, with all its comparisons.
+    /// All comparisons of one of them must hold.
     alternatives: Vec<Vec<Comparison>>,
 }
 
-/// Why a text is no constraint.
+/// The reason why a text is no constraint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConstraintError {
     /// More than [`MAX_CONSTRAINT`] bytes.
@@ -112,20 +111,17 @@ impl Constraint {
 
     /// Whether `version` lies within.
     pub fn contains(&self, version: &Version) -> bool {
-        self.alternatives
-            .iter()
-            .any(|comparisons| comparisons.iter().all(|one| one.holds(version)))
+        let names_pre = |one: &Comparison| !one.version.pre.is_empty();
+        self.alternatives.iter().any(|all| {
+            (version.pre.is_empty() || all.iter().any(names_pre))
+                && all.iter().all(|one| one.holds(version))
+        })
     }
 }
 
 impl Comparison {
     fn holds(&self, version: &Version) -> bool {
         use std::cmp::Ordering::{Greater, Less};
-        let asks_for_release = self.version.pre.is_empty();
-        let exact_difference = self.operator == Operator::NotEqual && self.open == Open::Not;
-        if !version.pre.is_empty() && asks_for_release && !exact_difference {
-            return false;
-        }
         let order = version.cmp(&self.version);
         let same_major = version.major == self.version.major;
         let same_minor = same_major && version.minor == self.version.minor;
@@ -136,31 +132,30 @@ impl Comparison {
                 Open::Major => true,
                 Open::Minor => same_major,
                 Open::Patch => same_minor,
-                // The least version there is stands for all of them.
+                // The lowest version matches all versions.
                 Open::Not => same_minor || self.is_zero(),
             },
             (Operator::NotEqual, Open::Not | Open::Major) => order.is_ne(),
             (Operator::NotEqual, Open::Patch) => !same_minor || version.pre != self.version.pre,
             (Operator::NotEqual, Open::Minor) => !same_major,
-            // Above 1.2 begins with 1.3, above 1 with 2.
+            // The versions above 1.2 begin with 1.3, and those above 1 with 2.
             (Operator::Greater, Open::Patch) => order == Greater && !same_minor,
             (Operator::Greater, Open::Minor) => order == Greater && !same_major,
             (Operator::Greater, _) => order == Greater,
             (Operator::GreaterOrEqual, _) => order != Less,
             (Operator::Less, _) => order == Less,
-            (Operator::LessOrEqual, Open::Patch) => order != Greater || same_minor,
+            (Operator::LessOrEqual, Open::Not) => order != Greater,
             (Operator::LessOrEqual, Open::Minor) => order != Greater || same_major,
-            (Operator::LessOrEqual, _) => order != Greater,
-            (Operator::Caret, _) => {
-                order != Less
-                    && if self.version.major > 0 || self.open == Open::Minor {
-                        same_major
-                    } else if self.version.minor > 0 || self.open == Open::Patch {
-                        same_minor
-                    } else {
-                        self.open == Open::Major
-                            || (same_minor && version.patch == self.version.patch)
-                    }
+            (Operator::LessOrEqual, _) => order != Greater || same_minor,
+            (Operator::Caret, _) if order == Less => false,
+            (Operator::Caret, open) => {
+                if self.version.major > 0 || open == Open::Minor {
+                    same_major
+                } else if self.version.minor > 0 || open == Open::Patch {
+                    same_minor
+                } else {
+                    same_minor && version.patch == self.version.patch
+                }
             }
         }
     }
@@ -188,40 +183,45 @@ impl Operator {
 
 /// The comparisons of one alternative.
 fn comparisons(text: &str) -> Result<Vec<Comparison>, ConstraintError> {
+    let unseparated = || ConstraintError::Unseparated(text.to_owned());
+    let no_version = || ConstraintError::NoVersion(text.to_owned());
     let mut comparisons: Vec<Comparison> = Vec::new();
     let mut rest = text.trim();
+    let mut may_begin_range = true;
     while !rest.is_empty() {
-        let (operator, behind) = word(rest, |sign| "=!<>~^".contains(sign));
-        let Some(found) = Operator::of(operator) else {
-            return Err(ConstraintError::Operator(operator.to_owned()));
+        let (sign, behind) = word(rest, |sign| "=!<>~^".contains(sign));
+        let Some(operator) = Operator::of(sign) else {
+            return Err(ConstraintError::Operator(sign.to_owned()));
         };
         let in_version = |sign: char| !sign.is_whitespace() && !",=!<>~^".contains(sign);
-        let (version, behind) = word(behind.trim_start(), in_version);
+        let (version, mut behind) = word(behind.trim_start(), in_version);
         if version.is_empty() {
-            return Err(ConstraintError::NoVersion(text.to_owned()));
+            return Err(no_version());
         }
-        let (mut operator, mut behind) = (found, behind);
-        if found == Operator::Equal
-            && let Some(upper) = hyphen(behind)
-        {
-            // From one version to another.
-            operator = Operator::GreaterOrEqual;
+        let upper = hyphen(behind).filter(|_| sign.is_empty());
+        if let Some(upper) = upper {
+            // The library loses the space between a comparison and such a range.
+            if !may_begin_range {
+                return Err(unseparated());
+            }
             let (upper, end) = word(upper, in_version);
+            comparisons.push(comparison(Operator::GreaterOrEqual, version)?);
             comparisons.push(comparison(Operator::LessOrEqual, upper)?);
             behind = end;
+        } else {
+            comparisons.push(comparison(operator, version)?);
         }
-        comparisons.push(comparison(operator, version)?);
         let next = behind.trim_start();
-        rest = match next.strip_prefix(',') {
-            Some(next) if next.trim_start().is_empty() => {
-                return Err(ConstraintError::NoVersion(text.to_owned()));
-            }
-            Some(next) => next.trim_start(),
-            None if next.len() == behind.len() && !next.is_empty() => {
-                return Err(ConstraintError::Unseparated(text.to_owned()));
-            }
-            None => next,
-        };
+        let comma = next.strip_prefix(',').map(str::trim_start);
+        let is_separated = comma.is_some() || upper.is_some() || next.len() < behind.len();
+        if comma == Some("") {
+            return Err(no_version());
+        }
+        if !next.is_empty() && !is_separated {
+            return Err(unseparated());
+        }
+        may_begin_range = comma.is_some() || upper.is_some();
+        rest = comma.unwrap_or(next);
     }
     Ok(comparisons)
 }
@@ -309,7 +309,7 @@ mod tests {
             ("<=1", &["1.9.9"], &["2.0.0"]),
             ("=<1.2.3", &["1.2.3"], &["1.2.4"]),
             ("=>1.2.3", &["1.2.3"], &["1.2.2"]),
-            ("!=1.2.3", &["1.2.4", "1.2.3-rc.1"], &["1.2.3", "1.2.3+1"]),
+            ("!=1.2.3", &["1.2.4"], &["1.2.3", "1.2.3+1", "1.2.3-rc.1"]),
             ("!=1.2", &["1.3.0"], &["1.2.0", "1.2.9"]),
             ("!=1", &["2.0.0"], &["1.2.0"]),
             ("~1.2.3", &["1.2.3", "1.2.9"], &["1.2.2", "1.3.0"]),
@@ -324,6 +324,8 @@ mod tests {
             ("1.2 - 1.4.5", &["1.2.0", "1.4.5"], &["1.1.9", "1.4.6"]),
             ("1.2 - 1.4", &["1.4.9"], &["1.5.0"]),
             ("~1.2 || ^3.1", &["1.2.1", "3.4.0"], &["1.3.0", "3.0.0"]),
+            ("^*", &["0.0.0"], &["0.0.1", "1.0.0"]),
+            ("<=*", &["0.0.0", "0.0.9"], &["0.1.0", "1.0.0"]),
             (
                 ">=1.0.0-0",
                 &["1.0.0-rc.1", "2.0.0-rc.1", "2.0.0"],
@@ -337,6 +339,55 @@ mod tests {
             assert!(missing.is_empty(), "{text} lacks {missing:?}");
             let wrong: Vec<_> = without.iter().filter(contains).collect();
             assert!(wrong.is_empty(), "{text} has {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn one_pre_release_admits_pre_releases_to_all_comparisons_joined_with_it() {
+        let contains = |text: &str, version: &str| {
+            let constraint = Constraint::parse(text).unwrap();
+            constraint.contains(&Version::parse(version).unwrap())
+        };
+        for (text, version, wanted) in [
+            (">=0.4.0-0 <=0.4.1", "0.4.0", true),
+            (">=0.4.0-0 <=0.4.1", "0.4.1-1", true),
+            (">=0.4.0-0 <=0.4.1", "0.4.2-1", false),
+            (">=0.4.0 <=0.4.1", "0.4.1-1", false),
+            ("~1.2 !=2.0.0-0", "1.2.5-rc.1", true),
+            ("~1.2 !=2.0.0-0", "1.3.0-rc.1", false),
+            ("1.0.0-0 - 1.2.3", "1.2.0-rc.1", true),
+            ("1.0.0-0 - 1.2.3", "1.2.3", true),
+            ("1.0.0 - 1.2.3", "1.2.0-rc.1", false),
+            ("!=1.2.0", "1.3.0-rc.1", false),
+            ("!=1.2.0-0", "1.3.0-rc.1", true),
+            // Only within an alternative.
+            ("~1.2 || >=2.0.0-0", "1.2.5-rc.1", false),
+            ("~1.2 || >=2.0.0-0", "2.0.0-rc.1", true),
+        ] {
+            assert_eq!(contains(text, version), wanted, "{version} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_comma_separates_a_hyphen_range_from_a_comparison_before_it() {
+        for good in [
+            "1.0 - 2.0",
+            "1.0 - 2.0 !=1.5",
+            "1.0 - 2.0, !=1.5",
+            "1.0 - 2.0!=1.5",
+            "!=1.5, 1.0 - 2.0",
+            "1.0 - 2.0 3.0 - 4.0",
+            "3 || 1.0 - 2.0",
+        ] {
+            assert!(Constraint::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "!=1.5 1.0 - 2.0",
+            "=1.0 - 2.0",
+            ">1.0 - 2.0",
+            "1.0 - 2.0 - 3.0",
+        ] {
+            assert!(Constraint::parse(bad).is_err(), "{bad}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! Versions follow Go's blang/semver v4, which is stricter than semver.org:
 //! nothing is trimmed or completed. Its ranges differ from those of every other
 //! ecosystem. Users of OLM v1 write constraints, which OLM reads with another
-//! library, Masterminds/semver.
+//! library, Masterminds/semver v3.4.0.
 
 mod constraint;
 mod range;

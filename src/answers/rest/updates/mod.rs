@@ -7,10 +7,12 @@
 //! in the wanted range it prefers the highest version; deprecated bundles come
 //! last. OLM v0 stays in one channel and goes step by step. Each step leads to
 //! the entry nearest to the head that replaces or skips the installed bundle, by
-//! name or by range. It never takes an entry with the property `olm.deprecated`.
+//! name or by range. It never takes an entry with the property `olm.deprecated`, an
+//! entry that another entry of the channel skips, or an entry beside the chain of the
+//! head.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
@@ -206,21 +208,22 @@ fn step<'a>(entry: &'a EntryRecord<'a>, edge: Option<Edge>) -> Step<'a> {
     }
 }
 
-/// The entries from the head along `replaces`: all that OLM v0 considers. The
-/// channel's entries begin with them, in this order.
+/// The entries that OLM v0 considers: those from the head along `replaces` that no
+/// entry of the channel skips. The channel's entries begin with them, in this order.
 fn chain<'a>(channel: &'a ChannelRecord<'a>) -> Vec<&'a EntryRecord<'a>> {
-    let mut chain: Vec<&EntryRecord<'_>> = Vec::new();
-    for entry in &channel.entries {
-        let follows = match chain.last() {
-            None => channel.head.as_deref() == Some(&*entry.name),
-            Some(last) => last.replaces == entry.name,
-        };
-        if !follows {
-            break;
-        }
-        chain.push(entry);
-    }
+    let skips = channel.entries.iter().flat_map(|entry| &entry.skips);
+    let skipped: HashSet<&str> = skips.map(|name| &**name).collect();
+    // A channel with a skipped head is broken.
+    let mut next = channel.head.as_deref();
+    next = next.filter(|head| !skipped.contains(head));
+    let chain = channel.entries.iter().take_while(|&entry| {
+        let follows = next == Some(&*entry.name);
+        next = Some(&*entry.replaces);
+        follows
+    });
     chain
+        .filter(|entry| !skipped.contains(&*entry.name))
+        .collect()
 }
 
 /// For each name the entry nearest to the head that replaces or skips it, of

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use crate::answers::rest::updates::*;
 
 /// An entry `a.v<version>`: version, what it replaces, what it skips, its
@@ -282,7 +284,7 @@ fn a_broken_channel_does_not_send_anyone_in_circles() {
         vec![
             entry("3.0.0", "2.0.0", &[], ""),
             entry("2.0.0", "1.0.0", &[], ""),
-            entry("1.0.0", "2.0.0", &["3.0.0"], "<9.0.0"),
+            entry("1.0.0", "2.0.0", &[], "<9.0.0"),
         ],
     );
     assert_eq!(
@@ -292,6 +294,12 @@ fn a_broken_channel_does_not_send_anyone_in_circles() {
             true
         )
     );
+    let mut skipped = cycle.clone();
+    skipped.entries[2].skips.push("a.v3.0.0".into());
+    assert_eq!(
+        walked(&skipped, Some(&installed("a.v1.0.0", "1.0.0"))),
+        (vec![], false)
+    );
     let mut headless = cycle;
     headless.head = None;
     assert_eq!(
@@ -299,4 +307,116 @@ fn a_broken_channel_does_not_send_anyone_in_circles() {
         (vec![], false)
     );
     assert_eq!(walked(&headless, None), (vec![], false));
+}
+
+#[test]
+fn olm_v0_never_installs_an_entry_that_another_one_skips() {
+    let fast = channel(
+        "fast",
+        vec![
+            entry("0.3.0", "0.2.3", &["0.2.3"], ""),
+            entry("0.2.3", "0.2.2", &[], ""),
+            entry("0.2.2", "", &[], ""),
+        ],
+    );
+    let steps = |name, version| walked(&fast, Some(&installed(name, version)));
+    assert_eq!(steps("a.v0.2.2", "0.2.2"), (vec![], false));
+    let head = vec!["0.3.0 Replaces".to_owned()];
+    assert_eq!(steps("a.v0.2.3", "0.2.3"), (head, true));
+    // An entry beside the chain skips as well.
+    let mut beside = stable();
+    beside.entries[4].skips.push("a.v1.1.0".into());
+    let steps = walked(&beside, Some(&installed("a.v1.0.0", "1.0.0")));
+    assert_eq!(steps, (vec![], false));
+}
+
+/// Entries `a.v<n>.0.0`, the highest being the head: for each the number that it
+/// replaces, the numbers that it skips, the lowest number of its skip range, and
+/// whether it has the property `olm.deprecated`.
+fn channels() -> impl Strategy<Value = ChannelRecord<'static>> {
+    let numbers = proptest::collection::vec(0..8_usize, 0..3);
+    let entry = (0..8_usize, numbers, 0..16_usize, 0..8_u8);
+    proptest::collection::vec(entry, 1..9).prop_map(|entries| {
+        let name = |number: usize| format!("a.v{number}.0.0");
+        let records = entries.into_iter().enumerate();
+        let records = records.map(|(own, (replaces, skips, lowest, prohibited))| {
+            let below = |number: &usize| *number < own;
+            let skips = skips.into_iter().filter(below);
+            EntryRecord {
+                name: name(own).into(),
+                version: format!("{own}.0.0").into(),
+                replaces: Some(replaces)
+                    .filter(below)
+                    .map_or(String::new(), name)
+                    .into(),
+                skips: skips.map(|number| name(number).into()).collect(),
+                skip_range: Some(lowest)
+                    .filter(below)
+                    .map_or(String::new(), |lowest| format!(">={lowest}.0.0 <{own}.0.0"))
+                    .into(),
+                prohibited: prohibited == 0,
+                ..EntryRecord::default()
+            }
+        });
+        let mut records: Vec<EntryRecord<'_>> = records.collect();
+        records.reverse();
+        // The chain of the head first, as in a stored record.
+        let mut order = Vec::new();
+        let mut next = Some(0);
+        while let Some(at) = next {
+            order.push(records[at].name.clone());
+            next = (records.iter()).position(|entry| entry.name == records[at].replaces);
+        }
+        records.sort_by_key(|entry| {
+            let place = order.iter().position(|name| *name == entry.name);
+            place.unwrap_or(usize::MAX)
+        });
+        channel("stable", records)
+    })
+}
+
+/// The rules of OLM v0, one after the other, for one step: the bundle that is
+/// installed next.
+fn next_by_the_rules<'a>(
+    channel: &'a ChannelRecord<'a>,
+    name: &str,
+    version: &Version,
+) -> Option<&'a EntryRecord<'a>> {
+    let of_name = |name: &str| channel.entries.iter().find(|entry| entry.name == name);
+    let mut at = of_name(channel.head.as_deref()?);
+    while let Some(entry) = at {
+        if entry.name == name {
+            return None;
+        }
+        let mut all = channel.entries.iter();
+        let is_skipped = all.any(|other| other.skips.contains(&entry.name));
+        let follows = entry.replaces == name
+            || entry.skips.iter().any(|skip| skip == name)
+            || Range::parse(&entry.skip_range).is_ok_and(|range| range.contains(version));
+        if follows && !is_skipped && !entry.prohibited {
+            return Some(entry);
+        }
+        at = of_name(&entry.replaces);
+    }
+    None
+}
+
+proptest! {
+    #[test]
+    fn a_path_of_olm_v0_follows_its_rules_step_by_step(channel in channels(), from in 0..9_usize) {
+        let name = format!("a.v{from}.0.0");
+        let version = Version::parse(&format!("{from}.0.0")).unwrap();
+        let found = Installed { name: &name, version: Some(version.clone()) };
+        let path = path(&channel, Some(&found));
+        let (mut name, mut version) = (name.clone(), version);
+        let mut wanted = Vec::new();
+        while let Some(entry) = next_by_the_rules(&channel, &name, &version) {
+            wanted.push(&*entry.name);
+            name = entry.name.to_string();
+            version = Version::parse(&entry.version).unwrap();
+        }
+        let steps: Vec<&str> = path.steps.iter().map(|step| step.name).collect();
+        prop_assert_eq!(steps, wanted);
+        prop_assert_eq!(path.reaches_head, channel.head.as_deref() == Some(&*name));
+    }
 }

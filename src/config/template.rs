@@ -42,9 +42,15 @@ impl ImageTemplate {
     /// The image for a version.
     ///
     /// # Errors
-    /// If the version lacks a part that the template needs, or the result is not
-    /// an image reference.
+    /// If the template has no known variable, the version lacks a part that the
+    /// template needs, or the result is not an image reference.
     pub fn resolve(&self, version: Option<&KubeVersion>) -> Result<Source, String> {
+        if ![MAJOR, MINOR, PATCH]
+            .iter()
+            .any(|name| self.0.contains(name))
+        {
+            return Err(format!("it has none of {MAJOR}, {MINOR} and {PATCH}"));
+        }
         let mut text = self.0.clone();
         for (variable, number) in [
             (MAJOR, version.map(|version| version.major)),
@@ -137,18 +143,8 @@ impl FromStr for ImageTemplate {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let refuse = |problem: &str| Err(ValueError::new(text, "image template", problem));
         if text.len() > MAX_TEMPLATE {
-            return refuse("it is too long");
-        }
-        if ![MAJOR, MINOR, PATCH]
-            .iter()
-            .any(|variable| text.contains(variable))
-        {
-            return refuse(
-                "write an image reference with {kube_major_version}, {kube_minor_version} \
-                 or {kube_patch_version} in it",
-            );
+            return Err(ValueError::new(text, "image template", "it is too long"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -241,6 +237,20 @@ mod tests {
         let (source, reason) = plain.resolve(Some(&template), None).unwrap();
         assert_eq!(source.to_string(), "quay.io/a/b:v1");
         assert!(reason.unwrap().contains("kube_version is not set"));
+        for (template, problem) in [
+            ("quay.io/a/b:v2", "it has none of {kube_major_version}"),
+            ("quay.io/a/b:v{ocp_version}", "it has none of"),
+            (
+                "quay.io/a/b:v{kube_major_version}-{ocp_version}",
+                "{ocp_version}",
+            ),
+        ] {
+            let template: ImageTemplate = template.parse().unwrap();
+            let (source, reason) = plain.resolve(Some(&template), Some(&version)).unwrap();
+            assert_eq!(source.to_string(), "quay.io/a/b:v1");
+            let reason = reason.unwrap();
+            assert!(reason.contains(problem), "{template}: {reason}");
+        }
         let without = "quay.io/a/c:{kube_minor_version}"
             .parse::<WrittenSource>()
             .unwrap();

@@ -425,8 +425,8 @@ fn packages_that_share_a_bundle_have_a_blob_of_it_each() {
 }
 
 #[test]
-fn a_deprecated_bundle_is_one_by_its_property() {
-    // What was below it is gone, and it still replaces that.
+fn a_bundle_with_the_property_olm_deprecated_is_left_out_with_its_entries() {
+    // Neither the bundle that it replaces nor the table of names decides.
     let stable = ("a", "stable");
     let rows = Rows::default()
         .package("a")
@@ -438,17 +438,16 @@ fn a_deprecated_bundle_is_one_by_its_property() {
         .entry(stable, "a.v1", None, 2)
         .property("a.v2", "olm.deprecated", "{}")
         .insert("deprecated", &["a.v2"])
-        .insert("deprecated", &["a.v1"]);
+        .insert("deprecated", &["a.v1"])
+        .insert("deprecated", &["a.v3"]);
     assert_eq!(
         rows.entries_of("stable"),
-        json!([{"name": "a.v2", "replaces": "a.v1"}, {"name": "a.v3", "replaces": "a.v2"}])
+        json!([{"name": "a.v3", "replaces": "a.v2"}])
     );
-    let properties = json!([{"type": "olm.deprecated", "value": {}}, own("a", "2.0.0")]);
-    assert_eq!(rows.bundle_of("a.v2")["properties"], properties);
     let properties = json!([own("a", "3.0.0")]);
     assert_eq!(rows.bundle_of("a.v3")["properties"], properties);
-    // There is no blob that says it in another way.
-    assert_eq!(rows.read().len(), 4);
+    // The package, the channel and one bundle.
+    assert_eq!(rows.read().len(), 3);
 }
 
 #[test]

@@ -93,6 +93,9 @@ pub struct Property<'a> {
 pub const OBJECT_TYPE: &str = "olm.bundle.object";
 /// The property type that carries the essence of a `ClusterServiceVersion`.
 pub const CSV_METADATA_TYPE: &str = "olm.csv.metadata";
+/// The property type of bundles that OLM v0 never installs. The tools of OLM v0 write
+/// it; it is unrelated to `olm.deprecations`.
+pub const DEPRECATED_TYPE: &str = "olm.deprecated";
 
 /// The manifests of a bundle.
 #[derive(Debug, Default)]

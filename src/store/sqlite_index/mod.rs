@@ -14,7 +14,8 @@ use sqlx::Connection as _;
 
 pub use crate::store::sqlite_index::database::LegacyError;
 use crate::store::sqlite_index::database::{Database, LONGEST, manifests};
-use fbc::sqlite::{LegacyBundle, Manifests, write_bundle, write_package};
+use fbc::sqlite::{LegacyBundle, LegacyEntry, Manifests, write_bundle, write_package};
+use fbc::visit::DEPRECATED_TYPE;
 
 /// Reads the database at `path`, to which nobody may write meanwhile. The text
 /// of each package (its blobs as lines of JSON) goes to `sink` in pieces,
@@ -43,9 +44,17 @@ impl Database {
         let properties = self.pairs("properties").await?;
         let dependencies = self.pairs("dependencies").await?;
         let images = self.images().await?;
-        let (packages, heads) = self.packages(&bundles).await?;
-        for package in packages.values() {
+        let (mut packages, heads) = self.packages(&bundles).await?;
+        for package in packages.values_mut() {
             self.check_time()?;
+            // opm leaves such bundles and their entries out.
+            let is_deprecated = |entry: &LegacyEntry| {
+                let mut properties = properties.get(&entry.name).into_iter().flatten();
+                properties.any(|(kind, _)| kind == DEPRECATED_TYPE)
+            };
+            for entries in package.channels.values_mut() {
+                entries.retain(|entry| !is_deprecated(entry));
+            }
             let mut out = Vec::new();
             let head = heads.get(&(package.name.clone(), package.default_channel.clone()));
             let head = head.and_then(|name| Some((name, bundles.get(name)?)));

@@ -16,10 +16,7 @@ use crate::document::{BundleBlob, CsvSource, Gvk};
 use crate::manifest_objects::is_csv;
 use crate::object::Object;
 use crate::text::json::typed::Text;
-use crate::visit::{BundleParts, ManifestParts, Visitor};
-
-/// Written by the tools of OLM v0; unrelated to `olm.deprecations`.
-const DEPRECATED_TYPE: &str = "olm.deprecated";
+use crate::visit::{BundleParts, DEPRECATED_TYPE, ManifestParts, Visitor};
 
 /// Reads the blob and shows its parts to `visitor`. Also returns which of its lists
 /// match [`PLAIN_LISTS`](crate::fields::PLAIN_LISTS). `provides` holds the APIs

@@ -3,14 +3,13 @@
 use serde::Serialize;
 
 use crate::manifest_objects;
+use crate::object::MAX_LIST;
 use crate::properties::{BundleObject, each_property};
 use crate::text::json::cursor::Cursor;
 use crate::text::json::typed::{fields, or_default};
 
 /// The longest summary, in characters.
 const SUMMARY: usize = 200;
-/// The number of objects that are searched for a `ClusterServiceVersion`.
-const MAX_OBJECTS: usize = 1_000;
 
 /// The description of a bundle: from its `olm.csv.metadata`, or else from the
 /// `ClusterServiceVersion` among its objects.
@@ -119,7 +118,7 @@ impl Presentation {
             "olm.csv.metadata" if presentation.is_none() => {
                 presentation = Some(Self::of_metadata(cursor));
             }
-            "olm.bundle.object" if csv.is_none() && objects.len() < MAX_OBJECTS => {
+            "olm.bundle.object" if csv.is_none() && objects.len() < MAX_LIST => {
                 let object: BundleObject<'_> = or_default(cursor);
                 objects.push(object.data.0);
             }

@@ -88,6 +88,18 @@ fn a_manifest_may_be_yaml_and_its_base64_may_have_line_breaks() {
 }
 
 #[test]
+fn a_manifest_is_found_behind_any_number_of_others() {
+    let object = |kind: &str| {
+        let data = STANDARD.encode(format!("kind: {kind}\nspec: {{displayName: {kind}}}"));
+        json!({"type": "olm.bundle.object", "value": {"data": data}})
+    };
+    let mut objects = vec![object("ConfigMap"); 1_500];
+    objects.push(object("ClusterServiceVersion"));
+    let presentation = Presentation::of_bundle(&bundle(&json!(objects)), None);
+    assert_eq!(presentation.display_name, "ClusterServiceVersion");
+}
+
+#[test]
 fn malformed_values_count_as_absent() {
     for properties in [
         json!(null),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::iter;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
@@ -12,7 +13,7 @@ use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
 use crate::ingest::Reading;
-use fbc::document::Blobs;
+use fbc::document::{Blobs, CsvSource};
 use fbc::graph::{Channel, Entry, Graph, Package};
 use fbc::presentation::{Presentation, image};
 use fbc::text::semver::Version;
@@ -37,6 +38,10 @@ pub(super) struct Arguments {
     /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
+
+    /// Whether tables have the rows, columns and blanks of opm.
+    #[arg(skip)]
+    pub(super) as_opm: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -136,21 +141,45 @@ impl Arguments {
             None => &reading.graph.packages[..],
             Some(wanted) => std::slice::from_ref(package(&reading.graph, wanted)?),
         };
+        let (format, as_opm) = (self.output, self.as_opm);
         match self.what {
-            What::Packages => self.output.print(package_rows(packages, &reading, &texts)),
-            What::Channels => self.output.print(channel_rows(packages)),
-            What::Bundles => self
-                .output
-                .print(bundle_rows(packages, &reading.blobs, &texts)),
+            What::Packages => {
+                let mut rows: Vec<_> = package_rows(packages, &reading, &texts).collect();
+                for (row, package) in rows.iter_mut().zip(packages) {
+                    // opm takes display names from objects only.
+                    if as_opm && !has_object(package, &reading.blobs) {
+                        row.display_name = "";
+                    }
+                }
+                format.print(&rows, as_opm)
+            }
+            What::Channels => format.print(&channel_rows(packages).collect::<Vec<_>>(), as_opm),
+            What::Bundles => {
+                let mut rows: Vec<_> = bundle_rows(packages, &reading.blobs, &texts).collect();
+                if as_opm {
+                    rows.sort_by_key(|row| (row.package, row.channel, row.name));
+                }
+                format.print(&rows, as_opm)
+            }
         }
     }
 }
 
 impl Output {
-    fn print<R: Row>(self, rows: impl Iterator<Item = R>) -> Result<ExitCode, Failure> {
-        let rows: Vec<R> = rows.collect();
+    fn print<R: Row>(self, rows: &[R], as_opm: bool) -> Result<ExitCode, Failure> {
+        let mut columns = R::COLUMNS.iter();
+        let versions = columns.position(|title| as_opm && *title == "VERSION");
+        let titles: Vec<Cow<'_, str>> = R::COLUMNS.iter().copied().map(Cow::from).collect();
+        let cells = iter::once(titles).chain(rows.iter().map(R::cells));
+        let cells = cells.map(|mut cells| {
+            // opm has no such column.
+            if let Some(versions) = versions {
+                cells.remove(versions);
+            }
+            cells
+        });
         output::print(|out| match self {
-            Self::Table => output::table(R::COLUMNS, rows.iter().map(R::cells), out),
+            Self::Table => output::table(cells, as_opm, out),
             Self::Json => output::json(&rows, out),
         })
     }
@@ -186,6 +215,14 @@ fn package_rows<'a>(
             deprecation: package.deprecation.as_deref(),
         }
     })
+}
+
+/// Whether the head of the default channel has its `ClusterServiceVersion` as an object.
+fn has_object(package: &Package, blobs: &Blobs) -> bool {
+    let default = package.channels.get(package.default_channel);
+    let head = default.and_then(|channel| channel.entries.get(channel.head));
+    let bundle = head.and_then(|head| blobs.bundles.get(head.bundle));
+    bundle.is_some_and(|bundle| bundle.blob.csv == CsvSource::Object)
 }
 
 fn channel_rows(packages: &[Package]) -> impl Iterator<Item = ChannelRow<'_>> {

@@ -34,15 +34,15 @@ pub(super) fn json(value: &impl Serialize, out: &mut impl Write) -> io::Result<(
     writeln!(out)
 }
 
-/// Writes a table whose columns are as wide as their longest cells, without blanks
-/// at line ends.
+/// Writes a table whose columns are as wide as their longest cells. With `blanks`, all
+/// cells but the last of a line are filled, as by Go's tabwriter; otherwise lines do not
+/// end with blanks.
 pub(super) fn table<'a>(
-    titles: &[&'a str],
     rows: impl Iterator<Item = Vec<Cow<'a, str>>>,
+    blanks: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let titles = titles.iter().copied().map(Cow::from).collect();
-    let rows: Vec<Vec<String>> = (std::iter::once(titles).chain(rows))
+    let rows: Vec<Vec<String>> = rows
         .map(|row| row.iter().map(|cell| Shown(cell).to_string()).collect())
         .collect();
     let mut widths = vec![0; rows.first().map_or(0, Vec::len)];
@@ -52,12 +52,16 @@ pub(super) fn table<'a>(
         }
     }
     for row in &rows {
+        let Some((last, others)) = row.split_last() else {
+            continue;
+        };
         let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
+        for (cell, width) in others.iter().zip(&widths) {
             // Writing to a String cannot fail.
             let _ = write!(line, "{cell:width$}  ");
         }
-        writeln!(out, "{}", line.trim_end())?;
+        line.push_str(last);
+        writeln!(out, "{}", if blanks { &line } else { line.trim_end() })?;
     }
     Ok(())
 }
@@ -116,14 +120,21 @@ mod tests {
 
     #[test]
     fn columns_stand_below_each_other() {
-        let rows = [("é", "a.v1"), ("longer\n", ""), ("b", "c")];
-        let rows = rows.map(|(name, head)| vec![name.into(), head.into()]);
-        let mut out = Vec::new();
-        table(&["NAME", "HEAD"], rows.into_iter(), &mut out).unwrap();
-        assert_eq!(
-            String::from_utf8(out).unwrap(),
-            "NAME      HEAD\né         a.v1\nlonger\\n\nb         c\n"
-        );
+        for (blanks, end) in [(false, ""), (true, "  ")] {
+            let rows = [
+                ("NAME", "HEAD"),
+                ("é", "a.v1"),
+                ("longer\n", ""),
+                ("b", "c"),
+            ];
+            let rows = rows.map(|(name, head)| vec![name.into(), head.into()]);
+            let mut out = Vec::new();
+            table(rows.into_iter(), blanks, &mut out).unwrap();
+            assert_eq!(
+                String::from_utf8(out).unwrap(),
+                format!("NAME      HEAD\né         a.v1\nlonger\\n{end}\nb         c\n")
+            );
+        }
     }
 
     #[test]

@@ -11,7 +11,9 @@ use clap::ValueEnum;
 use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
+use fbc::presentation;
 use fbc::read::Meta;
+use fbc::text::json::cursor::Cursor;
 use fbc::text::yaml;
 
 /// Print a catalog in a uniform format
@@ -33,6 +35,10 @@ pub(super) struct Arguments {
     /// Only the blobs of this package; repeatable
     #[arg(long = "package", short, value_name = "PACKAGE")]
     packages: Vec<String>,
+
+    /// Whether the related images of bundles are sorted, as by opm.
+    #[arg(skip)]
+    pub(super) as_opm: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -79,11 +85,18 @@ impl Arguments {
             .map(BufWriter::new)
             .context("cannot write a temporary file")
             .map_err(Failure::run)?;
-        let mut document = Vec::new();
+        let (mut document, mut sorted) = (Vec::new(), Vec::new());
         catalog.read(|_, meta, line| {
             if !selection.takes(meta) {
                 return Ok(());
             }
+            sorted.clear();
+            let line = if self.as_opm && meta.schema() == "olm.bundle" {
+                sort_related_images(line, &mut sorted);
+                &sorted
+            } else {
+                line
+            };
             match self.output {
                 Output::Jsonl => spool.write_all(line),
                 Output::Yaml => {
@@ -129,8 +142,67 @@ impl Selection {
     }
 }
 
+/// Appends the line of a bundle to `out`, with its related images sorted by image.
+fn sort_related_images(line: &[u8], out: &mut Vec<u8>) {
+    let mut cursor = Cursor::new(line);
+    cursor.enter_object();
+    let is_wanted = |key: &[u8]| key.eq_ignore_ascii_case(b"\"relatedImages\"");
+    while let Some(key) = cursor.next_key() {
+        let start = cursor.position();
+        if !is_wanted(key) || !cursor.enter_array() {
+            cursor.skip();
+            continue;
+        }
+        let mut images = Vec::new();
+        while cursor.next_element() {
+            let image = cursor.skip();
+            images.push((presentation::image(image), image));
+        }
+        images.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let images: Vec<&[u8]> = images.into_iter().map(|(_, image)| image).collect();
+        out.extend_from_slice(&line[..=start]);
+        out.extend_from_slice(&images.join(&b','));
+        out.extend_from_slice(&line[cursor.position() - 1..]);
+        return;
+    }
+    out.extend_from_slice(line);
+}
+
 fn rewound(spool: BufWriter<File>) -> io::Result<File> {
     let mut file = spool.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.rewind()?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn related_images_are_sorted_by_image_and_nothing_else_changes() {
+        let sorted = |line: &str| {
+            let mut out = Vec::new();
+            sort_related_images(line.as_bytes(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let images = [
+            r#"{"image":"b","name":"1"}"#,
+            r#"{"image":"a","name":"2"}"#,
+            r#"{"image":"a","name":"3"}"#,
+        ];
+        let line = |[a, b, c]: [&str; 3]| {
+            format!(
+                "{{\"image\":\"c\",\"relatedImages\":[{a},{b},{c}],\"schema\":\"olm.bundle\"}}\n"
+            )
+        };
+        let [first, second, third] = images;
+        assert_eq!(sorted(&line(images)), line([second, third, first]));
+        for same in [
+            "{\"relatedImages\":[],\"z\":1}\n",
+            "{\"relatedImages\":null}\n",
+            "{\"image\":\"a\"}\n",
+        ] {
+            assert_eq!(sorted(same), same);
+        }
+    }
 }

@@ -601,6 +601,13 @@ fn other_verbs_have_their_equivalents() {
 
     let listed = opm(["alpha", "list", "bundles", configs, "etcd", "-o", "json"]).run();
     assert!(listed.stdout.contains("etcd.v1.1.0"), "{listed:?}");
+    let version = opm(["version"]).run();
+    let start = concat!(
+        "Version: version.Version{OpmVersion:\"v",
+        env!("CARGO_PKG_VERSION"),
+        "\", GitCommit:\"\""
+    );
+    assert!(version.stdout.starts_with(start), "{version:?}");
 
     place.write(&half_good());
     let invalid = opm(["validate", configs]).run();
@@ -622,6 +629,67 @@ fn other_verbs_have_their_equivalents() {
         assert_eq!(run.status.code(), Some(1), "{run:?}");
         assert!(run.stderr.len() > 20, "{run:?}");
     }
+}
+
+#[test]
+fn lists_and_images_are_those_of_opm() {
+    let place = Place::of(&Catalog::new());
+    fs::write(
+        place.configs().join("catalog.yaml"),
+        r#"
+schema: olm.package
+name: lantern
+defaultChannel: stable
+---
+schema: olm.channel
+package: lantern
+name: stable
+entries:
+- {name: lantern.v1.9.0, replaces: lantern.v1.10.0, skips: [a, b], skipRange: <1.9.0}
+- {name: lantern.v1.10.0}
+---
+schema: olm.bundle
+package: lantern
+name: lantern.v1.9.0
+image: example.com/lantern:1.9
+relatedImages: [{name: z, image: example.com/z}, {name: a, image: example.com/a}]
+properties:
+- {type: olm.package, value: {packageName: lantern, version: 1.9.0}}
+- {type: olm.csv.metadata, value: {displayName: Lantern}}
+---
+schema: olm.bundle
+package: lantern
+name: lantern.v1.10.0
+properties:
+- {type: olm.package, value: {packageName: lantern, version: 1.10.0}}
+- {type: olm.bundle.object, value: {data: e30=}}
+"#,
+    )
+    .unwrap();
+    let configs = place.configs();
+    let configs = configs.to_str().unwrap();
+    let list = |what: &str| opm(["alpha", "list", what, configs]).run().stdout;
+    assert_eq!(
+        list("packages"),
+        "NAME     DISPLAY NAME  DEFAULT CHANNEL\nlantern                stable\n"
+    );
+    assert_eq!(
+        list("bundles"),
+        "PACKAGE  CHANNEL  BUNDLE           REPLACES         SKIPS  SKIP RANGE  IMAGE\n\
+         lantern  stable   lantern.v1.10.0                                      \n\
+         lantern  stable   lantern.v1.9.0   lantern.v1.10.0  a,b    <1.9.0      example.com/lantern:1.9\n"
+    );
+    let own = Start::new(["list", "packages", &format!("file:{configs}")]).run();
+    assert!(
+        own.stdout.contains("lantern  Lantern       stable"),
+        "{own:?}"
+    );
+
+    let sorted = r#""relatedImages":[{"image":"example.com/a","name":"a"},{"image":"example.com/z","name":"z"}]"#;
+    let rendered = opm(["render", configs]).run();
+    assert!(rendered.stdout.contains(sorted), "{rendered:?}");
+    let own = Start::new(["render", &format!("file:{configs}")]).run();
+    assert!(!own.stdout.contains(sorted), "{own:?}");
 }
 
 #[test]

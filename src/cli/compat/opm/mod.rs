@@ -10,7 +10,6 @@ mod serve;
 mod verbs;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -126,9 +125,7 @@ impl Arguments {
             Verb::Validate { folder } => verbs::validate(folder),
             Verb::Render { sources, output } => verbs::render(&sources, &output, environment),
             Verb::Alpha { arguments } => verbs::alpha(arguments, environment),
-            Verb::Version => {
-                output::print(|out| writeln!(out, "almanac {}", env!("CARGO_PKG_VERSION")))
-            }
+            Verb::Version => verbs::version(),
             Verb::Other(arguments) => Err(verbs::unknown(&arguments)),
         }
     }

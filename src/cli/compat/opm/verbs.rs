@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::env;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -44,6 +45,25 @@ pub(crate) fn pass_to_opm(arguments: &[OsString]) {
             upstream.display()
         ));
     }
+}
+
+/// `opm version`, in the form that scripts search for `OpmVersion`. The version is that
+/// of almanac.
+pub(crate) fn version() -> Result<ExitCode, Failure> {
+    let architecture = match env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    output::print(|out| {
+        writeln!(
+            out,
+            "Version: version.Version{{OpmVersion:\"v{}\", GitCommit:\"\", BuildDate:\"\", \
+             GoOs:{:?}, GoArch:{architecture:?}}}",
+            env!("CARGO_PKG_VERSION"),
+            env::consts::OS,
+        )
+    })
 }
 
 /// `opm validate`: prints the problems, and fails for errors.
@@ -135,8 +155,14 @@ fn as_almanac(
         .chain(words)
         .chain([links]);
     let done = match Equivalent::try_parse_from(words).map_err(Failure::run)? {
-        Equivalent::Render(arguments) => arguments.run(environment),
-        Equivalent::List(arguments) => arguments.run(environment),
+        Equivalent::Render(mut arguments) => {
+            arguments.as_opm = true;
+            arguments.run(environment)
+        }
+        Equivalent::List(mut arguments) => {
+            arguments.as_opm = true;
+            arguments.run(environment)
+        }
     };
     done.map_err(|failure| Failure::run(anyhow!("{failure}")))
 }

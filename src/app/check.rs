@@ -56,7 +56,8 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
         let read = tokio::task::spawn_blocking(move || unusable(&files, &image));
         problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
         let files = &config.registries;
-        let files = AuthFiles::new(files.auth_files.clone(), files.usual_auth_files.clone());
+        let (named, usual) = (files.auth_files.clone(), files.usual_auth_files.clone());
+        let files = AuthFiles::new(named, usual, files.mirrors.clone());
         let found = files
             .find(reference.registry(), reference.repository())
             .await;

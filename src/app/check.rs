@@ -11,6 +11,7 @@ use crate::ingest::Source;
 use crate::serve;
 use crate::serve::access::Access;
 use ::images::credentials::AuthFiles;
+use ::images::policy::PolicySubject;
 use ::images::{Admission, Mirrors, Reference, Registries};
 
 /// The problems of a valid configuration: files that cannot be used, sources on
@@ -53,7 +54,7 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
         });
     if let Some(reference) = first {
         let (files, image) = (config.registries.clone(), reference.clone());
-        let read = tokio::task::spawn_blocking(move || unusable(&files, &image));
+        let read = tokio::task::spawn_blocking(move || unusable(&files, image));
         problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
         let files = &config.registries;
         let (named, usual) = (files.auth_files.clone(), files.usual_auth_files.clone());
@@ -77,9 +78,10 @@ fn source(catalog: &CatalogConfig) -> anyhow::Result<()> {
 }
 
 /// The errors of files about mirrors and policy. This blocks.
-fn unusable(registries: &images::Settings, image: &Reference) -> Vec<anyhow::Error> {
+fn unusable(registries: &images::Settings, image: Reference) -> Vec<anyhow::Error> {
     let mirrors = Mirrors::read(&registries.mirrors).err();
-    let policy = Admission::read(&registries.policy, image).err();
+    let image = PolicySubject::Registry(image);
+    let policy = Admission::read(&registries.policy, &image).err();
     let policy = policy.map(anyhow::Error::new);
     mirrors
         .map(anyhow::Error::new)

@@ -10,6 +10,7 @@ use crate::ingest::files_error::FilesError;
 use crate::store::{DiskError, StoreError};
 use ::images::LayoutError;
 use ::images::layers::UnpackError;
+use ::images::policy::PolicyError;
 use fbc::problem::{Problem, Severity};
 
 /// The stages of a pass. Functions, spans and metric labels use the same verb.
@@ -67,6 +68,9 @@ pub enum Cause {
     /// The registry, or its response.
     #[error(transparent)]
     Oci(#[from] images::Error),
+    /// The policy, or its rejection of a layout.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// The layout, or its content.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -218,6 +222,7 @@ impl PassError {
     pub fn reason(&self) -> &'static str {
         match &self.cause {
             Cause::Oci(error) => error.reason(),
+            Cause::Policy(error) => error.reason(),
             Cause::Layout(_) | Cause::LayoutDocument { .. } | Cause::LayoutBlob { .. } => "layout",
             Cause::Files(error) => error.reason(),
             Cause::Image { error, .. } => error.reason(),

@@ -79,7 +79,7 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             .await?
         }
         Source::Layout(layout) => {
-            let origin = Origin::open(layout).await?;
+            let origin = Origin::open(&options.registries.policy, layout).await?;
             image(&origin, layout.choice.as_ref(), options, folder.path()).await?
         }
         Source::Image(reference) => {

@@ -13,7 +13,10 @@ use crate::ingest::source::LayoutSource;
 use crate::ingest::stages::blocking;
 use crate::store::content::{BlobPin, BlobWriter, Contents, ImportError};
 use ::images::digest::Digest;
-use ::images::{BlobStream, Choice, Descriptor, Layout, Manifest, ManifestError, Route};
+use ::images::policy::PolicySubject;
+use ::images::{
+    Admission, BlobStream, Choice, Descriptor, Layout, Manifest, ManifestError, PolicyFiles, Route,
+};
 
 /// Bytes per write of a transfer, at least.
 const BUFFER: usize = 256 << 10;
@@ -25,10 +28,18 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Opens a layout, which may be an archive of many files.
-    pub(super) async fn open(source: &LayoutSource) -> Result<Self, PassError> {
+    /// Opens a layout, which may be an archive of many files, if the policy
+    /// admits it.
+    pub(super) async fn open(
+        policy: &PolicyFiles,
+        source: &LayoutSource,
+    ) -> Result<Self, PassError> {
         let (format, path) = (source.format, source.path.clone());
+        let policy = policy.clone();
         blocking(Stage::Resolve, move || {
+            let failed = PassError::at(Stage::Resolve);
+            let subject = PolicySubject::Layout(format, path.clone());
+            Admission::read(&policy, &subject).map_err(failed)?;
             let layout = Layout::open(format, &path).map_err(PassError::at(Stage::Resolve))?;
             Ok(Self::Layout(Arc::new(layout)))
         })

@@ -95,7 +95,10 @@ impl Pass<'_> {
     async fn image(&mut self, source: &Source) -> Result<Option<Input>, PassError> {
         let (context, stages) = (self.context, self.stages);
         let (origin, choice) = match source {
-            Source::Layout(layout) => (Origin::open(layout).await?, layout.choice.as_ref()),
+            Source::Layout(layout) => (
+                Origin::open(context.registries.policy(), layout).await?,
+                layout.choice.as_ref(),
+            ),
             Source::Image(reference) => {
                 let route = context.registries.route(reference).await;
                 let route = route.map_err(PassError::at(Stage::Resolve))?;

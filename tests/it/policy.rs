@@ -214,10 +214,89 @@ fn a_name_with_a_tag_is_asked_for_unless_told_otherwise() {
     made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
     let (_, text) = refused(setup.by_tag());
     assert!(text.contains("matchRepository accepts that"), "{text}");
-    setup.by_digest().unwrap();
+    // By digest any tag will do, but not none.
+    let (_, text) = refused(setup.by_digest());
+    assert!(text.contains("matchRepository accepts that"), "{text}");
     let made = signer.sign(&setup.digest(), &format!("{}:latest", setup.name()));
     made.put_tag(&setup.upstream, REPOSITORY, &setup.digest());
     setup.by_tag().unwrap();
+    setup.by_digest().unwrap();
+}
+
+#[test]
+fn layouts_and_archives_need_the_policy_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let (layout, archive) = (root.join("layout"), root.join("archive.tar"));
+    fs::create_dir(&layout).unwrap();
+    let image = Image::of_catalog(&Catalog::one("first")).build();
+    image.add_to_layout(&layout, "latest");
+    let mut tar = tar::Builder::new(fs::File::create(&archive).unwrap());
+    tar.append_dir_all("", &layout).unwrap();
+    tar.finish().unwrap();
+    let path = root.join("policy.json");
+    let check = |source: &str, transport: &str, scope: &str| {
+        let policy = json!({
+            "default": [{"type": "reject"}],
+            "transports": {
+                "docker": {"": [{"type": "insecureAcceptAnything"}]},
+                (transport): {(scope): [{"type": "insecureAcceptAnything"}]},
+            },
+        });
+        fs::write(&path, policy.to_string()).unwrap();
+        let policy = path.to_str().unwrap();
+        Start::new(["check", source, "--policy-file", policy]).run()
+    };
+    std::os::unix::fs::symlink(&layout, root.join("link")).unwrap();
+    let root = root.to_str().unwrap();
+    let sibling = format!("{root}/lay");
+    let whole = format!("{root}/layout");
+    for (source, transport, scope) in [
+        (format!("oci:{root}/layout"), "oci", whole.as_str()),
+        (format!("oci:{root}/link"), "oci", root),
+        (format!("oci-archive:{root}/archive.tar"), "oci-archive", ""),
+    ] {
+        let finished = check(&source, transport, scope);
+        assert_ne!(finished.status.code(), Some(3), "{finished:?}");
+        for (transport, scope) in [
+            ("docker-archive", ""),
+            (transport, "/elsewhere"),
+            (transport, sibling.as_str()),
+        ] {
+            let finished = check(&source, transport, scope);
+            assert_eq!(finished.status.code(), Some(3), "{finished:?}");
+            assert!(
+                finished.stderr.contains("policy.json rejects"),
+                "{finished:?}"
+            );
+        }
+    }
+    // Such scopes mean nothing, so that the file is refused for all images.
+    for (transport, scope) in [("oci", "layout"), ("oci", "/"), ("docker-archive", root)] {
+        let finished = check(&format!("oci:{root}/layout"), transport, scope);
+        assert!(finished.stderr.contains("has no scope"), "{finished:?}");
+    }
+}
+
+#[test]
+fn a_layout_has_no_signature_that_a_policy_requires() {
+    let setup = Setup::new();
+    let layout = setup.folder.path().join("layout");
+    fs::create_dir(&layout).unwrap();
+    setup.image.add_to_layout(&layout, "latest");
+    let policy = json!({"default": [signed_by(&Signer::new())]});
+    fs::write(setup.path(), policy.to_string()).unwrap();
+    let mut almanac = Almanac::start(
+        &(following(&format!("oci:{}", layout.display()))
+            + &format!("[registries]\npolicy_file = {:?}\n", setup.path())),
+    );
+    let status = almanac.until_failed("a");
+    assert_eq!(status["last_result"]["reason"], "signature");
+    file::replace(
+        setup.path(),
+        r#"{"default": [{"type": "insecureAcceptAnything"}]}"#,
+    );
+    almanac.until_at("a", &setup.digest());
 }
 
 #[test]

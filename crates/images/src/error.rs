@@ -255,10 +255,7 @@ impl Error {
                 .iter()
                 .rfind(|error| !matches!(error, Self::Blocked { .. }))
                 .map_or("blocked", Self::reason),
-            Self::Rejected { source, .. } => match source {
-                PolicyRejection::Unsigned { .. } => "signature",
-                _ => "policy",
-            },
+            Self::Rejected { source, .. } => source.reason(),
             Self::TooLarge { .. } => "too_large",
             Self::BlobMismatch { .. } if self.cut_short() => "cut_short",
             Self::ManifestMismatch { .. } | Self::BlobMismatch { .. } => "digest_mismatch",

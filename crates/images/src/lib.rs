@@ -98,7 +98,8 @@
 //! # Policy
 //!
 //! ```
-//! use images::policy::{Admission, PolicyError, PolicyFiles};
+//! use images::Format;
+//! use images::policy::{Admission, PolicyError, PolicyFiles, PolicySubject};
 //!
 //! let file = tempfile::NamedTempFile::new()?;
 //! let text = r#"{
@@ -110,10 +111,12 @@
 //!     named: Some(file.path().to_owned()),
 //!     usual: Vec::new(),
 //! };
-//! let admission = Admission::read(&files, &"quay.io/team/app:v1".parse()?)?;
+//! let image = PolicySubject::Registry("quay.io/team/app:v1".parse()?);
+//! let admission = Admission::read(&files, &image)?;
 //! assert!(admission.required_signatures().is_empty());
 //!
-//! let other = Admission::read(&files, &"docker.io/library/app:v1".parse()?);
+//! let other = PolicySubject::Layout(Format::Folder, "layout".into());
+//! let other = Admission::read(&files, &other);
 //! assert!(matches!(other, Err(PolicyError::Rejected(_))));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -181,7 +184,7 @@
 //! | Manifests, indexes, layouts, layers, whiteouts | OCI image-spec |
 //! | Older media types | Docker image manifest version 2, schema 2 |
 //! | Mirrors and blocked registries | containers-registries.conf(5), version 2; `ImageDigestMirrorSet`, `ImageTagMirrorSet`, `ImageContentSourcePolicy` |
-//! | Signature policy | containers-policy.json(5), transport `docker` |
+//! | Signature policy | containers-policy.json(5), transports `docker`, `oci`, `oci-archive` and `docker-archive` |
 //! | Credentials | containers-auth.json(5), Docker's `config.json`, credential helper protocol |
 //! | Certificates | containers-certs.d(5) |
 //!

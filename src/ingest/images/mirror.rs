@@ -38,7 +38,7 @@ pub(super) async fn pull(
             let route = context.registries.route(reference).await;
             Origin::Registry(route.map_err(PassError::at(Stage::Pull))?)
         }
-        Source::Layout(layout) => Origin::open(layout).await?,
+        Source::Layout(layout) => Origin::open(context.registries.policy(), layout).await?,
         Source::File(_) | Source::Curated(_) => {
             return Err(PassError::at(Stage::Pull)(MirrorError::NoImage));
         }

@@ -9,7 +9,7 @@ use crate::config_files::{self, FileError, FileKind};
 use crate::policy::key::PublicKey;
 use crate::policy::policy_json::{Policy, Requirement, SigstoreSigned};
 use crate::policy::signature::RequiredSignature;
-use crate::reference::Reference;
+use crate::policy::subject::PolicySubject;
 
 /// The largest policy, in bytes.
 const MAX_POLICY: u64 = 4 << 20;
@@ -25,6 +25,16 @@ pub enum PolicyError {
     /// The policy rejects the image.
     #[error(transparent)]
     Rejected(#[from] PolicyRejection),
+}
+
+impl PolicyError {
+    /// A short label for metrics, of a small fixed set.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::File(error) => error.reason(),
+            Self::Rejected(rejection) => rejection.reason(),
+        }
+    }
 }
 
 /// Why the policy rejects an image.
@@ -60,6 +70,16 @@ pub enum PolicyRejection {
     },
 }
 
+impl PolicyRejection {
+    /// A short label for metrics, of a small fixed set.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unsigned { .. } => "signature",
+            Self::Rejected { .. } | Self::Unsupported { .. } => "policy",
+        }
+    }
+}
+
 /// Where the policy is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyFiles {
@@ -80,8 +100,10 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Reads the policy and finds the requirements for an image. It blocks.
-    pub fn read(files: &PolicyFiles, reference: &Reference) -> Result<Self, PolicyError> {
+    /// Reads the policy and finds the requirements for an image. Layouts and
+    /// archives hold no signatures, so that a required one rejects them. It
+    /// blocks.
+    pub fn read(files: &PolicyFiles, image: &PolicySubject) -> Result<Self, PolicyError> {
         let found = match &files.named {
             Some(path) => Some((
                 path.as_path(),
@@ -94,8 +116,16 @@ impl Admission {
         };
         let policy: Policy = serde_json::from_slice(&bytes)
             .map_err(|error| FileError::content(FileKind::Policy, path, error))?;
-        let (scope, requirements) = policy.of(reference);
-        Self::new(path, scope, requirements)
+        policy
+            .check_scopes()
+            .map_err(|problem| FileError::content(FileKind::Policy, path, problem))?;
+        let (scope, requirements) = policy.of(image);
+        let admission = Self::new(path, scope, requirements)?;
+        if matches!(image, PolicySubject::Layout(..)) && !admission.required.is_empty() {
+            let problem = "a layout or archive holds none".to_owned();
+            return Err(admission.unsigned(problem).into());
+        }
+        Ok(admission)
     }
 
     /// The signatures that the image needs. Without any, it is admitted.

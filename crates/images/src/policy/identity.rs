@@ -21,7 +21,7 @@ pub(super) enum SignedIdentity {
     /// The same repository and tag.
     MatchExact {},
     /// The same repository and tag; for a reference by digest, the same
-    /// repository.
+    /// repository with any tag or digest.
     MatchRepoDigestOrExact {},
     /// The same repository.
     MatchRepository {},
@@ -79,9 +79,17 @@ impl SignedIdentity {
             };
             Err(format!("it signs {claimed}, not {name}{note}"))
         };
+        // For an image by digest any tag or digest will do, but not none.
+        let same_or_by_digest = |name: &Name| {
+            if image.tag().is_none() && !claimed.version.is_empty() {
+                same_repository(name)
+            } else {
+                same(name)
+            }
+        };
         match self {
-            Self::MatchRepoDigestOrExact {} if image.tag().is_none() => same_repository(&asked),
-            Self::MatchExact {} | Self::MatchRepoDigestOrExact {} => same(&asked),
+            Self::MatchExact {} => same(&asked),
+            Self::MatchRepoDigestOrExact {} => same_or_by_digest(&asked),
             Self::MatchRepository {} => same_repository(&asked),
             Self::ExactReference { docker_reference } => same(&Name::parse(docker_reference)?),
             Self::ExactRepository { docker_repository } => {
@@ -97,15 +105,10 @@ impl SignedIdentity {
                     Some(rest) => format!("{signed_prefix}{rest}"),
                     None => asked.repository.clone(),
                 };
-                let mapped = Name {
+                same_or_by_digest(&Name {
                     repository,
                     version: asked.version,
-                };
-                if image.tag().is_none() {
-                    same_repository(&mapped)
-                } else {
-                    same(&mapped)
-                }
+                })
             }
         }
     }
@@ -178,7 +181,7 @@ mod tests {
             );
             assert_eq!(fits(&rule, tagged, "quay.io/a/b"), by_repository, "{rule}");
             assert_eq!(fits(&rule, &pinned, "quay.io/a/b:v2"), !exact, "{rule}");
-            assert_eq!(fits(&rule, &pinned, "quay.io/a/b"), !exact, "{rule}");
+            assert_eq!(fits(&rule, &pinned, "quay.io/a/b"), by_repository, "{rule}");
             assert!(!fits(&rule, tagged, "quay.io/a/c:v1"), "{rule}");
             assert!(!fits(&rule, &pinned, "quay.io/a"), "{rule}");
             assert!(!fits(&rule, tagged, "not a name"), "{rule}");
@@ -196,7 +199,8 @@ mod tests {
         });
         assert!(fits(&remap, tagged, "x.org/vendor/b:v1"));
         assert!(!fits(&remap, tagged, "x.org/vendor/b"));
-        assert!(fits(&remap, &pinned, "x.org/vendor/b"));
+        assert!(!fits(&remap, &pinned, "x.org/vendor/b"));
+        assert!(fits(&remap, &pinned, "x.org/vendor/b:v2"));
         assert!(!fits(&remap, tagged, tagged));
         assert!(fits(&remap, "quay.io/ab:v1", "quay.io/ab:v1"));
     }

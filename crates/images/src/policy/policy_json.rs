@@ -9,8 +9,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::policy::identity::SignedIdentity;
-use crate::reference::Reference;
+use crate::policy::subject::PolicySubject;
 
+/// The longest scope that an error repeats, in characters.
+const MAX_SHOWN: usize = 200;
 /// The most keys of one requirement.
 const MAX_KEYS: usize = 32;
 
@@ -73,12 +75,12 @@ pub(super) struct SigstoreSigned {
 impl Policy {
     /// The requirements for an image, from the longest matching scope, and the
     /// name of that scope.
-    pub(super) fn of(mut self, reference: &Reference) -> (String, Vec<Requirement>) {
-        if let Some(mut docker) = self.transports.0.remove("docker") {
-            for scope in scopes(reference) {
-                if let Some(Requirements(found)) = docker.0.remove(&scope) {
+    pub(super) fn of(mut self, image: &PolicySubject) -> (String, Vec<Requirement>) {
+        if let Some(mut transport) = self.transports.0.remove(image.transport()) {
+            for scope in image.scopes() {
+                if let Some(Requirements(found)) = transport.0.remove(&scope) {
                     let scope = if scope.is_empty() {
-                        "registries by default".to_owned()
+                        image.kind().to_owned() + " by default"
                     } else {
                         scope
                     };
@@ -88,29 +90,41 @@ impl Policy {
         }
         ("everything by default".to_owned(), self.default.0)
     }
+
+    /// Checks the scopes of the known transports.
+    pub(super) fn check_scopes(&self) -> Result<(), String> {
+        for (transport, scopes) in &self.transports.0 {
+            let good: fn(&str) -> bool = match transport.as_str() {
+                "oci" | "oci-archive" | "dir" => is_canonical_path,
+                "docker-archive" => |_| false,
+                _ => continue,
+            };
+            for scope in scopes.0.keys().filter(|scope| !scope.is_empty()) {
+                if !good(scope) {
+                    let shown: String = scope.chars().take(MAX_SHOWN).collect();
+                    return Err(format!(
+                        "the transport {transport:?} has no scope {shown:?}: it takes {}",
+                        match transport.as_str() {
+                            "docker-archive" => "only the empty one",
+                            _ =>
+                                "absolute paths without \"//\", \".\" and \"..\" and without a slash at the end",
+                        }
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
-/// The scopes of an image, longest first: itself, its repository, the parents
-/// of that, its host, the domains of that, any.
-fn scopes(reference: &Reference) -> Vec<String> {
-    let host = reference.registry();
-    let name = reference.name();
-    let mut scopes = vec![reference.to_string()];
-    let mut rest = name.as_str();
-    loop {
-        scopes.push(rest.to_owned());
-        match rest.rsplit_once('/') {
-            Some((above, _)) => rest = above,
-            None => break,
-        }
-    }
-    let mut domain = host;
-    while let Some((_, above)) = domain.split_once('.') {
-        scopes.push(format!("*.{above}"));
-        domain = above;
-    }
-    scopes.push(String::new());
-    scopes
+/// Whether a path is absolute, and written in the shortest way.
+fn is_canonical_path(text: &str) -> bool {
+    let parts = text.strip_prefix('/');
+    parts.is_some_and(|parts| {
+        parts
+            .split('/')
+            .all(|part| !matches!(part, "" | "." | ".."))
+    })
 }
 
 impl TryFrom<Vec<Requirement>> for Requirements {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::config_files::FileError;
-use crate::policy::{Admission, PolicyError, PolicyFiles, PolicyRejection};
+use crate::policy::{Admission, PolicyError, PolicyFiles, PolicyRejection, PolicySubject};
 
 fn read(text: &str, image: &str) -> Result<Result<Admission, PolicyRejection>, FileError> {
     let folder = tempfile::tempdir().unwrap();
@@ -15,7 +15,7 @@ fn read(text: &str, image: &str) -> Result<Result<Admission, PolicyRejection>, F
         named: Some(path),
         usual: Vec::new(),
     };
-    match Admission::read(&files, &image.parse().unwrap()) {
+    match Admission::read(&files, &PolicySubject::Registry(image.parse().unwrap())) {
         Ok(admission) => Ok(Ok(admission)),
         Err(PolicyError::Rejected(rejection)) => Ok(Err(rejection)),
         Err(PolicyError::File(error)) => Err(error),
@@ -36,6 +36,8 @@ fn the_longest_scope_applies() {
                 "quay.io/a/b:bad": reject,
                 "*.example.com": accept,
                 "x.example.com": reject,
+                "*.port.example": reject,
+                "*.port.example:5000": accept,
             },
         }})
         .to_string()
@@ -48,6 +50,8 @@ fn the_longest_scope_applies() {
         ("quay.io/a/b:bad", Some("quay.io/a/b:bad")),
         ("y.x.example.com/a:v1", None),
         ("x.example.com/a:v1", Some("x.example.com")),
+        // Domains are written without a port.
+        ("x.port.example:5000/a:v1", Some("*.port.example")),
         ("example.com/a:v1", Some("everything by default")),
     ] {
         let admission = read(&policy(&reject), image).unwrap();
@@ -122,7 +126,7 @@ fn unsupported_requirements_are_rejected_by_name() {
 #[test]
 fn without_a_policy_everything_is_admitted_unless_one_is_named() {
     let missing = PathBuf::from("does/not/exist.json");
-    let reference = "quay.io/a".parse().unwrap();
+    let reference = PolicySubject::Registry("quay.io/a".parse().unwrap());
     let usual = PolicyFiles {
         named: None,
         usual: vec![missing.clone()],

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::mirrors::{MirrorFiles, Mirrors, RemarkLog};
-use crate::policy::{Admission, PolicyError, PolicyFiles};
+use crate::policy::{Admission, PolicyError, PolicyFiles, PolicySubject};
 use crate::pull::clients::RegistryClients;
 use crate::pull::route::Route;
 use crate::reference::Reference;
@@ -39,7 +39,8 @@ impl Registries {
         let shared = Arc::clone(&self.0);
         let reference = requested.clone();
         let reading = tokio::task::spawn_blocking(move || {
-            let admission = Admission::read(&shared.policy, &reference)?;
+            let subject = PolicySubject::Registry(reference.clone());
+            let admission = Admission::read(&shared.policy, &subject)?;
             let mirrors = Mirrors::read(&shared.mirrors)?;
             shared.remarks.warn(mirrors.remarks());
             Ok((admission, mirrors.locations(&reference)))
@@ -59,5 +60,10 @@ impl Registries {
         })?;
         let clients = Arc::clone(&self.0.clients);
         Ok(Route::new(clients, requested, locations, admission))
+    }
+
+    /// The files of the policy.
+    pub fn policy(&self) -> &PolicyFiles {
+        &self.0.policy
     }
 }

@@ -16,6 +16,7 @@ mod architecture;
 mod archives;
 mod bad_input;
 mod behind_nginx;
+mod beside_skopeo;
 mod check;
 mod commands;
 mod config;

@@ -18,6 +18,7 @@ use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::Catalog;
 use crate::support::http;
 use crate::support::image::{Built, Image};
+use crate::support::port::NOBODY;
 use crate::support::program::Start;
 use crate::support::proxy::Proxy;
 use crate::support::registry::{Access, DigestHeader};
@@ -406,6 +407,24 @@ fn a_token_service_is_trusted_as_its_registry_is() {
     let source = upstream.reference(REPOSITORY, "latest");
     resolve(&trusting(&folder), &source).unwrap();
     assert!(upstream.asked("GET /token") > 0);
+}
+
+#[test]
+fn a_token_service_that_is_down_does_not_lead_to_plain_http() {
+    let (upstream, _, _folder) = secured(&Authority::new(), None);
+    let realm = format!("https://{NOBODY}/token");
+    upstream.misbehave(|behaviour| behaviour.access = Access::Realm(realm.clone()));
+    let conf = Conf::new(&format!(
+        "[[registry]]\nlocation = {:?}\ninsecure = true\n",
+        upstream.host()
+    ));
+    let settings = Settings {
+        attempts: 1.try_into().unwrap(),
+        ..conf.settings()
+    };
+    let source = upstream.reference(REPOSITORY, "latest");
+    let error = resolve(&settings, &source).unwrap_err();
+    assert!(error.to_string().contains(&realm), "{error}");
 }
 
 #[test]

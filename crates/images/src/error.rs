@@ -289,11 +289,12 @@ impl Error {
         }
     }
 
-    /// Whether there was no working connection.
-    pub(crate) fn is_connection(&self) -> bool {
+    /// Whether there was no working connection to an address below `base`.
+    pub(crate) fn is_connection_to(&self, base: &str) -> bool {
         matches!(
             self,
-            Self::Unreachable { .. } | Self::Tls { .. } | Self::Interrupted { .. }
+            Self::Unreachable { url, .. } | Self::Tls { url, .. } | Self::Interrupted { url, .. }
+                if url.starts_with(base)
         )
     }
 

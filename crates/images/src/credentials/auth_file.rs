@@ -71,7 +71,8 @@ pub(super) fn read(path: &Path) -> Result<AuthFile, FileError> {
                 .map(|(key, entry)| {
                     let address = match key.split_once("://") {
                         Some(_) => key,
-                        None => format!("https://{key}"),
+                        // A host alone comes before an address of it.
+                        None => format!("://{key}"),
                     };
                     (address, entry)
                 })
@@ -97,19 +98,20 @@ fn is_entry(value: &Value) -> bool {
 pub(super) struct KeyMatch {
     /// The length of the matching path.
     pub(super) length: usize,
-    /// Whether the key is written as the name of the registry.
+    /// Whether the host is written as the name of the registry, without a
+    /// scheme.
     pub(super) is_exact: bool,
 }
 
 /// Matches the key of an entry with `registry/repository`.
 pub(super) fn match_key(key: &str, registry: &str, repository: &str) -> Option<KeyMatch> {
-    let (key, had_scheme) = match key.split_once("://") {
-        Some((_, rest)) => (rest, true),
-        None => (key, false),
+    let (scheme, key) = match key.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest),
+        None => (None, key),
     };
     let (host, path) = key.split_once('/').unwrap_or((key, ""));
     // Docker writes https://HOST/v1/ for the whole of HOST.
-    let path = if had_scheme {
+    let path = if scheme.is_some() {
         ""
     } else {
         path.trim_end_matches('/')
@@ -120,7 +122,7 @@ pub(super) fn match_key(key: &str, registry: &str, repository: &str) -> Option<K
         && (path.is_empty() || rest.is_empty() || rest.starts_with('/'));
     matches.then_some(KeyMatch {
         length: path.len(),
-        is_exact: same_host && !had_scheme,
+        is_exact: host == registry && scheme.is_none_or(str::is_empty),
     })
 }
 

@@ -103,6 +103,16 @@ async fn the_longest_key_wins() {
 }
 
 #[tokio::test]
+async fn the_name_of_a_registry_comes_before_its_other_spellings() {
+    let entry = |user: &str| json!({"username": user, "password": "p"});
+    let capitals = json!({"auths": {"QUAY.IO": entry("capitals"), "quay.io": entry("name")}});
+    let old = json!({"http://quay.io": entry("address"), "quay.io": entry("name")});
+    for file in [capitals, old] {
+        assert_eq!(find(&[&file], "quay.io/a").await.as_deref(), Some("name:p"));
+    }
+}
+
+#[tokio::test]
 async fn an_invalid_entry_is_ignored() {
     let auths = json!({"auths": {
         "quay.io/a": {"auth": "%%%"},

@@ -47,13 +47,16 @@ impl RegistryClients {
         let host = reference.registry();
         if self.insecure_hosts.get(host) == Some(Security::Plain) {
             let output = query(&self.plain).await;
-            if !matches!(&output, Err(error) if error.is_connection()) {
+            let base = self.plain.address(reference)?;
+            if !matches!(&output, Err(error) if error.is_connection_to(&base)) {
                 return output;
             }
             // The host may have switched to TLS.
         }
+        let base = self.unverified.address(reference)?;
         let (security, output) = match query(&self.unverified).await {
-            Err(error) if error.is_connection() => {
+            // Failures of other hosts, such as token services, change nothing.
+            Err(error) if error.is_connection_to(&base) => {
                 let error = causes(&error);
                 tracing::debug!(image = %reference, error, "no TLS connection; trying plain http");
                 (Security::Plain, query(&self.plain).await)

@@ -67,6 +67,11 @@ impl Client {
         self.session.is_insecure(reference.registry())
     }
 
+    /// The address of the repository's API, as in errors.
+    pub(crate) fn address(&self, reference: &Reference) -> Result<String, Error> {
+        Ok(redacted(&self.session.url(reference, "")?))
+    }
+
     /// A document of at most 4 MiB at a path below the repository. Its content
     /// is not verified.
     pub(crate) async fn document(

@@ -234,7 +234,7 @@ mod tests {
             code: Code::ChannelNoHead,
             severity: Severity::Error,
             subject: Subject::default(),
-            place: None,
+            position: None,
             message: "has no head".into(),
         }
     }

@@ -207,12 +207,13 @@ fn snapshots(catalog: &Known, world: &World) {
                     interrupted = 0;
                     world.count("snapshots over gRPC");
                 }
+                Err(Failed::Wrong(problem)) => world.violation(problem),
                 Err(_) if world.excuses(up) => world.count("snapshots turned away"),
                 Err(Failed::Broken(_)) if interrupted < INTERRUPTED => {
                     interrupted += 1;
                     world.count("snapshots begun anew");
                 }
-                Err(Failed::Broken(problem) | Failed::Wrong(problem)) => {
+                Err(Failed::Broken(problem) | Failed::Refused(problem)) => {
                     world.violation(problem);
                 }
             }
@@ -225,7 +226,9 @@ fn snapshots(catalog: &Known, world: &World) {
 enum Failed {
     /// The connection ended, as it does when there is new content.
     Broken(String),
-    /// The answer is not the one that is expected.
+    /// There is no connection, or a call has another status than 0.
+    Refused(String),
+    /// The answers are of no variant, or of an old one.
     Wrong(String),
 }
 
@@ -247,7 +250,7 @@ fn snapshot(runtime: &Runtime, catalog: &Known, up: Up) -> Result<(), Failed> {
     };
     let (bundles, shared, names) = runtime
         .block_on(async { tokio::time::timeout(PATIENCE, read).await })
-        .map_err(|_| Failed::Wrong(format!("{}: no snapshot in time", catalog.name)))??;
+        .map_err(|_| Failed::Refused(format!("{}: no snapshot in time", catalog.name)))??;
     let bundles: BTreeSet<String> = bundles.into_iter().map(|it| it.csv_name).collect();
     let names: BTreeSet<String> = names.into_iter().map(|it| it.name).collect();
     let channel = shared.first().map(|it| it.default_channel_name.clone());
@@ -270,11 +273,11 @@ struct Connection {
 
 impl Connection {
     async fn open(server: SocketAddr, catalog: &str) -> Result<Self, Failed> {
-        let wrong = |error: String| Failed::Wrong(format!("{catalog}: {error}"));
+        let refused = |error: String| Failed::Refused(format!("{catalog}: {error}"));
         let tcp = tokio::net::TcpStream::connect(server).await;
-        let tcp = tcp.map_err(|error| wrong(error.to_string()))?;
+        let tcp = tcp.map_err(|error| refused(error.to_string()))?;
         let shaken = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(tcp));
-        let (sender, connection) = shaken.await.map_err(|error| wrong(error.to_string()))?;
+        let (sender, connection) = shaken.await.map_err(|error| refused(error.to_string()))?;
         // Its end is seen by the calls.
         tokio::spawn(connection);
         Ok(Self {
@@ -307,7 +310,7 @@ impl Connection {
         let status = trailers.get("grpc-status").map(|it| it.as_bytes().to_vec());
         if status.as_deref() != Some(b"0") {
             let text = trailers.get("grpc-message");
-            return Err(Failed::Wrong(format!(
+            return Err(Failed::Refused(format!(
                 "{method} of {}: status {status:?}, {text:?}",
                 self.authority
             )));

@@ -147,9 +147,8 @@ impl Variant {
             // Its own blob names itself, not its package.
             shared: shared(Catalog::new())
                 .text(Format::JsonLines)
-                .lines()
+                .split_inclusive('\n')
                 .skip(1)
-                .map(|line| format!("{line}\n"))
                 .collect(),
             image: Image::of_catalog(&catalog).build(),
             packages,

@@ -23,7 +23,11 @@
 )]
 
 #[path = "../../tests/it/support/mod.rs"]
-#[allow(unused_imports, reason = "their tests are not compiled here")]
+#[allow(
+    unused_imports,
+    clippy::wildcard_imports,
+    reason = "their tests are not compiled here"
+)]
 mod support;
 
 mod clients;

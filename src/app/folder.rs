@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::app::bus_error;
 use crate::ingest::{self, Cause, FilesError, OnInvalid, PassError};
 use crate::name::CatalogName;
 use crate::serve::{self, Listener};
@@ -85,6 +86,7 @@ struct Ready {
 /// When the catalog cannot be read, the cache is refused or the port is taken.
 pub async fn serve_folder(options: Options, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let started = Instant::now();
+    bus_error::install();
     let mut stop = std::pin::pin!(stop);
     let ready = tokio::select! {
         ready = prepare(&options) => ready?,

@@ -6,9 +6,11 @@
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
 //! - `memory` returns free memory to the system.
+//! - `bus_error` ends almanac when a served file was cut.
 //! - `folder` serves a single folder that is not followed.
 
 mod admin;
+mod bus_error;
 mod catalog_manager;
 mod check;
 mod folder;
@@ -57,6 +59,7 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let started = Instant::now();
+    bus_error::install();
     let metrics = metrics()?;
     let access = Access::default();
     let credentials = Credentials::open(&config, &access)?;
@@ -208,6 +211,8 @@ fn pass_context(
         read_permits: Arc::new(Semaphore::new(1)),
         catalogs: catalogs.clone(),
         retry_now: watch::Sender::default(),
+        scrub: watch::Sender::new(config.scrub),
+        scrubbing: Arc::new(Semaphore::new(1)),
     })
 }
 

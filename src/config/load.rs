@@ -12,11 +12,11 @@ use crate::config::error::ConfigError;
 use crate::config::layer::Layer as _;
 use crate::config::proxies::Proxies;
 use crate::config::resolved::{CatalogConfig, Config};
-use crate::config::settings::{CacheSettings, RegistrySettings, Settings};
+use crate::config::settings::{CacheSettings, RegistrySettings, ScrubSettings, Settings};
 use crate::config::value::{
     Address, Authority, Host, OnInvalidSetting, Origin, Poll, Time, Timeout,
 };
-use crate::ingest::{FolderOptions, LayoutSource, Source};
+use crate::ingest::{FolderOptions, LayoutSource, Scrub, Source};
 use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
@@ -64,6 +64,7 @@ impl Config {
             data_dir,
             unpack: settings.limits.unwrap_or_default().resolve(),
             cache: settings.cache.resolve(),
+            scrub: settings.scrub.resolve(),
             offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,
@@ -229,6 +230,17 @@ impl RegistrySettings {
             blob_timeout: time(self.blob_timeout, default.blob_timeout),
             attempts: self.attempts.unwrap_or(default.attempts),
             requests_per_host: self.requests_per_host.unwrap_or(default.requests_per_host),
+        }
+    }
+}
+
+impl ScrubSettings {
+    /// When and how fast stored files are verified.
+    pub fn resolve(self) -> Scrub {
+        let default = Scrub::default();
+        Scrub {
+            interval: self.interval.map_or(default.interval, |Poll(time)| time),
+            rate: self.rate.unwrap_or(default.rate),
         }
     }
 }

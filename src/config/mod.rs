@@ -35,7 +35,7 @@ pub use reload::Written;
 pub use resolved::{CatalogConfig, Config};
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, ChannelSettings, DistributionSettings,
-    LimitSettings, PackageSettings, RegistrySettings, Settings,
+    LimitSettings, PackageSettings, RegistrySettings, ScrubSettings, Settings,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use value::{

@@ -65,6 +65,7 @@ impl Config {
             // The environment never changes.
             proxies: _,
             unpack: _,
+            scrub: _,
         } = self;
         let most = connections.connections != new.connections.connections;
         let others = {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::log::LogConfig;
 use crate::config::proxies::Proxies;
-use crate::ingest::{FolderOptions, Mirror, OnInvalid, Source};
+use crate::ingest::{FolderOptions, Mirror, OnInvalid, Scrub, Source};
 use crate::name::CatalogName;
 use crate::serve::Limits;
 use crate::serve::access::AccessSettings;
@@ -55,6 +55,8 @@ pub struct Config {
     pub unpack: unpack::Limits,
     /// Limits of the cache of pulled blobs.
     pub cache: CacheLimits,
+    /// When and how fast stored files are verified.
+    pub scrub: Scrub,
     /// The log.
     pub log: LogConfig,
 }

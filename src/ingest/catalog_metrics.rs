@@ -60,6 +60,14 @@ pub fn describe_metrics() {
         "almanac_catalog_modified_timestamp_seconds",
         "Last change of the content, by catalog"
     );
+    describe_counter!(
+        "almanac_stored_damage_total",
+        "Damaged stored files that were found, by catalog and file"
+    );
+    describe_gauge!(
+        "almanac_last_verification_timestamp_seconds",
+        "End of the last verification of stored files without damage, by catalog"
+    );
     describe_gauge!(
         "almanac_catalog_encoded_bytes",
         Unit::Bytes,
@@ -73,7 +81,12 @@ pub fn forget(catalog: &CatalogName) {
     count(catalog, &Counts::default(), &[]);
     gauge!("almanac_catalog_modified_timestamp_seconds", "catalog" => catalog.to_string())
         .set(f64::NAN);
-    gauge!("almanac_last_pass_timestamp_seconds", "catalog" => catalog.to_string()).set(f64::NAN);
+    for last in [
+        "almanac_last_pass_timestamp_seconds",
+        "almanac_last_verification_timestamp_seconds",
+    ] {
+        gauge!(last, "catalog" => catalog.to_string()).set(f64::NAN);
+    }
 }
 
 /// Counts the objects and the problems of a served catalog, which has no fatal

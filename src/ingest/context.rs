@@ -1,6 +1,8 @@
 //! The state that all passes share.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -25,6 +27,29 @@ pub struct PassContext {
     pub catalogs: Catalogs,
     /// Each value makes failed passes and failed images start again at once.
     pub retry_now: watch::Sender<()>,
+    /// When and how fast stored files are verified.
+    pub scrub: watch::Sender<Scrub>,
+    /// One catalog is verified at a time.
+    pub scrubbing: Arc<Semaphore>,
+}
+
+/// When and how fast stored files are verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scrub {
+    /// The time between two verifications of a catalog. `None`: only after its
+    /// publication and after changes.
+    pub interval: Option<Duration>,
+    /// Bytes per second, of all catalogs together.
+    pub rate: NonZeroU64,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self {
+            interval: Some(Duration::from_hours(24)),
+            rate: NonZeroU64::MIN.saturating_add((32 << 20) - 1),
+        }
+    }
 }
 
 impl PassContext {

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use metrics::{gauge, histogram};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
-use crate::store::{Encoding, RevisionId, Store, StoreError};
+use crate::store::{Encoding, FileSum, RevisionId, Store, StoreError};
 
 /// The label of this stage, which is no stage of a pass.
 const STAGE: &str = "encode";
@@ -61,8 +62,16 @@ async fn complete(
         let (snapshot, stop) = (Arc::clone(&snapshot), stop.clone());
         move || make(&store, &catalog, &snapshot, encoding, &stop)
     };
-    match aside(work).await {
-        Some(Ok(true)) => {
+    let made = match aside(work).await {
+        Some(Ok(Some((file, sum)))) => {
+            let recorded = store.record_file(key.0, encoding.file(), &sum).await;
+            Some(recorded.map(|()| Some(file)))
+        }
+        other => other.map(|made| made.map(|_| None)),
+    };
+    match made {
+        Some(Ok(Some(file))) => {
+            snapshot.set_encoded(encoding, Some(file));
             histogram!("almanac_stage_seconds", "stage" => STAGE)
                 .record(started.elapsed().as_secs_f64());
             describe(catalog);
@@ -74,7 +83,7 @@ async fn complete(
             );
         }
         // Another revision was published, or almanac stops.
-        Some(Ok(false)) => {}
+        Some(Ok(None)) => {}
         // Clients get a larger response until the next start tries again.
         Some(Err(error)) => {
             tracing::warn!(
@@ -97,17 +106,14 @@ fn make(
     snapshot: &Arc<Snapshot>,
     encoding: Encoding,
     stop: &CancellationToken,
-) -> Result<bool, StoreError> {
+) -> Result<Option<(Bytes, FileSum)>, StoreError> {
     snapshot.prepare_graphql();
     let go_on = || {
         let served = catalog.snapshot();
         !stop.is_cancelled() && served.is_some_and(|served| Arc::ptr_eq(&served, snapshot))
     };
-    let lines = snapshot.lines();
-    let file = store.encode(snapshot.revision(), encoding, &lines, go_on)?;
-    Ok(file
-        .map(|file| snapshot.add_encoded(encoding, file))
-        .is_some())
+    let (lines, decoded) = (snapshot.lines(), snapshot.decoded());
+    store.encode(snapshot.revision(), encoding, &lines, decoded, go_on)
 }
 
 /// Runs work on a thread of low priority. `None` when it panicked, which the

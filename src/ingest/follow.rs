@@ -14,11 +14,11 @@ use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::Followed;
 use crate::ingest::pass::run_once;
 use crate::ingest::problem_log::ProblemLog;
-use crate::ingest::retry::{LAST_RETRY, jitter, retry};
+use crate::ingest::retry::{LAST_RETRY, jitter, retry, sleep};
 use crate::ingest::source::Source;
 use crate::ingest::watch::Watch;
-use crate::snapshot::{Publisher, Snapshot};
-use crate::store::{Outcome, Pass};
+use crate::snapshot::{Damaged, Publisher, Repair, Snapshot};
+use crate::store::{Outcome, Pass, StoreError};
 
 /// Serves the stored revision of a catalog, if there is one. Needs no network.
 pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Publisher) {
@@ -38,22 +38,34 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
         }
         let problems = context.store.problems(revision.id).await?;
         let pass = context.store.last_pass(&followed.name).await?;
-        let snapshot = Snapshot::open(&context.store, revision)?;
+        let opened = if revision.damaged {
+            Err(StoreError::KnownDamage(revision.id))
+        } else {
+            Snapshot::open(&context.store, revision)
+        };
+        let snapshot = opened.inspect_err(|error| {
+            let damaged = Damaged {
+                found: SystemTime::now(),
+                files: vec![error.to_string()],
+                repair: Repair::Rebuilding,
+            };
+            publisher.update(|status| status.damage = Some(Arc::new(damaged)));
+        })?;
         announce(&snapshot, &problems, "serving the stored revision");
         publisher.update(|status| {
             status.problems = problems.into();
             status.pass = pass;
         });
         publisher.publish(snapshot);
-        Ok::<(), crate::store::StoreError>(())
+        Ok::<(), StoreError>(())
     };
     if let Err(error) = restored.await {
         tracing::error!(catalog = %followed.name, %error, "cannot serve the stored revision");
     }
 }
 
-/// Follows a catalog until it is stopped, or until a source that cannot change is
-/// served.
+/// Follows a catalog until it is stopped. A source that cannot change is read until
+/// it is served, and again when its stored files are damaged.
 pub async fn follow(
     context: PassContext,
     followed: Followed,
@@ -83,33 +95,32 @@ pub async fn follow(
             publications.mark_unchanged();
             retry_now.mark_unchanged();
             let served = publisher.snapshot();
-            if followed.source.is_fixed()
-                && served.is_some_and(|served| followed.is_source_of(served.revision()))
-            {
-                break;
-            }
-            // A dropped pass leaves nothing behind.
-            let result = tokio::select! {
-                result = pass(&context, &followed, &publisher, &mut problem_log) => result,
-                () = stop.cancelled() => break,
+            let is_fixed = followed.source.is_fixed();
+            let is_done =
+                is_fixed && served.is_some_and(|served| followed.is_source_of(served.revision()));
+            let result = if is_done {
+                Ok(())
+            } else {
+                // A dropped pass leaves nothing behind.
+                tokio::select! {
+                    result = pass(&context, &followed, &publisher, &mut problem_log) => result,
+                    () = stop.cancelled() => break,
+                }
             };
             failures = if result.is_ok() { 0 } else { failures + 1 };
             let wait = match result {
-                Ok(()) if followed.source.is_fixed() => break,
-                Ok(()) => match followed.poll {
-                    Some(poll) => jitter(poll),
-                    // Its sources may still change.
-                    None if curated => LAST_RETRY,
-                    None => break,
-                },
-                Err(retry_after) => retry(failures, followed.poll, retry_after),
+                Ok(()) if is_fixed => None,
+                // The sources of a curated catalog may still change.
+                Ok(()) => followed.poll.map(jitter).or(curated.then_some(LAST_RETRY)),
+                Err(retry_after) => Some(retry(failures, followed.poll, retry_after)),
             };
             publisher.update(|status| {
                 status.failures = failures;
-                status.next_pass = Some(SystemTime::now() + wait);
+                status.next_pass = wait.map(|wait| SystemTime::now() + wait);
             });
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = sleep(wait) => {}
+                () = publisher.read_again.notified() => {}
                 () = changed() => tracing::debug!("the source has changed on disk"),
                 Ok(()) = publications.changed(), if curated => {}
                 Ok(()) = retry_now.changed(), if failures > 0 => {

@@ -5,7 +5,7 @@
 //! `make_revision` commits it. `follow` is the loop around passes, `curate` a
 //! pass over other catalogs, `folder` a single revision of a folder, `load` a
 //! reading without a revision. `encode` prepares encodings of a published
-//! revision, `images` makes its image, and `archive` carries catalogs in a file.
+//! revision, `scrub` verifies stored files, `images` makes its image, and `archive` carries catalogs in a file.
 //! `serve` answers clients; the two meet in `snapshot`.
 
 pub mod archive;
@@ -33,6 +33,7 @@ mod problem_log;
 mod pull;
 mod read;
 mod retry;
+mod scrub;
 mod source;
 mod sqlite;
 mod stages;
@@ -41,7 +42,7 @@ mod watch;
 mod watched_paths;
 
 pub use catalog_metrics::{describe_metrics, forget};
-pub use context::PassContext;
+pub use context::{PassContext, Scrub};
 pub use curation::{CurateError, Curation};
 pub use encode::encode;
 pub use error::{Cause, MirrorError, PassError, Stage};
@@ -52,4 +53,5 @@ pub use follow::{follow, restore};
 pub use followed::{Followed, OnInvalid};
 pub use images::{Mirror, keep_image, restore_image};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
+pub use scrub::scrub;
 pub use source::{LayoutSource, Source, SourceError};

@@ -2,6 +2,7 @@
 //! commit ─► publish. A failed pass changes nothing that is served.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ingest::context::{PassContext, ReadPermit};
@@ -34,14 +35,11 @@ pub(super) async fn run_once(
     publisher: &Publisher,
     digest: &mut Option<Digest>,
 ) -> Result<Option<Revision>, PassError> {
-    let served = publisher.snapshot();
-    let current = served.map(|snapshot| snapshot.revision().clone());
     let stages = StageTracker::at(Stage::Resolve);
     let pass = Pass {
         context,
         followed,
         publisher,
-        current: current.filter(|revision| followed.is_source_of(revision)),
         found: digest,
         stages: &stages,
     };
@@ -58,8 +56,6 @@ struct Pass<'a> {
     context: &'a PassContext,
     followed: &'a Followed,
     publisher: &'a Publisher,
-    /// The current revision, if it is of this source.
-    current: Option<Revision>,
     /// The digest of the source, once it is known.
     found: &'a mut Option<Digest>,
     stages: &'a StageTracker,
@@ -85,11 +81,17 @@ impl Pass<'_> {
         made.await.map(Some)
     }
 
-    /// Notes the digest of the source. Whether the current revision is at it.
+    /// The served snapshot, if it is of this source.
+    fn current(&self) -> Option<Arc<Snapshot>> {
+        let served = self.publisher.snapshot();
+        served.filter(|served| self.followed.is_source_of(served.revision()))
+    }
+
+    /// Notes the digest of the source. Whether the served revision is at it.
     fn is_served(&mut self, digest: Digest) -> bool {
         *self.found = Some(digest);
-        let current = self.current.as_ref();
-        current.is_some_and(|current| current.digest == digest)
+        let current = self.current();
+        current.is_some_and(|current| current.revision().digest == digest)
     }
 
     async fn image(&mut self, source: &Source) -> Result<Option<Input>, PassError> {
@@ -132,6 +134,10 @@ impl Pass<'_> {
             stages.run(Stage::Pull, Box::pin(pulling)).await?;
             (permit, files) = self.unpack(&pulled).await;
         }
+        // Stored files may have been repaired meanwhile.
+        if self.is_served(digest) {
+            return Ok(None);
+        }
         Ok(Some(Input {
             digest,
             files: files?,
@@ -171,7 +177,7 @@ impl Pass<'_> {
         }
         let root = path.to_owned();
         let temporary = self.context.store.temporary();
-        let is_served = self.current.is_some();
+        let is_served = self.current().is_some();
         let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
             // The current revision is better than half of the next one.
             if is_served {
@@ -207,16 +213,14 @@ impl Pass<'_> {
             curate::files(&selected, &snapshots, &limits, &temporary)
         });
         let files = stages.run(Stage::Unpack, selecting).await?;
+        // A selection from valid packages must be valid.
+        let own = curation.is_copy().then_some(self.followed.on_invalid);
         Ok(Some(Input {
             digest,
             files,
             permit,
             blobs: Vec::new(),
-            // A selection from valid packages must be valid.
-            on_invalid: match curation.is_copy() {
-                true => self.followed.on_invalid,
-                false => OnInvalid::Reject,
-            },
+            on_invalid: own.unwrap_or(OnInvalid::Reject),
         }))
     }
 }

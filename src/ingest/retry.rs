@@ -31,6 +31,14 @@ pub(super) fn retry(
         .min(LONGEST)
 }
 
+/// Sleeps for a time, or for ever.
+pub(super) async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

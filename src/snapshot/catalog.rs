@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
@@ -41,6 +41,10 @@ pub struct Publisher {
     snapshot: watch::Sender<Option<Arc<Snapshot>>>,
     status: watch::Sender<Status>,
     publications: watch::Sender<u64>,
+    /// Asks for a pass that reads the source, whatever its digest is.
+    pub read_again: Arc<Notify>,
+    /// Held while a revision is committed and published.
+    pub committing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The state of following a catalog.
@@ -66,6 +70,42 @@ pub struct Status {
     pub problems: Arc<[Problem]>,
     /// The problems of the catalog that the last pass refused, if it did.
     pub refused: Arc<[Problem]>,
+    /// When all stored files were last found whole.
+    pub verified: Option<SystemTime>,
+    /// The last damage of stored files.
+    pub damage: Option<Arc<Damaged>>,
+}
+
+impl Status {
+    /// Whether stored files are damaged and not repaired yet.
+    pub fn is_damaged(&self) -> bool {
+        let damage = self.damage.as_ref();
+        damage.is_some_and(|damage| damage.repair != Repair::Done)
+    }
+}
+
+/// Damage of the stored files of a catalog.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Damaged {
+    /// When it was found.
+    #[serde(skip)]
+    pub found: SystemTime,
+    /// The files, and what is wrong with each.
+    pub files: Vec<String>,
+    /// What is done about it.
+    pub repair: Repair,
+}
+
+/// What is done about damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Repair {
+    /// The files are made again from other stored files.
+    Rebuilding,
+    /// The source is read again.
+    Reading,
+    /// The files are whole again.
+    Done,
 }
 
 /// A slot for a catalog: its reading and its writing ends.
@@ -81,6 +121,8 @@ pub(super) fn slot(
         snapshot: snapshot_sender,
         status: status_sender,
         publications,
+        read_again: Arc::default(),
+        committing: Arc::default(),
     };
     let catalog = Catalog {
         name,
@@ -142,7 +184,30 @@ impl Publisher {
         self.snapshot.send_replace(Some(Arc::new(snapshot)));
         // Ready, even if the rest of the pass fails.
         self.update(|status| status.first_attempt_done = true);
+        self.set_repair(Repair::Done);
+        self.announce();
+    }
+
+    /// Takes a damaged snapshot from all readers.
+    pub fn withdraw(&self) {
+        if let Some(snapshot) = self.snapshot.send_replace(None) {
+            snapshot.mark_damaged();
+        }
+        self.announce();
+    }
+
+    /// Tells readers to look at the snapshot again.
+    pub fn announce(&self) {
         self.publications.send_modify(|count| *count += 1);
+    }
+
+    /// Notes what is done about the last damage.
+    pub fn set_repair(&self, repair: Repair) {
+        self.update(|status| {
+            if let Some(damage) = &mut status.damage {
+                Arc::make_mut(damage).repair = repair;
+            }
+        });
     }
 
     /// The snapshot that is served now.

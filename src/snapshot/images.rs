@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::name::CatalogName;
+use crate::store::content::OpenBlob;
 use crate::store::{self, ImageManifest, RevisionId, Store};
 use ::images::digest::Digest;
 
@@ -18,8 +18,8 @@ pub struct Image {
     pub revision: RevisionId,
     /// Its parts.
     pub record: store::Image,
-    manifests: BTreeMap<Digest, (usize, Bytes)>,
-    blobs: BTreeMap<Digest, Bytes>,
+    manifests: BTreeMap<Digest, (usize, Arc<OpenBlob>)>,
+    blobs: BTreeMap<Digest, Arc<OpenBlob>>,
 }
 
 impl Image {
@@ -29,11 +29,11 @@ impl Image {
     /// When a part of it is missing, or not as long as it was.
     pub fn open(store: &Store, revision: RevisionId, record: store::Image) -> io::Result<Self> {
         let open = |digest: &Digest, size: u64| {
-            let bytes = store.contents().map(digest)?;
-            if bytes.len() as u64 == size {
-                return Ok(bytes);
+            let blob = store.contents().open_blob(digest)?;
+            if blob.length() == size {
+                return Ok(Arc::new(blob));
             }
-            let problem = format!("{digest} has {} bytes instead of {size}", bytes.len());
+            let problem = format!("{digest} has {} bytes instead of {size}", blob.length());
             Err(io::Error::new(io::ErrorKind::InvalidData, problem))
         };
         let mut manifests = BTreeMap::new();
@@ -53,10 +53,16 @@ impl Image {
         })
     }
 
-    /// A manifest and its bytes.
-    pub fn manifest(&self, digest: &Digest) -> Option<(&ImageManifest, &Bytes)> {
-        let (number, bytes) = self.manifests.get(digest)?;
-        Some((self.record.manifests.get(*number)?, bytes))
+    /// A manifest and its blob.
+    pub fn manifest(&self, digest: &Digest) -> Option<(&ImageManifest, &Arc<OpenBlob>)> {
+        let (number, blob) = self.manifests.get(digest)?;
+        Some((self.record.manifests.get(*number)?, blob))
+    }
+
+    /// All manifests, configurations and layers.
+    pub fn parts(&self) -> impl Iterator<Item = &Arc<OpenBlob>> {
+        let manifests = self.manifests.values().map(|(_, blob)| blob);
+        manifests.chain(self.blobs.values())
     }
 
     /// The manifests that refer to another.
@@ -68,8 +74,8 @@ impl Image {
         self.record.manifests.iter().filter(refers)
     }
 
-    /// The bytes of a configuration or layer.
-    pub fn blob(&self, digest: &Digest) -> Option<&Bytes> {
+    /// A configuration or layer.
+    pub fn blob(&self, digest: &Digest) -> Option<&Arc<OpenBlob>> {
         self.blobs.get(digest)
     }
 }
@@ -102,11 +108,17 @@ pub struct PublishedImages {
     pub previous: Option<Arc<Image>>,
     /// The repository that it mirrors, if it is a mirror.
     pub mirrored: Option<Mirrored>,
+    /// Tells that a damaged blob was found.
+    pub damaged: Arc<Notify>,
 }
 
 /// The writing end of one catalog's image. Cheap to clone.
 #[derive(Clone)]
-pub struct ImagePublisher(watch::Sender<PublishedImages>);
+pub struct ImagePublisher {
+    published: watch::Sender<PublishedImages>,
+    /// Asks to make the image again.
+    pub make_again: Arc<Notify>,
+}
 
 impl Images {
     /// Replaces all images at once.
@@ -135,14 +147,18 @@ impl ImageSlot {
     /// A slot for a catalog without an image, and its writing end.
     pub fn new() -> (Self, ImagePublisher) {
         let (sender, receiver) = watch::channel(PublishedImages::default());
-        (Self(receiver), ImagePublisher(sender))
+        let publisher = ImagePublisher {
+            published: sender,
+            make_again: Arc::default(),
+        };
+        (Self(receiver), publisher)
     }
 }
 
 impl ImagePublisher {
     /// Replaces the current image.
     pub fn publish(&self, image: Image) {
-        self.0.send_modify(|published| {
+        self.published.send_modify(|published| {
             let before = published.current.replace(Arc::new(image));
             let revision = |image: &Option<Arc<Image>>| image.as_ref().map(|one| one.revision);
             let same = revision(&before) == revision(&published.current);
@@ -155,6 +171,19 @@ impl ImagePublisher {
 
     /// The current image.
     pub fn image(&self) -> Option<Arc<Image>> {
-        self.0.borrow().current.clone()
+        self.published.borrow().current.clone()
+    }
+
+    /// The current and the previous image.
+    pub fn images(&self) -> impl Iterator<Item = Arc<Image>> + use<> {
+        let published = self.published.borrow();
+        let images = [published.current.clone(), published.previous.clone()];
+        images.into_iter().flatten()
+    }
+
+    /// Waits until a damaged blob was found.
+    pub async fn damaged(&self) {
+        let damaged = Arc::clone(&self.published.borrow().damaged);
+        damaged.notified().await;
     }
 }

@@ -1,8 +1,10 @@
 //! A revision, opened for reading.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::answers::index::Index;
 use crate::answers::span::Span;
@@ -24,8 +26,9 @@ pub struct Snapshot {
     pub(super) meta_lookup: MetaLookup,
     pub(super) entry_lookup: EntryLookup,
     pub(super) graphql: OnceLock<GraphqlSchema>,
-    gzip: OnceLock<Bytes>,
-    zstd: OnceLock<Bytes>,
+    gzip: Mutex<Option<Bytes>>,
+    zstd: Mutex<Option<Bytes>>,
+    damaged: AtomicBool,
 }
 
 impl Snapshot {
@@ -39,16 +42,11 @@ impl Snapshot {
             queries,
         } = store.open_revision(&revision)?;
         let meta_lookup = MetaLookup::new(&index);
-        let decoded = Decoded {
-            length: metas.len() as u64,
-            crc: meta_lookup.crcs.last().copied().unwrap_or(0),
-        };
-        let encoded = |encoding| {
-            let file = store.encoded(&revision, encoding, decoded);
-            file.map_or_else(OnceLock::new, OnceLock::from)
-        };
+        let decoded = decoded(&metas, &meta_lookup);
+        let encoded = |encoding| Mutex::new(store.encoded(&revision, encoding, decoded));
         Ok(Self {
             meta_lookup,
+            damaged: AtomicBool::new(false),
             entry_lookup: EntryLookup::new(&index),
             graphql: OnceLock::new(),
             gzip: encoded(Encoding::Gzip),
@@ -73,18 +71,31 @@ impl Snapshot {
         self.metas.clone()
     }
 
+    /// The length and the checksum that all lines must have.
+    pub fn decoded(&self) -> Decoded {
+        decoded(&self.metas, &self.meta_lookup)
+    }
+
+    /// Whether damage was found in its files. It answers nothing then.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn mark_damaged(&self) {
+        self.damaged.store(true, Ordering::Relaxed);
+    }
+
     /// All lines in an encoding, if it was made.
     pub fn encoded(&self, encoding: Encoding) -> Option<Bytes> {
-        self.encoding(encoding).get().cloned()
+        self.encoding(encoding).lock().clone()
     }
 
-    /// Adds all lines in an encoding: another form of the same content.
-    pub fn add_encoded(&self, encoding: Encoding, file: Bytes) {
-        // The first one stays.
-        let _ = self.encoding(encoding).set(file);
+    /// Replaces all lines in an encoding: another form of the same content.
+    pub fn set_encoded(&self, encoding: Encoding, file: Option<Bytes>) {
+        *self.encoding(encoding).lock() = file;
     }
 
-    fn encoding(&self, encoding: Encoding) -> &OnceLock<Bytes> {
+    fn encoding(&self, encoding: Encoding) -> &Mutex<Option<Bytes>> {
         match encoding {
             Encoding::Gzip => &self.gzip,
             Encoding::Zstd => &self.zstd,
@@ -94,6 +105,13 @@ impl Snapshot {
     /// The bytes of a part of a message.
     pub(super) fn message(&self, span: Span) -> Bytes {
         slice(&self.messages, span)
+    }
+}
+
+fn decoded(metas: &Bytes, lookup: &MetaLookup) -> Decoded {
+    Decoded {
+        length: metas.len() as u64,
+        crc: lookup.crcs.last().copied().unwrap_or(0),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::answers::rest::records::ChannelRecord;
 use crate::answers::span::Span;
 use crate::snapshot::Snapshot;
 use crate::snapshot::slices::slice;
-use crate::store::StoreError;
+use crate::store::{Damage, StoreError};
 use fbc::document::Gvk;
 
 /// A bundle that provides an API.
@@ -47,9 +47,10 @@ impl Snapshot {
     /// # Errors
     /// When it cannot be read: the file is damaged.
     pub fn channel_record(answer: &Bytes) -> Result<ChannelRecord<'_>, StoreError> {
-        serde_json::from_slice(answer).map_err(|error| StoreError::Damaged {
-            path: "queries.jsonl".into(),
-            reason: format!("a channel cannot be read: {error}"),
+        serde_json::from_slice(answer).map_err(|error| {
+            let reason = format!("a channel cannot be read: {error}");
+            let path = "queries.jsonl".into();
+            Damage { path, reason }.into()
         })
     }
 

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fs;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use sqlx::{Row as _, Sqlite, Transaction};
@@ -16,7 +17,7 @@ use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
 use crate::store::revisions::{insert_blobs, record_catalog, revision_exists};
 use crate::store::sql::{self, seconds, signed, time};
 use crate::store::writer::Finished;
-use crate::store::{Store, StoreError, search};
+use crate::store::{Store, StoreError, search, sums};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -135,6 +136,7 @@ impl Store {
         dates: Dates,
         wanted: Option<RevisionId>,
     ) -> Result<Revision, StoreError> {
+        let files = Arc::clone(&finished.sums);
         let record = Record {
             format: FORMAT,
             catalog: Cow::Borrowed(new.catalog),
@@ -150,6 +152,7 @@ impl Store {
             blobs: new.blobs.into(),
             problems: Cow::Borrowed(&new.problems[..new.problems.len().min(MAX_PROBLEMS)]),
             search: new.search.into(),
+            sums: Cow::Borrowed(&files),
         };
         let wanted = match wanted {
             Some(id) if id.is_sound() && !revision_exists(&mut **transaction, id).await? => {
@@ -169,6 +172,8 @@ impl Store {
             modified: time(dates.modified),
             committed: time(dates.committed),
             counts: record.counts,
+            files,
+            damaged: false,
         })
     }
 
@@ -208,6 +213,7 @@ pub(super) async fn insert_rows(
     insert_blobs(transaction, id, &record.blobs).await?;
     insert_problems(transaction, id, &record.problems).await?;
     search::insert(transaction, id, &record.search).await?;
+    sums::insert(transaction, id, &record.sums).await?;
     let statement = sqlx::query("UPDATE catalogs SET current = ? WHERE name = ?")
         .bind(id.0)
         .bind(record.catalog.as_str());

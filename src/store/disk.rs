@@ -1,8 +1,9 @@
 //! Work with files and folders: errors with their paths, and threads for blocking
 //! work, so that a slow disk does not hold up the tasks that serve clients.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// A file or folder of the data folder could not be used.
@@ -53,6 +54,12 @@ pub(super) fn create_folder(folder: &Path) -> Result<(), DiskError> {
         Err(error) if error.source.kind() != io::ErrorKind::PermissionDenied => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Lets nobody write to a complete file any more, by its mode. It is mapped and
+/// served, so a change would reach clients.
+pub(super) fn protect(file: &File) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o444))
 }
 
 /// Makes the names in a folder survive a power cut.

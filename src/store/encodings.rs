@@ -1,9 +1,9 @@
 //! All lines of a revision in other encodings: one file per encoding, made
 //! after the revision is published, or never.
 //!
-//! No row names these files. A file gets its name once it is complete and
-//! synced, its ends are verified against the revision's lines, and it is
-//! removed with the revision's folder.
+//! A file gets its name once it is complete and synced, then its sums are
+//! recorded. Without them it is made again. Its ends are verified against the
+//! revision's lines, and it is removed with the revision's folder.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,8 +15,10 @@ use flate2::write::GzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe;
 
-use crate::store::disk::{DiskError, sync_folder};
-use crate::store::{Revision, Store, StoreError};
+use crate::store::disk::{DiskError, protect, sync_folder};
+use crate::store::revision_files::METAS;
+use crate::store::summing::{Summed, Summing};
+use crate::store::{Damage, FileSum, Revision, Store, StoreError};
 
 /// An encoding of all lines of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +60,8 @@ impl Encoding {
         }
     }
 
-    fn file(self) -> &'static str {
+    /// The name of its file in the folder of a revision.
+    pub fn file(self) -> &'static str {
         match self {
             Self::Gzip => "all.gz",
             Self::Zstd => "all.zst",
@@ -88,16 +91,17 @@ impl Encoding {
 }
 
 impl Store {
-    /// Opens the file of an encoding. `None` when it does not exist or is
-    /// incomplete.
+    /// Opens the file of an encoding. `None` when it does not exist, has no sums,
+    /// or is incomplete.
     pub fn encoded(
         &self,
         revision: &Revision,
         encoding: Encoding,
         decoded: Decoded,
     ) -> Option<Bytes> {
+        let sum = revision.files.get(encoding.file())?;
         let file = self.map(revision.id, encoding.file()).ok()?;
-        if encoding.is_whole(&file, decoded) {
+        if sum.length == file.len() as u64 && encoding.is_whole(&file, decoded) {
             return Some(file);
         }
         let path = self.revision_folder(revision.id).join(encoding.file());
@@ -105,17 +109,21 @@ impl Store {
         None
     }
 
-    /// Makes the file of an encoding and opens it. This takes a second per
-    /// hundred megabytes; `go_on` is called meanwhile. `None` when it returned
-    /// `false`, when the revision was removed, or when there are no lines: an
-    /// empty file gains nothing, and truncating its zeros would go unnoticed.
+    /// Makes the file of an encoding, opens it and returns its sums, which the
+    /// caller records. This takes a second per hundred megabytes; `go_on` is called
+    /// meanwhile. `None` when it returned `false`, when the revision was removed, or
+    /// when there are no lines: an empty file gains nothing.
+    ///
+    /// # Errors
+    /// When the lines are not the `decoded` ones, or the file cannot be written.
     pub fn encode(
         &self,
         revision: &Revision,
         encoding: Encoding,
         lines: &[u8],
+        decoded: Decoded,
         go_on: impl Fn() -> bool,
-    ) -> Result<Option<Bytes>, StoreError> {
+    ) -> Result<Option<(Bytes, FileSum)>, StoreError> {
         if lines.is_empty() {
             return Ok(None);
         }
@@ -126,12 +134,17 @@ impl Store {
             .tempdir_in(&parent)
             .map_err(DiskError::at("write in", &parent))?;
         let unfinished = temporary.path().join(encoding.file());
-        let whole = write(encoding, lines, &unfinished, go_on)
+        let written = write(encoding, lines, &unfinished, go_on)
             .map_err(DiskError::at("write", &unfinished))?;
-        if !whole {
+        let Some((sum, crc)) = written else {
             return Ok(None);
-        }
+        };
         let folder = self.revision_folder(revision.id);
+        if crc != decoded.crc {
+            let reason = "its lines are not those that were written".into();
+            let path = folder.join(METAS);
+            return Err(Damage { path, reason }.into());
+        }
         let _kept = self.folders.lock();
         if !folder.is_dir() {
             return Ok(None);
@@ -140,23 +153,29 @@ impl Store {
         fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;
         sync_folder(&folder)?;
         let file = self.map(revision.id, encoding.file());
-        Ok(Some(file.map_err(DiskError::at("open", &path))?))
+        Ok(Some((file.map_err(DiskError::at("open", &path))?, sum)))
     }
 }
 
-/// Writes and syncs the file; `false` when `go_on` ended it.
+/// Writes and syncs the file. Returns its sums and the CRC-32 of the lines; `None`
+/// when `go_on` ended it.
 fn write(
     encoding: Encoding,
     lines: &[u8],
     path: &Path,
     go_on: impl Fn() -> bool,
-) -> io::Result<bool> {
-    let output = BufWriter::with_capacity(OUTPUT, File::create_new(path)?);
+) -> io::Result<Option<(FileSum, u32)>> {
+    let file = Summed {
+        inner: File::create_new(path)?,
+        sums: Summing::default(),
+    };
+    let output = BufWriter::with_capacity(OUTPUT, file);
+    let mut crc = crc32fast::Hasher::new();
     let written = match encoding {
         Encoding::Gzip => {
             let mut encoder = GzEncoder::new(output, GZIP);
-            if !feed(&mut encoder, lines, go_on)? {
-                return Ok(false);
+            if !feed(&mut encoder, lines, &mut crc, go_on)? {
+                return Ok(None);
             }
             encoder.finish()?
         }
@@ -164,8 +183,8 @@ fn write(
             let mut encoder = ZstdEncoder::new(output, ZSTD)?;
             encoder.set_pledged_src_size(Some(lines.len() as u64))?;
             encoder.include_checksum(true)?;
-            if !feed(&mut encoder, lines, go_on)? {
-                return Ok(false);
+            if !feed(&mut encoder, lines, &mut crc, go_on)? {
+                return Ok(None);
             }
             encoder.finish()?
         }
@@ -173,19 +192,26 @@ fn write(
     let file = written
         .into_inner()
         .map_err(io::IntoInnerError::into_error)?;
-    file.sync_data()?;
-    Ok(true)
+    protect(&file.inner)?;
+    file.inner.sync_data()?;
+    Ok(Some((file.sums.finish(), crc.finalize())))
 }
 
 fn low_half([a, b, c, d, ..]: [u8; 8]) -> [u8; 4] {
     [a, b, c, d]
 }
 
-fn feed(encoder: &mut impl Write, lines: &[u8], go_on: impl Fn() -> bool) -> io::Result<bool> {
+fn feed(
+    encoder: &mut impl Write,
+    lines: &[u8],
+    crc: &mut crc32fast::Hasher,
+    go_on: impl Fn() -> bool,
+) -> io::Result<bool> {
     for piece in lines.chunks(PIECE) {
         if !go_on() {
             return Ok(false);
         }
+        crc.update(piece);
         encoder.write_all(piece)?;
     }
     Ok(true)
@@ -226,8 +252,9 @@ mod tests {
                 let path = folder
                     .path()
                     .join(format!("{}{}", encoding.file(), lines.len()));
-                assert!(write(encoding, &lines, &path, || true).unwrap());
+                let (sum, crc) = write(encoding, &lines, &path, || true).unwrap().unwrap();
                 let file = fs::read(&path).unwrap();
+                assert_eq!((sum, crc), (Summing::of(&file), decoded.crc));
                 assert!(decode(encoding, &file) == lines);
                 assert!(encoding.is_whole(&file, decoded));
                 for length in [0, 1, file.len() / 2, file.len() - 1] {
@@ -249,7 +276,8 @@ mod tests {
         let lines = lines();
         for encoding in Encoding::ALL {
             let path = folder.path().join(encoding.file());
-            assert!(!write(encoding, &lines, &path, || false).unwrap());
+            let written = write(encoding, &lines, &path, || false).unwrap();
+            assert!(written.is_none());
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sqlx::migrate::MigrateError;
 
 use crate::store::disk::DiskError;
+use crate::store::revision::RevisionId;
 
 /// An error of the store, naming the file or the step.
 #[derive(Debug, thiserror::Error)]
@@ -43,13 +44,21 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// A file of a revision is damaged.
-    #[error("{} is damaged: {reason}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// A revision whose files were found damaged before.
+    #[error("the files of revision {0} were found damaged")]
+    KnownDamage(RevisionId),
+}
+
+/// Damage of a stored file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} is damaged: {reason}", path.display())]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 impl StoreError {
@@ -67,7 +76,7 @@ impl StoreError {
     /// Whether the database is damaged, so that it has to be made again.
     pub(super) fn is_damage(&self) -> bool {
         let source = match self {
-            Self::Damaged { .. } => return true,
+            Self::Damaged(_) => return true,
             Self::Sql { source, .. } => source,
             Self::Migrate { source, .. } => match source {
                 MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) => source,

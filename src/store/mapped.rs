@@ -9,12 +9,13 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 
 use bytes::Bytes;
 
 use crate::map;
 use crate::store::StoreError;
-use crate::store::content::Contents;
+use crate::store::content::{Contents, OpenBlob};
 use crate::store::disk::DiskError;
 use crate::store::handle::Store;
 use crate::store::output::Output;
@@ -22,18 +23,19 @@ use crate::store::revision::RevisionId;
 use ::images::digest::Digest;
 
 impl Contents {
-    /// Maps a blob.
+    /// Opens a blob to be sent.
     ///
     /// # Errors
     /// When the store does not have it, or it cannot be opened.
-    pub fn map(&self, digest: &Digest) -> io::Result<Bytes> {
+    pub fn open_blob(&self, digest: &Digest) -> io::Result<OpenBlob> {
         let path = self.blob(digest).ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, format!("there is no {digest}"))
         })?;
-        let file = File::open(path)?;
+        let file = File::open(&path)?;
         // SAFETY: a blob is complete before it gets its name, and only the file
         // times of a named blob change.
-        unsafe { map::map_file(&file) }
+        let bytes = unsafe { map::map_file(&file)? };
+        Ok(OpenBlob::new(*digest, path, file.metadata()?.ino(), bytes))
     }
 }
 

@@ -10,7 +10,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Version, description and text of each file in `migrations/sqlite`. The
 /// database keeps a checksum of each text, so a published file never changes.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (
         1,
         "catalogs",
@@ -30,6 +30,11 @@ const MIGRATIONS: [(i64, &str, &str); 4] = [
         4,
         "variants",
         include_str!("../../migrations/sqlite/0004_variants.sql"),
+    ),
+    (
+        5,
+        "sums",
+        include_str!("../../migrations/sqlite/0005_sums.sql"),
     ),
 ];
 

@@ -22,6 +22,8 @@
 //! without a row. Blobs without a row stay for a while, because the next pass
 //! may need them.
 //!
+//! Complete files are read-only. `sums` compares them with what was written.
+//!
 //! [`content`] keeps the blobs, without SQL. [`commit`](Store::commit) writes a
 //! revision, [`Store::current`] finds it, [`Store::open_revision`] opens its
 //! files.
@@ -49,21 +51,24 @@ mod search;
 mod segment;
 mod sql;
 mod sqlite_index;
+mod summing;
+mod sums;
 mod writer;
 
 pub use commit::{Import, NewRevision};
 pub use content::{BlobPin, CacheLimits, NewBlob};
 pub use disk::{DiskError, sync_folder};
 pub use encodings::{Decoded, Encoding};
-pub use error::StoreError;
+pub use error::{Damage, StoreError};
 pub use handle::Store;
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer};
 pub use output::Output;
 pub use passes::{Outcome, Pass};
-pub use revision::{Counts, Revision, RevisionId, SourceIdentity};
+pub use revision::{Counts, FileSum, Revision, RevisionId, SourceIdentity};
 pub use revision_files::Files;
 pub use search::{MAX_WORDS, Searcher};
 pub use segment::{END as SEGMENTS_END, Segmenter};
 pub use sql::{LAST_SECOND, time_of_unix, unix_of_time};
 pub use sqlite_index::{LegacyError, read_legacy};
+pub use sums::{Stamps, Verification};
 pub use writer::{Finished, Lines, RevisionWriter, Stored};

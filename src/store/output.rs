@@ -8,19 +8,28 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use crate::store::StoreError;
-use crate::store::disk::DiskError;
+use parking_lot::Mutex;
 
-/// A file of our own that only grows. Cheap to clone; one clone at a time
-/// appends.
+use crate::store::StoreError;
+use crate::store::disk::{DiskError, protect};
+use crate::store::revision::FileSum;
+use crate::store::summing::Summing;
+
+/// A file of our own that only grows. Cheap to clone; all clones are one file.
 #[derive(Clone)]
 pub struct Output {
     path: PathBuf,
     file: Arc<File>,
+    state: Arc<Mutex<State>>,
+    flusher: Flusher,
+}
+
+#[derive(Default)]
+struct State {
     length: u64,
     /// The length when a sync was last requested.
     flushed: u64,
-    flusher: Flusher,
+    sums: Summing,
 }
 
 /// Bytes between two syncs.
@@ -56,27 +65,29 @@ impl Output {
         Ok(Self {
             path,
             file: Arc::new(file),
-            length: 0,
-            flushed: 0,
+            state: Arc::default(),
             flusher: flusher.clone(),
         })
     }
 
     /// Bytes so far.
     pub(super) fn length(&self) -> u64 {
-        self.length
+        self.state.lock().length
     }
 
     /// Appends bytes.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let state = &mut *self.state.lock();
         (&*self.file)
             .write_all(bytes)
             .map_err(DiskError::at("write", &self.path))?;
-        self.length += bytes.len() as u64;
+        state.sums.update(bytes);
+        state.length += bytes.len() as u64;
         // After a busy flusher, the next bytes try again.
-        if self.length >= self.flushed + FLUSH && self.flusher.0.try_send(self.file.clone()).is_ok()
+        if state.length >= state.flushed + FLUSH
+            && self.flusher.0.try_send(self.file.clone()).is_ok()
         {
-            self.flushed = self.length;
+            state.flushed = state.length;
         }
         Ok(())
     }
@@ -85,6 +96,13 @@ impl Output {
     pub fn sync(&self) -> Result<(), StoreError> {
         let synced = self.file.sync_data();
         Ok(synced.map_err(DiskError::at("sync", &self.path))?)
+    }
+
+    /// Completes the file: nobody writes to it any more.
+    pub(super) fn finish(&self) -> Result<FileSum, StoreError> {
+        protect(&self.file).map_err(DiskError::at("protect", &self.path))?;
+        self.sync()?;
+        Ok(self.state.lock().sums.clone().finish())
     }
 
     pub(super) fn file(&self) -> &File {

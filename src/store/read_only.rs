@@ -16,6 +16,8 @@ use crate::store::{Store, StoreError};
 /// Modes that let all users list folders and read files.
 const FOLDER: u32 = 0o755;
 const FILE: u32 = 0o644;
+/// The mode of files of revisions and of blobs, which nobody writes to.
+const STORED: u32 = 0o444;
 /// The deepest nesting of folders; a store has less.
 const DEPTH: usize = 8;
 
@@ -110,7 +112,7 @@ fn let_all_read(folder: &Path, depth: usize) -> Result<(), StoreError> {
         let path = entry.path();
         let kind = entry.file_type().map_err(DiskError::at("read", &path))?;
         if kind.is_file() {
-            add_mode(&path, FILE)?;
+            add_mode(&path, STORED)?;
         } else if kind.is_dir() && depth > 0 {
             let_all_read(&path, depth - 1)?;
         }

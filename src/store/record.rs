@@ -2,6 +2,7 @@
 //! A lost or damaged database is made again of them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::answers::index::SearchRow;
 use crate::name::CatalogName;
 use crate::store::StoreError;
-use crate::store::disk::{DiskError, sync_folder};
-use crate::store::revision::{Counts, SourceIdentity};
+use crate::store::disk::{DiskError, protect, sync_folder};
+use crate::store::revision::{Counts, FileSum, SourceIdentity};
 use ::images::digest::Digest;
 use fbc::problem::Problem;
 
@@ -40,6 +41,9 @@ pub(super) struct Record<'a> {
     pub(super) blobs: Cow<'a, [Digest]>,
     pub(super) problems: Cow<'a, [Problem]>,
     pub(super) search: Cow<'a, [SearchRow]>,
+    /// Of the files of the revision, by their names.
+    #[serde(default)]
+    pub(super) sums: Cow<'a, BTreeMap<String, FileSum>>,
 }
 
 /// The content of the file for a record.
@@ -55,6 +59,7 @@ pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> Result<(), Dis
     File::create(&new)
         .and_then(|mut file| {
             file.write_all(content)?;
+            protect(&file)?;
             file.sync_data()
         })
         .map_err(DiskError::at("write", &new))?;

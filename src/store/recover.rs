@@ -18,7 +18,7 @@ use crate::store::handle::REVISIONS;
 use crate::store::images::{self, Image};
 use crate::store::record::{self, IMAGE_RECORD, RECORD, Record};
 use crate::store::revision::RevisionId;
-use crate::store::{StoreError, migrations};
+use crate::store::{Damage, StoreError, migrations};
 
 /// The database's file.
 pub(super) const DATABASE: &str = "almanac.db";
@@ -114,10 +114,12 @@ async fn prepare(path: &Path, pool: &SqlitePool) -> Result<(), StoreError> {
         .map_err(StoreError::sql("check the database"))?
         .get(0);
     if found != "ok" {
-        return Err(StoreError::Damaged {
-            path: path.to_owned(),
+        let path = path.to_owned();
+        return Err(Damage {
+            path,
             reason: found,
-        });
+        }
+        .into());
     }
     let migrated = migrations::migrator().run(pool).await;
     migrated.map_err(|source| StoreError::Migrate {

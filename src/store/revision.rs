@@ -1,8 +1,10 @@
 //! A revision as its row describes it, and the identity of its source.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::name::CatalogName;
@@ -56,6 +58,22 @@ pub struct Counts {
     pub quarantined: u64,
 }
 
+/// What a file of a revision must be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FileSum {
+    /// Its length in bytes.
+    pub length: u64,
+    /// CRC-32 of each MiB.
+    pub blocks: Vec<u32>,
+}
+
+impl FileSum {
+    /// The damage of a file with another length.
+    pub(super) fn other_length(&self, length: u64) -> String {
+        format!("it has {length} bytes instead of {}", self.length)
+    }
+}
+
 /// One catalog at one digest.
 #[derive(Clone, Debug)]
 pub struct Revision {
@@ -75,6 +93,11 @@ pub struct Revision {
     pub committed: SystemTime,
     /// Its size.
     pub counts: Counts,
+    /// The sums of its files, by their names. Empty when a version without sums
+    /// wrote it.
+    pub files: Arc<BTreeMap<String, FileSum>>,
+    /// Whether its files were found damaged.
+    pub damaged: bool,
 }
 
 /// What a revision is of, besides the digest of its source.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::answers::index::Index;
 use crate::store::disk::DiskError;
 use crate::store::revision::Revision;
-use crate::store::{Store, StoreError};
+use crate::store::{Damage, Store, StoreError};
 
 pub(super) const METAS: &str = "metas.jsonl";
 pub(super) const SEGMENTS: &str = "metas.deflate";
@@ -30,18 +30,31 @@ pub struct Files {
 }
 
 impl Store {
-    /// Opens a revision's files.
+    /// Opens a revision's files, whose lengths are checked.
+    ///
+    /// # Errors
+    /// When one is missing, or does not have its length.
     pub fn open_revision(&self, revision: &Revision) -> Result<Files, StoreError> {
         let folder = self.revision_folder(revision.id);
+        let sound = |name: &str, length: usize| match revision.files.get(name) {
+            Some(sum) if sum.length != length as u64 => Err(Damage {
+                path: folder.join(name),
+                reason: sum.other_length(length as u64),
+            }),
+            _ => Ok(()),
+        };
         let map = |name: &str| {
             let path = folder.join(name);
-            self.map(revision.id, name)
-                .map_err(DiskError::at("open", &path))
+            let bytes = self.map(revision.id, name);
+            let bytes = bytes.map_err(DiskError::at("open", &path))?;
+            sound(name, bytes.len())?;
+            Ok::<_, StoreError>(bytes)
         };
         let path = folder.join(INDEX);
         let index = fs::read(&path).map_err(DiskError::at("read", &path))?;
+        sound(INDEX, index.len())?;
         let index = Index::decode(&index);
-        let index = index.map_err(|reason| StoreError::Damaged { path, reason })?;
+        let index = index.map_err(|reason| Damage { path, reason })?;
         let files = Files {
             index,
             metas: map(METAS)?,
@@ -50,10 +63,9 @@ impl Store {
             queries: map(QUERIES)?,
         };
         if !has_indexed_lengths(&files) {
-            return Err(StoreError::Damaged {
-                path: folder,
-                reason: "its files do not have the lengths that its index names".into(),
-            });
+            let reason = "its files do not have the lengths that its index names".into();
+            let path = folder;
+            return Err(Damage { path, reason }.into());
         }
         Ok(files)
     }
@@ -65,7 +77,12 @@ fn has_indexed_lengths(files: &Files) -> bool {
     let segments = index.metas.iter().map(|meta| u64::from(meta.segment));
     // The answers to lists are written last.
     let mut lists = [&index.package_names, &index.bundle_list].into_iter();
+    let answers = index.queries.packages.iter().flat_map(|package| {
+        let channels = package.channels.iter().map(|(_, span)| span.end());
+        channels.chain([package.summary.end(), package.details.end()])
+    });
     lines == files.metas.len() as u64
         && segments.sum::<u64>() == files.segments.len() as u64
         && lists.all(|list| list.start.saturating_add(list.length) <= files.messages.len() as u64)
+        && answers.max().unwrap_or(0) <= files.queries.len() as u64
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::Arc;
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteExecutor, Transaction};
@@ -25,7 +26,24 @@ impl Store {
         );
         let query = query.bind(catalog.as_str()).bind(FORMAT);
         let row = sql::first(&self.pool, "look up the current revision", query).await?;
-        Ok(row.and_then(|row| revision(&row, catalog)))
+        let Some(mut revision) = row.and_then(|row| revision(&row, catalog)) else {
+            return Ok(None);
+        };
+        revision.files = match self.sums(revision.id).await {
+            Ok(sums) => Arc::new(sums),
+            // A store that is only read may be of a version without sums.
+            Err(error) if error.to_string().contains("no such table") => Arc::default(),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(revision))
+    }
+
+    /// The blobs that a revision and its image need.
+    pub async fn blobs_of(&self, id: RevisionId) -> Result<Vec<Digest>, StoreError> {
+        let query = sqlx::query("SELECT digest FROM revision_blobs WHERE revision = ?");
+        let rows = sql::all(&self.pool, "list the blobs", query.bind(id.0)).await?;
+        let digests = rows.iter().map(|row| row.get::<&str, _>(0).parse());
+        Ok(digests.filter_map(Result::ok).collect())
     }
 
     /// The names of all catalogs that have a revision, sorted.
@@ -145,5 +163,8 @@ fn revision(row: &SqliteRow, catalog: &CatalogName) -> Option<Revision> {
             bundles: count("bundles"),
             quarantined: count("quarantined"),
         },
+        files: Arc::default(),
+        // A store that is only read may be of an older version.
+        damaged: row.try_get("damaged").unwrap_or(false),
     })
 }

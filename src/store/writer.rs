@@ -1,17 +1,21 @@
 //! Writes the files of a revision.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use indexmap::IndexSet;
 use tempfile::TempDir;
 
 use crate::answers::index::{self, Index, MetaIndex};
-use crate::store::disk::{DiskError, sync_folder};
+use crate::store::disk::{DiskError, protect, sync_folder};
 use crate::store::output::{Flusher, Output};
+use crate::store::revision::FileSum;
 use crate::store::revision_files::{INDEX, MESSAGES, METAS, QUERIES, SEGMENTS};
-use crate::store::{Store, StoreError};
+use crate::store::summing::Summing;
+use crate::store::{Damage, Store, StoreError};
 use ::images::digest::{Digest, Hasher};
 use fbc::read::Meta;
 
@@ -54,6 +58,7 @@ pub struct Finished {
     /// Digest over the digests of all canonical lines.
     pub content: Digest,
     pub(super) metas: usize,
+    pub(super) sums: Arc<BTreeMap<String, FileSum>>,
 }
 
 /// Facts about a meta's line that are stored beside it.
@@ -180,22 +185,30 @@ impl RevisionWriter {
         index.metas = self.index;
         index.texts = self.texts.into_iter().collect();
         let path = self.folder.path().join(INDEX);
-        let bytes = index.encode().map_err(|error| StoreError::Damaged {
+        let bytes = index.encode().map_err(|error| Damage {
             path: path.clone(),
             reason: format!("it cannot be encoded: {error}"),
         })?;
         let mut file = File::create_new(&path).map_err(DiskError::at("create", &path))?;
         file.write_all(&bytes)
+            .and_then(|()| protect(&file))
             .and_then(|()| file.sync_data())
             .map_err(DiskError::at("write", &path))?;
-        for output in [&self.metas, &self.segments, &self.messages, &self.queries] {
-            output.sync()?;
+        let mut sums = BTreeMap::from([(INDEX.to_owned(), Summing::of(&bytes))]);
+        for (name, output) in [
+            (METAS, &self.metas),
+            (SEGMENTS, &self.segments),
+            (MESSAGES, &self.messages),
+            (QUERIES, &self.queries),
+        ] {
+            sums.insert(name.to_owned(), output.finish()?);
         }
         sync_folder(self.folder.path())?;
         Ok(Finished {
             folder: self.folder,
             content: self.content.finish(),
             metas: index.metas.len(),
+            sums: Arc::new(sums),
         })
     }
 }

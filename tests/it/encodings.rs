@@ -2,6 +2,7 @@
 //! gets which, and what becomes of their files.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -193,6 +194,8 @@ fn a_file_that_is_not_whole_is_never_served_and_made_again() {
     fs::create_dir(&left).unwrap();
     fs::write(left.join("all.gz"), "half").unwrap();
     let cut = |name: &str, keep: fn(u64) -> u64| {
+        let writable = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(folder.join(name), writable).unwrap();
         let file = fs::File::options()
             .write(true)
             .open(folder.join(name))

@@ -62,5 +62,6 @@ mod registries;
 mod reload;
 mod repository;
 mod sources;
+mod stored_files;
 mod support;
 mod tls;

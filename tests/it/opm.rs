@@ -238,7 +238,14 @@ fn the_cache_of_another_user_is_read_where_nobody_can_write() {
     place.build_cache();
     for path in files(&place.cache()).keys().chain([&place.cache()]) {
         let mode = fs::metadata(path).unwrap().mode();
-        let wanted = if path.is_dir() { 0o755 } else { 0o644 };
+        let is_stored = path.starts_with(place.cache().join("revisions"));
+        let wanted = if path.is_dir() {
+            0o755
+        } else if is_stored {
+            0o444
+        } else {
+            0o644
+        };
         assert_eq!(mode & 0o777, wanted, "{}", path.display());
         let without_writing = fs::Permissions::from_mode(wanted & 0o555);
         fs::set_permissions(path, without_writing).unwrap();
@@ -366,6 +373,8 @@ fn a_damaged_cache_does_not_fit() {
         place.build_cache();
         let all = files(&place.cache());
         let path = all.keys().find(|path| path.ends_with(damaged)).unwrap();
+        // Files of a cache are read-only.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
         fs::write(path, "damaged").unwrap();
         place.refused(place.cached(), "is refused");
         let rebuild = place.cached().argument("--cache-enforce-integrity=false");

@@ -17,8 +17,8 @@ pub(super) struct Member {
     publisher: Publisher,
     pub(super) image: ImageSlot,
     image_publisher: ImagePublisher,
-    /// The tasks that follow the catalog and maintain its image. `None` before
-    /// they start; empty when the source is never read.
+    /// The tasks that follow the catalog, maintain its image and verify its files.
+    /// `None` before they start.
     work: Option<Vec<Task>>,
     pub(super) rule: Rule,
     pub(super) tokens: Option<Task>,
@@ -89,9 +89,9 @@ impl Member {
         self
     }
 
-    /// Starts to follow the catalog and to maintain its image, unless that
-    /// runs already. In offline mode this is done only for curated catalogs
-    /// whose origins are all `available`; of others, a missing image is made.
+    /// Starts to follow the catalog, to maintain its image and to verify its files,
+    /// unless that runs already. In offline mode only curated catalogs whose origins
+    /// are all `available` are followed; of others, an image is made of the files.
     pub(super) fn start(
         &mut self,
         shared: &Shared,
@@ -103,6 +103,11 @@ impl Member {
         }
         let followed = followed(&self.config);
         let publisher = self.publisher.clone();
+        let scrub = {
+            let (context, followed) = (context.clone(), followed.clone());
+            let (publisher, images) = (publisher.clone(), self.image_publisher.clone());
+            shared.spawn_tracked(|stop| ingest::scrub(context, followed, publisher, images, stop))
+        };
         let catalogs = context.catalogs.clone();
         let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
         let maintain_image = {
@@ -124,12 +129,13 @@ impl Member {
             let can_be_made = stored && !shared.read_only && mirror == ingest::Mirror::Slim;
             let make_image = can_be_made && missing;
             let task = make_image.then(|| shared.spawn_tracked(maintain_image));
-            self.work = Some(task.into_iter().collect());
+            self.work = Some(task.into_iter().chain([scrub]).collect());
             return;
         }
         let context = context.clone();
         let follow = |stop| ingest::follow(context, followed, publisher, stop);
         self.work = Some(vec![
+            scrub,
             shared.spawn_tracked(maintain_image),
             shared.spawn_tracked(follow),
         ]);

@@ -79,6 +79,9 @@ impl CatalogManager {
             self.registries = config.registries.clone();
         }
         self.context.limits = limits.clone();
+        self.context
+            .scrub
+            .send_if_modified(|scrub| std::mem::replace(scrub, config.scrub) != config.scrub);
 
         log_warnings(config);
         let mut old = std::mem::take(&mut self.members);

@@ -6,7 +6,7 @@ mod registries;
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -123,6 +123,10 @@ pub struct Settings {
     #[arg(skip)]
     pub cache: CacheSettings,
 
+    /// The verification of stored files; only in the file.
+    #[arg(skip)]
+    pub scrub: ScrubSettings,
+
     /// The log.
     #[command(flatten)]
     pub log: LogSettings,
@@ -158,6 +162,16 @@ pub struct CacheSettings {
     pub max_age: Option<Time>,
     /// The size limit, in bytes.
     pub max_bytes: Option<u64>,
+}
+
+/// The verification of stored files.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScrubSettings {
+    /// The time between two verifications of a catalog.
+    pub interval: Option<Poll>,
+    /// Bytes per second.
+    pub rate: Option<NonZeroU64>,
 }
 
 impl Settings {
@@ -252,10 +266,11 @@ impl LimitSettings {
 
 layer!(DistributionSettings: user_files, flow);
 layer!(CacheSettings: max_age, max_bytes);
+layer!(ScrubSettings: interval, rate);
 layer!(
     Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
     platform, on_invalid, offline, default_catalog, cors_origins, connections, grpc_tls, http_tls,
-    distribution, registries, limits, cache, log
+    distribution, registries, limits, cache, scrub, log
 );
 
 #[cfg(test)]

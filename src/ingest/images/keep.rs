@@ -13,7 +13,7 @@ use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::followed::Followed;
 use crate::ingest::images::mirror::{LATEST, followed_tag};
 use crate::ingest::images::{mirror, slim};
-use crate::ingest::retry::retry;
+use crate::ingest::retry::{retry, sleep};
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking_with_permit};
 use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
@@ -94,6 +94,7 @@ pub async fn keep_image(
             tokio::select! {
                 changed = publications.changed() => if changed.is_err() { break },
                 () = sleep(wait) => {}
+                () = publisher.make_again.notified() => {}
                 Ok(()) = retry_now.changed(), if failures > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
@@ -129,13 +130,6 @@ pub async fn restore_image(
     }
 }
 
-async fn sleep(wait: Option<Duration>) {
-    match wait {
-        Some(wait) => tokio::time::sleep(wait).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Makes and publishes the image of a snapshot unless it is published already.
 /// `look` asks to look for new signatures; the result says whether that was
 /// done.
@@ -153,7 +147,8 @@ async fn keep(
         Mirror::Slim => ImageKind::Slim,
         Mirror::Full => ImageKind::Full,
     };
-    let shown = publisher.image();
+    let whole = |image: &Arc<Image>| image.parts().all(|blob| !blob.is_damaged());
+    let shown = publisher.image().filter(whole);
     let there = shown.as_ref().is_some_and(|image| {
         image.revision == id
             && image.record.kind == wanted

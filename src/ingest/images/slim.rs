@@ -86,7 +86,9 @@ fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), C
         hasher: Hasher::default(),
     });
     folder(&mut archive, &format!("{FOLDER}/")).map_err(Cause::WriteImage)?;
+    let mut crc = crc32fast::Hasher::new();
     for (path, content) in snapshot.files() {
+        crc.update(&content);
         if let Some((parent, _)) = path.split_once('/') {
             folder(&mut archive, &format!("{FOLDER}/{parent}/")).map_err(Cause::WriteImage)?;
         }
@@ -95,6 +97,10 @@ fn layer(store: &Store, snapshot: &Snapshot) -> Result<(BlobPin, u64, Digest), C
         archive
             .append_data(&mut header, format!("{FOLDER}/{path}"), &content[..])
             .map_err(Cause::WriteImage)?;
+    }
+    if crc.finalize() != snapshot.decoded().crc {
+        let problem = "the lines of the catalog are damaged";
+        return Err(Cause::ReadImage(io::Error::other(problem)));
     }
     let Hashing { inner, hasher } = archive.into_inner().map_err(Cause::WriteImage)?;
     let blob: NewBlob = inner

@@ -14,7 +14,7 @@ use http::header::CONTENT_TYPE;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
-use crate::snapshot::Catalogs;
+use crate::snapshot::{self, Catalogs};
 use status::Status;
 
 pub use status::Configuration;
@@ -49,24 +49,31 @@ pub fn router(
 }
 
 /// Ready after one attempt per catalog: a load from the store or a pass, even if
-/// it failed. One bad catalog must not hold back the others. Catalogs that a
-/// reload adds later do not change it.
+/// it failed. One bad catalog must not hold back the others, so damage of stored
+/// files is told and changes nothing. Catalogs that a reload adds later do not
+/// change it either.
 async fn ready(State(admin): State<Admin>) -> Response {
     if admin.ready.load(Ordering::Relaxed) || admin.catalogs.first_attempts_done() {
         admin.ready.store(true, Ordering::Relaxed);
-        return "ok\n".into_response();
+        return match names(&admin.catalogs, snapshot::Status::is_damaged) {
+            none if none.is_empty() => "ok\n".into_response(),
+            names => format!("ok; stored files are damaged: {names}\n").into_response(),
+        };
     }
-    let catalogs = admin.catalogs.all();
-    let waiting: Vec<&str> = catalogs
-        .iter()
-        .filter(|catalog| !catalog.status().first_attempt_done)
-        .map(|catalog| catalog.name.as_str())
-        .collect();
+    let waiting = names(&admin.catalogs, |status| !status.first_attempt_done);
     (
         StatusCode::SERVICE_UNAVAILABLE,
-        format!("waiting for the first attempt: {}\n", waiting.join(", ")),
+        format!("waiting for the first attempt: {waiting}\n"),
     )
         .into_response()
+}
+
+/// The names of the catalogs in a state.
+fn names(catalogs: &Catalogs, is_meant: impl Fn(&snapshot::Status) -> bool) -> String {
+    let catalogs = catalogs.all();
+    let meant = catalogs.iter().filter(|one| is_meant(&one.status()));
+    let names: Vec<&str> = meant.map(|one| one.name.as_str()).collect();
+    names.join(", ")
 }
 
 async fn render_metrics(State(admin): State<Admin>) -> Response {

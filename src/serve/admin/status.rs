@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use crate::snapshot::{Catalog, Catalogs, Snapshot};
+use crate::snapshot::{Catalog, Catalogs, Damaged, Snapshot};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use fbc::problem::Problem;
 use fbc::text::display::shown;
@@ -45,8 +45,9 @@ struct CatalogStatus {
     /// The repository that last answered for the source: its own, or a mirror's.
     /// `None` before the first answer, and for sources outside of registries.
     served_by: Option<String>,
-    /// `serving`, `unavailable` (set so), `loading` (nothing yet) or `failing`
-    /// (nothing yet, and the last pass failed).
+    /// `serving`, `unavailable` (set so), `damaged` (the stored files are, and no
+    /// others are made yet), `loading` (nothing yet) or `failing` (nothing yet, and
+    /// the last pass failed).
     state: &'static str,
     revision: Option<RevisionStatus>,
     problems: Vec<Problem>,
@@ -62,6 +63,17 @@ struct CatalogStatus {
     last_error: Option<String>,
     /// The last pass that changed something or failed.
     last_result: Option<PassStatus>,
+    /// When all stored files were last found whole.
+    verified: Option<String>,
+    /// The last damage of stored files.
+    damage: Option<DamageStatus>,
+}
+
+#[derive(Serialize)]
+struct DamageStatus {
+    found: String,
+    #[serde(flatten)]
+    damaged: Damaged,
 }
 
 #[derive(Serialize)]
@@ -128,6 +140,7 @@ impl CatalogStatus {
         let state = match (&snapshot, status.failures) {
             _ if catalog.routing.withheld => "unavailable",
             (Some(_), _) => "serving",
+            (None, _) if status.is_damaged() => "damaged",
             (None, 0) => "loading",
             (None, _) => "failing",
         };
@@ -152,6 +165,11 @@ impl CatalogStatus {
                 started: rfc3339(pass.started),
                 finished: rfc3339(pass.finished),
                 pass,
+            }),
+            verified: status.verified.map(rfc3339),
+            damage: status.damage.map(|damage| DamageStatus {
+                found: rfc3339(damage.found),
+                damaged: Damaged::clone(&damage),
             }),
         }
     }

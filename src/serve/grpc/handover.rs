@@ -48,7 +48,8 @@ impl Handovers {
         // The source of the catalog may have changed.
         let is_other = |held: &Held| held.catalog.name != catalog.name;
         all.retain(|_, held| {
-            held.until > now && (is_other(held) || held.catalog.has_slot_of(catalog))
+            let is_good = held.until > now && !held.snapshot.is_damaged();
+            is_good && (is_other(held) || held.catalog.has_slot_of(catalog))
         });
         let latest = catalog.snapshot()?;
         if crossing {

@@ -59,7 +59,7 @@ impl Session {
     pub(super) fn snapshot(&self, catalog: &Catalog) -> Option<Arc<Snapshot>> {
         let state = &mut *self.state.lock();
         if let Some(pinned) = state.snapshots.get(&catalog.name) {
-            return Some(Arc::clone(&pinned.snapshot));
+            return (!pinned.snapshot.is_damaged()).then(|| Arc::clone(&pinned.snapshot));
         }
         let crossing = self.closing.is_cancelled();
         let (snapshot, held_until) = self.handovers.snapshot(catalog, crossing)?;

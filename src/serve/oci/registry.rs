@@ -8,6 +8,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::uri::Authority;
@@ -28,6 +29,7 @@ use crate::serve::oci::rejection::OciRejection;
 use crate::serve::oci::repository::Repository;
 use crate::serve::oci::token::{self, Repositories};
 use crate::snapshot::Images;
+use crate::store::content::OpenBlob;
 
 /// The longest `Host` that a response repeats.
 const MAX_HOST: usize = 300;
@@ -131,7 +133,8 @@ impl Registry {
         };
         let mut repository = self.repository(name, namespace, &caller, &here)?;
         repository.retain(|catalog| self.authorizer.admits(&caller, name, catalog));
-        let mut response = Self::of_repository(&parsed, &repository, &parameters, request)?;
+        let answer = Self::of_repository(&parsed, &repository, &parameters, request);
+        let mut response = answer.await?;
         if let Some(namespace) = namespace {
             let namespace = header(namespace.to_owned());
             response.headers_mut().insert("oci-namespace", namespace);
@@ -171,7 +174,7 @@ impl Registry {
         !self.authorizer.requires_any() || self.authorizer.knows(caller)
     }
 
-    fn of_repository(
+    async fn of_repository(
         parsed: &OciRequest,
         repository: &Repository,
         parameters: &Parameters,
@@ -196,11 +199,11 @@ impl Registry {
                     ManifestReference::Other(text) => (None, true, text.clone()),
                 };
                 let found = digest.and_then(|digest| repository.manifest(&digest));
-                let (manifest, bytes) = found.ok_or(OciRejection::UnknownManifest(shown))?;
+                let (manifest, blob) = found.ok_or(OciRejection::UnknownManifest(shown))?;
                 let content = Content {
                     digest: manifest.digest,
                     media_type: &manifest.media_type,
-                    bytes,
+                    bytes: verified(&blob, repository).await?,
                     fixed,
                 };
                 content.respond(method, headers)
@@ -209,11 +212,11 @@ impl Registry {
                 let unknown = |text: String| OciRejection::UnknownBlob(text);
                 let digest = digest.clone().map_err(unknown)?;
                 let found = repository.blob(&digest);
-                let bytes = found.ok_or_else(|| unknown(digest.to_string()))?;
+                let blob = found.ok_or_else(|| unknown(digest.to_string()))?;
                 let content = Content {
                     digest,
                     media_type: "application/octet-stream",
-                    bytes,
+                    bytes: verified(&blob, repository).await?,
                     fixed: true,
                 };
                 content.respond(method, headers)
@@ -304,4 +307,13 @@ impl Registry {
         };
         format!("{scheme}://{}", host.filter(good).unwrap_or("localhost"))
     }
+}
+
+/// The bytes of a blob. They are verified before their first sending.
+async fn verified(blob: &Arc<OpenBlob>, repository: &Repository) -> Result<Bytes, OciRejection> {
+    let verified = blob.verified().await;
+    verified.map_err(|_| {
+        repository.report_damage();
+        OciRejection::Damaged(blob.digest())
+    })
 }

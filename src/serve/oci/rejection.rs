@@ -5,6 +5,8 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
+use ::images::digest::Digest;
+
 /// `Retry-After` of an image that is not made yet, in seconds.
 const RETRY_SECONDS: &str = "5";
 
@@ -33,6 +35,8 @@ pub(super) enum OciRejection {
     Range(u64),
     /// A catalog whose image is not made yet.
     NotMade,
+    /// A blob that is damaged in the store.
+    Damaged(Digest),
     /// Credentials are missing or invalid; with the challenge.
     Unauthorized(HeaderValue),
     /// No credentials in a header would grant access.
@@ -57,7 +61,7 @@ impl OciRejection {
             Self::UnknownBlob(_) => (StatusCode::NOT_FOUND, "BLOB_UNKNOWN"),
             Self::Number => (StatusCode::BAD_REQUEST, "PAGINATION_NUMBER_INVALID"),
             Self::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, "RANGE_INVALID"),
-            Self::NotMade => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
+            Self::NotMade | Self::Damaged(_) => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
             Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
             Self::Denied => (StatusCode::FORBIDDEN, "DENIED"),
             Self::TooMany => (StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS"),
@@ -91,6 +95,9 @@ impl OciRejection {
             Self::Number => "n is no number of entries: write a whole number from 0",
             Self::Range(length) => return format!("there is no such range of {length} bytes"),
             Self::NotMade => "the image of this catalog is not made yet",
+            Self::Damaged(digest) => {
+                return format!("{digest} is damaged in the store, and is being made again");
+            }
             Self::Unauthorized(_) => "credentials are needed, or these are not valid",
             Self::Denied => "a client certificate is needed",
             Self::TooMany => "too many passwords are being checked",
@@ -111,7 +118,7 @@ impl IntoResponse for OciRejection {
             Self::Method => {
                 headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             }
-            Self::NotMade | Self::TooMany => {
+            Self::NotMade | Self::Damaged(_) | Self::TooMany => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
             }
             Self::Unauthorized(challenge) => {

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::name::CatalogName;
 use crate::snapshot::{Image, Images, PublishedImages};
 use crate::store::ImageManifest;
+use crate::store::content::OpenBlob;
 use ::images::digest::Digest;
 
 /// The content of one name: images of one or more catalogs.
@@ -126,15 +125,22 @@ impl Repository {
         tags
     }
 
-    /// A manifest, with its bytes.
-    pub(super) fn manifest(&self, digest: &Digest) -> Option<(ImageManifest, Bytes)> {
+    /// A manifest, with its blob.
+    pub(super) fn manifest(&self, digest: &Digest) -> Option<(ImageManifest, Arc<OpenBlob>)> {
         let found = self.images().find_map(|image| image.manifest(digest));
-        found.map(|(manifest, bytes)| (manifest.clone(), bytes.clone()))
+        found.map(|(manifest, blob)| (manifest.clone(), Arc::clone(blob)))
     }
 
     /// A configuration or layer.
-    pub(super) fn blob(&self, digest: &Digest) -> Option<Bytes> {
+    pub(super) fn blob(&self, digest: &Digest) -> Option<Arc<OpenBlob>> {
         self.images().find_map(|image| image.blob(digest)).cloned()
+    }
+
+    /// Tells those who make the images that a blob is damaged.
+    pub(super) fn report_damage(&self) {
+        for part in &self.parts {
+            part.shown.damaged.notify_one();
+        }
     }
 
     /// The referrers of a manifest, each once, sorted by digest.

@@ -161,7 +161,7 @@ fn leaf(name: String, keys: Vec<Box<str>>, kind: Leaf) -> Field {
             })
         })
     };
-    described(field, &description)
+    described(field, description)
 }
 
 /// A field of a blob with a list of objects.
@@ -179,11 +179,11 @@ fn objects(name: String, keys: Vec<Box<str>>, ty: String) -> Field {
             Ok(objects)
         })
     });
-    described(field, &description)
+    described(field, description)
 }
 
 /// A field with its description, if it has one.
-fn described(field: Field, description: &Option<String>) -> Field {
+fn described(field: Field, description: Option<String>) -> Field {
     match description {
         Some(description) => field.description(description),
         None => field,

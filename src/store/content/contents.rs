@@ -72,10 +72,7 @@ impl Contents {
         }
         // Its age matters only once it is spare, and an old one is only fetched
         // again: so no error.
-        let _ = File::options()
-            .append(true)
-            .open(&path)
-            .and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         Some(path)
     }
 

@@ -8,11 +8,14 @@
 //! within [`CacheLimits`].
 
 mod contents;
+mod open_blob;
 mod pins;
 mod spare;
 mod writer;
 
 pub use contents::Contents;
+pub use open_blob::{DamagedBlob, OpenBlob};
+pub(in crate::store) use open_blob::{Stamp, stamp};
 pub use pins::{BlobClaim, BlobPin};
 pub use spare::CacheLimits;
 pub use writer::{BlobWriter, ImportError, NewBlob};

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::store::content::contents::Contents;
 use crate::store::content::pins::BlobPin;
-use crate::store::disk::{DiskError, blocking};
+use crate::store::disk::{DiskError, blocking, protect};
 use ::images::digest::{Digest, Hasher};
 
 /// Bytes per read.
@@ -132,6 +132,7 @@ impl Write for NewBlob {
 }
 
 fn persist(file: NamedTempFile, path: &Path) -> Result<(), DiskError> {
+    protect(file.as_file()).map_err(DiskError::at("protect", path))?;
     file.as_file()
         .sync_data()
         .map_err(DiskError::at("sync", path))?;

@@ -14,8 +14,20 @@ pub(crate) fn make_older(data: &Path) {
         let mut index = fs::read(&path).unwrap();
         let format = u32::from_le_bytes(index[FORMAT].try_into().unwrap());
         index[FORMAT].copy_from_slice(&(format - 1).to_le_bytes());
+        // Stored files are read-only.
+        fs::remove_file(&path).unwrap();
         fs::write(&path, index).unwrap();
     }
+    run(data, "UPDATE revisions SET format = format - 1");
+}
+
+/// Takes the sums of all files away, as from a version that made none. No program
+/// may run on it.
+pub(crate) fn forget_sums(data: &Path) {
+    run(data, "DELETE FROM revision_files");
+}
+
+fn run(data: &Path, statement: &'static str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -25,7 +37,7 @@ pub(crate) fn make_older(data: &Path) {
         let options = sqlx::sqlite::SqliteConnectOptions::new();
         let options = options.filename(data.join("almanac.db"));
         let mut connection = options.connect().await.unwrap();
-        sqlx::raw_sql("UPDATE revisions SET format = format - 1")
+        sqlx::raw_sql(statement)
             .execute(&mut connection)
             .await
             .unwrap();

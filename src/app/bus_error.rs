@@ -1,0 +1,36 @@
+//! The end when a served file was cut. Files are mapped, and the system answers
+//! access beyond the end of a file that was cut afterwards with SIGBUS. The bytes
+//! are lost, so almanac says so and exits. The next start compares the lengths of
+//! all files and makes the cut ones again.
+#![expect(unsafe_code, reason = "only the C library sets a signal handler")]
+
+use std::{mem, ptr};
+
+/// The exit code: an input or output error, as in `sysexits.h`.
+const EXIT_CODE: libc::c_int = 74;
+
+const MESSAGE: &[u8] = b"error: a file in the data folder was cut while it was served (SIGBUS); \
+    almanac exits with code 74, and the next start repairs the file\n";
+
+/// Handles SIGBUS from now on.
+pub(super) fn install() {
+    // SAFETY: a zeroed `sigaction` is valid: no flags, an empty mask. The handler has
+    // the type that goes without `SA_SIGINFO`, and makes only calls that are allowed
+    // in a handler.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = end as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // On the stack for signals, if the thread has one.
+        action.sa_flags = libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut());
+    }
+}
+
+extern "C" fn end(_: libc::c_int) {
+    // SAFETY: both calls are safe in a signal handler (POSIX, "signal concepts"), and
+    // the message is static.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len());
+        libc::_exit(EXIT_CODE);
+    }
+}

@@ -1,0 +1,206 @@
+//! Sums of a revision's files: the length of each, and a CRC-32 of each block.
+//! They are made of the bytes that are written, kept in the database, and
+//! compared with the files while these are served.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use sqlx::{Row as _, Sqlite, SqliteExecutor, Transaction};
+
+use crate::map::UnnamedFile;
+use crate::store::content::{Stamp, stamp};
+use crate::store::disk::{DiskError, blocking};
+use crate::store::handle::Store;
+use crate::store::revision::{FileSum, Revision, RevisionId};
+use crate::store::revision_files::METAS;
+use crate::store::sql::{self, signed};
+use crate::store::summing::BLOCK;
+use crate::store::{Damage, StoreError};
+
+/// A file of a revision that is compared with its sums, block by block.
+pub struct Verification {
+    path: PathBuf,
+    file: File,
+    sum: FileSum,
+    next: usize,
+    buffer: Vec<u8>,
+}
+
+impl Verification {
+    /// Compares the next block, and returns it; `None` after the last one. This
+    /// reads the file and no map of it, so a file that is cut does no harm.
+    ///
+    /// # Errors
+    /// When the block cannot be read, or is not what was written.
+    pub fn next_block(&mut self) -> Option<Result<&[u8], Damage>> {
+        let wanted = *self.sum.blocks.get(self.next)?;
+        let from = self.next as u64 * BLOCK as u64;
+        self.next += 1;
+        self.buffer.clear();
+        let left = self.sum.length.saturating_sub(from).min(BLOCK as u64);
+        let read = (&self.file).take(left).read_to_end(&mut self.buffer);
+        let reason = match read {
+            Err(error) => format!("it cannot be read from byte {from}: {error}"),
+            Ok(_) if crc32fast::hash(&self.buffer) == wanted => return Some(Ok(&self.buffer)),
+            Ok(_) => format!("the bytes from {from} are not those that were written"),
+        };
+        let path = self.path.clone();
+        Some(Err(Damage { path, reason }))
+    }
+}
+
+/// What shows whether any of some files has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamps(Vec<Option<Stamp>>);
+
+impl Store {
+    /// Begins to compare a file of a revision with its sums. This blocks.
+    ///
+    /// # Errors
+    /// When the file is missing or has another length.
+    pub fn verify(
+        &self,
+        revision: RevisionId,
+        name: &str,
+        sum: &FileSum,
+    ) -> Result<Verification, Damage> {
+        let path = self.revision_folder(revision).join(name);
+        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let reason = match opened {
+            Err(error) => format!("it cannot be opened: {error}"),
+            Ok((length, _)) if length != sum.length => sum.other_length(length),
+            Ok((_, file)) => {
+                return Ok(Verification {
+                    path,
+                    file,
+                    sum: sum.clone(),
+                    next: 0,
+                    buffer: Vec::with_capacity(BLOCK),
+                });
+            }
+        };
+        Err(Damage { path, reason })
+    }
+
+    /// A verified copy of a revision's metas, which cannot change any more. This
+    /// blocks.
+    ///
+    /// # Errors
+    /// When they are damaged, or cannot be copied.
+    pub fn copy_of_metas(&self, revision: &Revision) -> Result<Bytes, StoreError> {
+        let folder = self.temporary();
+        let mut copy = UnnamedFile::new_in(&folder).map_err(DiskError::at("write in", &folder))?;
+        let path = self.revision_folder(revision.id).join(METAS);
+        match revision.files.get(METAS) {
+            Some(sum) => {
+                let mut verification = self.verify(revision.id, METAS, sum)?;
+                while let Some(block) = verification.next_block() {
+                    let written = copy.write_all(block?);
+                    written.map_err(DiskError::at("write in", &folder))?;
+                }
+            }
+            // Of a version without sums. The digest of the content decides.
+            None => {
+                let copied = File::open(&path).and_then(|mut file| io::copy(&mut file, &mut copy));
+                copied.map_err(DiskError::at("copy", &path))?;
+            }
+        }
+        Ok(copy.map().map_err(DiskError::at("copy", &path))?)
+    }
+
+    /// The stamps of a revision's files, without those in other encodings, which
+    /// are added later. This blocks.
+    pub fn stamps(&self, revision: &Revision) -> Stamps {
+        let folder = self.revision_folder(revision.id);
+        let names = revision
+            .files
+            .keys()
+            .filter(|name| !name.starts_with("all."));
+        let stamp = |name| fs::metadata(folder.join(name)).map(|it| stamp(&it)).ok();
+        Stamps(names.map(stamp).collect())
+    }
+
+    /// The sums of a revision's files as they are now.
+    pub async fn sums(
+        &self,
+        revision: RevisionId,
+    ) -> Result<BTreeMap<String, FileSum>, StoreError> {
+        let query = sqlx::query("SELECT file, length, sums FROM revision_files WHERE revision = ?");
+        let rows = sql::all(&self.pool, "read the sums of files", query.bind(revision.0)).await?;
+        let sums = rows.iter().map(|row| {
+            let blocks = row.get::<&[u8], _>("sums").as_chunks().0.iter();
+            let sum = FileSum {
+                length: u64::try_from(row.get::<i64, _>("length")).unwrap_or(0),
+                blocks: blocks.map(|sum| u32::from_le_bytes(*sum)).collect(),
+            };
+            (row.get("file"), sum)
+        });
+        Ok(sums.collect())
+    }
+
+    /// Records the sums of a file that was added to a revision.
+    pub async fn record_file(
+        &self,
+        revision: RevisionId,
+        name: &str,
+        sum: &FileSum,
+    ) -> Result<(), StoreError> {
+        insert_one(&self.pool, revision, name, sum).await
+    }
+
+    /// Removes a file of a revision that can be made again.
+    pub async fn remove_file(&self, revision: RevisionId, name: &str) -> Result<(), StoreError> {
+        let statement = sqlx::query("DELETE FROM revision_files WHERE revision = ? AND file = ?");
+        let statement = statement.bind(revision.0).bind(name);
+        sql::execute(&self.pool, "forget a file", statement).await?;
+        let path = self.revision_folder(revision).join(name);
+        let removed = blocking("remove", path, |path| match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(DiskError::at("remove", path)(error))
+            }
+            _ => Ok(()),
+        });
+        Ok(removed.await?)
+    }
+
+    /// Records that a revision is damaged.
+    pub async fn record_damage(&self, revision: RevisionId) -> Result<(), StoreError> {
+        let statement = sqlx::query("UPDATE revisions SET damaged = 1 WHERE id = ?");
+        sql::execute(&self.pool, "record damage", statement.bind(revision.0)).await
+    }
+}
+
+/// Writes the sums of a revision.
+pub(super) async fn insert(
+    transaction: &mut Transaction<'_, Sqlite>,
+    revision: RevisionId,
+    sums: &BTreeMap<String, FileSum>,
+) -> Result<(), StoreError> {
+    for (name, sum) in sums {
+        insert_one(&mut **transaction, revision, name, sum).await?;
+    }
+    Ok(())
+}
+
+async fn insert_one(
+    database: impl SqliteExecutor<'_>,
+    revision: RevisionId,
+    name: &str,
+    sum: &FileSum,
+) -> Result<(), StoreError> {
+    let blocks: Vec<u8> = sum
+        .blocks
+        .iter()
+        .flat_map(|sum| sum.to_le_bytes())
+        .collect();
+    let statement = sqlx::query(
+        "INSERT OR REPLACE INTO revision_files (revision, file, length, sums)
+         SELECT id, ?2, ?3, ?4 FROM revisions WHERE id = ?1",
+    );
+    let statement = statement.bind(revision.0).bind(name);
+    let statement = statement.bind(signed(sum.length)).bind(blocks);
+    sql::execute(database, "record the sums of a file", statement).await
+}

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::answers::drawing::Drawing;
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, output};
+use crate::cli::{Failure, help_of_reading, output};
 use crate::config::Environment;
 use fbc::problem::Severity;
 use fbc::text::display::shown;
@@ -52,21 +52,15 @@ enum Output {
     Svg,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  almanac graph file:deploy/catalog lantern-operator
+const EXAMPLES: &str = help_of_reading!(
+    "  almanac graph file:deploy/catalog lantern-operator
   almanac graph quay.io/operatorhubio/catalog:latest etcd --output svg > etcd.svg
-  almanac graph http://127.0.0.1:8080/catalogs/operatorhubio etcd --channel stable
-
-Environment:
-  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
-
-Exit codes:
-  0  drawn, possibly with errors
+  almanac graph http://127.0.0.1:8080/catalogs/operatorhubio etcd --channel stable",
+    "  0  drawn, possibly with errors
   1  unknown package or channel, or the output failed
   2  invalid arguments
-  3  the catalog cannot be read or served";
+  3  the catalog cannot be read or served"
+);
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {

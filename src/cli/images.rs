@@ -7,7 +7,7 @@ use anyhow::anyhow;
 
 use crate::answers::images::Form;
 use crate::cli::input::{InputArguments, image_list};
-use crate::cli::{Failure, output};
+use crate::cli::{Failure, help_of_reading, output};
 use crate::config::Environment;
 use fbc::image_list::ImageList;
 use fbc::select::{ChannelSelection, PackageSelection, Request, Selection, VersionRange};
@@ -61,22 +61,16 @@ pub(super) struct Arguments {
     to: Option<String>,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  almanac images quay.io/operatorhubio/catalog:latest --package etcd
+const EXAMPLES: &str = help_of_reading!(
+    "  almanac images quay.io/operatorhubio/catalog:latest --package etcd
   almanac images file:deploy/catalog --package ferry-operator --channel v2 --min 2.0.0
   almanac images curated:imageset.yaml --output json
-  almanac images http://127.0.0.1:8080/catalogs/ours --output mapping --to mirror.example.com:5000
-
-Environment:
-  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
-
-Exit codes:
-  0  printed
+  almanac images http://127.0.0.1:8080/catalogs/ours --output mapping --to mirror.example.com:5000",
+    "  0  printed
   1  the selection is impossible, or the output failed
   2  invalid arguments
-  3  the catalog cannot be read or served";
+  3  the catalog cannot be read or served"
+);
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {

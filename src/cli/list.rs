@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, output};
+use crate::cli::{Failure, help_of_reading, output};
 use crate::config::Environment;
 use crate::ingest::Reading;
 use fbc::document::{Blobs, CsvSource};
@@ -63,21 +63,15 @@ enum Output {
     Json,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  almanac list packages quay.io/operatorhubio/catalog:latest
+const EXAMPLES: &str = help_of_reading!(
+    "  almanac list packages quay.io/operatorhubio/catalog:latest
   almanac list channels http://127.0.0.1:8080/catalogs/operatorhubio etcd
-  almanac list bundles file:deploy/catalog lantern-operator --output json
-
-Environment:
-  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
-
-Exit codes:
-  0  listed
+  almanac list bundles file:deploy/catalog lantern-operator --output json",
+    "  0  listed
   1  unknown package, or the output failed
   2  invalid arguments
-  3  the catalog cannot be read or served";
+  3  the catalog cannot be read or served"
+);
 
 /// One line of a list.
 trait Row: Serialize {

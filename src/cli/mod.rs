@@ -33,6 +33,26 @@ pub(crate) use runtime::block_on;
 
 use crate::config::Environment;
 
+/// The help below the options of a command that reads catalogs: examples,
+/// variables, exit codes. Lines begin with two blanks.
+macro_rules! help_of_reading {
+    ($examples:literal, $codes:literal) => {
+        concat!(
+            "Examples:\n",
+            $examples,
+            "\n\nEnvironment:\n",
+            "  ALMANAC_PLATFORM, ALMANAC_KUBE_VERSION, ALMANAC_INSECURE, ALMANAC_AUTH_FILE,\n",
+            "  ALMANAC_CA_FILE, ALMANAC_CERTS_DIR, ALMANAC_REGISTRIES_CONF,\n",
+            "  ALMANAC_MIRROR_FILE, ALMANAC_POLICY_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT\n",
+            "  set the options of the same name. ALMANAC_TOKEN has the bearer token for a\n",
+            "  URL.\n",
+            "\nExit codes:\n",
+            $codes
+        )
+    };
+}
+use help_of_reading;
+
 /// Follows Kubernetes operator catalogs by digest and serves them over gRPC
 /// and HTTP.
 #[derive(Debug, Parser)]
@@ -88,5 +108,27 @@ mod tests {
     #[test]
     fn the_arguments_fit_together() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_a_command_names_the_variables_of_its_options() {
+        let mut checked = 0;
+        for mut command in Arguments::command().get_subcommands().cloned() {
+            let help = command.render_long_help().to_string();
+            // These have all variables, and those of other programs.
+            if help.contains("Each option has a variable") || command.get_name() == "opm" {
+                continue;
+            }
+            for argument in command.get_arguments() {
+                let flag = argument.get_long().unwrap_or_default();
+                let name = format!("ALMANAC_{}", flag.to_uppercase().replace('-', "_"));
+                let set = Environment::from_iter([(name.as_str(), "x")]);
+                if set.unknown().is_empty() {
+                    checked += 1;
+                    assert!(help.contains(&name), "{}: {name}", command.get_name());
+                }
+            }
+        }
+        assert!(checked > 50, "only {checked} options have variables");
     }
 }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, output};
+use crate::cli::{Failure, help_of_reading, output};
 use crate::config::Environment;
 use fbc::presentation;
 use fbc::read::Meta;
@@ -50,21 +50,15 @@ enum Output {
     Yaml,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  almanac render quay.io/operatorhubio/catalog:latest > catalog.jsonl
+const EXAMPLES: &str = help_of_reading!(
+    "  almanac render quay.io/operatorhubio/catalog:latest > catalog.jsonl
   almanac render file:deploy/catalog --output yaml
-  almanac render oci:layout:v4.20 --package etcd --package kafka | jq .schema
-
-Environment:
-  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
-
-Exit codes:
-  0  printed
+  almanac render oci:layout:v4.20 --package etcd --package kafka | jq .schema",
+    "  0  printed
   1  unknown package, or the output failed
   2  invalid arguments
-  3  the catalog cannot be read or served";
+  3  the catalog cannot be read or served"
+);
 
 /// The wanted packages, and those that were found.
 struct Selection {

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, output};
+use crate::cli::{Failure, help_of_reading, output};
 use crate::config::Environment;
 use crate::store::Counts;
 use ::images::digest::Digest;
@@ -52,23 +52,17 @@ enum Output {
     Sarif,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  almanac check file:deploy/catalog
+const EXAMPLES: &str = help_of_reading!(
+    "  almanac check file:deploy/catalog
   almanac check quay.io/operatorhubio/catalog:latest --output json
   almanac check oci:layout:v4.20 --output sarif > catalog.sarif
   almanac check http://127.0.0.1:8080/catalogs/operatorhubio
-  some-generator | almanac check -
-
-Environment:
-  ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE, ALMANAC_CA_FILE,
-  ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same name.
-
-Exit codes:
-  0  no problems, or only warnings (without --strict)
+  some-generator | almanac check -",
+    "  0  no problems, or only warnings (without --strict)
   1  errors, or with --strict warnings
   2  invalid arguments
-  3  the catalog cannot be read";
+  3  the catalog cannot be read"
+);
 
 /// The document of `--output json`.
 #[derive(Serialize)]

@@ -90,8 +90,9 @@ Examples:
 
 Environment:
   ALMANAC_CONFIG, ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE,
-  ALMANAC_CA_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT set the options of the same
-  name.
+  ALMANAC_CA_FILE, ALMANAC_CERTS_DIR, ALMANAC_REGISTRIES_CONF,
+  ALMANAC_MIRROR_FILE, ALMANAC_POLICY_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT
+  set the options of the same name. ALMANAC_TOKEN has the bearer token for a URL.
 
 Exit codes:
   0  printed

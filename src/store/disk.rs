@@ -40,11 +40,10 @@ pub(super) fn create_folder(folder: &Path) -> Result<(), DiskError> {
     }
     let above = folder.parent().unwrap_or(Path::new(""));
     create_folder(above)?;
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !folder.is_dir() => {
-            return Err(DiskError::at("create", folder)(error));
-        }
-        _ => {}
+    if let Err(error) = fs::create_dir(folder)
+        && !folder.is_dir()
+    {
+        return Err(DiskError::at("create", folder)(error));
     }
     match sync_folder(if above.as_os_str().is_empty() {
         Path::new(".")

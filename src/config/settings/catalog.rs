@@ -14,6 +14,7 @@ use ::images::Platform;
 /// A catalog.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct CatalogSettings {
     /// Its name; by default it comes from the source.
     pub name: Option<CatalogName>,

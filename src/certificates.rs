@@ -41,7 +41,7 @@ pub fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         return Err(refused(format!("it is larger than {MAX_FILE} bytes")));
     }
     let found = CertificateDer::pem_file_iter(path)
-        .and_then(|found| found.collect::<Result<Vec<_>, _>>())
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| refused(error.to_string()))?;
     if found.is_empty() {
         return Err(refused("there is none in it".into()));

@@ -73,7 +73,7 @@ pub enum FilesError {
         /// The folder, or the file.
         path: PathBuf,
         /// Its last change, if known.
-        last: Option<LastWrite>,
+        last: Option<Box<LastWrite>>,
     },
     /// A link that leads out of the folder.
     #[error(

@@ -21,14 +21,14 @@ const STEP: Duration = Duration::from_millis(100);
 pub(super) struct FolderState {
     root: PathBuf,
     files: u64,
-    last: Option<LastWrite>,
+    last: Option<Box<LastWrite>>,
 }
 
 impl FolderState {
     /// The state of a folder or file now.
     pub(super) fn at(root: &Path, rules: &FolderRules) -> Result<Self, FilesError> {
         let mut hasher = DefaultHasher::new();
-        let mut last: Option<LastWrite> = None;
+        let mut last: Option<Box<LastWrite>> = None;
         for (path, location) in list(root, rules)? {
             path.hash(&mut hasher);
             location.hash(&mut hasher);
@@ -41,11 +41,11 @@ impl FolderState {
             if let Ok(time) = metadata.modified()
                 && last.as_ref().is_none_or(|last| last.time < time)
             {
-                last = Some(LastWrite {
+                last = Some(Box::new(LastWrite {
                     time,
                     path: location,
                     owner: metadata.uid(),
-                });
+                }));
             }
         }
         Ok(Self {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 
 use crate::store::disk::DiskError;
@@ -86,7 +87,7 @@ impl StoreError {
             },
             _ => return false,
         };
-        let code = source.as_database_error().and_then(|error| error.code());
+        let code = source.as_database_error().and_then(DatabaseError::code);
         let code = code.and_then(|code| code.parse::<u32>().ok());
         // SQLITE_CORRUPT and SQLITE_NOTADB, also with details in the upper bytes.
         code.is_some_and(|code| matches!(code & 0xff, 11 | 26))

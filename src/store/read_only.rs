@@ -38,13 +38,13 @@ impl Store {
         let lock = locked(&path, lock, File::try_lock_shared)?;
         // A process that was killed leaves commits in the log.
         let log = folder.join(format!("{DATABASE}-wal"));
-        let folded = fs::metadata(&log).map_or(true, |log| log.len() == 0);
+        let is_whole = fs::metadata(&log).map_or(true, |log| log.len() == 0);
         let options = SqliteConnectOptions::new()
             .filename(&database)
             .read_only(true)
             // Nobody writes while the lock is held. Otherwise SQLite would put
             // files of its own beside the database.
-            .immutable(folded);
+            .immutable(is_whole);
         Self::connect(folder, options, lock).await.map(Some)
     }
 

@@ -7,7 +7,6 @@ mod tests;
 
 use std::fmt;
 use std::io::{self, Write};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -202,7 +201,7 @@ impl CatalogUrl {
             .connect_timeout(settings.connect_timeout)
             .read_timeout(settings.idle_timeout)
             .tls_backend_preconfigured(tls);
-        if is_loopback(&self.all) {
+        if images::is_loopback(&self.all) {
             builder = builder.no_proxy();
         }
         builder.build().map_err(|error| error_chain(&error))
@@ -251,15 +250,6 @@ async fn refusal(mut answer: Response) -> RequestProblem {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let colon = if parts.is_empty() { "" } else { ": " };
     RequestProblem::Status(status.as_u16(), format!("{colon}{}", parts.join("; ")))
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or("");
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || address
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 impl FromStr for CatalogUrl {

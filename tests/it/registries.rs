@@ -796,6 +796,27 @@ fn credential_helpers_are_asked_where_a_file_names_them() {
 }
 
 #[test]
+fn a_registry_that_asks_for_a_password_gets_the_one_beside_a_token() {
+    let (upstream, _) = upstream_of("first");
+    let folder = tempfile::tempdir().unwrap();
+    let auth = folder.path().join("auth.json");
+    let entry = json!({"auth": BASE64_STANDARD.encode("me:secret"), "identitytoken": "refresh"});
+    fs::write(
+        &auth,
+        json!({"auths": {(upstream.host()): entry}}).to_string(),
+    )
+    .unwrap();
+    let settings = Settings {
+        auth_files: vec![auth],
+        ..Settings::default()
+    };
+    for access in [Access::Basic("me", "secret"), Access::Token("", "refresh")] {
+        upstream.misbehave(|behaviour| behaviour.access = access);
+        resolve(&settings, &upstream.reference(REPOSITORY, "latest")).unwrap();
+    }
+}
+
+#[test]
 fn credential_helpers_of_registries_conf_are_asked_in_order() {
     let (upstream, _) = upstream_of("first");
     upstream.misbehave(|behaviour| behaviour.access = Access::Basic("me", "secret"));

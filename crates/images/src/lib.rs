@@ -230,5 +230,5 @@ pub use platform::Platform;
 pub use policy::{Admission, PolicyFiles, PolicyRejection};
 pub use pull::{LocationNumber, Registries, Route};
 pub use reference::{Reference, ReferenceError};
-pub use registry::{BlobStream, Client, Resolved};
+pub use registry::{BlobStream, Client, Resolved, is_loopback};
 pub use settings::Settings;

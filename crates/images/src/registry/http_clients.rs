@@ -37,15 +37,12 @@ pub(super) struct ClientKey {
 }
 
 /// Why there is no HTTP client.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
-    File(FileError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{0}")]
     Build(String),
-}
-
-impl From<FileError> for ClientError {
-    fn from(error: FileError) -> Self {
-        Self::File(error)
-    }
 }
 
 impl HttpClients {

@@ -20,5 +20,6 @@ pub(crate) mod url;
 pub use blob::BlobStream;
 pub use client::Client;
 pub use tag_cache::Resolved;
+pub use url::is_loopback;
 
 pub(crate) use transport::Security;

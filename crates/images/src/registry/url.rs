@@ -37,8 +37,8 @@ pub(crate) fn authority(url: &Url) -> String {
     }
 }
 
-/// Whether the host is this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
+/// Whether the host of a URL is this machine, by its name or address.
+pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"

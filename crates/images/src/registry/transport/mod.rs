@@ -13,7 +13,6 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::{Response, Url};
 
-use crate::config_files::FileError;
 use crate::error::{Error, causes};
 use crate::reference::Reference;
 use crate::registry::certificates::Chosen;
@@ -77,19 +76,19 @@ impl Transport {
         let insecure = insecure.map(|name| name.to_ascii_lowercase()).collect();
         let clients = HttpClients::new(settings);
         // Reports bad certificate bundles at the start.
-        let setup = |source: FileError| Error::Setup {
-            problem: causes(&source),
-        };
-        let certificates = clients.certificates.choose(&[], "").map_err(setup)?;
-        let key = ClientKey {
-            direct: false,
-            unverified: false,
-            certificates,
-            outside: None,
-        };
-        clients.get(&key).map_err(|error| match error {
-            ClientError::File(source) => setup(source),
-            ClientError::Build(problem) => Error::Setup { problem },
+        let certificates = clients.certificates.choose(&[], "");
+        let client = certificates
+            .map_err(ClientError::File)
+            .and_then(|certificates| {
+                clients.get(&ClientKey {
+                    direct: false,
+                    unverified: false,
+                    certificates,
+                    outside: None,
+                })
+            });
+        client.map_err(|error| Error::Setup {
+            problem: causes(&error),
         })?;
         Ok(Self {
             shared: Arc::new(Shared { insecure, clients }),

@@ -221,7 +221,7 @@ pub mod verify;
 pub use config_files::{FileError, FileKind, FileProblem};
 pub use digest::Digest;
 pub use error::Error;
-pub use layout::{Choice, Format, Layout, LayoutError, TarError};
+pub use layout::{Choice, Format, Layout, LayoutError};
 pub use manifest::{
     Attachment, Descriptor, ImageConfig, ImageManifest, Index, Manifest, ManifestError, cosign_tags,
 };

@@ -11,7 +11,8 @@ use serde::Deserialize;
 use crate::digest::{Digest, Hasher};
 use crate::document::{self, DocumentError};
 use crate::layers::compression;
-use crate::layout::error::{LayoutError, read_document};
+use crate::layout::error::LayoutError;
+use crate::layout::files::read_document;
 use crate::layout::tar_files::TarFiles;
 use crate::manifest::{
     DOCKER_CONFIG, DOCKER_LAYER, DOCKER_MANIFEST, Descriptor, Index, IndexEntry, MAX_LAYERS, cut,

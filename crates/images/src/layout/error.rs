@@ -1,18 +1,51 @@
-//! Why a layout, or a part of it, cannot be read; and reading its documents.
+//! Why a layout, or a part of it, cannot be read.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::PathBuf;
 
 use crate::digest::Digest;
-use crate::layout::tar_files::TarError;
+use crate::layers::Damage;
 use crate::manifest::{MAX_DOCUMENT, ManifestError};
 
 /// Why a layout, or a part of it, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// The archive of the layout.
-    #[error(transparent)]
-    Archive(#[from] TarError),
+    /// A compressed archive.
+    #[error("{path} is compressed with {compression}; unpack it first")]
+    Compressed {
+        /// The archive.
+        path: PathBuf,
+        /// The compression.
+        compression: &'static str,
+    },
+    /// No tar archive, or a damaged one.
+    #[error("{path} is no tar archive, or damaged at byte {offset}: {damage}")]
+    Damaged {
+        /// The archive.
+        path: PathBuf,
+        /// The damage.
+        damage: Damage,
+        /// Its position, in bytes.
+        offset: u64,
+    },
+    /// An archive that exceeds a limit.
+    #[error("{path} has too many {what}; the limit is {limit}")]
+    Limit {
+        /// The archive.
+        path: PathBuf,
+        /// The limited quantity.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+    /// A file that an archive does not have.
+    #[error("{path} has no file {name:?}")]
+    Missing {
+        /// The archive.
+        path: PathBuf,
+        /// The file.
+        name: String,
+    },
     /// A file of an archive of `docker save` that has another format.
     #[error("{path} is not valid: {problem}")]
     Document {
@@ -112,20 +145,4 @@ pub enum LayoutError {
         /// The digest of its content.
         actual: Digest,
     },
-}
-
-/// Reads a document of at most 4 MiB.
-pub(super) fn read_document(
-    path: PathBuf,
-    file: impl Read,
-    size: u64,
-) -> Result<Vec<u8>, LayoutError> {
-    if size > MAX_DOCUMENT as u64 {
-        return Err(LayoutError::TooLarge { path, size });
-    }
-    let mut bytes = Vec::new();
-    if let Err(source) = file.take(MAX_DOCUMENT as u64).read_to_end(&mut bytes) {
-        return Err(LayoutError::Read { path, source });
-    }
-    Ok(bytes)
 }

@@ -9,7 +9,8 @@ use bytes::Bytes;
 
 use crate::digest::Digest;
 use crate::layout::docker_archive::DockerImages;
-use crate::layout::error::{LayoutError, read_document};
+use crate::layout::error::LayoutError;
+use crate::layout::files::read_document;
 use crate::layout::storage::LayoutStorage;
 use crate::layout::tar_files::TarFiles;
 use crate::manifest::{Descriptor, Index, IndexEntry, REFERENCE_NAME, cut};

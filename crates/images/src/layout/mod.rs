@@ -3,6 +3,7 @@
 
 mod docker_archive;
 mod error;
+mod files;
 mod image_layout;
 mod storage;
 mod tar_files;
@@ -11,4 +12,3 @@ mod tests;
 
 pub use error::LayoutError;
 pub use image_layout::{Choice, Format, Layout};
-pub use tar_files::TarError;

@@ -8,8 +8,9 @@ use oci_spec::image::OciLayout;
 
 use crate::digest::Digest;
 use crate::layout::docker_archive::DockerImages;
-use crate::layout::error::{LayoutError, read_document};
-use crate::layout::tar_files::{TarError, TarFiles};
+use crate::layout::error::LayoutError;
+use crate::layout::files::{open_file, read_document};
+use crate::layout::tar_files::TarFiles;
 use crate::manifest::{Index, Manifest, ManifestError};
 
 /// Where the files of a layout are.
@@ -52,7 +53,7 @@ impl LayoutStorage {
     /// The file of a blob, with its path for messages and its size.
     pub(super) fn blob(&self, digest: &Digest) -> Result<(PathBuf, Take<File>, u64), LayoutError> {
         if let Self::Docker(archive, images) = self {
-            let unknown = || TarError::Missing {
+            let unknown = || LayoutError::Missing {
                 path: archive.path().into(),
                 name: digest.to_string(),
             };
@@ -73,19 +74,4 @@ impl LayoutStorage {
         };
         Ok((path, file, size))
     }
-}
-
-/// Opens a regular file and returns its size. Nothing else is opened: a named
-/// pipe would block for ever.
-fn open_file(path: &Path) -> Result<(File, u64), LayoutError> {
-    let read = |source| LayoutError::Read {
-        path: path.into(),
-        source,
-    };
-    if !std::fs::metadata(path).map_err(read)?.is_file() {
-        return Err(LayoutError::NoFile { path: path.into() });
-    }
-    let file = File::open(path).map_err(read)?;
-    let size = file.metadata().map_err(read)?.len();
-    Ok((file, size))
 }

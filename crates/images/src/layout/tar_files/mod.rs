@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Take};
+use std::io::{Read as _, Seek as _, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
 use crate::layers::{
     Budget, Damage, EntryKind, Fault, Limits, MAGIC, TarEntries, TarSource, compression,
 };
+use crate::layout::error::LayoutError;
+use crate::layout::files::open_file;
 
 /// The most entries of an archive.
 const MAX_ENTRIES: u64 = 100_000;
@@ -34,71 +36,14 @@ enum Entry {
     Link(String),
 }
 
-/// Why an archive cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum TarError {
-    /// The archive cannot be opened or read.
-    #[error("{} cannot be read", path.display())]
-    Read {
-        /// The archive.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The path is no regular file.
-    #[error("{} is no regular file", .0.display())]
-    NoFile(PathBuf),
-    /// The archive is compressed.
-    #[error("{} is compressed with {compression}; unpack it first", path.display())]
-    Compressed {
-        /// The archive.
-        path: PathBuf,
-        /// The compression.
-        compression: &'static str,
-    },
-    /// The file is no tar archive, or damaged.
-    #[error("{} is no tar archive, or damaged at byte {offset}: {damage}", path.display())]
-    Damaged {
-        /// The archive.
-        path: PathBuf,
-        /// The damage.
-        damage: Damage,
-        /// Its position, in bytes.
-        offset: u64,
-    },
-    /// A limit is exceeded.
-    #[error("{} has too many {what}; the limit is {limit}", path.display())]
-    Limit {
-        /// The archive.
-        path: PathBuf,
-        /// The limited quantity.
-        what: &'static str,
-        /// The limit.
-        limit: u64,
-    },
-    /// A missing file.
-    #[error("{} has no file {name:?}", path.display())]
-    Missing {
-        /// The archive.
-        path: PathBuf,
-        /// The file.
-        name: String,
-    },
-}
-
 impl TarFiles {
     /// Reads the headers of an archive.
-    pub(in crate::layout) fn open(path: &Path) -> Result<Self, TarError> {
-        let read = |source| TarError::Read {
+    pub(in crate::layout) fn open(path: &Path) -> Result<Self, LayoutError> {
+        let read = |source| LayoutError::Read {
             path: path.into(),
             source,
         };
-        // Opening a named pipe would block for ever.
-        if !std::fs::metadata(path).map_err(read)?.is_file() {
-            return Err(TarError::NoFile(path.into()));
-        }
-        let mut file = File::open(path).map_err(read)?;
-        let length = file.metadata().map_err(read)?.len();
+        let (mut file, length) = open_file(path)?;
         let mut magic = Vec::with_capacity(MAGIC);
         (&mut file)
             .take(MAGIC as u64)
@@ -106,7 +51,7 @@ impl TarFiles {
             .map_err(read)?;
         if let Some(compression) = compression(&magic) {
             let path = path.into();
-            return Err(TarError::Compressed { path, compression });
+            return Err(LayoutError::Compressed { path, compression });
         }
         file.rewind().map_err(read)?;
         let source = ArchiveFile {
@@ -126,9 +71,9 @@ impl TarFiles {
     }
 
     /// A file, and its size in bytes.
-    pub(in crate::layout) fn file(&self, name: &str) -> Result<(Take<File>, u64), TarError> {
+    pub(in crate::layout) fn file(&self, name: &str) -> Result<(Take<File>, u64), LayoutError> {
         let (offset, size) = self.find(name)?;
-        let read = |source| TarError::Read {
+        let read = |source| LayoutError::Read {
             path: self.path.clone(),
             source,
         };
@@ -137,8 +82,8 @@ impl TarFiles {
         Ok((file.take(size), size))
     }
 
-    fn find(&self, name: &str) -> Result<(u64, u64), TarError> {
-        let missing = || TarError::Missing {
+    fn find(&self, name: &str) -> Result<(u64, u64), LayoutError> {
+        let missing = || LayoutError::Missing {
             path: self.path.clone(),
             name: name.chars().take(MAX_NAME).collect(),
         };
@@ -178,7 +123,7 @@ impl TarSource for ArchiveFile {
     }
 }
 
-fn entries(path: &Path, source: ArchiveFile) -> Result<HashMap<String, Entry>, TarError> {
+fn entries(path: &Path, source: ArchiveFile) -> Result<HashMap<String, Entry>, LayoutError> {
     let limits = Limits {
         entries: MAX_ENTRIES,
         bytes: u64::MAX,
@@ -186,7 +131,7 @@ fn entries(path: &Path, source: ArchiveFile) -> Result<HashMap<String, Entry>, T
     };
     let mut budget = Budget::default();
     let mut archive = TarEntries::new(source, &limits, &mut budget);
-    let limit = |what, limit| TarError::Limit {
+    let limit = |what, limit| LayoutError::Limit {
         path: path.into(),
         what,
         limit,
@@ -201,7 +146,7 @@ fn entries(path: &Path, source: ArchiveFile) -> Result<HashMap<String, Entry>, T
                 return Err(limit("bytes of an extended header", most));
             }
             Err(Fault::Damage(damage)) => {
-                return Err(TarError::Damaged {
+                return Err(LayoutError::Damaged {
                     path: path.into(),
                     damage,
                     offset: archive.source().offset,
@@ -209,7 +154,7 @@ fn entries(path: &Path, source: ArchiveFile) -> Result<HashMap<String, Entry>, T
             }
             Err(Fault::Stored(source)) => {
                 let path = path.into();
-                return Err(TarError::Read { path, source });
+                return Err(LayoutError::Read { path, source });
             }
         };
         if archive.path().len().max(archive.link().len()) > MAX_NAME {

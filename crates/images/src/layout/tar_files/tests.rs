@@ -93,7 +93,7 @@ fn other_files_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(
         TarFiles::open(folder.path()),
-        Err(TarError::NoFile(_))
+        Err(LayoutError::NoFile { .. })
     ));
 }
 
@@ -117,5 +117,5 @@ fn a_huge_extended_header_is_rejected_unread() {
         add(builder, "a", "b");
     });
     let error = TarFiles::open(file.path()).unwrap_err();
-    assert!(matches!(error, TarError::Limit { .. }), "{error}");
+    assert!(matches!(error, LayoutError::Limit { .. }), "{error}");
 }

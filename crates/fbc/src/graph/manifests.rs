@@ -90,12 +90,12 @@ fn warn_of_crash(
     else {
         return;
     };
-    let (about, located, when) = match heads.iter().find(|(_, head)| crashes(head)) {
-        Some((channel, head)) => (About::Bundle(channel, &head.blob.name), *head, ""),
-        None => {
-            let about = memberships.about(&first.blob.name);
-            (about, first, " when it is the head of a channel")
-        }
+    let head = heads.iter().find(|(_, head)| crashes(head));
+    let (about, located, when) = if let Some((channel, head)) = head {
+        (About::Bundle(channel, &head.blob.name), *head, "")
+    } else {
+        let about = memberships.about(&first.blob.name);
+        (about, first, " when it is the head of a channel")
     };
     let others = match group.bundles().filter(crashes).count() - 1 {
         0 => String::new(),

@@ -12,7 +12,7 @@ use crate::serve;
 use crate::serve::access::Access;
 use ::images::credentials::AuthFiles;
 use ::images::policy::PolicySubject;
-use ::images::{Admission, Mirrors, Reference, Registries};
+use ::images::{Admission, Mirrors, Registries};
 
 /// The problems of a valid configuration: files that cannot be used, sources on
 /// disk that are not there, ports that are taken. Nothing is stored, and no
@@ -45,17 +45,16 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     let sources = config.catalogs.iter();
     problems.extend(sources.filter_map(|catalog| source(catalog).err()));
     // A file that cannot be used fails for the first image already.
-    let first = config
-        .catalogs
-        .iter()
-        .find_map(|catalog| match &catalog.source {
-            Source::Image(reference) => Some(reference),
-            _ => None,
-        });
-    if let Some(reference) = first {
-        let (files, image) = (config.registries.clone(), reference.clone());
-        let read = tokio::task::spawn_blocking(move || unusable(&files, image));
-        problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
+    let sources = || config.catalogs.iter().map(|catalog| &catalog.source);
+    let image = sources().find_map(|source| match source {
+        Source::Image(reference) => Some(reference),
+        _ => None,
+    });
+    let (files, subject) = (config.registries.clone(), sources().find_map(subject));
+    let has_image = image.is_some();
+    let read = tokio::task::spawn_blocking(move || unusable(&files, has_image, subject));
+    problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
+    if let Some(reference) = image {
         let files = &config.registries;
         let (named, usual) = (files.auth_files.clone(), files.usual_auth_files.clone());
         let files = AuthFiles::new(named, usual, files.mirrors.clone());
@@ -77,15 +76,25 @@ fn source(catalog: &CatalogConfig) -> anyhow::Result<()> {
     found.map(drop).with_context(context)
 }
 
-/// The errors of files about mirrors and policy. This blocks.
-fn unusable(registries: &images::Settings, image: Reference) -> Vec<anyhow::Error> {
-    let mirrors = Mirrors::read(&registries.mirrors).err();
-    let image = PolicySubject::Registry(image);
-    let policy = Admission::read(&registries.policy, &image).err();
+/// The images of a source, as the policy knows them.
+fn subject(source: &Source) -> Option<PolicySubject> {
+    match source {
+        Source::Image(reference) => Some(PolicySubject::Registry(reference.clone())),
+        Source::Layout(layout) => Some(PolicySubject::Layout(layout.format, layout.path.clone())),
+        Source::File(_) | Source::Curated(_) => None,
+    }
+}
+
+/// The errors of the files about mirrors, if there is an image, and of the
+/// policy. This blocks.
+fn unusable(
+    registries: &images::Settings,
+    has_image: bool,
+    subject: Option<PolicySubject>,
+) -> Vec<anyhow::Error> {
+    let mirrors = has_image.then(|| Mirrors::read(&registries.mirrors).err());
+    let mirrors = mirrors.flatten().map(anyhow::Error::new);
+    let policy = subject.and_then(|subject| Admission::read(&registries.policy, &subject).err());
     let policy = policy.map(anyhow::Error::new);
-    mirrors
-        .map(anyhow::Error::new)
-        .into_iter()
-        .chain(policy)
-        .collect()
+    mirrors.into_iter().chain(policy).collect()
 }

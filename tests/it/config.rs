@@ -604,6 +604,7 @@ fn the_sample_shows_the_defaults() {
         "#client_certificates",
         "#min_version",
         "#user_files",
+        "#auth_files",
         "#certs_dirs",
         "#registries_conf",
         "#policy_file",
@@ -668,6 +669,13 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     ] {
         assert!(finished.stderr.contains(said), "{said}: {finished:#?}");
     }
+    // The policy is for layouts, too.
+    let finished = check(&format!(
+        "{ports}[[catalog]]\nsource = 'oci:{}'\n[registries]\npolicy_file = 'policy.json'\n",
+        folder.path().display()
+    ));
+    assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
+    assert!(finished.stderr.contains("policy.json"), "{finished:#?}");
     let finished = check("poll = 7\n");
     assert_eq!(finished.status.code(), Some(2), "{finished:#?}");
 }

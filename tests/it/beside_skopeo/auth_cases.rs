@@ -10,6 +10,9 @@ use super::case::Case;
 use super::conf_cases::{CONF, HOME, one_of};
 use super::network::{Access, Host, TOKEN_HOST};
 
+/// The start of the names of these cases.
+pub(super) const NAME: &str = "credentials";
+
 const IMAGES: [&str; 7] = [
     "a.test/team/app:v1",
     "a.test/team/sub/app:v1",
@@ -35,11 +38,47 @@ pub(super) const NAMED: &str = "auth.json";
 const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 pub(super) const CONFIG_HOME_FILE: &str = "xdg/containers/auth.json";
 
+/// Auth files that chance does not make often, for a registry with tokens.
+const RARE: [&[(&str, &str)]; 3] = [
+    // The user is missing.
+    &[(FILES[0], r#"{"auths":{"a.test":{"auth":"OnNlY3JldA=="}}}"#)],
+    &[(FILES[0], r#"{"auths":{},"credsStore":"trial"}"#)],
+    &[
+        (
+            FILES[0],
+            r#"{"auths":{},"credHelpers":{"a.test":"failing"}}"#,
+        ),
+        (FILES[1], r#"{"auths":{"a.test":{"auth":"bWU6c2VjcmV0"}}}"#),
+    ],
+];
+
 pub(super) fn case(seed: u64) -> Case {
+    let rare = usize::try_from(seed).ok().and_then(|seed| RARE.get(seed));
+    rare.map_or_else(|| by_chance(seed), |files| rare_case(seed, files))
+}
+
+fn rare_case(seed: u64, files: &[(&str, &str)]) -> Case {
+    let host = Host {
+        access: Access::Token(None),
+        ..Host::open()
+    };
+    let mut case = Case {
+        name: format!("{NAME} {seed}"),
+        image: IMAGES[0].to_owned(),
+        world: [("a.test".to_owned(), host)].into(),
+        ..Case::default()
+    };
+    for (path, text) in files {
+        case.file(path, *text);
+    }
+    case
+}
+
+fn by_chance(seed: u64) -> Case {
     let mut rng = Rng::with_seed(seed);
     let image = one_of(&mut rng, &IMAGES).to_owned();
     let mut case = Case {
-        name: format!("credentials {seed}"),
+        name: format!("{NAME} {seed}"),
         image,
         ..Case::default()
     };

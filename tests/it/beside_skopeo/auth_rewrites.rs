@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 
 use super::auth_cases::{CONFIG_HOME_FILE, FILES, NAMED};
 use super::case::Case;
-use super::conf_cases::CONF;
 use super::network::Access;
 use super::registry::NOBODY;
 
@@ -270,16 +269,16 @@ pub(super) fn ask_store(case: &Case) -> Option<Case> {
 }
 
 /// almanac goes on after a helper that fails.
-pub(super) fn drop_missing_helpers(case: &Case) -> Option<Case> {
-    let (mut case, mut changed) = (case.clone(), false);
-    for (path, content) in &mut case.files {
-        let text = String::from_utf8_lossy(content).into_owned();
-        if path.ends_with(CONF) && text.contains("\"missing\", ") {
-            *content = text.replace("\"missing\", ", "").into_bytes();
-            changed = true;
-        }
-    }
-    changed.then_some(case)
+pub(super) fn drop_failing_helpers(case: &Case) -> Option<Case> {
+    edit(case, |document| {
+        let helpers = document.get_mut("credHelpers");
+        let Some(helpers) = helpers.and_then(Value::as_object_mut) else {
+            return false;
+        };
+        let before = helpers.len();
+        helpers.retain(|_, helper| helper != "failing");
+        helpers.len() != before
+    })
 }
 
 /// Whether a key matches an image.

@@ -6,16 +6,69 @@ use super::case::{Case, LOCAL};
 use super::conf_cases::one_of;
 use super::network::{Access, Connection, Host, TOKEN_HOST};
 use super::pki::{Signer, client};
+use crate::support::tls::Pair;
+
+/// The start of the names of these cases.
+pub(super) const NAME: &str = "certs.d";
 
 const HOSTS: [&str; 3] = ["a.test", "b.test:5000", "127.0.0.1:{local}"];
 
 pub(super) const FOLDER: &str = "home/.config/containers/certs.d";
 
 pub(super) fn case(seed: u64) -> Case {
+    match seed {
+        0 => token_service(),
+        1 => two_pairs(),
+        seed => by_chance(seed),
+    }
+}
+
+/// A registry and its token service, on another host, which both want a
+/// certificate.
+fn token_service() -> Case {
+    let mut case = wanting_certificate(0, Access::Token(Some(TOKEN_HOST)));
+    let host = case.world["a.test"].clone();
+    let access = Access::Open;
+    case.world
+        .insert(TOKEN_HOST.to_owned(), Host { access, ..host });
+    put_pair(&mut case, "client", client());
+    case
+}
+
+/// A registry with a second certificate in its folder, which is broken.
+fn two_pairs() -> Case {
+    let mut case = wanting_certificate(1, Access::Open);
+    put_pair(&mut case, "a", client());
+    let certificate = "no certificate".to_owned();
+    let key = client().key;
+    put_pair(&mut case, "b", Pair { certificate, key });
+    case
+}
+
+fn wanting_certificate(seed: u64, access: Access) -> Case {
+    let host = Host {
+        wants_certificate: true,
+        access,
+        ..Host::open()
+    };
+    Case {
+        name: format!("{NAME} {seed}"),
+        image: "a.test/team/app:v1".to_owned(),
+        world: [("a.test".to_owned(), host)].into(),
+        ..Case::default()
+    }
+}
+
+fn put_pair(case: &mut Case, name: &str, pair: Pair) {
+    case.file(&format!("{FOLDER}/a.test/{name}.cert"), pair.certificate);
+    case.file(&format!("{FOLDER}/a.test/{name}.key"), pair.key);
+}
+
+fn by_chance(seed: u64) -> Case {
     let mut rng = Rng::with_seed(seed);
     let host = one_of(&mut rng, &HOSTS);
     let mut case = Case {
-        name: format!("certs.d {seed}"),
+        name: format!("{NAME} {seed}"),
         image: format!("{host}/team/app:v1"),
         ..Case::default()
     };
@@ -60,8 +113,9 @@ pub(super) fn case(seed: u64) -> Case {
         }
     }
     for name in ["client", "other"] {
-        let kind = rng.u8(..8);
-        if kind < 5 {
+        // One in three pairs is broken.
+        let kind = rng.u8(..16);
+        if kind < 9 {
             let pair = client();
             let certificate = match kind {
                 0 => "no certificate".to_owned(),

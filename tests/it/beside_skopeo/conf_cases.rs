@@ -7,6 +7,8 @@ use super::network::{Access, Connection, Host, TOKEN_HOST};
 use super::pki::Signer;
 use super::registry::{Answer, common};
 
+/// The start of the names of these cases.
+pub(super) const NAME: &str = "registries.conf";
 /// Where images come from, and where mirrors are.
 const SOURCES: [&str; 5] = ["a.test", "b.test:5000", "x.c.test", "y.c.test", "docker.io"];
 const MIRRORS: [&str; 5] = [
@@ -26,7 +28,7 @@ pub(super) fn case(seed: u64) -> Case {
     let mut rng = Rng::with_seed(seed);
     let image = image(&mut rng);
     let mut case = Case {
-        name: format!("registries.conf {seed}"),
+        name: format!("{NAME} {seed}"),
         world: world(&mut rng),
         image,
         ..Case::default()

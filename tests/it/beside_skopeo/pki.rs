@@ -67,7 +67,7 @@ pub(super) fn variables() -> [(&'static str, PathBuf); 2] {
     ]
 }
 
-/// A client's certificate.
+/// A client's certificate that hosts accept.
 pub(super) fn client() -> Pair {
     AUTHORITIES.clients.sign()
 }

@@ -44,7 +44,7 @@ pub fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| refused(error.to_string()))?;
     if found.is_empty() {
-        return Err(refused("there is none in it".into()));
+        return Err(refused("it contains no certificate".into()));
     }
     Ok(found)
 }

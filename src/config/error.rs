@@ -139,8 +139,8 @@ pub enum ConfigError {
     /// A source inside the data folder, whose content almanac may remove: the
     /// folder, the catalog, its source.
     #[error(
-        "{2}, the source of the catalog {1}, lies in the data folder {folder}: what is there is \
-         almanac's own and may be removed; put the source elsewhere, or give another folder with \
+        "{2}, the source of the catalog {1}, lies in the data folder {folder}: almanac may remove \
+         the files there; put the source elsewhere, or give another folder with \
          --data-dir (in a file: data_dir)",
         folder = .0.display()
     )]

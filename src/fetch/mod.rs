@@ -99,13 +99,13 @@ pub enum RequestProblem {
     #[error("{0}{1}")]
     Status(u16, String),
     /// A response in an encoding other than gzip.
-    #[error("the answer is encoded as {0:?}, which was not asked for")]
+    #[error("the response has the encoding {0:?}, which was not requested")]
     Encoding(String),
     /// The response exceeds the limit, in bytes.
-    #[error("the answer passes the limit of {0} bytes")]
+    #[error("the response exceeds the limit of {0} bytes")]
     TooLarge(u64),
     /// The download took longer than this.
-    #[error("not all there after {}", humantime::format_duration(*.0))]
+    #[error("the download was not complete after {}", humantime::format_duration(*.0))]
     Timeout(Duration),
     /// The response cannot be decompressed or written.
     #[error(transparent)]

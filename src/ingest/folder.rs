@@ -62,8 +62,8 @@ pub async fn store_folder(
     Ok(made)
 }
 
-/// Who made the container decides what is in it, so links may lead anywhere, as
-/// opm follows them.
+/// The author of the container image decides its content, so links may lead
+/// anywhere, as with opm.
 fn rules(limits: &Limits) -> FolderRules {
     FolderRules::new(&FolderOptions::with_links_anywhere(), limits)
 }

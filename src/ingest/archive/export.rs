@@ -82,12 +82,12 @@ fn output(requested: &Export) -> Result<PathBuf, ArchiveError> {
     };
     let Ok(output) = path.canonicalize() else {
         if path.is_symlink() {
-            return refused("a link to what is no file; name the file itself");
+            return refused("it is a link, but not to a file; name the file itself");
         }
         return Ok(path.clone());
     };
     if !output.is_file() {
-        return refused("there already and no file; name a file");
+        return refused("it exists and is not a file; name a file");
     }
     if let Some(Since::Archive(since)) = &requested.since
         && since.canonicalize().is_ok_and(|since| since == output)

@@ -219,12 +219,16 @@ fn read_file(
     buffer: &mut [u8],
     mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
 ) -> Result<Digest, FilesError> {
-    // A location is behind all links.
+    // A location is behind all links. A pipe in place of the file would block.
     let mut file = File::options()
         .read(true)
-        .custom_flags(libc::O_NOFOLLOW)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(location)
         .map_err(reading(location))?;
+    if !file.metadata().map_err(reading(location))?.is_file() {
+        let replaced = io::Error::other("it was a file before and is none now");
+        return Err(reading(location)(replaced));
+    }
     let mut hasher = Hasher::default();
     loop {
         let length = file.read(buffer).map_err(reading(location))?;

@@ -65,8 +65,16 @@ pub(super) fn list(root: &Path, rules: &FolderRules) -> Result<Vec<(String, Path
         let inside = others
             .chain([named])
             .filter_map(|it| fs::canonicalize(it).ok());
+        let mut inside: Vec<PathBuf> = inside.collect();
+        if named.join(DATA).is_symlink() && !inside.iter().any(|folder| root.starts_with(folder)) {
+            return Err(FilesError::Link {
+                path: DATA.to_owned(),
+                target: root.clone(),
+            });
+        }
+        inside.push(root.clone());
         let walk = Walk {
-            inside: inside.chain([root.clone()]).collect(),
+            inside,
             limits: &rules.limits,
         };
         walk.list(root, "", &mut paths)?;
@@ -213,5 +221,13 @@ mod tests {
         fs::write(root.join("etcd/shared.yaml"), "").unwrap();
         symlink("../shared.yaml", root.join("etcd/..v1/more.yaml")).unwrap();
         assert_eq!(list(&root.join("etcd"), &rules).unwrap().len(), 2);
+
+        fs::create_dir(root.join("shared")).unwrap();
+        fs::write(root.join("shared/other.yaml"), "").unwrap();
+        fs::remove_file(root.join("etcd/..data")).unwrap();
+        symlink("../shared", root.join("etcd/..data")).unwrap();
+        let refused = list(&root.join("etcd"), &rules).unwrap_err();
+        assert_eq!(refused.reason(), "link", "{refused}");
+        assert!(refused.to_string().contains("\"..data\""), "{refused}");
     }
 }

@@ -165,8 +165,17 @@ impl Pass<'_> {
     }
 
     async fn folder(&mut self, path: &Path) -> Result<Option<Input>, PassError> {
-        let permit = self.context.read_permit().await;
         let rules = FolderRules::new(&self.followed.folder, &self.context.limits);
+        // The current revision is better than half of the next one. Others may read
+        // during the wait.
+        if self.current().is_some() {
+            let (root, own) = (path.to_owned(), rules.clone());
+            let waiting = blocking(Stage::Resolve, move || {
+                wait_until_quiet(&root, &own).map_err(PassError::at(Stage::Resolve))
+            });
+            self.stages.run(Stage::Resolve, waiting).await?;
+        }
+        let permit = self.context.read_permit().await;
         let (root, own) = (path.to_owned(), rules.clone());
         let resolving = blocking_with_permit(Stage::Resolve, &permit, move || {
             files::digest_of_folder(&root, &own).map_err(PassError::at(Stage::Resolve))
@@ -177,12 +186,7 @@ impl Pass<'_> {
         }
         let root = path.to_owned();
         let temporary = self.context.store.temporary();
-        let is_served = self.current().is_some();
         let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
-            // The current revision is better than half of the next one.
-            if is_served {
-                wait_until_quiet(&root, &rules).map_err(PassError::at(Stage::Unpack))?;
-            }
             sqlite::of_folder(&root, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
         });
         // The folder may have changed meanwhile: the copy decides.

@@ -165,7 +165,10 @@ async fn take(
     let revisions = store.import(imports.collect()).await?;
     drop(pins);
     for (revision, carried) in revisions.into_iter().zip(&new) {
-        store.retire(&revision).await?;
+        // The revision is committed; old files only take space.
+        if let Err(error) = store.retire(&revision).await {
+            tracing::warn!(%error, "cannot remove old revisions");
+        }
         imported.push(Imported {
             catalog: revision.catalog,
             revision: revision.id,

@@ -145,7 +145,9 @@ fn header(size: u64) -> tar::Header {
 /// file.
 fn remove_unfinished(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        // Others may put pipes into a shared folder.
         let is_left = entry.file_name().to_string_lossy().starts_with(UNFINISHED)
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
             && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
         if is_left && let Err(error) = fs::remove_file(entry.path()) {
             tracing::warn!(path = %entry.path().display(), %error, "cannot remove an unfinished archive");

@@ -152,7 +152,9 @@ impl Authorizer {
             let decision = rules.check(catalog.as_str(), caller.credentials());
             decision == Err(Denied::CertificateMissing)
         };
-        if !catalogs.is_empty() && catalogs.iter().all(needs_certificate) {
+        // Others may not learn that the repository exists.
+        let may_learn = self.knows(caller) && !catalogs.is_empty();
+        if may_learn && catalogs.iter().all(needs_certificate) {
             return OciRejection::Denied;
         }
         OciRejection::Unauthorized(self.challenge(name, here))

@@ -36,9 +36,10 @@ fn token(path: &Path, line: usize, token: &[u8]) -> Result<[u8; 32], CredentialE
     if token.iter().all(good) {
         return Ok(Sha256::digest(token).into());
     }
-    Err(CredentialError::Token {
+    Err(CredentialError::Line {
         path: path.to_owned(),
         line,
+        wanted: "bearer token: letters, digits and -._~+/= are",
     })
 }
 

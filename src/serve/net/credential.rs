@@ -34,12 +34,6 @@ pub enum CredentialError {
         /// The reason.
         problem: io::Error,
     },
-    /// It is too large.
-    #[error("{} is larger than 1 MiB", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
     /// It is not PEM, or has other content.
     #[error("{} holds no {wanted} in PEM{}", path.display(), because(problem.as_deref()))]
     Pem {
@@ -71,24 +65,15 @@ pub enum CredentialError {
         /// The reason.
         problem: String,
     },
-    /// A line that is not a bearer token. Its text is not shown.
-    #[error("line {line} of {} is no bearer token: letters, digits and -._~+/= are", path.display())]
-    Token {
+    /// A line with something else. Its text is not shown.
+    #[error("line {line} of {} is no {wanted}", path.display())]
+    Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-    },
-    /// A line that is not a user with a hash. Its text is not shown.
-    #[error(
-        "line {line} of {} is no user with a bcrypt hash; `htpasswd -B` writes such",
-        path.display()
-    )]
-    User {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
+        /// The expected content, and how to write it.
+        wanted: &'static str,
     },
     /// The system provides no random numbers for a signing key.
     #[error("the system has no random numbers")]
@@ -248,19 +233,19 @@ pub(crate) fn lines<'a>(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CredentialError> {
-    let mut content = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut content))
-        .map_err(|problem| CredentialError::Read {
-            path: path.to_owned(),
-            problem,
-        })?;
-    if content.len() as u64 > MAX_FILE {
-        return Err(CredentialError::TooLarge {
-            path: path.to_owned(),
-        });
-    }
-    Ok(content)
+    let read = || {
+        let mut content = Vec::new();
+        let file = File::open(path)?;
+        file.take(MAX_FILE + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > MAX_FILE {
+            return Err(io::Error::other("it is larger than 1 MiB"));
+        }
+        Ok(content)
+    };
+    read().map_err(|problem| CredentialError::Read {
+        path: path.to_owned(),
+        problem,
+    })
 }
 
 #[cfg(test)]
@@ -273,9 +258,10 @@ mod tests {
         let path = folder.join("number");
         let build = |paths: &[PathBuf], contents: &[Vec<u8>]| {
             let text = String::from_utf8_lossy(&contents[0]).into_owned();
-            text.parse().map_err(|_| CredentialError::Token {
+            text.parse().map_err(|_| CredentialError::Line {
                 path: paths[0].clone(),
                 line: 1,
+                wanted: "number",
             })
         };
         Followed::open("test", "a", vec![path], Box::new(build)).unwrap()

@@ -109,9 +109,10 @@ fn user(path: &Path, line: usize, text: &[u8]) -> Result<(String, String), Crede
         let good = !user.is_empty() && COSTS.contains(&parts.get_cost());
         good.then(|| (user.to_owned(), hash.to_owned()))
     };
-    read().ok_or_else(|| CredentialError::User {
+    read().ok_or_else(|| CredentialError::Line {
         path: path.to_owned(),
         line,
+        wanted: "user with a bcrypt hash; `htpasswd -B` writes such",
     })
 }
 

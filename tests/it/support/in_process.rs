@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A port that serves one catalog, named `catalog`.
 pub(crate) struct InProcess {
     pub grpc: SocketAddr,
-    publisher: Publisher,
+    pub publisher: Publisher,
     store: Store,
     stop: CancellationToken,
     connections: TaskTracker,
@@ -58,6 +58,12 @@ impl InProcess {
 
     /// Serves other content from now on.
     pub(crate) async fn publish(&self, catalog: &Catalog) {
+        let snapshot = self.made(catalog).await;
+        self.publisher.publish(snapshot);
+    }
+
+    /// Content that can be published at once.
+    pub(crate) async fn made(&self, catalog: &Catalog) -> Snapshot {
         let source = tempfile::tempdir_in(self.folder.path()).unwrap();
         catalog.write_to(source.path(), Format::JsonLines);
         let (revision, _) = ingest::store_folder(
@@ -69,8 +75,7 @@ impl InProcess {
         )
         .await
         .unwrap();
-        let snapshot = Snapshot::open(&self.store, revision).unwrap();
-        self.publisher.publish(snapshot);
+        Snapshot::open(&self.store, revision).unwrap()
     }
 
     /// Ends, and waits for all connections to end.

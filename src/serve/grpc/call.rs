@@ -25,7 +25,6 @@ use fbc::document::Gvk;
 use fbc::text::go_quote::Quoted;
 
 /// Handles the calls of a connection.
-#[derive(Clone)]
 pub(super) struct Calls {
     pub(super) catalogs: Catalogs,
     pub(super) session: Arc<Session>,
@@ -35,8 +34,9 @@ pub(super) struct Calls {
     pub(super) reflection: Reflection,
 }
 
-/// There is no router: it would take as long as a small response.
-impl RequestHandler for Calls {
+/// There is no router: it would take as long as a small response. Each call gets a
+/// clone of the handler, so that is one pointer.
+impl RequestHandler for Arc<Calls> {
     async fn handle(
         &self,
         request: http::Request<Incoming>,

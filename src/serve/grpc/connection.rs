@@ -126,13 +126,13 @@ impl Service {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW);
         let session = Session::new(Arc::clone(&self.handovers));
-        let calls = Calls {
+        let calls = Arc::new(Calls {
             catalogs: self.catalogs.clone(),
             session: Arc::clone(&session),
             own,
             health: self.health.clone(),
             reflection: self.reflection.clone(),
-        };
+        });
         let beyond = opened.beyond;
         let service = follow(calls, &opened, {
             let (service, session) = (self.clone(), Arc::clone(&session));

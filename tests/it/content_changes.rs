@@ -537,7 +537,14 @@ fn asked(connection: &mut h2::Connection, stream: u32) -> u32 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_crosses_with_goaway_is_answered_with_the_new_content() {
-    let inside = InProcess::serve(&generation(1), Limits::default()).await;
+    let limits = Limits {
+        renewal: Renewal {
+            half_asked: Duration::from_secs(2),
+            ..Renewal::default()
+        },
+        ..Limits::default()
+    };
+    let inside = InProcess::serve(&generation(1), limits).await;
     let mut connection = h2::Connection::open(inside.grpc, &[]).unwrap();
     assert_eq!(asked(&mut connection, 1), 1);
     inside.publish(&generation(2)).await;

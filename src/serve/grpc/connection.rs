@@ -84,7 +84,7 @@ impl Service {
             catalogs,
             calls: Arc::new(Semaphore::new(limits.calls.min(Semaphore::MAX_PERMITS))),
             streams: Arc::new(Semaphore::new(MAX_SERVICE_STREAMS)),
-            handovers: Arc::default(),
+            handovers: Handovers::new(&limits.renewal),
             limits,
         })
     }
@@ -158,7 +158,8 @@ impl Service {
                     half_asked,
                     latest,
                 } = self.limits.renewal;
-                let is_quiet = |listing| state.is_quiet(if listing { half_asked } else { quiet });
+                let is_quiet =
+                    |continues| state.is_quiet(if continues { half_asked } else { quiet });
                 loop {
                     tokio::select! {
                         // The publisher is gone when almanac stops.

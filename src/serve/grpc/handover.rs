@@ -13,16 +13,17 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::name::CatalogName;
+use crate::serve::net::limits::Renewal;
 use crate::snapshot::{Catalog, Snapshot};
 
-/// How long a client may take to make its next call over another connection.
-const HOLD: Duration = Duration::from_secs(2);
-/// How long new sessions do not see new content at most.
-const LONGEST: Duration = Duration::from_secs(10);
-
 /// The snapshots that new sessions get, by catalog; the latest of all others.
-#[derive(Default)]
-pub(super) struct Handovers(Mutex<HashMap<CatalogName, Held>>);
+pub(super) struct Handovers {
+    held: Mutex<HashMap<CatalogName, Held>>,
+    /// How long a client may take to make its next call over another connection.
+    hold: Duration,
+    /// How long new sessions do not see new content at most.
+    longest: Duration,
+}
 
 struct Held {
     catalog: Catalog,
@@ -32,6 +33,15 @@ struct Held {
 }
 
 impl Handovers {
+    /// Nothing is held. A client may take as long as in the middle of a list.
+    pub(super) fn new(renewal: &Renewal) -> Arc<Self> {
+        Arc::new(Self {
+            held: Mutex::default(),
+            hold: renewal.half_asked,
+            longest: renewal.latest,
+        })
+    }
+
     /// The snapshot for a session, with the end of its hold. `crossing` says that it is
     /// for a call that crosses with GOAWAY.
     pub(super) fn snapshot(
@@ -39,7 +49,7 @@ impl Handovers {
         catalog: &Catalog,
         crossing: bool,
     ) -> Option<(Arc<Snapshot>, Option<Instant>)> {
-        let mut all = self.0.lock();
+        let mut all = self.held.lock();
         // Nothing is held most of the time.
         if all.is_empty() && !crossing {
             return Some((catalog.snapshot()?, None));
@@ -59,7 +69,7 @@ impl Handovers {
                 since: now,
                 until: now,
             });
-            held.until = (now + HOLD).min(held.since + LONGEST);
+            held.until = (now + self.hold).min(held.since + self.longest);
         }
         Some(match all.get(&catalog.name) {
             Some(held) => (Arc::clone(&held.snapshot), Some(held.until)),

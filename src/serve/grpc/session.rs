@@ -137,11 +137,13 @@ impl Session {
     }
 
     /// Ends the session, if no call is open and `quiet` holds. `quiet` gets whether the
-    /// client has requested some packages of its list, and not all.
+    /// client will probably continue: it has requested some packages of its list and
+    /// not all, or the list was answered over its last connection.
     pub(super) fn close_if(&self, quiet: impl FnOnce(bool) -> bool) -> bool {
         let mut state = self.state.lock();
         let idle = self.calls.available_permits() == Semaphore::MAX_PERMITS;
-        let close = idle && quiet(!state.requested.is_empty());
+        let continues = !state.requested.is_empty() || state.held_until.is_some();
+        let close = idle && quiet(continues);
         if close {
             self.end(&mut state);
         }
@@ -186,10 +188,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::serve::net::limits::Renewal;
+
+    fn session() -> Arc<Session> {
+        Session::new(Handovers::new(&Renewal::default()))
+    }
 
     #[test]
     fn a_client_that_requests_the_listed_packages_may_finish() {
-        let session = Session::new(Arc::default());
+        let session = session();
         let continues = || {
             let mut some = false;
             session.close_if(|requested_some| {
@@ -217,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_connection_with_an_open_call_stays() {
-        let session = Session::new(Arc::default());
+        let session = session();
         let call = session.begin_call();
         assert!(!session.close_if(|_| true));
         drop(call);
@@ -229,7 +236,7 @@ mod tests {
 
     #[test]
     fn no_call_begins_between_the_look_at_open_calls_and_the_end_of_a_session() {
-        let session = Session::new(Arc::default());
+        let session = session();
         let mut began = None;
         assert!(session.close_if(|_| {
             let session = Arc::clone(&session);

@@ -46,7 +46,7 @@ pub(crate) fn all(catalogs: &[Arc<Known>], world: &Arc<World>) -> Vec<Client> {
                     if let Some(up) = world.now()
                         && let Err(problem) = kind(&catalog, &world, up)
                     {
-                        world.violation(problem);
+                        world.wrong(up, problem);
                     }
                     thread::sleep(PAUSE);
                 }
@@ -207,7 +207,7 @@ fn snapshots(catalog: &Known, world: &World) {
                     interrupted = 0;
                     world.count("snapshots over gRPC");
                 }
-                Err(Failed::Wrong(problem)) => world.violation(problem),
+                Err(Failed::Wrong(problem)) => world.wrong(up, problem),
                 Err(_) if world.excuses(up) => world.count("snapshots turned away"),
                 Err(Failed::Broken(_)) if interrupted < INTERRUPTED => {
                     interrupted += 1;

@@ -1,10 +1,11 @@
 //! The faults, and the program that they happen to.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write as _;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
@@ -47,10 +48,12 @@ pub(crate) enum Fault {
     Registry,
     /// A disk without room, and new content.
     FullDisk,
+    /// A byte of a stored file that changes without a trace.
+    FlippedByte,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Change,
         Self::Kill,
         Self::Restart,
@@ -58,6 +61,7 @@ impl Fault {
         Self::HalfOpen,
         Self::Registry,
         Self::FullDisk,
+        Self::FlippedByte,
     ];
 }
 
@@ -178,8 +182,10 @@ impl Faults {
                 fs::remove_file(ballast).unwrap();
                 self.program.signal("HUP");
             }
+            Fault::FlippedByte => self.flip(),
         }
         self.wait_until_served();
+        self.world.damage(false);
         self.memory = self.memory.max(self.program.anonymous_memory());
     }
 
@@ -243,6 +249,53 @@ impl Faults {
         }
     }
 
+    /// Flips a byte of a stored file, and waits until that is reported.
+    fn flip(&mut self) {
+        let files = self.stored_files();
+        let path = &files[self.random.usize(..files.len())];
+        let before = self.damage_found();
+        self.world.damage(true);
+        if let Err(error) = flip(path, self.random.f64()) {
+            // Its revision was replaced by another encoding just now.
+            return eprintln!("{}: {error}", path.display());
+        }
+        let begin = Instant::now();
+        while self.damage_found() == before {
+            if begin.elapsed() > PATIENCE {
+                let problem = format!("{}: a flipped byte is not found", path.display());
+                return self.world.violation(problem);
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The files of all revisions that are read while serving. Records are read only
+    /// to make a lost database again, and are checked then.
+    fn stored_files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for revision in fs::read_dir(self.program.data().join("revisions")).unwrap() {
+            let revision = revision.unwrap();
+            let is_complete = !revision.file_name().to_string_lossy().starts_with("new-");
+            let inside = fs::read_dir(revision.path()).into_iter().flatten();
+            files.extend(inside.filter(|_| is_complete).map(|it| it.unwrap().path()));
+        }
+        files.retain(|path| !path.to_string_lossy().ends_with("record.json"));
+        files.sort();
+        files
+    }
+
+    /// The damaged files that the metrics count.
+    fn damage_found(&mut self) -> u64 {
+        let metrics = http::get(self.program.address("admin"), "/metrics");
+        let text = metrics.map(|reply| reply.text()).unwrap_or_default();
+        let counts = text
+            .lines()
+            .filter(|line| line.starts_with("almanac_stored_damage_total{"));
+        counts
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+            .sum()
+    }
+
     /// Defects show themselves in the log, which ends with the process.
     fn look_at_log(&self) {
         let log = self.program.log();
@@ -266,6 +319,19 @@ impl Faults {
         self.wait_until_served();
         self.world.flood(false);
     }
+}
+
+/// Changes a byte of a file at this part of its length. Its date stays, as when a
+/// disk fails.
+fn flip(path: &Path, part: f64) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(0o644))?;
+    let file = File::options().read(true).write(true).open(path)?;
+    let metadata = file.metadata()?;
+    let at = (metadata.len() as f64 * part) as u64;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at)?;
+    file.write_all_at(&[byte[0] ^ 1], at)?;
+    file.set_modified(metadata.modified()?)
 }
 
 /// Begins 40 calls at a time and resets them.
@@ -356,6 +422,7 @@ impl Sources {
                 &format!("file:{}", shown(self.path("catalog.json"))),
             ),
             "[registries]\nauth_files = []\nattempts = 1\n",
+            "[scrub]\ninterval = \"1s\"\n",
         ];
         let path = self.path("almanac.toml");
         fs::write(&path, text.concat()).unwrap();
@@ -394,7 +461,7 @@ impl Disk {
     /// Leaves no room. Returns the file that takes it.
     fn fill(&self) -> PathBuf {
         let path = self.folder.path().join("ballast");
-        let mut ballast = fs::File::create(&path).unwrap();
+        let mut ballast = File::create(&path).unwrap();
         let block = vec![0; 64 << 10];
         while ballast.write_all(&block).is_ok() {}
         while ballast.write_all(&block[..512]).is_ok() {}

@@ -5,7 +5,7 @@
 //! in an OCI layout, and a file. Clients ask over gRPC, HTTP and `/v2/`, and
 //! compare each answer with the known content. Meanwhile the bench kills the
 //! program in the middle of passes, restarts it, changes catalogs, floods the
-//! ports, takes the registry away and fills the disk.
+//! ports, takes the registry away, fills the disk and changes bytes of stored files.
 //!
 //! ```text
 //! cargo bench --bench soak -- [--minutes N] [--seed N]
@@ -16,6 +16,7 @@
 #![allow(
     missing_docs,
     clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::unwrap_used,

@@ -18,6 +18,7 @@ struct State {
     /// The number of starts and stops, and of beginnings and ends of floods.
     changes: u64,
     flooded: bool,
+    damaged: bool,
     answers: BTreeMap<&'static str, u64>,
     violations: Vec<String>,
 }
@@ -29,6 +30,7 @@ pub(crate) struct Up {
     pub(crate) http: SocketAddr,
     changes: u64,
     flooded: bool,
+    damaged: bool,
 }
 
 impl World {
@@ -41,6 +43,7 @@ impl World {
             http,
             changes: 0,
             flooded: false,
+            damaged: false,
         });
     }
 
@@ -58,19 +61,37 @@ impl World {
         state.flooded = flooded;
     }
 
+    /// A stored file is damaged, or all are whole again. Until the damage is found,
+    /// answers may be wrong; then they may be refused.
+    pub(crate) fn damage(&self, damaged: bool) {
+        let mut state = self.lock();
+        state.changes += 1;
+        state.damaged = damaged;
+    }
+
     /// The program, when it is ready.
     pub(crate) fn now(&self) -> Option<Up> {
         let state = self.lock();
         state.up.map(|up| Up {
             changes: state.changes,
             flooded: state.flooded,
+            damaged: state.damaged,
             ..up
         })
     }
 
     /// Whether a request that began then must have been answered.
     pub(crate) fn excuses(&self, then: Up) -> bool {
-        then.flooded || self.lock().changes != then.changes
+        then.flooded || then.damaged || self.lock().changes != then.changes
+    }
+
+    /// Takes a wrong answer to a request that began then.
+    pub(crate) fn wrong(&self, then: Up, what: String) {
+        if then.damaged || self.lock().damaged {
+            self.count("answers of damaged files");
+        } else {
+            self.violation(what);
+        }
     }
 
     /// No more is asked.

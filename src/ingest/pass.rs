@@ -68,7 +68,7 @@ impl Pass<'_> {
             Source::File(path) => self.folder(path).await?,
             Source::Curated(curation) => self.curated(curation).await?,
             source => {
-                let input = self.image(source).await;
+                let input = Box::pin(self.image(source)).await;
                 input.map_err(|error| error.of_image(source))?
             }
         };

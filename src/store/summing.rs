@@ -74,7 +74,9 @@ mod tests {
 
     #[test]
     fn sums_do_not_depend_on_how_the_bytes_come() {
-        let bytes: Vec<u8> = (0..BLOCK * 2 + 7).map(|at| (at % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..BLOCK * 2 + 7)
+            .map(|at| u8::try_from(at % 251).unwrap())
+            .collect();
         let whole = Summing::of(&bytes);
         assert_eq!((whole.length, whole.blocks.len()), (bytes.len() as u64, 3));
         for size in [1000, BLOCK - 1, BLOCK, BLOCK + 1] {

@@ -94,19 +94,16 @@ impl Store {
         let folder = self.temporary();
         let mut copy = UnnamedFile::new_in(&folder).map_err(DiskError::at("write in", &folder))?;
         let path = self.revision_folder(revision.id).join(METAS);
-        match revision.files.get(METAS) {
-            Some(sum) => {
-                let mut verification = self.verify(revision.id, METAS, sum)?;
-                while let Some(block) = verification.next_block() {
-                    let written = copy.write_all(block?);
-                    written.map_err(DiskError::at("write in", &folder))?;
-                }
+        if let Some(sum) = revision.files.get(METAS) {
+            let mut verification = self.verify(revision.id, METAS, sum)?;
+            while let Some(block) = verification.next_block() {
+                let written = copy.write_all(block?);
+                written.map_err(DiskError::at("write in", &folder))?;
             }
+        } else {
             // Of a version without sums. The digest of the content decides.
-            None => {
-                let copied = File::open(&path).and_then(|mut file| io::copy(&mut file, &mut copy));
-                copied.map_err(DiskError::at("copy", &path))?;
-            }
+            let copied = File::open(&path).and_then(|mut file| io::copy(&mut file, &mut copy));
+            copied.map_err(DiskError::at("copy", &path))?;
         }
         Ok(copy.map().map_err(DiskError::at("copy", &path))?)
     }

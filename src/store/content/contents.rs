@@ -80,8 +80,8 @@ impl Contents {
     pub fn is_whole(&self, digest: &Digest) -> bool {
         self.blob(digest).is_some_and(|path| {
             let mut hasher = Hasher::default();
-            let hashed = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
-            hashed.is_ok() && hasher.finish() == *digest
+            let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
+            read.is_ok() && hasher.finish() == *digest
         })
     }
 

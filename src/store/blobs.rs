@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteRow;
 
 use crate::store::content::Contents;
 use crate::store::disk::{blocking, sync_folder};
-use crate::store::{Store, StoreError, sql};
+use crate::store::{BlobPin, Store, StoreError, sql};
 use ::images::digest::Digest;
 
 impl Store {
@@ -44,6 +44,13 @@ impl Store {
                 .try_for_each(|digest| contents.remove_unpinned(digest))
         });
         Ok(removing.await?)
+    }
+
+    /// Keeps blobs in the store until the rows that name them are committed, also
+    /// when the caller is gone by then.
+    pub(super) fn pins(&self, blobs: &[Digest]) -> Vec<BlobPin> {
+        let pins = blobs.iter().map(|digest| self.contents.pin(*digest));
+        pins.collect()
     }
 
     /// Makes the names of all blobs survive a power cut.

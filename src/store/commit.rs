@@ -15,7 +15,7 @@ use crate::store::images::{self, Image};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
 use crate::store::revisions::{insert_blobs, record_catalog, revision_exists};
-use crate::store::sql::{self, seconds, signed, time};
+use crate::store::sql::{self, seconds, signed, time, whole};
 use crate::store::writer::Finished;
 use crate::store::{Store, StoreError, search, sums};
 use ::images::digest::Digest;
@@ -62,6 +62,42 @@ struct Dates {
     committed: i64,
 }
 
+/// A revision with all that a commit needs, so that it can outlive its caller.
+struct Pending {
+    finished: Finished,
+    record: Record<'static>,
+    wanted: Option<RevisionId>,
+    image: Option<Image>,
+}
+
+impl Pending {
+    fn new(finished: Finished, new: NewRevision<'_>, dates: Dates) -> Self {
+        let record = Record {
+            format: FORMAT,
+            catalog: Cow::Owned(new.catalog.clone()),
+            identity: new.identity,
+            digest: new.digest,
+            content: finished.content,
+            modified: dates.modified,
+            committed: dates.committed,
+            counts: Counts {
+                metas: finished.metas as u64,
+                ..new.counts
+            },
+            blobs: new.blobs.to_vec().into(),
+            problems: Cow::Owned(new.problems[..new.problems.len().min(MAX_PROBLEMS)].to_vec()),
+            search: new.search.to_vec().into(),
+            sums: Cow::Owned((*finished.sums).clone()),
+        };
+        Self {
+            finished,
+            record,
+            wanted: None,
+            image: None,
+        }
+    }
+}
+
 /// The most problems of a revision that are kept.
 const MAX_PROBLEMS: usize = 10_000;
 
@@ -92,37 +128,51 @@ impl Store {
         if !new.blobs.is_empty() {
             self.sync_contents().await?;
         }
-        let mut transaction = self.begin().await?;
-        let revision = self
-            .insert_revision(&mut transaction, finished, new, dates, None)
-            .await?;
-        let committed = transaction.commit().await;
-        committed.map_err(StoreError::sql("commit"))?;
-        Ok(revision)
+        let pending = Pending::new(finished, new, dates);
+        let (store, pins) = (self.clone(), self.pins(&pending.record.blobs));
+        whole(async move {
+            let mut transaction = store.begin().await?;
+            let revision = store.insert_revision(&mut transaction, pending).await?;
+            let committed = transaction.commit().await;
+            committed.map_err(StoreError::sql("commit"))?;
+            drop(pins);
+            Ok(revision)
+        })
+        .await
     }
 
     /// Imports all revisions, or none if anything fails. They become the current
     /// revisions of their catalogs.
     pub async fn import(&self, imports: Vec<Import<'_>>) -> Result<Vec<Revision>, StoreError> {
         self.sync_contents().await?;
-        let mut revisions = Vec::with_capacity(imports.len());
-        let mut transaction = self.begin().await?;
+        let mut pending = Vec::with_capacity(imports.len());
+        let mut pins = Vec::new();
         for import in imports {
             let dates = Dates {
                 modified: seconds(import.modified),
                 committed: seconds(import.committed),
             };
-            let wanted = Some(import.id);
-            let revision = self
-                .insert_revision(&mut transaction, import.finished, import.new, dates, wanted)
-                .await?;
-            images::insert(&mut transaction, revision.id, import.image).await?;
-            self.write_image_record(revision.id, import.image).await?;
-            revisions.push(revision);
+            let parts: Vec<Digest> = import.image.parts().map(|part| part.digest).collect();
+            pins.push(self.pins(&parts));
+            pending.push(Pending {
+                wanted: Some(import.id),
+                image: Some(import.image.clone()),
+                ..Pending::new(import.finished, import.new, dates)
+            });
         }
-        let committed = transaction.commit().await;
-        committed.map_err(StoreError::sql("commit"))?;
-        Ok(revisions)
+        let store = self.clone();
+        whole(async move {
+            let mut revisions = Vec::with_capacity(pending.len());
+            let mut transaction = store.begin().await?;
+            for one in pending {
+                revisions.push(store.insert_revision(&mut transaction, one).await?);
+            }
+            let committed = transaction.commit().await;
+            committed.map_err(StoreError::sql("commit"))?;
+            drop(pins);
+            Ok(revisions)
+        })
+        .await
     }
 
     /// Writes the rows of a finished revision and moves its files to their
@@ -131,29 +181,14 @@ impl Store {
     async fn insert_revision(
         &self,
         transaction: &mut Transaction<'_, Sqlite>,
-        finished: Finished,
-        new: NewRevision<'_>,
-        dates: Dates,
-        wanted: Option<RevisionId>,
+        pending: Pending,
     ) -> Result<Revision, StoreError> {
-        let files = Arc::clone(&finished.sums);
-        let record = Record {
-            format: FORMAT,
-            catalog: Cow::Borrowed(new.catalog),
-            identity: new.identity,
-            digest: new.digest,
-            content: finished.content,
-            modified: dates.modified,
-            committed: dates.committed,
-            counts: Counts {
-                metas: finished.metas as u64,
-                ..new.counts
-            },
-            blobs: new.blobs.into(),
-            problems: Cow::Borrowed(&new.problems[..new.problems.len().min(MAX_PROBLEMS)]),
-            search: new.search.into(),
-            sums: Cow::Borrowed(&files),
-        };
+        let Pending {
+            finished,
+            record,
+            wanted,
+            image,
+        } = pending;
         let wanted = match wanted {
             Some(id) if id.is_sound() && !revision_exists(&mut **transaction, id).await? => {
                 Some(id)
@@ -161,16 +196,21 @@ impl Store {
             _ => None,
         };
         let id = insert_rows(transaction, &record, wanted).await?;
+        let files = Arc::clone(&finished.sums);
         self.move_files(id, finished, record::encode(&record)?)
             .await?;
+        if let Some(image) = &image {
+            images::insert(transaction, id, image).await?;
+            self.write_image_record(id, image).await?;
+        }
         Ok(Revision {
             id,
-            catalog: new.catalog.clone(),
+            catalog: record.catalog.into_owned(),
             identity: record.identity,
             digest: record.digest,
             content: record.content,
-            modified: time(dates.modified),
-            committed: time(dates.committed),
+            modified: time(record.modified),
+            committed: time(record.committed),
             counts: record.counts,
             files,
             damaged: false,
@@ -270,4 +310,78 @@ async fn insert_problems(
         sql::execute(&mut **transaction, "record a problem", statement).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use sqlx::sqlite::SqliteConnectOptions;
+    use sqlx::{ConnectOptions as _, Connection as _};
+
+    use super::*;
+    use crate::answers::index::Index;
+
+    fn finished(store: &Store) -> Finished {
+        let writer = store.write_revision().unwrap();
+        writer.finish(Index::default()).unwrap()
+    }
+
+    async fn commit(store: Store, catalog: CatalogName, finished: Finished) -> Revision {
+        let new = NewRevision {
+            catalog: &catalog,
+            identity: SourceIdentity::from_text("file:/a"),
+            digest: Digest::of(b"a"),
+            counts: Counts::default(),
+            blobs: &[],
+            problems: &[],
+            search: &[],
+        };
+        store.commit(finished, new).await.unwrap()
+    }
+
+    #[test]
+    fn a_commit_whose_caller_is_gone_is_whole() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        runtime.block_on(async {
+            let store = Store::open(folder.path()).await.unwrap();
+            let options = SqliteConnectOptions::new()
+                .filename(folder.path().join("almanac.db"))
+                .busy_timeout(Duration::ZERO);
+            let mut probe = options.connect().await.unwrap();
+            let [a, b] = ["a", "b"].map(|name| name.parse::<CatalogName>().unwrap());
+            let (first, second) = (finished(&store), finished(&store));
+
+            // No file is moved until the gate opens.
+            let (gate, closed) = std::sync::mpsc::channel::<()>();
+            tokio::task::spawn_blocking(move || closed.recv());
+            let caller = tokio::spawn(commit(store.clone(), a.clone(), first));
+            let begun = Instant::now();
+            while let Ok(idle) = probe.begin_with("BEGIN IMMEDIATE").await {
+                idle.rollback().await.unwrap();
+                assert!(begun.elapsed() < Duration::from_secs(30));
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            caller.abort();
+            assert!(caller.await.unwrap_err().is_cancelled());
+            drop(gate);
+
+            let other = commit(store.clone(), b.clone(), second).await;
+            let kept = store.current(&a).await.unwrap().expect("it is committed");
+            assert_ne!(kept.id, other.id);
+            for (name, revision) in [(a, kept), (b, other)] {
+                let path = store.revision_folder(revision.id).join(RECORD);
+                let record: Option<Record<'_>> = record::read(&path).unwrap();
+                assert_eq!(*record.unwrap().catalog, name);
+            }
+            probe.close().await.unwrap();
+            store.close().await;
+        });
+    }
 }

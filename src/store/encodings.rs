@@ -2,7 +2,7 @@
 //! after the revision is published, or never.
 //!
 //! A file gets its name once it is complete and synced, then its sums are
-//! recorded. Without them it is made again. Its ends are verified against the
+//! recorded. Without them it is rebuilt. Its ends are verified against the
 //! revision's lines, and it is removed with the revision's folder.
 
 use std::fs::{self, File};

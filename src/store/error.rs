@@ -63,34 +63,48 @@ pub struct Damage {
 }
 
 impl StoreError {
-    /// Whether the folder or the file system allows no writing.
+    /// Whether the folder, the database or the file system allows no writing.
     pub fn is_read_only(&self) -> bool {
         use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
         match self {
             Self::File(error) => {
                 matches!(error.source.kind(), PermissionDenied | ReadOnlyFilesystem)
             }
-            _ => false,
+            // SQLITE_READONLY: the folder can be written, and the database cannot.
+            _ => self.sqlite_code() == Some(8),
         }
     }
 
-    /// Whether the database is damaged, so that it has to be made again.
+    /// Whether the database is damaged, so that it has to be rebuilt.
     pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged(_) => true,
+            // A published migration never changes.
+            Self::Migrate { source, .. }
+                if matches!(
+                    source,
+                    MigrateError::VersionMismatch(_) | MigrateError::Dirty(_)
+                ) =>
+            {
+                true
+            }
+            // SQLITE_CORRUPT and SQLITE_NOTADB.
+            _ => matches!(self.sqlite_code(), Some(11 | 26)),
+        }
+    }
+
+    /// The code of SQLite's error, without the details in its upper bytes.
+    fn sqlite_code(&self) -> Option<u32> {
         let source = match self {
-            Self::Damaged(_) => return true,
             Self::Sql { source, .. } => source,
             Self::Migrate { source, .. } => match source {
                 MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) => source,
-                // A published migration never changes.
-                MigrateError::VersionMismatch(_) | MigrateError::Dirty(_) => return true,
-                _ => return false,
+                _ => return None,
             },
-            _ => return false,
+            _ => return None,
         };
-        let code = source.as_database_error().and_then(DatabaseError::code);
-        let code = code.and_then(|code| code.parse::<u32>().ok());
-        // SQLITE_CORRUPT and SQLITE_NOTADB, also with details in the upper bytes.
-        code.is_some_and(|code| matches!(code & 0xff, 11 | 26))
+        let code = source.as_database_error()?.code()?;
+        Some(code.parse::<u32>().ok()? & 0xff)
     }
 
     /// For `map_err` on serialising.
@@ -101,5 +115,34 @@ impl StoreError {
     /// For `map_err` on statements.
     pub(super) fn sql(action: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
         move |source| Self::Sql { action, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::SqlitePool;
+    use sqlx::sqlite::SqliteConnectOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_that_cannot_be_written_is_told_from_other_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteConnectOptions::new().filename(folder.path().join("database"));
+        let create = options.clone().create_if_missing(true);
+        let pool = SqlitePool::connect_with(create).await.unwrap();
+        let created = sqlx::query("CREATE TABLE passes (id)").execute(&pool).await;
+        created.unwrap();
+        pool.close().await;
+        let pool = SqlitePool::connect_with(options.read_only(true)).await;
+        let pool = pool.unwrap();
+        for (statement, is_read_only) in [
+            ("DELETE FROM passes", true),
+            ("DELETE FROM no_such_table", false),
+        ] {
+            let failed = sqlx::query(statement).execute(&pool).await.unwrap_err();
+            let failed = StoreError::sql("write")(failed);
+            assert_eq!(failed.is_read_only(), is_read_only, "{failed}");
+        }
     }
 }

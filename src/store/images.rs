@@ -11,6 +11,7 @@ use sqlx::{Row as _, Sqlite, Transaction};
 use crate::store::disk::blocking;
 use crate::store::record::{self, IMAGE_RECORD};
 use crate::store::revisions::{insert_blobs, revision_exists};
+use crate::store::sql::whole;
 use crate::store::{RevisionId, Store, StoreError, sql};
 use ::images::digest::Digest;
 
@@ -108,15 +109,21 @@ impl Store {
     /// are in the store, and pinned. `false` when the revision was removed.
     pub async fn record_image(&self, id: RevisionId, image: &Image) -> Result<bool, StoreError> {
         self.sync_contents().await?;
-        let mut transaction = self.begin().await?;
-        if !revision_exists(&mut *transaction, id).await? {
-            return Ok(false);
-        }
-        insert(&mut transaction, id, image).await?;
-        self.write_image_record(id, image).await?;
-        let committed = transaction.commit().await;
-        committed.map_err(StoreError::sql("commit"))?;
-        Ok(true)
+        let parts: Vec<Digest> = image.parts().map(|part| part.digest).collect();
+        let (store, pins, image) = (self.clone(), self.pins(&parts), image.clone());
+        whole(async move {
+            let mut transaction = store.begin().await?;
+            if !revision_exists(&mut *transaction, id).await? {
+                return Ok(false);
+            }
+            insert(&mut transaction, id, &image).await?;
+            store.write_image_record(id, &image).await?;
+            let committed = transaction.commit().await;
+            committed.map_err(StoreError::sql("commit"))?;
+            drop(pins);
+            Ok(true)
+        })
+        .await
     }
 
     /// Writes the record of an image beside the files of its revision.
@@ -138,7 +145,7 @@ impl Store {
     pub async fn image(&self, id: RevisionId) -> Result<Option<Image>, StoreError> {
         let query = sqlx::query("SELECT document FROM images WHERE revision = ?");
         let row = sql::first(&self.pool, "look up an image", query.bind(id.0)).await?;
-        // The image of another version cannot be read, and is made again.
+        // The image of another version cannot be read, and is rebuilt.
         Ok(row.and_then(|row| serde_json::from_str(row.get(0)).ok()))
     }
 }

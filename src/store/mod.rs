@@ -19,7 +19,7 @@
 //! Files are written under a temporary name in the same file system, synced
 //! and renamed. The SQL transaction that names them comes last, so a crash
 //! leaves the previous revision current. The next start removes revisions
-//! without a row. Blobs without a row stay for a while, because the next pass
+//! without a row, but not those that a rebuilt database does not know (`lost-<id>`). Blobs without a row stay for a while, because the next pass
 //! may need them.
 //!
 //! Complete files are read-only. `sums` compares them with what was written.
@@ -42,7 +42,9 @@ mod open;
 mod output;
 mod passes;
 mod read_only;
+mod reconcile;
 mod record;
+mod recorded;
 mod recover;
 mod revision;
 mod revision_files;

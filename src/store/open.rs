@@ -7,6 +7,7 @@ use std::str::FromStr;
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::disk::{DiskError, create_folder};
 use crate::store::handle::REVISIONS;
+use crate::store::recorded::LOST;
 use crate::store::recover::open_database;
 use crate::store::revision::RevisionId;
 use crate::store::{Store, StoreError, sql};
@@ -18,7 +19,7 @@ pub(super) const BLOBS: &str = "blobs/sha256";
 
 impl Store {
     /// Opens the data folder, creates it if needed, and removes the remains of an
-    /// interrupted pass. A damaged database is made again.
+    /// interrupted pass. A damaged database is rebuilt.
     ///
     /// # Errors
     /// When the folder cannot be written, is in use by another almanac, or
@@ -34,7 +35,9 @@ impl Store {
         let pool = open_database(folder).await?;
         let contents = Contents::open(folder.join(BLOBS))?;
         let store = Self::new(folder, pool, contents, cache, lock);
+        store.adopt_newer().await?;
         store.forget_replaced().await?;
+        store.have_records_written().await?;
         store.sweep().await?;
         Ok(store)
     }
@@ -51,16 +54,17 @@ impl Store {
         self.release_blobs(&blobs).await
     }
 
-    /// Removes revisions without a row, and spare blobs beyond the limits.
+    /// Removes revisions without a row, but those that a recovery moved aside, and
+    /// spare blobs beyond the limits.
     async fn sweep(&self) -> Result<(), StoreError> {
         let known = self.revision_ids().await?;
         let folder = self.revisions_folder();
         for entry in fs::read_dir(&folder).map_err(DiskError::at("read", &folder))? {
             let path = entry.map_err(DiskError::at("read", &folder))?.path();
-            let id = path
-                .file_name()
-                .and_then(|name| RevisionId::from_str(name.to_str()?).ok());
-            if !id.is_some_and(|id| known.contains(&id)) {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let id = name.and_then(|name| RevisionId::from_str(name).ok());
+            let is_lost = name.is_some_and(|name| name.starts_with(LOST));
+            if !is_lost && !id.is_some_and(|id| known.contains(&id)) {
                 tracing::info!(path = %path.display(), "removing files of no revision");
                 fs::remove_dir_all(&path).map_err(DiskError::at("remove", &path))?;
             }

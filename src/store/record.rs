@@ -1,5 +1,5 @@
 //! Records: what the rows of a revision say, as files beside those of the revision.
-//! A lost or damaged database is made again of them.
+//! A lost or damaged database is rebuilt from them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -68,18 +68,39 @@ pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> Result<(), Dis
 }
 
 /// Reads a record. A missing or damaged one gives nothing.
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    let content = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        content => content.ok(),
+///
+/// # Errors
+/// When it exists and cannot be read: its revision must not be taken for one
+/// without a record.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DiskError> {
+    let Some(json) = read_json(path)? else {
+        return Ok(None);
     };
-    let record = content.and_then(|content| {
-        let (sum, json) = content.split_at_checked(SUM)?;
-        let fits = format!("{:08x}\n", crc32fast::hash(json)).as_bytes() == sum;
-        serde_json::from_slice(json).ok().filter(|_| fits)
-    });
-    if record.is_none() {
-        tracing::warn!(path = %path.display(), "the record is damaged and is not used");
+    let record = serde_json::from_slice(&json);
+    if let Err(error) = &record {
+        tracing::warn!(path = %path.display(), %error, "the record is damaged and is not used");
     }
-    record
+    Ok(record.ok())
+}
+
+/// Whether a record exists and is not damaged.
+pub(super) fn is_whole(path: &Path) -> Result<bool, DiskError> {
+    Ok(read_json(path)?.is_some())
+}
+
+fn read_json(path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    let mut content = match fs::read(path) {
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
+        content => content.map_err(DiskError::at("read", path))?,
+    };
+    let fits = content
+        .split_at_checked(SUM)
+        .is_some_and(|(sum, json)| format!("{:08x}\n", crc32fast::hash(json)).as_bytes() == sum);
+    if !fits {
+        tracing::warn!(path = %path.display(), "the record is damaged and is not used");
+        return Ok(None);
+    }
+    content.drain(..SUM);
+    Ok(Some(content))
 }

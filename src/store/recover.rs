@@ -1,9 +1,9 @@
-//! Opens the database, and makes a damaged or lost one again, of the records
-//! beside the files of each revision.
+//! Opens the database, and rebuilds a damaged or lost one from the records beside
+//! the files of each revision.
 //!
-//! A damaged database is moved aside. Only the results of earlier passes are lost.
+//! A damaged database is moved aside, and so are revisions without a usable record.
+//! Only the results of earlier passes are lost.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,10 @@ use std::path::{Path, PathBuf};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Row as _, SqlitePool};
 
-use crate::answers::index::FORMAT;
-use crate::store::commit::insert_rows;
 use crate::store::disk::{DiskError, sync_folder};
 use crate::store::handle::REVISIONS;
-use crate::store::images::{self, Image};
-use crate::store::record::{self, IMAGE_RECORD, RECORD, Record};
-use crate::store::revision::RevisionId;
-use crate::store::{Damage, StoreError, migrations};
+use crate::store::recorded::{Scan, insert_recorded, keep_aside, scan};
+use crate::store::{Damage, StoreError, migrations, sql};
 
 /// The database's file.
 pub(super) const DATABASE: &str = "almanac.db";
@@ -26,69 +22,95 @@ pub(super) const DATABASE: &str = "almanac.db";
 const UNFINISHED: &str = "almanac.db.new";
 /// A damaged database.
 const DAMAGED: &str = "almanac.db.damaged";
-/// The files of a database: its own, its log, and the index of the log.
-const PARTS: [&str; 3] = ["", "-wal", "-shm"];
+/// The files of a database: its own, its log, the index of the log, and the
+/// journal of a database without a log.
+const PARTS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Opens the database of a data folder, creates it if needed, and brings it to
 /// the current version.
 pub(super) async fn open_database(folder: &Path) -> Result<SqlitePool, StoreError> {
     let path = folder.join(DATABASE);
-    // SQLite would take an empty file for a new database.
-    let exists = fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0);
+    let exists = match fs::metadata(&path) {
+        // SQLite would take an empty file for a new database.
+        Ok(metadata) => metadata.len() > 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(DiskError::at("look up", &path)(error).into()),
+    };
     if exists {
-        match connect(&path).await {
+        match connect(&path, SqliteJournalMode::Wal).await {
             Err(error) if error.is_damage() => {
                 tracing::error!(
                     path = %path.display(), moved_to = %folder.join(DAMAGED).display(), %error,
-                    "the database is damaged: it is moved aside and made again of the records of \
+                    "the database is damaged: it is moved aside and rebuilt from the records of \
                      the revisions; the results of earlier passes are lost"
                 );
             }
             opened => return opened,
         }
     }
-    let revisions = recorded(&folder.join(REVISIONS))?;
-    if !exists && revisions.is_empty() {
-        return connect(&path).await;
+    let revisions = folder.join(REVISIONS);
+    let found = scan(&revisions)?;
+    if !exists && found.highest.is_none() {
+        return connect(&path, SqliteJournalMode::Wal).await;
     }
-    // Complete before it gets its name: a start removes revisions without a row.
+    // Before the database gets its name: a start removes folders without a row.
+    keep_aside(&revisions, &found.unrecorded)?;
+    build(folder, &found).await?;
+    replacement(folder).collect::<Result<(), StoreError>>()?;
+    tracing::warn!(
+        path = %path.display(), revisions = found.recorded.len(),
+        "the database was rebuilt from the records"
+    );
+    connect(&path, SqliteJournalMode::Wal).await
+}
+
+/// Writes a database with the recorded revisions, under the name of an unfinished one.
+async fn build(folder: &Path, found: &Scan) -> Result<(), StoreError> {
     let unfinished = folder.join(UNFINISHED);
     for part in PARTS {
         remove(&with_part(&unfinished, part))?;
     }
-    let pool = connect(&unfinished).await?;
-    let inserted = insert(&pool, &revisions).await;
+    // Without a log: a commit is in the file that gets the name, and nowhere else.
+    let pool = connect(&unfinished, SqliteJournalMode::Delete).await?;
+    let inserted = insert(&pool, found).await;
     pool.close().await;
-    inserted?;
-    for part in PARTS {
-        let (from, to) = (
-            with_part(&path, part),
-            with_part(&folder.join(DAMAGED), part),
-        );
-        match fs::rename(&from, &to) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(DiskError::at("move aside", &from)(error).into());
-            }
-            // What an earlier one left does not belong to this one.
-            Err(_) => remove(&to)?,
-            Ok(()) => {}
-        }
-    }
-    fs::rename(&unfinished, &path).map_err(DiskError::at("create", &path))?;
-    sync_folder(folder)?;
-    tracing::warn!(
-        path = %path.display(), revisions = revisions.len(),
-        "the database was made again"
-    );
-    connect(&path).await
+    inserted
 }
 
-async fn connect(path: &Path) -> Result<SqlitePool, StoreError> {
+/// The steps that move the old database aside, and put the new one in its place. A
+/// start after any of them does the others.
+fn replacement(folder: &Path) -> impl Iterator<Item = Result<(), StoreError>> {
+    let (path, aside) = (folder.join(DATABASE), folder.join(DAMAGED));
+    let mut is_moved = false;
+    let moves = PARTS
+        .into_iter()
+        .map(move |part| -> Result<(), StoreError> {
+            let (from, to) = (with_part(&path, part), with_part(&aside, part));
+            match fs::rename(&from, &to) {
+                Ok(()) => is_moved |= part.is_empty(),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(DiskError::at("move aside", &from)(error).into());
+                }
+                // What an earlier database left does not belong to the one just moved.
+                Err(_) if is_moved => remove(&to)?,
+                Err(_) => {}
+            }
+            Ok(())
+        });
+    let create = || -> Result<(), StoreError> {
+        let path = folder.join(DATABASE);
+        fs::rename(folder.join(UNFINISHED), &path).map_err(DiskError::at("create", &path))?;
+        Ok(sync_folder(folder)?)
+    };
+    moves.chain(std::iter::once_with(create))
+}
+
+async fn connect(path: &Path, journal: SqliteJournalMode) -> Result<SqlitePool, StoreError> {
     let options = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
         .foreign_keys(true)
-        .journal_mode(SqliteJournalMode::Wal)
+        .journal_mode(journal)
         // Few statements run, so half a megabyte of pages is enough.
         .pragma("cache_size", "-512")
         // A revision's files are removed once another is committed, so a
@@ -128,36 +150,20 @@ async fn prepare(path: &Path, pool: &SqlitePool) -> Result<(), StoreError> {
     })
 }
 
-/// Revisions with their records.
-type Recorded = BTreeMap<RevisionId, (Record<'static>, Option<Image>)>;
-
-/// The revisions in a folder whose records are whole and of this version.
-fn recorded(folder: &Path) -> Result<Recorded, StoreError> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).map_err(DiskError::at("read", folder))? {
-        let path = entry.map_err(DiskError::at("read", folder))?.path();
-        let name = path.file_name().and_then(|name| name.to_str());
-        let id = name.and_then(|name| name.parse::<RevisionId>().ok());
-        let record: Option<Record<'_>> = record::read(&path.join(RECORD));
-        if let (Some(id), Some(record)) = (id.filter(|id| id.is_sound()), record)
-            && record.format == FORMAT
-        {
-            found.insert(id, (record, record::read(&path.join(IMAGE_RECORD))));
-        }
-    }
-    Ok(found)
-}
-
 /// Inserts the rows of revisions. The newest of a catalog becomes its current one.
-async fn insert(pool: &SqlitePool, revisions: &Recorded) -> Result<(), StoreError> {
+async fn insert(pool: &SqlitePool, found: &Scan) -> Result<(), StoreError> {
     let begun = pool.begin().await;
     let mut transaction = begun.map_err(StoreError::sql("begin"))?;
-    for (id, (record, image)) in revisions {
-        insert_rows(&mut transaction, record, Some(*id)).await?;
-        if let Some(image) = image {
-            images::insert(&mut transaction, *id, image).await?;
-        }
+    for (id, (record, image)) in &found.recorded {
+        insert_recorded(&mut transaction, *id, record, image.as_ref()).await?;
     }
+    // No number is assigned twice.
+    let action = "reserve the numbers of revisions";
+    let statement = sqlx::query("DELETE FROM sqlite_sequence WHERE name = 'revisions'");
+    sql::execute(&mut *transaction, action, statement).await?;
+    let statement = sqlx::query("INSERT INTO sqlite_sequence (name, seq) VALUES ('revisions', ?)");
+    let statement = statement.bind(found.highest.map_or(0, |id| id.0));
+    sql::execute(&mut *transaction, action, statement).await?;
     let committed = transaction.commit().await;
     committed.map_err(StoreError::sql("commit"))
 }
@@ -179,10 +185,14 @@ fn remove(path: &Path) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::io::{Seek as _, SeekFrom, Write as _};
 
     use super::*;
     use crate::answers::index::{Index, SearchRow};
+    use crate::store::images::Image;
+    use crate::store::record::{IMAGE_RECORD, RECORD};
+    use crate::store::revision::RevisionId;
     use crate::store::{
         Counts, ImageKind, NewRevision, Outcome, Pass, Revision, SourceIdentity, Store,
     };
@@ -194,24 +204,7 @@ mod tests {
         let store = Store::open(folder).await.unwrap();
         let mut revisions = Vec::new();
         for name in ["a", "b"] {
-            let finished = store.write_revision().unwrap().finish(Index::default());
-            let new = NewRevision {
-                catalog: &name.parse().unwrap(),
-                identity: SourceIdentity::from_text("quay.io/a/b:v1 linux/amd64"),
-                digest: Digest::of(name.as_bytes()),
-                counts: Counts {
-                    packages: 7,
-                    ..Counts::default()
-                },
-                blobs: &[Digest::of(b"layer")],
-                problems: &[problem()],
-                search: &[SearchRow {
-                    package: 3,
-                    name: "crane".into(),
-                    ..SearchRow::default()
-                }],
-            };
-            revisions.push(store.commit(finished.unwrap(), new).await.unwrap());
+            revisions.push(commit(&store, name).await);
         }
         assert!(store.record_image(revisions[0].id, &image()).await.unwrap());
         let pass = Pass {
@@ -229,6 +222,27 @@ mod tests {
             .unwrap();
         store.close().await;
         revisions
+    }
+
+    async fn commit(store: &Store, name: &str) -> Revision {
+        let finished = store.write_revision().unwrap().finish(Index::default());
+        let new = NewRevision {
+            catalog: &name.parse().unwrap(),
+            identity: SourceIdentity::from_text("quay.io/a/b:v1 linux/amd64"),
+            digest: Digest::of(name.as_bytes()),
+            counts: Counts {
+                packages: 7,
+                ..Counts::default()
+            },
+            blobs: &[Digest::of(b"layer")],
+            problems: &[problem()],
+            search: &[SearchRow {
+                package: 3,
+                name: "crane".into(),
+                ..SearchRow::default()
+            }],
+        };
+        store.commit(finished.unwrap(), new).await.unwrap()
     }
 
     fn problem() -> Problem {
@@ -272,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_database_is_moved_aside_and_made_again() {
+    async fn a_damaged_database_is_moved_aside_and_rebuilt() {
         for damage in ["head", "page", "cut", "empty", "gone"] {
             let folder = tempfile::tempdir().unwrap();
             let revisions = store(folder.path()).await;
@@ -305,43 +319,172 @@ mod tests {
         }
     }
 
+    fn damage(path: &Path) {
+        let mut file = fs::File::options().write(true).open(path).unwrap();
+        file.write_all(b"not a database").unwrap();
+    }
+
+    fn in_revision(folder: &Path, revision: &Revision, name: &str) -> PathBuf {
+        let folder = folder.join(REVISIONS);
+        folder.join(revision.id.to_string()).join(name)
+    }
+
     #[tokio::test]
-    async fn a_damaged_record_costs_its_revision_alone() {
+    async fn a_kill_at_any_step_of_a_recovery_loses_nothing() {
+        for steps in 0..=PARTS.len() + 1 {
+            let folder = tempfile::tempdir().unwrap();
+            let revisions = store(folder.path()).await;
+            let path = folder.path().join(DATABASE);
+            damage(&path);
+            fs::write(with_part(&path, "-wal"), "old").unwrap();
+            // Of an earlier recovery.
+            let aside = folder.path().join(DAMAGED);
+            fs::write(with_part(&aside, "-shm"), "older").unwrap();
+
+            let found = scan(&folder.path().join(REVISIONS)).unwrap();
+            build(folder.path(), &found).await.unwrap();
+            for step in replacement(folder.path()).take(steps) {
+                step.unwrap();
+            }
+            assert!(is_whole(folder.path(), &revisions).await, "{steps}");
+            let damaged = fs::read(&aside).unwrap();
+            assert!(damaged.starts_with(b"not a database"), "{steps}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unfinished_database_has_no_log() {
+        let folder = tempfile::tempdir().unwrap();
+        store(folder.path()).await;
+        let found = scan(&folder.path().join(REVISIONS)).unwrap();
+        // A journal of another database would be rolled back onto it.
+        let unfinished = folder.path().join(UNFINISHED);
+        fs::write(with_part(&unfinished, "-journal"), "old").unwrap();
+        build(folder.path(), &found).await.unwrap();
+        // The versions to write and to read: 1 means a journal, 2 a log.
+        assert_eq!(fs::read(&unfinished).unwrap()[18..20], [1, 1]);
+        for part in &PARTS[1..] {
+            assert!(!with_part(&unfinished, part).exists(), "{part}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_damaged_record_costs_no_files_and_no_other_revision() {
         let folder = tempfile::tempdir().unwrap();
         let revisions = store(folder.path()).await;
-        let path = folder.path().join(REVISIONS);
-        let path = path.join(revisions[0].id.to_string()).join(RECORD);
+        let path = in_revision(folder.path(), &revisions[0], RECORD);
         let mut record = fs::read(&path).unwrap();
         let last = record.len() - 2;
         record[last] ^= 1;
+        fs::remove_file(&path).unwrap();
         fs::write(&path, record).unwrap();
         fs::remove_file(folder.path().join(DATABASE)).unwrap();
+        for _ in 0..2 {
+            let store = Store::open(folder.path()).await.unwrap();
+            let current = store.current(&revisions[0].catalog).await.unwrap();
+            assert!(current.is_none());
+            let current = store.current(&revisions[1].catalog).await.unwrap();
+            assert_eq!(current.unwrap().id, revisions[1].id);
+            let aside = folder.path().join(REVISIONS).join("lost-1");
+            assert!(aside.join("metas.jsonl").exists());
+            store.close().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn revisions_without_any_record_are_kept_and_their_numbers_not_assigned_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let revisions = store(folder.path()).await;
+        for revision in &revisions {
+            fs::remove_file(in_revision(folder.path(), revision, RECORD)).unwrap();
+        }
+        for round in 3..5 {
+            fs::remove_file(folder.path().join(DATABASE)).unwrap();
+            let store = Store::open(folder.path()).await.unwrap();
+            for lost in ["lost-1", "lost-2"] {
+                let lost = folder.path().join(REVISIONS).join(lost);
+                assert!(lost.join("metas.jsonl").exists());
+            }
+            let next = commit(&store, "a").await;
+            assert_eq!(next.id, RevisionId(round));
+            store.close().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_record_that_cannot_be_read_stops_the_recovery() {
+        let folder = tempfile::tempdir().unwrap();
+        let revisions = store(folder.path()).await;
+        let path = in_revision(folder.path(), &revisions[0], RECORD);
+        let record = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        damage(&folder.path().join(DATABASE));
+        let refused = Store::open(folder.path()).await;
+        assert!(matches!(refused, Err(StoreError::File(_))), "{refused:?}");
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, record).unwrap();
+        assert!(is_whole(folder.path(), &revisions).await);
+    }
+
+    #[tokio::test]
+    async fn an_older_database_takes_the_newest_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let before = store(folder.path()).await;
+        let path = folder.path().join(DATABASE);
+        let older = fs::read(&path).unwrap();
+
         let store = Store::open(folder.path()).await.unwrap();
-        let current = store.current(&revisions[0].catalog).await.unwrap();
-        assert!(current.is_none());
-        let current = store.current(&revisions[1].catalog).await.unwrap();
-        assert_eq!(current.unwrap().id, revisions[1].id);
+        let newer = commit(&store, "a").await;
+        assert!(store.record_image(newer.id, &image()).await.unwrap());
+        store.retire(&newer).await.unwrap();
+        store.close().await;
+        assert!(!in_revision(folder.path(), &before[0], RECORD).exists());
+
+        fs::write(&path, older).unwrap();
+        let revisions = [newer, before[1].clone()];
+        assert!(is_whole(folder.path(), &revisions).await);
+    }
+
+    #[tokio::test]
+    async fn a_revision_without_its_records_is_rebuilt() {
+        for name in [RECORD, IMAGE_RECORD] {
+            let folder = tempfile::tempdir().unwrap();
+            let revisions = store(folder.path()).await;
+            fs::remove_file(in_revision(folder.path(), &revisions[0], name)).unwrap();
+            let store = Store::open(folder.path()).await.unwrap();
+            // No sums, so that the first verification rebuilds it.
+            for (revision, is_rebuilt) in [(&revisions[0], true), (&revisions[1], false)] {
+                let current = store.current(&revision.catalog).await.unwrap().unwrap();
+                assert_eq!(current.files.is_empty(), is_rebuilt, "{name}");
+            }
+        }
     }
 
     #[tokio::test]
     async fn a_database_of_a_newer_version_is_refused_and_stays() {
         let folder = tempfile::tempdir().unwrap();
         let revisions = store(folder.path()).await;
-        let pool = connect(&folder.path().join(DATABASE)).await.unwrap();
-        sqlx::query(
+        let path = folder.path().join(DATABASE);
+        let change = async |statement: &'static str| {
+            let options = SqliteConnectOptions::new().filename(&path);
+            let pool = SqlitePool::connect_with(options).await.unwrap();
+            sqlx::query(statement).execute(&pool).await.unwrap();
+            pool.close().await;
+        };
+        change(
             "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
              VALUES (9999, 'later', 1, x'00', 0)",
         )
-        .execute(&pool)
-        .await
-        .unwrap();
-        pool.close().await;
+        .await;
         let refused = Store::open(folder.path()).await;
         assert!(
             matches!(refused, Err(StoreError::Migrate { .. })),
             "{refused:?}"
         );
         assert!(!folder.path().join(DAMAGED).exists());
-        assert!(!revisions.is_empty());
+        // The rows and folders are those of before.
+        change("DELETE FROM _sqlx_migrations WHERE version = 9999").await;
+        assert!(is_whole(folder.path(), &revisions).await);
     }
 }

@@ -1,6 +1,7 @@
 //! Running statements, with errors that name the step, and conversions between
 //! values and columns.
 
+use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::query::Query;
@@ -45,6 +46,17 @@ pub(super) async fn first(
 /// The last second of the year 9999, since 1970. HTTP dates and RFC 3339 have
 /// no later ones.
 pub const LAST_SECOND: u64 = 253_402_300_799;
+
+/// Runs `work` to its end, also when the caller is dropped meanwhile. Otherwise a
+/// transaction could be rolled back while its files are still being written. A
+/// panic in it becomes an error.
+pub(super) async fn whole<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::spawn(work)
+        .await
+        .unwrap_or_else(|error| Err(StoreError::sql("commit")(io::Error::other(error).into())))
+}
 
 /// A count as SQLite stores it. No count here comes near the limit.
 pub(super) fn signed(number: u64) -> i64 {

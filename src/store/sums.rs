@@ -148,7 +148,7 @@ impl Store {
         insert_one(&self.pool, revision, name, sum).await
     }
 
-    /// Removes a file of a revision that can be made again.
+    /// Removes a file of a revision that can be rebuilt.
     pub async fn remove_file(&self, revision: RevisionId, name: &str) -> Result<(), StoreError> {
         let statement = sqlx::query("DELETE FROM revision_files WHERE revision = ? AND file = ?");
         let statement = statement.bind(revision.0).bind(name);

@@ -92,7 +92,7 @@ fn terminate(program: &mut Program) {
 }
 
 #[test]
-fn a_damaged_database_is_made_again_while_the_source_is_away() {
+fn a_damaged_database_is_rebuilt_while_the_source_is_away() {
     let stored = Stored::by(terminate);
     let database = stored.data().join("almanac.db");
     let mut file = fs::File::options().write(true).open(&database).unwrap();

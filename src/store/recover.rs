@@ -439,6 +439,7 @@ mod tests {
         assert!(store.record_image(newer.id, &image()).await.unwrap());
         store.retire(&newer).await.unwrap();
         store.close().await;
+        drop(store);
         assert!(!in_revision(folder.path(), &before[0], RECORD).exists());
 
         fs::write(&path, older).unwrap();

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 
 use crate::store::disk::DiskError;

@@ -42,17 +42,17 @@ impl Handovers {
         })
     }
 
-    /// The snapshot for a session, with the end of its hold. `crossing` says that it is
+    /// The snapshot for a session, and whether it is held. `crossing` says that it is
     /// for a call that crosses with GOAWAY.
     pub(super) fn snapshot(
         &self,
         catalog: &Catalog,
         crossing: bool,
-    ) -> Option<(Arc<Snapshot>, Option<Instant>)> {
+    ) -> Option<(Arc<Snapshot>, bool)> {
         let mut all = self.held.lock();
         // Nothing is held most of the time.
         if all.is_empty() && !crossing {
-            return Some((catalog.snapshot()?, None));
+            return Some((catalog.snapshot()?, false));
         }
         let now = Instant::now();
         // The source of the catalog may have changed.
@@ -72,8 +72,13 @@ impl Handovers {
             held.until = (now + self.hold).min(held.since + self.longest);
         }
         Some(match all.get(&catalog.name) {
-            Some(held) => (Arc::clone(&held.snapshot), Some(held.until)),
-            None => (latest, None),
+            Some(held) => (Arc::clone(&held.snapshot), true),
+            None => (latest, false),
         })
+    }
+
+    /// When the snapshot of a catalog is no longer held.
+    pub(super) fn until(&self, catalog: &CatalogName) -> Option<Instant> {
+        self.held.lock().get(catalog).map(|held| held.until)
     }
 }

@@ -33,8 +33,8 @@ struct State {
     /// requested. Both are reset once it has requested all.
     listed: usize,
     requested: HashSet<String>,
-    /// When all snapshots may be replaced by newer ones.
-    held_until: Option<Instant>,
+    /// Whether a snapshot was held back from newer ones.
+    held: bool,
 }
 
 /// A snapshot, and the metric that counts its connections.
@@ -62,9 +62,9 @@ impl Session {
             return (!pinned.snapshot.is_damaged()).then(|| Arc::clone(&pinned.snapshot));
         }
         let crossing = self.closing.is_cancelled();
-        let (snapshot, held_until) = self.handovers.snapshot(catalog, crossing)?;
-        if held_until.is_some() {
-            state.held_until = held_until.max(state.held_until);
+        let (snapshot, held) = self.handovers.snapshot(catalog, crossing)?;
+        if held {
+            state.held = true;
             self.held.notify_one();
         }
         let pinned = Pinned {
@@ -81,10 +81,18 @@ impl Session {
         self.held.notified().await;
     }
 
-    /// Waits until clients may see newer snapshots over another connection.
+    /// Waits until clients see newer snapshots over another connection. A connection
+    /// that is asked to close before would only prolong that: its calls may cross too.
     pub(super) async fn released(&self) {
-        let until = self.state.lock().held_until;
-        if let Some(until) = until {
+        loop {
+            let until = {
+                let snapshots = &self.state.lock().snapshots;
+                let held = snapshots
+                    .keys()
+                    .filter_map(|name| self.handovers.until(name));
+                held.max().filter(|until| *until > Instant::now())
+            };
+            let Some(until) = until else { return };
             tokio::time::sleep_until(until).await;
         }
     }
@@ -142,7 +150,7 @@ impl Session {
     pub(super) fn close_if(&self, quiet: impl FnOnce(bool) -> bool) -> bool {
         let mut state = self.state.lock();
         let idle = self.calls.available_permits() == Semaphore::MAX_PERMITS;
-        let continues = !state.requested.is_empty() || state.held_until.is_some();
+        let continues = !state.requested.is_empty() || state.held;
         let close = idle && quiet(continues);
         if close {
             self.end(&mut state);

@@ -33,7 +33,8 @@ struct State {
     /// requested. Both are reset once it has requested all.
     listed: usize,
     requested: HashSet<String>,
-    /// Whether a snapshot was held back from newer ones.
+    /// Whether a snapshot was held back from newer ones, for a list that the client
+    /// began over its last connection.
     held: bool,
 }
 
@@ -127,6 +128,8 @@ impl Session {
         let state = &mut *self.state.lock();
         state.listed = packages;
         state.requested.clear();
+        // The calls that belong to a list over the last connection are done.
+        state.held = false;
     }
 
     /// The client requested a package.

@@ -47,7 +47,7 @@ pub async fn scrub(
         publisher,
         images,
     };
-    let scrubbing = scrubber.run().instrument(span);
+    let scrubbing = Box::pin(scrubber.run().instrument(span));
     stop.run_until_cancelled(scrubbing).await;
 }
 

@@ -79,14 +79,10 @@ impl StoreError {
         match self {
             Self::Damaged(_) => true,
             // A published migration never changes.
-            Self::Migrate { source, .. }
-                if matches!(
-                    source,
-                    MigrateError::VersionMismatch(_) | MigrateError::Dirty(_)
-                ) =>
-            {
-                true
-            }
+            Self::Migrate {
+                source: MigrateError::VersionMismatch(_) | MigrateError::Dirty(_),
+                ..
+            } => true,
             // SQLITE_CORRUPT and SQLITE_NOTADB.
             _ => matches!(self.sqlite_code(), Some(11 | 26)),
         }
@@ -96,10 +92,10 @@ impl StoreError {
     fn sqlite_code(&self) -> Option<u32> {
         let source = match self {
             Self::Sql { source, .. } => source,
-            Self::Migrate { source, .. } => match source {
-                MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _) => source,
-                _ => return None,
-            },
+            Self::Migrate {
+                source: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
+                ..
+            } => source,
             _ => return None,
         };
         let code = source.as_database_error()?.code()?;

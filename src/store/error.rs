@@ -77,9 +77,9 @@ impl StoreError {
     /// Whether the database is damaged, so that it has to be rebuilt.
     pub(super) fn is_damage(&self) -> bool {
         match self {
-            Self::Damaged(_) => true,
             // A published migration never changes.
-            Self::Migrate {
+            Self::Damaged(_)
+            | Self::Migrate {
                 source: MigrateError::VersionMismatch(_) | MigrateError::Dirty(_),
                 ..
             } => true,
@@ -91,8 +91,8 @@ impl StoreError {
     /// The code of SQLite's error, without the details in its upper bytes.
     fn sqlite_code(&self) -> Option<u32> {
         let source = match self {
-            Self::Sql { source, .. } => source,
-            Self::Migrate {
+            Self::Sql { source, .. }
+            | Self::Migrate {
                 source: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
                 ..
             } => source,

@@ -90,13 +90,13 @@ impl StoreError {
 
     /// The code of SQLite's error, without the details in its upper bytes.
     fn sqlite_code(&self) -> Option<u32> {
-        let source = match self {
-            Self::Sql { source, .. }
-            | Self::Migrate {
-                source: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
-                ..
-            } => source,
-            _ => return None,
+        let (Self::Sql { source, .. }
+        | Self::Migrate {
+            source: MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
+            ..
+        }) = self
+        else {
+            return None;
         };
         let code = source.as_database_error()?.code()?;
         Some(code.parse::<u32>().ok()? & 0xff)

@@ -1,8 +1,9 @@
 //! Checks what a start with a configuration needs, without starting.
 
 use std::io;
+use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, bail};
 
 use crate::app::catalog_manager::Prepared;
 use crate::app::listeners::Credentials;
@@ -15,8 +16,8 @@ use ::images::policy::PolicySubject;
 use ::images::{Admission, Mirrors, Registries};
 
 /// The problems of a valid configuration: files that cannot be used, sources on
-/// disk that are not there, ports that are taken. Nothing is stored, and no
-/// registry is asked.
+/// disk that are not there, a data folder that cannot be written, ports that are
+/// taken. Nothing is stored, and no registry is asked.
 pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     let mut problems = Vec::new();
     problems.extend(Credentials::open(config, &Access::default()).err());
@@ -33,13 +34,7 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
         }
     }
     problems.extend(Prepared::first(config).await.err());
-    let data_dir = &config.data_dir;
-    if data_dir.exists() && !data_dir.is_dir() {
-        problems.push(anyhow!(
-            "the data folder {} is no folder",
-            data_dir.display()
-        ));
-    }
+    problems.extend(data_folder(config).err());
     let registries = Registries::new(&config.registries);
     problems.extend(registries.context("registry client").err());
     let sources = config.catalogs.iter();
@@ -64,6 +59,32 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
         problems.extend(found.err().map(anyhow::Error::new));
     }
     problems
+}
+
+/// Checks that the data folder is a folder, and that files can be made in it or in
+/// the folder where it would be created. In offline mode it may be read-only.
+fn data_folder(config: &Config) -> anyhow::Result<()> {
+    let folder = &config.data_dir;
+    let shown = folder.display();
+    let existing = folder.ancestors().find(|path| path.exists());
+    let existing = existing.unwrap_or(Path::new("."));
+    if !existing.is_dir() {
+        bail!(
+            "data folder {shown}: {} is not a folder",
+            existing.display()
+        );
+    }
+    if config.offline && existing == folder {
+        return Ok(());
+    }
+    // It has no name, so nothing is left behind.
+    let written = tempfile::tempfile_in(existing).map(drop);
+    written.with_context(|| {
+        format!(
+            "data folder {shown}: cannot write to {}",
+            existing.display()
+        )
+    })
 }
 
 /// Checks that a source on disk is there.

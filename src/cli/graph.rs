@@ -8,8 +8,9 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 
 use crate::answers::drawing::Drawing;
+use crate::cli::help::help_of_reading;
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, help_of_reading, output};
+use crate::cli::{Failure, output};
 use crate::config::Environment;
 use fbc::problem::Severity;
 use fbc::text::display::shown;

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use crate::answers::images::Form;
+use crate::cli::help::help_of_reading;
 use crate::cli::input::{InputArguments, image_list};
-use crate::cli::{Failure, help_of_reading, output};
+use crate::cli::{Failure, output};
 use crate::config::Environment;
 use fbc::image_list::ImageList;
 use fbc::select::{ChannelSelection, PackageSelection, Request, Selection, VersionRange};

@@ -9,8 +9,9 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::cli::help::help_of_reading;
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, help_of_reading, output};
+use crate::cli::{Failure, output};
 use crate::config::Environment;
 use crate::ingest::Reading;
 use fbc::document::{Blobs, CsvSource};

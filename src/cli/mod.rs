@@ -9,6 +9,7 @@ mod export;
 mod failure;
 mod graph;
 mod health;
+mod help;
 mod images;
 mod import;
 mod input;
@@ -32,26 +33,6 @@ pub use failure::Failure;
 pub(crate) use runtime::block_on;
 
 use crate::config::Environment;
-
-/// The help below the options of a command that reads catalogs: examples,
-/// variables, exit codes. Lines begin with two blanks.
-macro_rules! help_of_reading {
-    ($examples:literal, $codes:literal) => {
-        concat!(
-            "Examples:\n",
-            $examples,
-            "\n\nEnvironment:\n",
-            "  ALMANAC_PLATFORM, ALMANAC_KUBE_VERSION, ALMANAC_INSECURE, ALMANAC_AUTH_FILE,\n",
-            "  ALMANAC_CA_FILE, ALMANAC_CERTS_DIR, ALMANAC_REGISTRIES_CONF,\n",
-            "  ALMANAC_MIRROR_FILE, ALMANAC_POLICY_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT\n",
-            "  set the options of the same name. ALMANAC_TOKEN has the bearer token for a\n",
-            "  URL.\n",
-            "\nExit codes:\n",
-            $codes
-        )
-    };
-}
-use help_of_reading;
 
 /// Follows Kubernetes operator catalogs by digest and serves them over gRPC
 /// and HTTP.

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::ValueEnum;
 
+use crate::cli::help::help_of_reading;
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, help_of_reading, output};
+use crate::cli::{Failure, output};
 use crate::config::Environment;
 use fbc::presentation;
 use fbc::read::Meta;

@@ -676,6 +676,12 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     ));
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
     assert!(finished.stderr.contains("policy.json"), "{finished:#?}");
+    // Nobody can make files in /proc, root included.
+    for data_dir in ["almanac.toml/data", "/proc/almanac/data"] {
+        let finished = check(&format!("data_dir = {data_dir:?}\n{good}"));
+        assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
+        assert!(finished.stderr.contains("data folder"), "{finished:#?}");
+    }
     let finished = check("poll = 7\n");
     assert_eq!(finished.status.code(), Some(2), "{finished:#?}");
 }

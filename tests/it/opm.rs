@@ -645,7 +645,7 @@ fn lists_and_images_are_those_of_opm() {
     let place = Place::of(&Catalog::new());
     fs::write(
         place.configs().join("catalog.yaml"),
-        r#"
+        r"
 schema: olm.package
 name: lantern
 defaultChannel: stable
@@ -672,7 +672,7 @@ name: lantern.v1.10.0
 properties:
 - {type: olm.package, value: {packageName: lantern, version: 1.10.0}}
 - {type: olm.bundle.object, value: {data: e30=}}
-"#,
+",
     )
     .unwrap();
     let configs = place.configs();

@@ -64,8 +64,9 @@
 //! let problem = &problems[0];
 //! assert_eq!(problem.code.as_str(), "channel-entry-without-bundle");
 //! assert!(problem.message.contains("lantern.v1.1.0"));
-//! let place = problem.place.as_ref().unwrap();
-//! assert_eq!((place.file.as_str(), place.document, place.line), ("lantern/catalog.yaml", 2, 6));
+//! let position = problem.position.as_ref().unwrap();
+//! let found = (position.file.as_str(), position.document, position.line);
+//! assert_eq!(found, ("lantern/catalog.yaml", 2, 6));
 //! // A package with an error is left out of the graph.
 //! assert_eq!(catalog.quarantined, ["lantern"]);
 //! ```

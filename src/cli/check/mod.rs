@@ -10,8 +10,9 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::cli::help::help_of_reading;
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, help_of_reading, output};
+use crate::cli::{Failure, output};
 use crate::config::Environment;
 use crate::store::Counts;
 use ::images::digest::Digest;

@@ -191,7 +191,7 @@ async fn custom_schemas(
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     for (what, name) in [("schema", schema), ("packageName", package)] {
         let valid = name.starts_with(|first: char| first.is_ascii_alphanumeric());
-        if !(valid && name.bytes().all(good)) && !name.is_empty() {
+        if !(name.is_empty() || valid && name.bytes().all(good)) {
             return Err(Status::invalid_argument(format!(
                 "invalid custom schema query: invalid {what} {}: \
                  must match ^[a-zA-Z0-9][a-zA-Z0-9._-]*$",

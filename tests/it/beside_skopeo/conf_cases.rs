@@ -1,5 +1,7 @@
 //! Cases of `registries.conf`: rules, images, and hosts that fail.
 
+use std::fmt::Write as _;
+
 use fastrand::Rng;
 
 use super::case::{Case, LOCAL};
@@ -165,21 +167,21 @@ fn rule(rng: &mut Rng, prefix: &str) -> String {
     let mut text = "[[registry]]\n".to_owned();
     let location = location(rng, prefix);
     if prefix.starts_with('*') {
-        text.push_str(&format!("prefix = {prefix:?}\n"));
+        writeln!(text, "prefix = {prefix:?}").unwrap();
         if rng.u8(..4) == 0 {
-            text.push_str(&format!("location = {location:?}\n"));
+            writeln!(text, "location = {location:?}").unwrap();
         }
     } else {
         match rng.u8(..10) {
-            0..=5 => text.push_str(&format!("location = {prefix:?}\n")),
-            6..=7 => text.push_str(&format!("prefix = {prefix:?}\nlocation = {prefix:?}\n")),
-            _ => text.push_str(&format!("prefix = {prefix:?}\nlocation = {location:?}\n")),
+            0..=5 => writeln!(text, "location = {prefix:?}").unwrap(),
+            6..=7 => writeln!(text, "prefix = {prefix:?}\nlocation = {prefix:?}").unwrap(),
+            _ => writeln!(text, "prefix = {prefix:?}\nlocation = {location:?}").unwrap(),
         }
     }
     let is_local = text.contains(LOCAL);
     for (key, chance) in [("blocked", 8), ("insecure", 5)] {
         if rng.u8(..chance) == 0 || is_local && key == "insecure" {
-            text.push_str(&format!("{key} = true\n"));
+            writeln!(text, "{key} = true").unwrap();
         }
     }
     let by_digest = rng.u8(..8) == 0;
@@ -216,7 +218,7 @@ fn mirror(rng: &mut Rng, prefix: &str, by_digest: bool) -> String {
     }
     if !by_digest && rng.u8(..5) == 0 {
         let pull = one_of(rng, &["all", "digest-only", "tag-only"]);
-        text.push_str(&format!("pull-from-mirror = {pull:?}\n"));
+        writeln!(text, "pull-from-mirror = {pull:?}").unwrap();
     }
     text
 }

@@ -24,8 +24,8 @@ const SHOWN: usize = 100;
 /// An error of a query.
 #[derive(Debug, Serialize)]
 pub(crate) struct Problem {
-    r#type: String,
-    title: String,
+    r#type: Box<str>,
+    title: Box<str>,
     status: u16,
     /// The error, and how to correct it.
     detail: String,
@@ -45,8 +45,8 @@ impl Problem {
             first.make_ascii_uppercase();
         }
         Self {
-            r#type: format!("urn:almanac:problem:{kind}"),
-            title,
+            r#type: format!("urn:almanac:problem:{kind}").into(),
+            title: title.into(),
             status: status.as_u16(),
             detail: detail.into(),
             parameter: None,
@@ -63,7 +63,7 @@ impl Problem {
     }
 
     fn titled(mut self, title: &str) -> Self {
-        title.clone_into(&mut self.title);
+        self.title = title.into();
         self
     }
 

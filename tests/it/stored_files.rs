@@ -101,7 +101,10 @@ fn file(almanac: &Almanac, name: &str) -> PathBuf {
             && !revision.starts_with("new-")
         {
             let folder = almanac.program.data().join("revisions").join(revision);
-            return folder.join(name);
+            // After a repair, encodings come a moment later.
+            if folder.join(name).exists() {
+                return folder.join(name);
+            }
         }
         assert!(begin.elapsed() < PATIENCE, "{revisions:?}");
         std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! Clients that ask all the time and compare what they get.
+//! Clients that query continuously and compare the answers.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;

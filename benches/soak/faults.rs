@@ -65,7 +65,7 @@ impl Fault {
     ];
 }
 
-/// The program, its sources, and what was done to them.
+/// The program, its sources, and the faults injected so far.
 pub(crate) struct Faults {
     program: Program,
     catalogs: Vec<Arc<Known>>,

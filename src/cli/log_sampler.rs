@@ -27,7 +27,7 @@ const SAMPLED: [&str; 7] = [
 ];
 /// One line of a kind is logged in this time.
 const INTERVAL: Duration = Duration::from_mins(1);
-/// How often the lines left out are looked at.
+/// The time between two reports of lines left out.
 const STEP: Duration = Duration::from_secs(5);
 /// How much of a message the summary repeats, in characters.
 const MAX_MESSAGE: usize = 200;

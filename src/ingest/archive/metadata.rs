@@ -111,7 +111,7 @@ pub(super) fn index(metadata: &Metadata) -> Index {
     Index { entries }
 }
 
-/// Checks the metadata; an error says what is wrong.
+/// Checks the metadata; an error names the problem.
 pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
     let mut names = BTreeSet::new();
     for carried in &metadata.catalogs {

@@ -14,7 +14,8 @@
 //!
 //! Small modules serve several of these: [`name`] for catalog names, [`proto`]
 //! for gRPC messages, [`map`] for memory maps, [`certificates`] for those of
-//! servers, [`fetch`] for catalogs behind a URL.
+//! servers, [`fetch`] for catalogs behind a URL, [`build_info`] for facts about the
+//! build.
 //!
 //! `tests/it/architecture` checks these directions; docs/ARCHITECTURE.md explains
 //! them.
@@ -28,6 +29,7 @@ pub mod ingest;
 pub mod serve;
 
 pub mod app;
+pub mod build_info;
 pub mod certificates;
 pub mod cli;
 pub mod config;

@@ -22,6 +22,7 @@ mod render;
 mod runtime;
 mod serve;
 mod telemetry;
+mod version;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ enum Command {
     Images(Box<images::Arguments>),
     Manifests(Box<manifests::Arguments>),
     Health(health::Arguments),
+    Version(version::Arguments),
     Opm(opm::Arguments),
     GrpcHealthProbe(probe::Arguments),
 }
@@ -74,6 +76,7 @@ impl Arguments {
             Command::Images(arguments) => arguments.run(environment),
             Command::Manifests(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
+            Command::Version(arguments) => arguments.run(),
             Command::Opm(arguments) => arguments.run(environment),
             Command::GrpcHealthProbe(arguments) => Ok(arguments.run()),
         }

@@ -17,6 +17,7 @@ mod archives;
 mod bad_input;
 mod behind_nginx;
 mod beside_skopeo;
+mod build_info;
 mod check;
 mod commands;
 mod config;

@@ -20,12 +20,26 @@ const CRATES: [&str; 3] = ["almanac", "fbc", "images"];
 /// besides itself. Modules of one row do not use each other.
 const LEVELS: &[(&[&str], &[&str])] = &[
     (
-        &["certificates", "error_chain", "map", "name", "proto"],
+        &[
+            "build_info",
+            "certificates",
+            "error_chain",
+            "map",
+            "name",
+            "proto",
+        ],
         &[],
     ),
     (
         &["answers", "fetch"],
-        &["certificates", "error_chain", "map", "name", "proto"],
+        &[
+            "build_info",
+            "certificates",
+            "error_chain",
+            "map",
+            "name",
+            "proto",
+        ],
     ),
     (
         &["store"],
@@ -38,6 +52,7 @@ const LEVELS: &[(&[&str], &[&str])] = &[
     (
         &["ingest", "serve"],
         &[
+            "build_info",
             "certificates",
             "error_chain",
             "map",

@@ -1,7 +1,7 @@
 //! The end when a served file was cut. Files are mapped, and the system answers
 //! access beyond the end of a file that was cut afterwards with SIGBUS. The bytes
 //! are lost, so almanac says so and exits. The next start compares the lengths of
-//! all files and makes the cut ones again.
+//! all files and rebuilds the cut ones.
 #![expect(unsafe_code, reason = "only the C library sets a signal handler")]
 
 use std::{mem, ptr};

@@ -18,7 +18,6 @@ use bytes::Bytes;
 use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::{FolderRules, list};
 use crate::ingest::ordered::ordered;
-use crate::ingest::wait_until_quiet::{FolderState, wait_until_quiet};
 use crate::map::UnnamedFile;
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::{Layer, Limits};
@@ -29,8 +28,6 @@ use fbc::indexignore::IndexIgnore;
 
 /// Bytes per read.
 const BUFFER: usize = 256 << 10;
-/// The most attempts to read a folder while it does not change.
-const MAX_ATTEMPTS: usize = 3;
 /// The most files that are read in parallel.
 const MAX_WORKERS: usize = 4;
 
@@ -111,66 +108,53 @@ pub(super) fn digest_of_folder(root: &Path, rules: &FolderRules) -> Result<Diges
     Ok(all.finish())
 }
 
-/// The files under a folder on disk, or the one file, and the digest of their
-/// copy. A folder that changes during every attempt is refused.
-pub(super) fn of_folder(
-    root: &Path,
-    rules: &FolderRules,
-    temporary: &Path,
-) -> Result<(Digest, CatalogFiles), FilesError> {
-    let copy = || copy_folder(root, rules, temporary);
-    let (digest, ranges, spool) = read_unchanged(root, rules, copy)?;
-    let content = spool.map().map_err(spooling(temporary))?;
-    let files = without_ignored(slices(ranges, &content), &root.display().to_string())?;
-    Ok((digest, files))
+/// The files under a folder on disk, or the one file, in a spool.
+pub(super) struct FolderCopy {
+    digest: Digest,
+    ranges: Ranges,
+    spool: UnnamedFile,
 }
 
-/// Reads a folder until it is the same before and after: files that are read
-/// while somebody writes may belong to no version that ever existed.
-fn read_unchanged<T>(
-    root: &Path,
-    rules: &FolderRules,
-    mut read: impl FnMut() -> Result<T, FilesError>,
-) -> Result<T, FilesError> {
-    let mut attempt = 1;
-    loop {
-        let before = FolderState::at(root, rules);
-        let files = read();
-        match (before, FolderState::at(root, rules)) {
-            (Ok(before), Ok(after)) if before == after => return files,
-            (_, after) if attempt == MAX_ATTEMPTS => {
-                after?.refused(root, rules)?;
-                return files;
-            }
-            _ => {}
+impl FolderCopy {
+    /// Copies all files of a folder in catalog order.
+    pub(super) fn of(
+        root: &Path,
+        rules: &FolderRules,
+        temporary: &Path,
+    ) -> Result<Self, FilesError> {
+        let mut spool = spool(temporary)?;
+        let mut buffer = vec![0; BUFFER];
+        let mut all = Hasher::default();
+        let mut ranges = Vec::new();
+        let mut total = 0;
+        for (path, location) in list(root, rules)? {
+            let start = total;
+            let digest = read_file(&location, &mut buffer, |bytes| {
+                total += bytes.len();
+                check_size(total as u64, &path, &rules.limits)?;
+                spool.write_all(bytes).map_err(spooling(temporary))
+            })?;
+            add(&mut all, &path, &digest);
+            ranges.push((path, start..total));
         }
-        wait_until_quiet(root, rules)?;
-        attempt += 1;
+        Ok(Self {
+            digest: all.finish(),
+            ranges,
+            spool,
+        })
     }
-}
 
-/// Copies all files in catalog order into a spool.
-fn copy_folder(
-    root: &Path,
-    rules: &FolderRules,
-    temporary: &Path,
-) -> Result<(Digest, Ranges, UnnamedFile), FilesError> {
-    let mut spool = spool(temporary)?;
-    let mut buffer = vec![0; BUFFER];
-    let mut all = Hasher::default();
-    let mut ranges = Vec::new();
-    let mut total = 0;
-    for (path, location) in list(root, rules)? {
-        let start = total;
-        let digest = read_file(&location, &mut buffer, |bytes| {
-            total += bytes.len();
-            check_size(total as u64, &path, &rules.limits)?;
-            spool.write_all(bytes).map_err(spooling(temporary))
-        })?;
-        add(&mut all, &path, &digest);
-        ranges.push((path, start..total));
+    /// The files, and their digest.
+    pub(super) fn files(
+        self,
+        root: &Path,
+        temporary: &Path,
+    ) -> Result<(Digest, CatalogFiles), FilesError> {
+        let content = self.spool.map().map_err(spooling(temporary))?;
+        let files = slices(self.ranges, &content);
+        let files = without_ignored(files, &root.display().to_string())?;
+        Ok((self.digest, files))
     }
-    Ok((all.finish(), ranges, spool))
 }
 
 /// Files that consist of lines, copied into a spool.
@@ -294,7 +278,8 @@ mod tests {
         let first = digest();
         assert_eq!(first, digest());
         let temporary = tempfile::tempdir().unwrap();
-        let (copied, files) = of_folder(folder.path(), &rules, temporary.path()).unwrap();
+        let copy = FolderCopy::of(folder.path(), &rules, temporary.path()).unwrap();
+        let (copied, files) = copy.files(folder.path(), temporary.path()).unwrap();
         assert_eq!((copied, files.paths.len()), (first, 20));
 
         let (old, new) = ("package-3/catalog.json", "package-3/other.json");
@@ -303,36 +288,6 @@ mod tests {
         assert_ne!(renamed, first);
         fs::write(folder.path().join(new), "x".repeat(149_999) + "y").unwrap();
         assert_ne!(digest(), renamed);
-    }
-
-    #[test]
-    fn a_folder_that_changes_during_every_attempt_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("catalog.json");
-        let mut rules = FolderRules::default();
-        let attempts = |changes: usize, rules: &FolderRules| {
-            let mut number = 0;
-            let read = read_unchanged(folder.path(), rules, || {
-                number += 1;
-                if number <= changes {
-                    fs::write(&file, "x".repeat(number)).unwrap();
-                }
-                Ok(number)
-            });
-            fs::write(&file, "").unwrap();
-            read
-        };
-        assert_eq!(attempts(0, &rules).unwrap(), 1);
-        assert_eq!(attempts(2, &rules).unwrap(), 3);
-        let error = attempts(MAX_ATTEMPTS, &rules).unwrap_err();
-        assert_eq!(error.reason(), "changing");
-        assert!(error.to_string().contains("rename"), "{error}");
-        assert!(
-            error.to_string().contains("catalog.json, of user"),
-            "{error}"
-        );
-        rules.options.read_changing = true;
-        assert_eq!(attempts(MAX_ATTEMPTS, &rules).unwrap(), MAX_ATTEMPTS);
     }
 
     #[test]
@@ -345,7 +300,7 @@ mod tests {
             fs::write(folder.path().join(name), "x".repeat(half)).unwrap();
         }
         let digest = digest_of_folder(folder.path(), &rules);
-        let copy = of_folder(folder.path(), &rules, folder.path());
+        let copy = FolderCopy::of(folder.path(), &rules, folder.path());
         for result in [digest.map(drop), copy.map(drop)] {
             let limit = matches!(result, Err(FilesError::Limit { limit, .. }) if limit == limits.folder_bytes);
             assert!(limit, "{result:?}");

@@ -5,7 +5,8 @@
 //! `make_revision` commits it. `follow` is the loop around passes, `curate` a
 //! pass over other catalogs, `folder` a single revision of a folder, `load` a
 //! reading without a revision. `encode` prepares encodings of a published
-//! revision, `scrub` verifies stored files, `images` makes its image, and `archive` carries catalogs in a file.
+//! revision, `scrub` verifies stored files and `repair` rebuilds damaged ones,
+//! `images` makes its image, and `archive` carries catalogs in a file.
 //! `serve` answers clients; the two meet in `snapshot`.
 
 pub mod archive;
@@ -32,6 +33,8 @@ mod pass;
 mod problem_log;
 mod pull;
 mod read;
+mod read_unchanged;
+mod repair;
 mod retry;
 mod scrub;
 mod source;

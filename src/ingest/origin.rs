@@ -1,6 +1,7 @@
 //! Where the documents and blobs of an image are read from: a registry or a
 //! layout. Blobs go into the store, verified.
 
+use std::fs;
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,10 +99,12 @@ impl Origin {
     ) -> Result<Bytes, PassError> {
         let digest = *digest;
         blobs.push(store.pin(digest));
-        if let Some(path) = store.blob(&digest)
-            && let Ok(bytes) = tokio::fs::read(&path).await
-            && Digest::of(&bytes) == digest
-        {
+        let stored = store.clone();
+        let reading = blocking(Stage::Pull, move || {
+            let bytes = stored.blob(&digest).and_then(|path| fs::read(path).ok());
+            Ok(bytes.filter(|bytes| Digest::of(bytes) == digest))
+        });
+        if let Some(bytes) = reading.await? {
             return Ok(bytes.into());
         }
         let bytes = match self {
@@ -137,7 +140,12 @@ impl Origin {
         if Digest::of(&bytes) == digest {
             return Ok(bytes);
         }
-        store.remove_blob(&digest);
+        let contents = store.clone();
+        let removing = move || {
+            contents.remove_blob(&digest);
+            Ok(())
+        };
+        blocking(Stage::Pull, removing).await?;
         read().await
     }
 
@@ -148,22 +156,31 @@ impl Origin {
         store: &Contents,
         descriptor: &Descriptor,
     ) -> Result<PathBuf, PassError> {
-        if let Some(path) = store.blob(&descriptor.digest) {
+        if let Some(path) = stored(store, descriptor.digest).await? {
             return Ok(path);
         }
         let _claim = store.claim(descriptor.digest).await;
-        if let Some(path) = store.blob(&descriptor.digest) {
+        if let Some(path) = stored(store, descriptor.digest).await? {
             return Ok(path);
         }
         match self {
             Self::Registry(route) => download(route, store, descriptor).await,
             Self::Layout(layout) => {
-                let reader = layout.read_blob(descriptor);
-                let reader = reader.map_err(PassError::at(Stage::Pull))?;
-                import(store, descriptor.digest, reader).await
+                let (layout, wanted) = (Arc::clone(layout), descriptor.clone());
+                let reader = blocking(Stage::Pull, move || {
+                    let reader = layout.read_blob(&wanted);
+                    reader.map_err(PassError::at(Stage::Pull))
+                });
+                import(store, descriptor.digest, reader.await?).await
             }
         }
     }
+}
+
+/// The path of a blob that the store has.
+async fn stored(store: &Contents, digest: Digest) -> Result<Option<PathBuf>, PassError> {
+    let store = store.clone();
+    blocking(Stage::Pull, move || Ok(store.blob(&digest))).await
 }
 
 /// Brings a blob of a registry into the store.
@@ -173,8 +190,12 @@ async fn download(
     descriptor: &Descriptor,
 ) -> Result<PathBuf, PassError> {
     loop {
-        let writer = store.write_blob(descriptor.digest);
-        let writer = writer.map_err(PassError::at(Stage::Pull))?;
+        let (contents, digest) = (store.clone(), descriptor.digest);
+        let starting = blocking(Stage::Pull, move || {
+            let writer = contents.write_blob(digest);
+            writer.map_err(PassError::at(Stage::Pull))
+        });
+        let writer = starting.await?;
         let opened = route.blob(descriptor).await;
         let (location, mut stream) = opened.map_err(PassError::at(Stage::Pull))?;
         let transferred = transfer(&mut stream, writer).await;
@@ -240,7 +261,30 @@ async fn import(
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
+    use crate::ingest::stages::tests::on_one_blocking_thread;
+
+    #[test]
+    fn looking_for_a_blob_and_starting_one_leave_the_async_thread_to_clients() {
+        on_one_blocking_thread(async |gate| {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Contents::open(folder.path().join("store")).unwrap();
+            let digest = Digest::of(b"blob");
+            let closed = gate.close();
+            let mut looking = Box::pin(stored(&store, digest));
+            assert!(looking.as_mut().now_or_never().is_none());
+            let mut importing = Box::pin(import(&store, digest, &b"blob"[..]));
+            assert!(importing.as_mut().now_or_never().is_none());
+            let files = || std::fs::read_dir(store.folder()).unwrap().count();
+            assert_eq!(files(), 0, "not even a temporary file");
+            drop(closed);
+            assert_eq!(looking.await.unwrap(), None);
+            importing.await.unwrap();
+            assert_eq!(files(), 1);
+        });
+    }
 
     #[tokio::test]
     async fn copying_a_layer_leaves_the_async_thread_to_clients() {

@@ -8,12 +8,13 @@ use std::time::Duration;
 use crate::ingest::context::{PassContext, ReadPermit};
 use crate::ingest::curation::Curation;
 use crate::ingest::error::{PassError, Stage};
-use crate::ingest::files::{self, CatalogFiles};
+use crate::ingest::files::{self, CatalogFiles, FolderCopy};
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::make_revision::{Input, make_revision};
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
+use crate::ingest::read_unchanged::read_unchanged_in_turns;
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
 use crate::ingest::wait_until_quiet::wait_until_quiet;
@@ -184,10 +185,17 @@ impl Pass<'_> {
         if self.is_served(digest) {
             return Ok(None);
         }
-        let root = path.to_owned();
+        let (root, own) = (path.to_owned(), rules.clone());
         let temporary = self.context.store.temporary();
+        let copy = {
+            let (root, temporary) = (root.clone(), temporary.clone());
+            move || FolderCopy::of(&root, &own, &temporary)
+        };
+        let permits = &self.context.read_permits;
+        let copying = read_unchanged_in_turns(permits, permit, path, &rules, copy);
+        let (copy, permit) = self.stages.run(Stage::Unpack, copying).await?;
         let unpacking = blocking_with_permit(Stage::Unpack, &permit, move || {
-            sqlite::of_folder(&root, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
+            sqlite::of_copy(copy, &root, &rules, &temporary).map_err(PassError::at(Stage::Unpack))
         });
         // The folder may have changed meanwhile: the copy decides.
         let (digest, files) = self.stages.run(Stage::Unpack, unpacking).await?;

@@ -184,7 +184,7 @@ async fn pull_layers(
         let pull = async move {
             let path = origin.blob(store, &layers[number]).await?;
             if let Some((folder, limits)) = needed
-                && is_worth_examining(store, &layers[..=number])
+                && is_worth_examining(store, &layers[..=number]).await?
                 && covers(&path, folder, limits, budget).await?
             {
                 lowest.send_modify(|lowest| *lowest = number.max(*lowest));
@@ -215,15 +215,19 @@ async fn pull_layers(
 
 /// Whether examining the highest of these layers may save more than it costs,
 /// which is about its size.
-fn is_worth_examining(store: &Contents, layers: &[Descriptor]) -> bool {
-    let Some((highest, below)) = layers.split_last() else {
-        return false;
-    };
-    let missing = below
-        .iter()
-        .filter(|layer| store.blob(&layer.digest).is_none());
-    let missing = missing.fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
-    missing > highest.size
+async fn is_worth_examining(store: &Contents, layers: &[Descriptor]) -> Result<bool, PassError> {
+    let (store, layers) = (store.clone(), layers.to_vec());
+    blocking(Stage::Pull, move || {
+        let Some((highest, below)) = layers.split_last() else {
+            return Ok(false);
+        };
+        let missing = below
+            .iter()
+            .filter(|layer| store.blob(&layer.digest).is_none());
+        let missing = missing.fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
+        Ok(missing > highest.size)
+    })
+    .await
 }
 
 /// Whether a layer hides the catalog folder from all layers below. Unpacking

@@ -5,9 +5,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use crate::ingest::files::{self, CatalogFiles, Ranges, slices, spool};
+use crate::ingest::files::{CatalogFiles, FolderCopy, Ranges, slices, spool};
 use crate::ingest::files_error::{FilesError, spooling};
 use crate::ingest::folder_listing::FolderRules;
+use crate::ingest::read_unchanged::read_unchanged;
 use crate::map::UnnamedFile;
 use crate::store::{self, LegacyError};
 use ::images::digest::Digest;
@@ -17,13 +18,25 @@ use ::images::layers::Limits;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// The files under a folder on disk, or the one file, and the digest of their
-/// copy. A database becomes files, as in [`migrated`].
+/// copy. A folder that changes during every attempt is refused. A database becomes
+/// files, as in [`migrated`].
 pub(super) fn of_folder(
     root: &Path,
     rules: &FolderRules,
     temporary: &Path,
 ) -> Result<(Digest, CatalogFiles), FilesError> {
-    let (digest, files) = files::of_folder(root, rules, temporary)?;
+    let copy = read_unchanged(root, rules, || FolderCopy::of(root, rules, temporary))?;
+    of_copy(copy, root, rules, temporary)
+}
+
+/// The files of a folder that was copied, and the digest of the copy.
+pub(super) fn of_copy(
+    copy: FolderCopy,
+    root: &Path,
+    rules: &FolderRules,
+    temporary: &Path,
+) -> Result<(Digest, CatalogFiles), FilesError> {
+    let (digest, files) = copy.files(root, temporary)?;
     Ok((digest, migrated(files, temporary, &rules.limits)?))
 }
 

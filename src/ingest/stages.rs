@@ -97,13 +97,34 @@ pub(super) async fn blocking_with_permit<T: Send + 'static>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::mpsc;
 
     use futures_util::FutureExt as _;
     use tokio::sync::Semaphore;
 
     use super::*;
+
+    /// The one blocking thread of a runtime.
+    pub(in crate::ingest) struct Gate;
+
+    impl Gate {
+        /// Keeps the blocking thread busy until the result is dropped.
+        pub(in crate::ingest) fn close(&self) -> mpsc::Sender<()> {
+            let (closed, wait) = mpsc::channel();
+            tokio::task::spawn_blocking(move || wait.recv());
+            closed
+        }
+    }
+
+    /// Runs a test on a runtime with one blocking thread.
+    pub(in crate::ingest) fn on_one_blocking_thread(test: impl AsyncFnOnce(Gate)) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(test(Gate));
+    }
 
     #[tokio::test]
     async fn a_timeout_names_the_stage_that_it_struck() {

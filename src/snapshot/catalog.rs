@@ -100,7 +100,7 @@ pub struct Damaged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Repair {
-    /// The files are made again from other stored files.
+    /// The files are rebuilt from other stored files.
     Rebuilding,
     /// The source is read again.
     Reading,

@@ -116,8 +116,8 @@ pub struct PublishedImages {
 #[derive(Clone)]
 pub struct ImagePublisher {
     published: watch::Sender<PublishedImages>,
-    /// Asks to make the image again.
-    pub make_again: Arc<Notify>,
+    /// Asks to rebuild the image.
+    pub rebuild: Arc<Notify>,
 }
 
 impl Images {
@@ -149,7 +149,7 @@ impl ImageSlot {
         let (sender, receiver) = watch::channel(PublishedImages::default());
         let publisher = ImagePublisher {
             published: sender,
-            make_again: Arc::default(),
+            rebuild: Arc::default(),
         };
         (Self(receiver), publisher)
     }

@@ -37,7 +37,6 @@ impl Store {
         let store = Self::new(folder, pool, contents, cache, lock);
         store.adopt_newer().await?;
         store.forget_replaced().await?;
-        store.have_records_written().await?;
         store.sweep().await?;
         Ok(store)
     }

@@ -1,13 +1,13 @@
-//! Compares the rows of revisions with their folders, at a start.
+//! Compares the rows of revisions with their folders and records.
 
 use sqlx::Row as _;
 
-use crate::answers::index::FORMAT;
-use crate::store::disk::DiskError;
+use crate::store::disk::{DiskError, blocking};
 use crate::store::record::{self, IMAGE_RECORD, RECORD};
 use crate::store::recorded::{insert_recorded, scan};
 use crate::store::revision::RevisionId;
-use crate::store::{Store, StoreError, sql};
+use crate::store::sums::Stamps;
+use crate::store::{Damage, Store, StoreError, sql};
 
 impl Store {
     /// Uses the newest recorded revision of a catalog whose current one has no
@@ -46,32 +46,33 @@ impl Store {
         committed.map_err(StoreError::sql("commit"))
     }
 
-    /// Has current revisions without a whole record rebuilt, which writes one: the
-    /// sums of their files are forgotten, as if a version without sums had written
-    /// them.
-    pub(super) async fn have_records_written(&self) -> Result<(), StoreError> {
-        let query = sqlx::query(
-            "SELECT id, EXISTS (SELECT 1 FROM images WHERE revision = revisions.id) AS has_image
-             FROM revisions WHERE format = ? AND id IN (SELECT revision FROM revision_files)",
-        );
-        let query = query.bind(FORMAT);
-        for row in sql::all(&self.pool, "list the revisions", query).await? {
-            let id = RevisionId(row.get("id"));
-            let folder = self.revision_folder(id);
-            let mut is_recorded = record::is_whole(&folder.join(RECORD))?;
-            if row.get::<bool, _>("has_image") {
-                is_recorded &= record::is_whole(&folder.join(IMAGE_RECORD))?;
-            }
-            if !is_recorded {
-                tracing::warn!(
-                    path = %folder.display(),
-                    "a stored revision has no whole record: its files are rebuilt"
-                );
-                let statement = sqlx::query("DELETE FROM revision_files WHERE revision = ?");
-                let statement = statement.bind(id.0);
-                sql::execute(&self.pool, "forget the sums of files", statement).await?;
-            }
-        }
-        Ok(())
+    /// The records of a revision that are missing or damaged, by their names.
+    pub async fn damaged_records(
+        &self,
+        id: RevisionId,
+    ) -> Result<Vec<(&'static str, Damage)>, StoreError> {
+        let query = sqlx::query("SELECT 1 FROM images WHERE revision = ?").bind(id.0);
+        let image = sql::first(&self.pool, "look up an image", query).await?;
+        let mut names = vec![RECORD];
+        names.extend(image.map(|_| IMAGE_RECORD));
+        let folder = self.revision_folder(id);
+        let verified = blocking("read", folder, move |folder| {
+            let damage = |name| {
+                let path = folder.join(name);
+                let reason = match record::is_whole(&path) {
+                    Ok(true) => return None,
+                    Ok(false) => "it is missing, or not what was written".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                Some((name, Damage { path, reason }))
+            };
+            Ok(names.into_iter().filter_map(damage).collect())
+        });
+        Ok(verified.await?)
+    }
+
+    /// The stamps of a revision's records. This blocks.
+    pub fn record_stamps(&self, id: RevisionId) -> Stamps {
+        Stamps::of(&self.revision_folder(id), [RECORD, IMAGE_RECORD])
     }
 }

@@ -448,18 +448,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_revision_without_its_records_is_rebuilt() {
-        for name in [RECORD, IMAGE_RECORD] {
-            let folder = tempfile::tempdir().unwrap();
-            let revisions = store(folder.path()).await;
-            fs::remove_file(in_revision(folder.path(), &revisions[0], name)).unwrap();
-            let store = Store::open(folder.path()).await.unwrap();
-            // No sums, so that the first verification rebuilds it.
-            for (revision, is_rebuilt) in [(&revisions[0], true), (&revisions[1], false)] {
-                let current = store.current(&revision.catalog).await.unwrap().unwrap();
-                assert_eq!(current.files.is_empty(), is_rebuilt, "{name}");
-            }
+    async fn missing_and_damaged_records_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let revisions = store(folder.path()).await;
+        let store = Store::open(folder.path()).await.unwrap();
+        let damaged = async |revision: &Revision| {
+            let damaged = store.damaged_records(revision.id).await.unwrap();
+            damaged
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect::<Vec<_>>()
+        };
+        // The second has no image.
+        for revision in &revisions {
+            assert!(damaged(revision).await.is_empty());
         }
+        fs::remove_file(in_revision(folder.path(), &revisions[0], RECORD)).unwrap();
+        assert_eq!(damaged(&revisions[0]).await, [RECORD]);
+        let path = in_revision(folder.path(), &revisions[0], IMAGE_RECORD);
+        let record = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, &record[..record.len() - 1]).unwrap();
+        assert_eq!(damaged(&revisions[0]).await, [RECORD, IMAGE_RECORD]);
+        assert!(damaged(&revisions[1]).await.is_empty());
     }
 
     #[tokio::test]

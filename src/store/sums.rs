@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use sqlx::{Row as _, Sqlite, SqliteExecutor, Transaction};
@@ -55,6 +55,15 @@ impl Verification {
 /// What shows whether any of some files has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamps(Vec<Option<Stamp>>);
+
+impl Stamps {
+    /// The stamps of files in a folder, in this order.
+    pub(super) fn of(folder: &Path, names: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        let stamp = |name: &Path| fs::metadata(folder.join(name)).map(|it| stamp(&it)).ok();
+        let names = names.into_iter();
+        Self(names.map(|name| stamp(name.as_ref())).collect())
+    }
+}
 
 impl Store {
     /// Begins to compare a file of a revision with its sums. This blocks.
@@ -116,8 +125,7 @@ impl Store {
             .files
             .keys()
             .filter(|name| !name.starts_with("all."));
-        let stamp = |name| fs::metadata(folder.join(name)).map(|it| stamp(&it)).ok();
-        Stamps(names.map(stamp).collect())
+        Stamps::of(&folder, names)
     }
 
     /// The sums of a revision's files as they are now.

@@ -1,5 +1,5 @@
 //! Stored files that rot, are written to or cut: nothing wrong is served for long,
-//! and what is damaged is made again. Catalogs beside it go on.
+//! and what is damaged is rebuilt. Catalogs beside it go on.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -463,6 +463,47 @@ fn until_pulled(almanac: &mut Almanac, digest: &Digest) {
         assert!(begin.elapsed() < PATIENCE, "{}", almanac.status("a"));
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn a_damaged_record_is_written_again_while_the_catalog_is_served() {
+    let place = Place::new();
+    let mut almanac = Almanac::start(&place.config(OFTEN));
+    almanac.until_whole("a");
+    almanac.until_pullable("a");
+    place.take_away();
+    let before = answers(&mut almanac);
+    for name in ["record.json", "image-record.json"] {
+        flip(&file(&almanac, name));
+        until_repaired(&mut almanac, name);
+        almanac.until_whole("a");
+        almanac.until_pullable("a");
+        assert!(answers(&mut almanac) == before, "{name}");
+        // The record has all that a lost database said.
+        file(&almanac, name);
+        almanac.stop();
+        let data = almanac.program.data().to_owned();
+        fs::remove_file(data.join("almanac.db")).unwrap();
+        almanac.program.restart();
+        almanac.until_whole("a");
+        assert!(answers(&mut almanac) == before, "{name}");
+        let search = almanac.http("/catalogs/a/api/v1/search?q=etcd");
+        assert!(search.text().contains("etcd"), "{name}");
+    }
+}
+
+#[test]
+fn a_written_record_is_noticed_by_its_date() {
+    let place = Place::new();
+    let mut almanac = Almanac::start(&place.config(ONCE));
+    almanac.until_whole("a");
+    almanac.until_pullable("a");
+    until_verified(&mut almanac);
+    // The stamps of before are taken.
+    std::thread::sleep(Duration::from_secs(3));
+    let path = file(&almanac, "record.json");
+    writable(&path).set_len(7).unwrap();
+    until_repaired(&mut almanac, "record.json");
 }
 
 #[test]

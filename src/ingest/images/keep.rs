@@ -15,9 +15,9 @@ use crate::ingest::images::mirror::{LATEST, followed_tag};
 use crate::ingest::images::{mirror, slim};
 use crate::ingest::retry::{retry, sleep};
 use crate::ingest::source::Source;
-use crate::ingest::stages::{StageTracker, blocking_with_permit};
+use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
 use crate::snapshot::{Catalogs, Image, ImagePublisher, Publisher, Snapshot};
-use crate::store::{self, BlobPin, ImageKind};
+use crate::store::{self, BlobPin, ImageKind, RevisionId, Store};
 
 /// The image of a catalog that clients can pull.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -94,7 +94,7 @@ pub async fn keep_image(
             tokio::select! {
                 changed = publications.changed() => if changed.is_err() { break },
                 () = sleep(wait) => {}
-                () = publisher.make_again.notified() => {}
+                () = publisher.rebuild.notified() => {}
                 Ok(()) = retry_now.changed(), if failures > 0 => {
                     tracing::info!("trying again: a retry was requested");
                 }
@@ -117,9 +117,9 @@ pub async fn restore_image(
     };
     let id = snapshot.revision().id;
     match context.store.image(id).await {
-        Ok(Some(record)) => match Image::open(&context.store, id, record) {
+        Ok(Some(record)) => match open(&context.store, id, record).await {
             Ok(image) => publisher.publish(image),
-            Err(error) => {
+            Err(PassError { cause: error, .. }) => {
                 tracing::warn!(catalog = %followed.name, %error, "cannot open the stored image");
             }
         },
@@ -185,9 +185,7 @@ async fn keep(
     }
     drop(pins);
     let size: u64 = record.parts().map(|part| part.size).sum();
-    let image = Image::open(store, id, record)
-        .map_err(Cause::ReadImage)
-        .map_err(PassError::at(Stage::Publish))?;
+    let image = open(store, id, record).await?;
     tracing::info!(
         catalog = %followed.name,
         digest = image.record.tags.get(LATEST).map(tracing::field::display),
@@ -199,6 +197,17 @@ async fn keep(
     publisher.publish(image);
     histogram!("almanac_image_seconds").record(started.elapsed().as_secs_f64());
     Ok(true)
+}
+
+/// Opens an image. Each of its blobs is looked up and mapped, and it may have
+/// thousands.
+async fn open(store: &Store, id: RevisionId, record: store::Image) -> Result<Image, PassError> {
+    let store = store.clone();
+    blocking(Stage::Publish, move || {
+        let image = Image::open(&store, id, record).map_err(Cause::ReadImage);
+        image.map_err(PassError::at(Stage::Publish))
+    })
+    .await
 }
 
 async fn slim(
@@ -224,4 +233,33 @@ fn tags(source: &Source) -> Vec<String> {
         tags.push(tag.to_owned());
     }
     tags
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::ingest::stages::tests::on_one_blocking_thread;
+
+    #[test]
+    fn opening_an_image_leaves_the_async_thread_to_clients() {
+        on_one_blocking_thread(async |gate| {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Store::open(folder.path()).await.unwrap();
+            let record = store::Image {
+                kind: ImageKind::Slim,
+                origin: None,
+                tags: BTreeMap::new(),
+                manifests: Vec::new(),
+                blobs: Vec::new(),
+            };
+            let closed = gate.close();
+            let id = "1".parse().unwrap();
+            let mut opening = Box::pin(open(&store, id, record));
+            assert!(opening.as_mut().now_or_never().is_none());
+            drop(closed);
+            assert_eq!(opening.await.unwrap().revision, id);
+        });
+    }
 }

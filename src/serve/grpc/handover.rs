@@ -6,6 +6,7 @@
 //! HTTP/2 lets clients repeat it, but gRPC's C library reports UNAVAILABLE instead.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::snapshot::{Catalog, Snapshot};
 
 /// The snapshots that new sessions get, by catalog; the latest of all others.
 pub(super) struct Handovers {
-    held: Mutex<HashMap<CatalogName, Held>>,
+    held: Arc<Mutex<HashMap<CatalogName, Held>>>,
     /// How long a client may take to make its next call over another connection.
     hold: Duration,
     /// How long new sessions do not see new content at most.
@@ -36,7 +37,7 @@ impl Handovers {
     /// Nothing is held. A client may take as long as in the middle of a list.
     pub(super) fn new(renewal: &Renewal) -> Arc<Self> {
         Arc::new(Self {
-            held: Mutex::default(),
+            held: Arc::default(),
             hold: renewal.half_asked,
             longest: renewal.latest,
         })
@@ -63,11 +64,15 @@ impl Handovers {
         });
         let latest = catalog.snapshot()?;
         if crossing {
-            let held = all.entry(catalog.name.clone()).or_insert_with(|| Held {
-                catalog: catalog.clone(),
-                snapshot: Arc::clone(&latest),
-                since: now,
-                until: now,
+            let held = all.entry(catalog.name.clone()).or_insert_with(|| {
+                // No session may come to an idle port for a long time.
+                tokio::spawn(release(Arc::clone(&self.held), catalog.name.clone()));
+                Held {
+                    catalog: catalog.clone(),
+                    snapshot: Arc::clone(&latest),
+                    since: now,
+                    until: now,
+                }
             });
             held.until = (now + self.hold).min(held.since + self.longest);
         }
@@ -80,5 +85,77 @@ impl Handovers {
     /// When the snapshot of a catalog is no longer held.
     pub(super) fn until(&self, catalog: &CatalogName) -> Option<Instant> {
         self.held.lock().get(catalog).map(|held| held.until)
+    }
+}
+
+/// Drops the snapshot of a catalog when its hold ends.
+async fn release(all: Arc<Mutex<HashMap<CatalogName, Held>>>, catalog: CatalogName) {
+    loop {
+        let until = match all.lock().entry(catalog.clone()) {
+            Entry::Occupied(held) if held.get().until <= Instant::now() => {
+                held.remove();
+                return;
+            }
+            Entry::Occupied(held) => held.get().until,
+            Entry::Vacant(_) => return,
+        };
+        tokio::time::sleep_until(until).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::index::Index;
+    use crate::snapshot::{Catalogs, Routing};
+    use crate::store::{Counts, NewRevision, SourceIdentity, Store};
+    use ::images::digest::Digest;
+
+    #[tokio::test]
+    async fn a_held_snapshot_is_dropped_when_the_hold_ends_also_on_an_idle_port() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let name: CatalogName = "a".parse().unwrap();
+        let finished = store.write_revision().unwrap().finish(Index::default());
+        let new = NewRevision {
+            catalog: &name,
+            identity: SourceIdentity::from_text("file:/a"),
+            digest: Digest::of(b""),
+            counts: Counts::default(),
+            blobs: &[],
+            problems: &[],
+            search: &[],
+        };
+        let revision = store.commit(finished.unwrap(), new).await.unwrap();
+        let open = || Snapshot::open(&store, revision.clone()).unwrap();
+        let (catalogs, publishers) = Catalogs::new([(name, Routing::default())], None);
+        let catalog = catalogs.get("a").unwrap();
+        publishers[0].publish(open());
+
+        let handovers = Handovers::new(&Renewal {
+            half_asked: Duration::from_millis(100),
+            latest: Duration::from_millis(250),
+            ..Renewal::default()
+        });
+        let crossing = |count| {
+            let (snapshot, is_held) = handovers.snapshot(&catalog, true).unwrap();
+            assert!(is_held, "{count}");
+            snapshot
+        };
+        let first = crossing(1);
+        publishers[0].publish(open());
+        // The hold is longer from the second call on.
+        assert!(Arc::ptr_eq(&first, &crossing(2)));
+        let held = Arc::downgrade(&first);
+        drop(first);
+        assert!(held.upgrade().is_some());
+        let begin = Instant::now();
+        while held.upgrade().is_some() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it stays");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (latest, is_held) = handovers.snapshot(&catalog, false).unwrap();
+        assert!(!is_held && latest.revision().id == revision.id);
+        store.close().await;
     }
 }

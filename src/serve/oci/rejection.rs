@@ -96,7 +96,7 @@ impl OciRejection {
             Self::Range(length) => return format!("there is no such range of {length} bytes"),
             Self::NotMade => "the image of this catalog is not made yet",
             Self::Damaged(digest) => {
-                return format!("{digest} is damaged in the store, and is being made again");
+                return format!("{digest} is damaged in the store, and is being rebuilt");
             }
             Self::Unauthorized(_) => "credentials are needed, or these are not valid",
             Self::Denied => "a client certificate is needed",

@@ -64,7 +64,8 @@ impl Contents {
         self.claims.claim(digest).await
     }
 
-    /// The path of a blob that the store has. The blob counts as used now.
+    /// The path of a blob that the store has. The blob counts as used now. This
+    /// blocks.
     pub fn blob(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.path_of(digest);
         if !path.is_file() {
@@ -85,7 +86,7 @@ impl Contents {
         })
     }
 
-    /// Removes a damaged blob.
+    /// Removes a damaged blob. This blocks.
     pub fn remove_blob(&self, digest: &Digest) {
         let path = self.path_of(digest);
         if let Err(error) = fs::remove_file(&path) {

@@ -1,7 +1,7 @@
 //! A blob that is open to be sent. Its bytes are verified before the first of them
 //! is sent, and again when its file has changed since.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,17 +80,18 @@ impl OpenBlob {
     /// # Errors
     /// When the bytes do not have the digest.
     pub async fn verified(self: &Arc<Self>) -> Result<Bytes, DamagedBlob> {
-        if !self.is_damaged() && self.is_unchanged(*self.whole.lock().await) {
+        let whole = *self.whole.lock().await;
+        if !self.is_damaged() && whole == Some(self.stamp().await) {
             return Ok(self.bytes.clone());
         }
         let own = Arc::clone(self);
         // It goes on when the client leaves, so the next one need not begin again.
         let verifying = tokio::spawn(async move {
             let whole = &mut *own.whole.lock().await;
-            if !own.is_damaged() && !own.is_unchanged(*whole) {
-                let before = own.stamp();
+            let now = own.stamp().await;
+            if !own.is_damaged() && *whole != Some(now) {
                 if own.has_digest().await {
-                    *whole = Some(before);
+                    *whole = Some(now);
                 } else {
                     own.mark_damaged();
                 }
@@ -109,15 +110,10 @@ impl OpenBlob {
         self.damaged.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the file is as it was when this stamp was taken.
-    fn is_unchanged(&self, whole: Option<Stamp>) -> bool {
-        whole == Some(self.stamp())
-    }
-
     /// The stamp of the file. One without its name has a stamp of its own: nobody
     /// else can open it.
-    fn stamp(&self) -> Stamp {
-        match fs::metadata(&self.path) {
+    async fn stamp(&self) -> Stamp {
+        match tokio::fs::metadata(&self.path).await {
             Ok(metadata) if metadata.ino() == self.inode => stamp(&metadata),
             _ => (0, 0, None),
         }
@@ -163,8 +159,8 @@ impl OpenBlob {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::{fs, io};
 
     use super::*;
     use crate::store::content::Contents;

@@ -42,7 +42,7 @@ pub enum ImportError {
 
 impl Contents {
     /// Starts a blob. The caller has verified the bytes, or does so while it
-    /// writes them.
+    /// writes them. This blocks.
     pub fn write_blob(&self, digest: Digest) -> Result<BlobWriter, DiskError> {
         Ok(BlobWriter {
             digest,
@@ -51,7 +51,7 @@ impl Contents {
         })
     }
 
-    /// Starts a blob whose digest is not known yet.
+    /// Starts a blob whose digest is not known yet. This blocks.
     pub fn new_blob(&self) -> Result<NewBlob, DiskError> {
         Ok(NewBlob {
             contents: self.clone(),
@@ -72,10 +72,13 @@ impl Contents {
         digest: Digest,
         reader: impl Read + Send + 'static,
     ) -> Result<PathBuf, ImportError> {
-        let writer = self.write_blob(digest)?;
+        let contents = self.clone();
         let wanted = Arc::new(());
         let still_wanted = Arc::downgrade(&wanted);
-        let copied = tokio::task::spawn_blocking(move || copy(writer, reader, &still_wanted));
+        let copied = tokio::task::spawn_blocking(move || {
+            let writer = contents.write_blob(digest)?;
+            copy(writer, reader, &still_wanted)
+        });
         copied
             .await
             .unwrap_or_else(|error| Err(ImportError::Read(io::Error::other(error))))

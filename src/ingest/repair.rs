@@ -1,0 +1,247 @@
+//! Repairing stored files that are damaged, from what is whole: a revision from its
+//! metas, other encodings from these, an image from its revision or its registry.
+//! Damaged metas are read from the source again.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use metrics::counter;
+
+use crate::ingest::catalog_metrics::announce;
+use crate::ingest::context::PassContext;
+use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::files::CatalogFiles;
+use crate::ingest::followed::{Followed, OnInvalid};
+use crate::ingest::make_revision::write_revision;
+use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
+use crate::snapshot::{Damaged, ImagePublisher, Publisher, Repair, Snapshot};
+use crate::store::{Damage, Encoding, NewRevision, Revision, RevisionId, StoreError};
+
+/// Repairs the stored files of a catalog.
+pub(super) struct Repairer {
+    pub(super) context: PassContext,
+    pub(super) followed: Followed,
+    pub(super) publisher: Publisher,
+    pub(super) images: ImagePublisher,
+}
+
+impl Repairer {
+    /// Repairs a stored revision that is not served for its damage, unless that was
+    /// given up. Whether to try again later.
+    pub(super) async fn repair_stored(&self, given_up: &mut Option<RevisionId>) -> bool {
+        match self.context.store.current(&self.followed.name).await {
+            Ok(Some(revision)) if *given_up != Some(revision.id) => {
+                let again = self.repair(&revision).await;
+                *given_up = (!again).then_some(revision.id);
+                again
+            }
+            Ok(_) => false,
+            Err(error) => {
+                tracing::warn!(%error, "cannot look up the stored revision");
+                true
+            }
+        }
+    }
+
+    /// Removes damaged encodings of a snapshot, which are encoded again.
+    pub(super) async fn drop_encodings(&self, snapshot: &Snapshot, damaged: &[(Encoding, Damage)]) {
+        for (encoding, damage) in damaged {
+            snapshot.set_encoded(*encoding, None);
+            let store = &self.context.store;
+            let removed = store.remove_file(snapshot.revision().id, encoding.file());
+            if let Err(error) = removed.await {
+                tracing::warn!(%error, "cannot remove a damaged file");
+            }
+            self.note(vec![damage.to_string()], Repair::Done);
+        }
+        if !damaged.is_empty() {
+            self.publisher.announce();
+        }
+    }
+
+    /// Takes a damaged revision from all clients. The regular verification, which
+    /// this wakes, repairs it.
+    pub(super) async fn withdraw(&self, revision: RevisionId, damaged: &[Damage]) {
+        let files = damaged.iter().map(ToString::to_string);
+        self.note(files.collect(), Repair::Rebuilding);
+        self.publisher.withdraw();
+        if let Err(error) = self.context.store.record_damage(revision).await {
+            tracing::warn!(%error, "cannot record the damage");
+        }
+    }
+
+    /// Rebuilds a revision whose records are damaged, which writes new ones: the
+    /// database does not have all that they say. The revision is served meanwhile.
+    pub(super) async fn repair_records(
+        &self,
+        revision: &Revision,
+        damaged: &[(&'static str, Damage)],
+    ) {
+        for (name, damage) in damaged {
+            self.tell(name, &damage.to_string());
+        }
+        let files = damaged.iter().map(|(_, damage)| damage.to_string());
+        self.note(files.collect(), Repair::Rebuilding);
+        self.repair(revision).await;
+    }
+
+    /// Rebuilds a revision from its metas, or has its source read again. Whether
+    /// to try again later.
+    pub(super) async fn repair(&self, revision: &Revision) -> bool {
+        let (name, source) = (&self.followed.name, &self.followed.source);
+        let error = match self.rebuild(revision).await {
+            Ok(true) => {
+                tracing::info!(catalog = %name, "the stored files were rebuilt from the metas");
+                return false;
+            }
+            // Another revision came meanwhile.
+            Ok(false) => return false,
+            Err(error) => error,
+        };
+        // Not for want of room, or the like.
+        let is_lost = matches!(
+            error.cause,
+            Cause::Store(StoreError::Damaged(_)) | Cause::Refused(_) | Cause::Panicked(_)
+        );
+        let is_served = self.publisher.snapshot().is_some();
+        if is_served && !is_lost {
+            tracing::warn!(catalog = %name, "the stored files cannot be rebuilt: {error}");
+            return true;
+        }
+        if is_served {
+            let damage = format!("metas.jsonl: {error}");
+            self.tell("metas.jsonl", &damage);
+            self.note(vec![damage], Repair::Reading);
+            self.publisher.withdraw();
+        }
+        tracing::warn!(
+            catalog = %name, %source,
+            "the stored files cannot be rebuilt, the source is read again: {error}"
+        );
+        self.publisher.set_repair(Repair::Reading);
+        self.publisher.read_again.notify_one();
+        !is_lost
+    }
+
+    /// Rebuilds a revision from its metas, if they are whole, and publishes it.
+    /// `false` when it is not the current one any more.
+    async fn rebuild(&self, revision: &Revision) -> Result<bool, PassError> {
+        let (store, name) = (&self.context.store, &self.followed.name);
+        // Held to the end, so that no pass commits another revision meanwhile.
+        let permit = self.context.read_permit().await;
+        let failed = PassError::at(Stage::Read);
+        let current = store.current(name).await.map_err(&failed)?;
+        if current.is_none_or(|current| current.id != revision.id) {
+            return Ok(false);
+        }
+        let (work, of, old) = (store.clone(), name.clone(), revision.clone());
+        let written = blocking_with_permit(Stage::Read, &permit, move || {
+            let metas = work
+                .copy_of_metas(&old)
+                .map_err(PassError::at(Stage::Read))?;
+            let files = CatalogFiles {
+                paths: vec!["catalog.json".into()],
+                contents: vec![metas],
+            };
+            let stages = StageTracker::at(Stage::Read);
+            let written = write_revision(&work, &stages, &of, files, OnInvalid::Quarantine)?;
+            if written.finished.content == old.content {
+                return Ok(written);
+            }
+            let damage = Damage {
+                path: PathBuf::from("metas.jsonl"),
+                reason: "its lines are not those that were written".into(),
+            };
+            Err(PassError::at(Stage::Read)(StoreError::from(damage)))
+        })
+        .await?;
+        let problems = store.problems(revision.id).await.map_err(&failed)?;
+        let blobs = store.blobs_of(revision.id).await.map_err(&failed)?;
+        let image = store.image(revision.id).await.map_err(&failed)?;
+        let new = NewRevision {
+            catalog: name,
+            identity: revision.identity.clone(),
+            digest: revision.digest,
+            counts: written.counts,
+            blobs: &blobs,
+            problems: &problems,
+            search: &written.search,
+        };
+        let made = store.commit(written.finished, new).await.map_err(&failed)?;
+        if let Some(image) = &image {
+            store.record_image(made.id, image).await.map_err(&failed)?;
+        }
+        let (work, opening) = (store.clone(), made.clone());
+        let snapshot = blocking(Stage::Publish, move || {
+            Snapshot::open(&work, opening).map_err(PassError::at(Stage::Publish))
+        })
+        .await?;
+        announce(&snapshot, &problems, "serving the rebuilt revision");
+        self.publisher
+            .update(|status| status.problems = problems.into());
+        self.publisher.publish(snapshot);
+        if let Err(error) = store.retire(&made).await {
+            tracing::warn!(%error, "cannot remove old revisions");
+        }
+        Ok(true)
+    }
+
+    /// Tells of damaged blobs, once each, and has their image rebuilt.
+    pub(super) async fn report_blobs(&self, reported: &mut HashSet<PathBuf>) {
+        let image = self.images.image();
+        let mut damaged = Vec::new();
+        for image in self.images.images() {
+            let parts = image.parts().filter(|blob| blob.is_damaged());
+            damaged.extend(parts.map(Arc::clone));
+        }
+        let mut told = Vec::new();
+        for blob in &damaged {
+            if reported.insert(blob.path().to_owned()) {
+                let text = format!("{} does not have its digest", blob.path().display());
+                self.tell("blob", &text);
+                told.push(text);
+                // It is fetched or rebuilt.
+                let (contents, digest) = (self.context.store.contents().clone(), blob.digest());
+                let removing = tokio::task::spawn_blocking(move || contents.remove_blob(&digest));
+                // A panic has been logged.
+                let _ = removing.await;
+            }
+        }
+        if !told.is_empty() {
+            self.note(told, Repair::Rebuilding);
+            self.images.rebuild.notify_one();
+        }
+        let whole = image.is_some_and(|image| image.parts().all(|blob| !blob.is_damaged()));
+        if whole && self.publisher.snapshot().is_some() {
+            reported.clear();
+            if self.publisher.status().is_damaged() {
+                self.publisher.set_repair(Repair::Done);
+            }
+        }
+    }
+
+    /// Logs and counts damage.
+    pub(super) fn tell(&self, file: &str, damage: &str) {
+        let name = &self.followed.name;
+        counter!(
+            "almanac_stored_damage_total",
+            "catalog" => name.to_string(), "file" => file.to_owned()
+        )
+        .increment(1);
+        tracing::error!(catalog = %name, error = damage, "a stored file is damaged");
+    }
+
+    /// Shows damage and its repair.
+    fn note(&self, files: Vec<String>, repair: Repair) {
+        let found = SystemTime::now();
+        let damaged = Arc::new(Damaged {
+            found,
+            files,
+            repair,
+        });
+        self.publisher
+            .update(|status| status.damage = Some(damaged));
+    }
+}

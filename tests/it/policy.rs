@@ -79,7 +79,7 @@ impl Setup {
             let registries = Registries::new(&settings).unwrap();
             let route = registries.route(&source.parse().unwrap()).await?;
             let digest = route.resolve().await?.digest;
-            route.admit(&digest, instance).await
+            route.admit(&digest, instance).await.map(drop)
         })
     }
 

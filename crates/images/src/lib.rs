@@ -113,7 +113,7 @@
 //! };
 //! let image = PolicySubject::Registry("quay.io/team/app:v1".parse()?);
 //! let admission = Admission::read(&files, &image)?;
-//! assert!(admission.required_signatures().is_empty());
+//! assert!(!admission.needs_signature());
 //!
 //! let other = PolicySubject::Layout(Format::Folder, "layout".into());
 //! let other = Admission::read(&files, &other);
@@ -216,6 +216,7 @@ pub mod reference;
 mod registry;
 mod serde_as_text;
 mod settings;
+mod signatures;
 pub mod verify;
 
 pub use config_files::{FileError, FileKind, FileProblem};

@@ -2,59 +2,80 @@
 
 use std::fmt;
 
-use serde::Deserialize;
-
-use crate::reference::Reference;
+use crate::reference::{Reference, is_registry, is_repository};
 
 /// The longest name in a signature, in bytes.
 const MAX_NAME: usize = 1000;
 
 /// The rule that the name in a signature must match.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    deny_unknown_fields
-)]
-pub(super) enum SignedIdentity {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SignedIdentity {
     /// The same repository and tag.
-    MatchExact {},
+    MatchExact,
     /// The same repository and tag; for a reference by digest, the same
     /// repository with any tag or digest.
-    MatchRepoDigestOrExact {},
+    #[default]
+    MatchRepoDigestOrExact,
     /// The same repository.
-    MatchRepository {},
+    MatchRepository,
     /// This name, with its tag or digest.
-    ExactReference { docker_reference: String },
+    ExactReference(SignedName),
     /// This repository.
-    ExactRepository { docker_repository: String },
+    ExactRepository(SignedName),
     /// The default rule, after replacing a prefix.
     RemapIdentity {
+        /// The prefix of the image's name.
         prefix: String,
+        /// Its replacement.
         signed_prefix: String,
     },
 }
 
 /// A full name with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Name {
+pub(crate) struct SignedName {
     repository: String,
     /// `:TAG`, `@DIGEST`, both, or nothing.
     version: String,
 }
 
-impl Default for SignedIdentity {
-    fn default() -> Self {
-        Self::MatchRepoDigestOrExact {}
-    }
-}
-
 impl SignedIdentity {
+    /// The rule for one name, which has a tag or digest.
+    pub(crate) fn exact_reference(text: &str) -> Result<Self, String> {
+        let name = SignedName::parse(text)?;
+        if name.version.is_empty() {
+            return Err(format!("{name} has neither a tag nor a digest"));
+        }
+        Ok(Self::ExactReference(name))
+    }
+
+    /// The rule for one repository. A tag or digest has no meaning.
+    pub(crate) fn exact_repository(text: &str) -> Result<Self, String> {
+        Ok(Self::ExactRepository(SignedName::parse(text)?))
+    }
+
+    /// The rule that replaces a prefix. Both prefixes begin with a host.
+    pub(crate) fn remap(prefix: String, signed_prefix: String) -> Result<Self, String> {
+        for text in [&prefix, &signed_prefix] {
+            let (host, path) = match text.split_once('/') {
+                Some((host, path)) => (host, Some(path)),
+                None => (text.as_str(), None),
+            };
+            if text.len() > MAX_NAME || !is_registry(host) || !path.is_none_or(is_repository) {
+                let shown: String = text.chars().take(100).collect();
+                return Err(format!("{shown:?} is no host with a path"));
+            }
+        }
+        Ok(Self::RemapIdentity {
+            prefix,
+            signed_prefix,
+        })
+    }
+
     /// Checks `signed`, the name in a signature.
-    pub(super) fn check(&self, image: &Reference, signed: &str) -> Result<(), String> {
-        let claimed = Name::parse(signed)?;
-        let asked = Name {
+    pub(crate) fn check(&self, image: &Reference, signed: &str) -> Result<(), String> {
+        let claimed = SignedName::parse(signed)?;
+        let asked = SignedName {
             repository: image.name(),
             version: match (image.tag(), image.digest()) {
                 (Some(tag), _) => format!(":{tag}"),
@@ -62,13 +83,13 @@ impl SignedIdentity {
                 (None, None) => String::new(),
             },
         };
-        let same_repository = |name: &Name| {
+        let same_repository = |name: &SignedName| {
             if claimed.repository == name.repository {
                 return Ok(());
             }
             Err(format!("it signs {claimed}, not {}", name.repository))
         };
-        let same = |name: &Name| {
+        let same = |name: &SignedName| {
             if claimed == *name && !claimed.version.is_empty() {
                 return Ok(());
             }
@@ -80,7 +101,7 @@ impl SignedIdentity {
             Err(format!("it signs {claimed}, not {name}{note}"))
         };
         // For an image by digest any tag or digest will do, but not none.
-        let same_or_by_digest = |name: &Name| {
+        let same_or_by_digest = |name: &SignedName| {
             if image.tag().is_none() && !claimed.version.is_empty() {
                 same_repository(name)
             } else {
@@ -88,13 +109,11 @@ impl SignedIdentity {
             }
         };
         match self {
-            Self::MatchExact {} => same(&asked),
-            Self::MatchRepoDigestOrExact {} => same_or_by_digest(&asked),
-            Self::MatchRepository {} => same_repository(&asked),
-            Self::ExactReference { docker_reference } => same(&Name::parse(docker_reference)?),
-            Self::ExactRepository { docker_repository } => {
-                same_repository(&Name::parse(docker_repository)?)
-            }
+            Self::MatchExact => same(&asked),
+            Self::MatchRepoDigestOrExact => same_or_by_digest(&asked),
+            Self::MatchRepository => same_repository(&asked),
+            Self::ExactReference(name) => same(name),
+            Self::ExactRepository(name) => same_repository(name),
             Self::RemapIdentity {
                 prefix,
                 signed_prefix,
@@ -105,7 +124,7 @@ impl SignedIdentity {
                     Some(rest) => format!("{signed_prefix}{rest}"),
                     None => asked.repository.clone(),
                 };
-                same_or_by_digest(&Name {
+                same_or_by_digest(&SignedName {
                     repository,
                     version: asked.version,
                 })
@@ -114,7 +133,7 @@ impl SignedIdentity {
     }
 }
 
-impl Name {
+impl SignedName {
     /// Parses a name in Docker's format, where the host is optional.
     fn parse(text: &str) -> Result<Self, String> {
         let rejected = || {
@@ -135,20 +154,29 @@ impl Name {
         // A split has at least one part.
         let first = name.split('/').next().unwrap_or_default();
         let has_host = name.contains('/') && (first.contains(['.', ':']) || first == "localhost");
+        // Such a name would be that of an image without a registry.
+        if text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return rejected();
+        }
         let hub = if has_host { "" } else { "docker.io/" };
         // The grammar is that of references.
         let parse = |version: &str| format!("{hub}{name}{version}").parse::<Reference>();
         let (Ok(reference), Ok(_)) = (parse(&tag), parse(&digest)) else {
             return rejected();
         };
+        // Hosts are compared byte for byte.
+        let registry = match reference.registry() {
+            "docker.io" => "docker.io",
+            _ => first,
+        };
         Ok(Self {
-            repository: reference.name(),
+            repository: format!("{registry}/{}", reference.repository()),
             version: format!("{tag}{digest}"),
         })
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for SignedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.repository, self.version)
     }
@@ -157,10 +185,8 @@ impl fmt::Display for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn fits(rule: &serde_json::Value, image: &str, signed: &str) -> bool {
-        let rule: SignedIdentity = serde_json::from_value(rule.clone()).unwrap();
+    fn fits(rule: &SignedIdentity, image: &str, signed: &str) -> bool {
         rule.check(&image.parse().unwrap(), signed).is_ok()
     }
 
@@ -169,40 +195,67 @@ mod tests {
         let digest = format!("sha256:{}", "0".repeat(64));
         let tagged = "quay.io/a/b:v1";
         let pinned = format!("quay.io/a/b@{digest}");
-        for rule in ["matchRepoDigestOrExact", "matchExact", "matchRepository"] {
-            let by_repository = rule == "matchRepository";
-            let exact = rule == "matchExact";
-            let rule = json!({"type": rule});
-            assert!(fits(&rule, tagged, "quay.io/a/b:v1"), "{rule}");
-            assert_eq!(
-                fits(&rule, tagged, "quay.io/a/b:v2"),
-                by_repository,
-                "{rule}"
-            );
-            assert_eq!(fits(&rule, tagged, "quay.io/a/b"), by_repository, "{rule}");
-            assert_eq!(fits(&rule, &pinned, "quay.io/a/b:v2"), !exact, "{rule}");
-            assert_eq!(fits(&rule, &pinned, "quay.io/a/b"), by_repository, "{rule}");
-            assert!(!fits(&rule, tagged, "quay.io/a/c:v1"), "{rule}");
-            assert!(!fits(&rule, &pinned, "quay.io/a"), "{rule}");
-            assert!(!fits(&rule, tagged, "not a name"), "{rule}");
+        for rule in [
+            SignedIdentity::MatchRepoDigestOrExact,
+            SignedIdentity::MatchExact,
+            SignedIdentity::MatchRepository,
+        ] {
+            let by_repository = rule == SignedIdentity::MatchRepository;
+            let exact = rule == SignedIdentity::MatchExact;
+            assert!(fits(&rule, tagged, "quay.io/a/b:v1"), "{rule:?}");
+            assert_eq!(fits(&rule, tagged, "quay.io/a/b:v2"), by_repository);
+            assert_eq!(fits(&rule, tagged, "quay.io/a/b"), by_repository);
+            assert_eq!(fits(&rule, &pinned, "quay.io/a/b:v2"), !exact, "{rule:?}");
+            assert_eq!(fits(&rule, &pinned, "quay.io/a/b"), by_repository);
+            assert!(fits(&rule, &pinned, &pinned), "{rule:?}");
+            assert!(!fits(&rule, tagged, "quay.io/a/c:v1"), "{rule:?}");
+            assert!(!fits(&rule, &pinned, "quay.io/a"), "{rule:?}");
+            assert!(!fits(&rule, tagged, "QUAY.io/a/b:v1"), "{rule:?}");
+            assert!(!fits(&rule, tagged, "not a name"), "{rule:?}");
         }
-        let exact = json!({"type": "exactReference", "dockerReference": "x.org/c:v1"});
+        let exact = SignedIdentity::exact_reference("x.org/c:v1").unwrap();
         assert!(fits(&exact, tagged, "x.org/c:v1"));
         assert!(!fits(&exact, tagged, tagged));
         assert!(!fits(&exact, tagged, "x.org/c"));
-        let exact = json!({"type": "exactRepository", "dockerRepository": "x.org/c"});
-        assert!(fits(&exact, tagged, "x.org/c:v9"));
-        assert!(fits(&exact, tagged, "x.org/c"));
-        assert!(!fits(&exact, tagged, tagged));
-        let remap = json!({
-            "type": "remapIdentity", "prefix": "quay.io/a", "signedPrefix": "x.org/vendor",
-        });
+        // A tag of the rule has no meaning.
+        for repository in ["x.org/c", "x.org/c:v3"] {
+            let exact = SignedIdentity::exact_repository(repository).unwrap();
+            assert!(fits(&exact, tagged, "x.org/c:v9"));
+            assert!(fits(&exact, tagged, "x.org/c"));
+            assert!(!fits(&exact, tagged, tagged));
+        }
+        let remap = SignedIdentity::remap("quay.io/a".into(), "x.org/vendor".into()).unwrap();
         assert!(fits(&remap, tagged, "x.org/vendor/b:v1"));
         assert!(!fits(&remap, tagged, "x.org/vendor/b"));
         assert!(!fits(&remap, &pinned, "x.org/vendor/b"));
         assert!(fits(&remap, &pinned, "x.org/vendor/b:v2"));
         assert!(!fits(&remap, tagged, tagged));
         assert!(fits(&remap, "quay.io/ab:v1", "quay.io/ab:v1"));
+    }
+
+    #[test]
+    fn a_rule_without_a_proper_name_is_rejected() {
+        for text in ["", "x.org/c", "x.org/C:v1", "x.org/c:"] {
+            assert!(SignedIdentity::exact_reference(text).is_err(), "{text}");
+        }
+        for text in ["", "x.org/C", "https://x.org/c"] {
+            assert!(SignedIdentity::exact_repository(text).is_err(), "{text}");
+        }
+        for (prefix, good) in [
+            ("x.org", true),
+            ("x.org:5000/a/b", true),
+            ("shortname", true),
+            ("", false),
+            ("x.org/a:v1", false),
+            ("x.org/a/", false),
+            ("*.x.org", false),
+            ("x.org/A", false),
+        ] {
+            let remap = SignedIdentity::remap("x.org".into(), prefix.into());
+            assert_eq!(remap.is_ok(), good, "{prefix}");
+            let remap = SignedIdentity::remap(prefix.into(), "x.org".into());
+            assert_eq!(remap.is_ok(), good, "{prefix}");
+        }
     }
 
     #[test]
@@ -214,10 +267,10 @@ mod tests {
             ("localhost/b", "localhost/b"),
             ("h:5000/b:v1", "h:5000/b:v1"),
         ] {
-            assert_eq!(Name::parse(text).unwrap().to_string(), full);
+            assert_eq!(SignedName::parse(text).unwrap().to_string(), full);
         }
         for text in ["", ":v1", "a@b", "A/b", "a b"] {
-            assert!(Name::parse(text).is_err(), "{text}");
+            assert!(SignedName::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -3,19 +3,24 @@
 //! `docker-archive`).
 //!
 //! An unreadable policy, or one with an unknown key, rejects every image.
-//! Requirements that are known but unsupported (GPG signatures, Fulcio, Rekor)
-//! reject the images in their scope, by name. Signatures are verified here and
-//! fetched by [`Route::admit`](crate::Route::admit).
+//! Requirements that are known but unsupported reject the images in their
+//! scope, by name. Signatures are verified in `signatures` and fetched by
+//! [`Route::admit`](crate::Route::admit).
 
-mod admission;
+mod evaluate;
+mod files;
 mod identity;
-mod key;
-mod policy_json;
-mod signature;
+mod parse;
+mod rejection;
 mod subject;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
-pub use admission::{Admission, PolicyError, PolicyFiles, PolicyRejection};
-pub use signature::{ImageSignature, RequiredSignature};
+pub use evaluate::Admission;
+pub use files::PolicyFiles;
+pub use rejection::{PolicyError, PolicyRejection};
 pub use subject::PolicySubject;
+pub use verdict::{Outcome, RequirementVerdict, SearchedPlace, Verdict};
+
+pub(crate) use identity::SignedIdentity;

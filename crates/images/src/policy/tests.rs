@@ -64,49 +64,196 @@ fn the_longest_scope_applies() {
     assert!(read(&policy(&accept), "example.com/a").unwrap().is_ok());
 }
 
+const ACCEPT: &str = r#"[{"type":"insecureAcceptAnything"}]"#;
+
+/// Whether a file with this requirement in some scope is refused as a whole.
+fn is_refused(requirement: &str) -> bool {
+    let policy =
+        format!(r#"{{"default":{ACCEPT},"transports":{{"docker":{{"a.b":[{requirement}]}}}}}}"#);
+    let admission = read(&policy, "quay.io/a");
+    if let Err(error) = &admission {
+        assert_eq!(error.reason(), "policy");
+    }
+    admission.is_err()
+}
+
 #[test]
 fn a_policy_with_anything_unknown_admits_nothing() {
-    let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
     for text in [
         String::new(),
         "[]".into(),
         "{}".into(),
+        "null".into(),
+        r#"{"default":null}"#.into(),
         r#"{"default":[]}"#.into(),
-        r#"{"default":[{"type":"acceptEverything"}]}"#.into(),
-        r#"{"default":[{}]}"#.into(),
-        r#"{"default":[{"type":"reject","more":1}]}"#.into(),
-        format!(r#"{{"default":{accept},"default":{accept}}}"#),
-        format!(r#"{{"default":{accept},"extra":1}}"#),
+        r#"{"default":[null]}"#.into(),
+        r#"{"default":{}}"#.into(),
+        format!(r#"{{"Default":{ACCEPT}}}"#),
+        format!(r#"{{"default":{ACCEPT}}} "#) + "{}",
+        format!(r#"{{"default":{ACCEPT},"transports":null}}"#),
+        format!(r#"{{"default":{ACCEPT},"transports":[]}}"#),
+        format!(r#"{{"default":{ACCEPT},"transports":{{"docker":null}}}}"#),
+        format!(r#"{{"default":{ACCEPT},"transports":{{"docker":{{"a":null}}}}}}"#),
+        format!(r#"{{"default":{ACCEPT},"default":{ACCEPT}}}"#),
+        format!(r#"{{"default":{ACCEPT},"extra":1}}"#),
         format!(
-            r#"{{"default":{accept},"transports":{{"docker":{{"a":{accept},"a":{accept}}}}}}}"#
+            r#"{{"default":{ACCEPT},"transports":{{"docker":{{"a":{ACCEPT},"a":{ACCEPT}}}}}}}"#
         ),
-        // In another scope as well.
-        format!(r#"{{"default":{accept},"transports":{{"docker":{{"a.b":[{{"type":"new"}}]}}}}}}"#),
-        r#"{"default":[{"type":"sigstoreSigned"}]}"#.into(),
-        r#"{"default":[{"type":"sigstoreSigned","keyPath":"a","keyData":"b"}]}"#.into(),
-        r#"{"default":[{"type":"sigstoreSigned","keyPaths":[]}]}"#.into(),
-        r#"{"default":[{"type":"sigstoreSigned","keyData":"%"}]}"#.into(),
-        r#"{"default":[{"type":"sigstoreSigned","keyPath":"missing"}]}"#.into(),
-        r#"{"default":[{"type":"sigstoreSigned","keyPath":"a","signedIdentity":{"type":"x"}}]}"#
-            .into(),
+        // Of an unknown transport as well.
+        format!(r#"{{"default":{ACCEPT},"transports":{{"new":{{"a":[{{"type":"new"}}]}}}}}}"#),
     ] {
         let error = read(&text, "quay.io/a").unwrap_err();
         assert_eq!(error.reason(), "policy", "{text}");
+    }
+    let transports =
+        format!(r#"{{"new":{{"a":{ACCEPT}}},"docker":{{"a*":{ACCEPT},"a/":{ACCEPT}}}}}"#);
+    let policy = format!(r#"{{"default":{ACCEPT},"transports":{transports}}}"#);
+    assert!(read(&policy, "quay.io/a").unwrap().is_ok());
+}
+
+#[test]
+fn a_requirement_has_exactly_its_fields_whatever_its_scope() {
+    let signed = |fields: &str| format!(r#"{{"type":"sigstoreSigned",{fields}}}"#);
+    let gpg = |fields: &str| format!(r#"{{"type":"signedBy",{fields}}}"#);
+    let rekor = r#""rekorPublicKeyData":"eA==""#;
+    let fulcio = |fields: &str| signed(&format!(r#""fulcio":{{{fields}}},{rekor}"#));
+    let pki = |fields: &str| signed(&format!(r#""pki":{{{fields}}}"#));
+    let identity =
+        |fields: &str| signed(&format!(r#""keyPath":"a","signedIdentity":{{{fields}}}"#));
+    let (ca, mail) = (r#""caPath":"x""#, r#""subjectEmail":"a@b""#);
+    let issuer = r#""oidcIssuer":"i""#;
+    for good in [
+        ACCEPT.trim_matches(['[', ']']).into(),
+        r#"{"type":"reject"}"#.into(),
+        r#"{"type":"signedBaseLayer","baseLayerIdentity":{"type":"matchExact"}}"#.into(),
+        gpg(r#""keyType":"GPGKeys","keyPath":"a""#),
+        gpg(r#""keyType":"GPGKeys","keyPaths":[]"#),
+        gpg(r#""keyType":"signedByGPGKeys","keyData":"""#),
+        gpg(r#""keyType":"X509Certificates","keyPaths":["a","b"]"#),
+        gpg(
+            r#""keyType":"signedByX509CAs","keyData":"e\nA==","signedIdentity":{"type":"matchExact"}"#,
+        ),
+        signed(r#""keyPath":"missing""#),
+        signed(r#""keyPaths":["a"]"#),
+        signed(r#""keyData":"e\r\nA==""#),
+        signed(r#""keyDatas":["eA==",""]"#),
+        signed(&format!(r#""keyPath":"a",{rekor}"#)),
+        signed(r#""keyPath":"a","rekorPublicKeyPaths":["a"]"#),
+        fulcio(&format!("{ca},{issuer},{mail}")),
+        fulcio(&format!(r#""caData":"eA==",{issuer},{mail}"#)),
+        pki(&format!(r#""caRootsPath":"a",{mail}"#)),
+        pki(r#""caRootsData":"eA==","caIntermediatesPath":"a","subjectHostname":"a.b""#),
+        identity(r#""type":"matchRepository""#),
+        identity(r#""type":"exactReference","dockerReference":"a/b:v1""#),
+        identity(r#""type":"exactRepository","dockerRepository":"a/b""#),
+        identity(r#""type":"remapIdentity","prefix":"a.b","signedPrefix":"c.d/e""#),
+    ] {
+        assert!(!is_refused(&good), "{good}");
+    }
+    for bad in [
+        "{}".into(),
+        "1".into(),
+        r#"{"type":null}"#.into(),
+        r#"{"type":"acceptEverything"}"#.into(),
+        r#"{"type":"reject","more":1}"#.into(),
+        r#"{"type":"reject","type":"reject"}"#.into(),
+        r#"{"type":"reject","Type":"reject"}"#.into(),
+        r#"{"type":"signedBaseLayer"}"#.into(),
+        r#"{"type":"signedBaseLayer","baseLayerIdentity":{}}"#.into(),
+        gpg(r#""keyPath":"a""#),
+        gpg(r#""keyType":"gpgKeys","keyPath":"a""#),
+        gpg(r#""keyType":"GPGKeys""#),
+        gpg(r#""keyType":"GPGKeys","keyPath":"""#),
+        gpg(r#""keyType":"GPGKeys","keyPath":null"#),
+        gpg(r#""keyType":"GPGKeys","keyPath":"a","keyData":"eA==""#),
+        gpg(r#""keyType":"GPGKeys","keyPaths":"a""#),
+        gpg(r#""keyType":"GPGKeys","keyDatas":["eA=="]"#),
+        gpg(r#""keyType":"GPGKeys","keyData":"eA""#),
+        gpg(r#""keyType":"GPGKeys","keyPath":"a","signedIdentity":null"#),
+        r#"{"type":"sigstoreSigned"}"#.into(),
+        signed(r#""keyPath":"a","keyData":"eA==""#),
+        signed(r#""keyPath":"""#),
+        signed(r#""keyPath":1"#),
+        signed(r#""keyPaths":[]"#),
+        signed(r#""keyPaths":[null]"#),
+        signed(r#""keyDatas":[]"#),
+        signed(r#""keyData":"%""#),
+        signed(r#""keyPath":"a","keyPaths":["b"]"#),
+        signed(r#""keyPath":"a","rekorPublicKeyPath":"""#),
+        signed(r#""keyPath":"a","rekorPublicKeyPath":null"#),
+        signed(r#""keyPath":"a","rekorPublicKeyPaths":[]"#),
+        signed(&format!(
+            r#""keyPath":"a","rekorPublicKeyPath":"b",{rekor}"#
+        )),
+        signed(r#""fulcio":null,"keyPath":"a""#),
+        signed(r#""pki":null,"keyPath":"a""#),
+        signed(&format!(r#""fulcio":{{{ca},{issuer},{mail}}}"#)),
+        fulcio(&format!("{issuer},{mail}")),
+        fulcio(&format!("{ca},{mail}")),
+        fulcio(&format!("{ca},{issuer}")),
+        fulcio(&format!(r#"{ca},{issuer},"subjectEmail":"""#)),
+        fulcio(&format!(r#"{ca},"caData":"eA==",{issuer},{mail}"#)),
+        fulcio(&format!(r#"{ca},{issuer},{mail},"more":1"#)),
+        signed(&format!(r#""pki":{{"caRootsPath":"a",{mail}}},{rekor}"#)),
+        pki(r#""caRootsPath":"a""#),
+        pki(mail),
+        pki(&format!(r#""caRootsPath":"a","caRootsData":"eA==",{mail}"#)),
+        pki(&format!(
+            r#""caRootsPath":"a","caIntermediatesPath":"b","caIntermediatesData":"eA==",{mail}"#
+        )),
+        identity(""),
+        identity(r#""type":"x""#),
+        identity(r#""type":"matchExact","dockerReference":"a/b:v1""#),
+        identity(r#""type":"exactReference","dockerReference":"a/b""#),
+        identity(r#""type":"exactReference""#),
+        identity(r#""type":"exactRepository","dockerRepository":"A""#),
+        identity(r#""type":"remapIdentity","prefix":"a.b""#),
+        identity(r#""type":"remapIdentity","prefix":"a.b/c:v1","signedPrefix":"c.d""#),
+    ] {
+        assert!(is_refused(&bad), "{bad}");
+    }
+}
+
+#[test]
+fn each_transport_has_its_own_scopes() {
+    for (transport, scope, good) in [
+        ("dir", "/a/b", true),
+        ("dir", "", true),
+        ("dir", "a", false),
+        ("oci", "/a/../b", false),
+        ("oci-archive", "/a/", false),
+        ("sif", "/a//b", false),
+        ("docker-archive", "", true),
+        ("docker-archive", "/a", false),
+        ("tarball", "a", false),
+        ("atomic", "h:5000/ns/stream:tag", true),
+        ("atomic", "h/ns:tag", false),
+        ("atomic", "h/ns/stream/more", false),
+        ("docker", "h/", true),
+        ("new", "a", true),
+    ] {
+        let policy = format!(
+            r#"{{"default":{ACCEPT},"transports":{{"{transport}":{{"{scope}":{ACCEPT}}}}}}}"#
+        );
+        let admission = read(&policy, "quay.io/a");
+        assert_eq!(admission.is_ok(), good, "{transport} {scope:?}");
     }
 }
 
 #[test]
 fn unsupported_requirements_are_rejected_by_name() {
+    let pki = json!({"caRootsPath": "x", "subjectEmail": "a@b"});
+    let fulcio = json!({"caPath": "x", "oidcIssuer": "y", "subjectEmail": "a@b"});
     for (requirement, what) in [
         (
             json!({"type": "signedBy", "keyType": "GPGKeys", "keyPath": "x"}),
             "signedBy",
         ),
         (
-            json!({"type": "sigstoreSigned", "fulcio": {"caPath": "x"}}),
+            json!({"type": "sigstoreSigned", "fulcio": fulcio, "rekorPublicKeyPath": "y"}),
             "fulcio",
         ),
-        (json!({"type": "sigstoreSigned", "pki": {}}), "pki"),
+        (json!({"type": "sigstoreSigned", "pki": pki}), "pki"),
         (
             json!({"type": "sigstoreSigned", "keyPath": "x", "rekorPublicKeyPath": "y"}),
             "Rekor",
@@ -124,6 +271,27 @@ fn unsupported_requirements_are_rejected_by_name() {
 }
 
 #[test]
+fn an_unusable_key_rejects_the_images_of_its_scope() {
+    for (key, problem) in [
+        (json!({"keyPath": "missing"}), "missing cannot be read"),
+        (json!({"keyPaths": ["missing"]}), "missing cannot be read"),
+        (json!({"keyData": "eA=="}), "the key keyData cannot be used"),
+        (json!({"keyDatas": [""]}), "the key keyDatas cannot be used"),
+    ] {
+        let mut requirement = key;
+        requirement["type"] = json!("sigstoreSigned");
+        let policy = json!({
+            "default": [{"type": "insecureAcceptAnything"}],
+            "transports": {"docker": {"quay.io/a": [requirement]}},
+        });
+        let refusal = read(&policy.to_string(), "quay.io/a").unwrap().unwrap_err();
+        assert_eq!(refusal.reason(), "policy");
+        assert!(refusal.to_string().contains(problem), "{refusal}");
+        assert!(read(&policy.to_string(), "quay.io/b").unwrap().is_ok());
+    }
+}
+
+#[test]
 fn without_a_policy_everything_is_admitted_unless_one_is_named() {
     let missing = PathBuf::from("does/not/exist.json");
     let reference = PolicySubject::Registry("quay.io/a".parse().unwrap());
@@ -132,7 +300,7 @@ fn without_a_policy_everything_is_admitted_unless_one_is_named() {
         usual: vec![missing.clone()],
     };
     let admission = Admission::read(&usual, &reference).unwrap();
-    assert!(admission.required_signatures().is_empty());
+    assert!(!admission.needs_signature());
     let named = PolicyFiles {
         named: Some(missing),
         usual: Vec::new(),

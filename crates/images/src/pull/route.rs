@@ -9,7 +9,7 @@ use crate::digest::Digest;
 use crate::error::{Error, causes};
 use crate::manifest::Descriptor;
 use crate::mirrors::{InvalidLocation, PullLocation};
-use crate::policy::Admission;
+use crate::policy::{Admission, PolicyRejection};
 use crate::pull::clients::RegistryClients;
 use crate::reference::Reference;
 use crate::registry::{BlobStream, Client, Resolved};
@@ -183,6 +183,14 @@ impl Route {
             None => Error::Setup {
                 problem: format!("there is no location to pull {} from", self.requested),
             },
+        }
+    }
+
+    /// The error of an image that the policy rejects.
+    pub(super) fn rejected(&self, source: PolicyRejection) -> Error {
+        Error::Rejected {
+            reference: self.requested.clone(),
+            source,
         }
     }
 

@@ -10,7 +10,7 @@ pub(super) const MAX_REPOSITORY: usize = 255;
 pub(super) const MAX_TAG: usize = 128;
 
 /// Whether a text is `HOST[:PORT]`, with an IPv6 address in brackets.
-pub(super) fn is_registry(text: &str) -> bool {
+pub(crate) fn is_registry(text: &str) -> bool {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let Some((address, rest)) = rest.split_once(']') else {
             return false;

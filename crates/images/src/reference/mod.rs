@@ -8,4 +8,4 @@ mod tests;
 pub use grammar::{is_repository, is_tag};
 pub use image_reference::{Reference, ReferenceError};
 
-pub(crate) use grammar::without_user;
+pub(crate) use grammar::{is_registry, without_user};

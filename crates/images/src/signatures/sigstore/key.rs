@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ED25519,
     RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
@@ -48,6 +50,12 @@ enum Kind {
 impl PublicKey {
     /// Reads the first key of a PEM.
     pub(super) fn parse(pem: &[u8]) -> Result<Self, &'static str> {
+        if let Some(rsa) = of_pkcs1(pem) {
+            return Ok(Self {
+                kind: Kind::Rsa,
+                bytes: rsa,
+            });
+        }
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem)
             .map_err(|_| "it is no PEM public key (BEGIN PUBLIC KEY)")?;
         Self::of_der(&der)
@@ -84,6 +92,15 @@ impl PublicKey {
             key.verify(message, signature).is_ok()
         })
     }
+}
+
+/// The key of a PEM in the older format of RSA keys alone (PKCS#1).
+fn of_pkcs1(pem: &[u8]) -> Option<Vec<u8>> {
+    let text = str::from_utf8(pem).ok()?.trim_start();
+    let text = text.strip_prefix("-----BEGIN RSA PUBLIC KEY-----")?;
+    let (body, _) = text.split_once("-----END RSA PUBLIC KEY-----")?;
+    let body: String = body.split_ascii_whitespace().collect();
+    BASE64_STANDARD.decode(body).ok()
 }
 
 impl fmt::Debug for PublicKey {

@@ -1,0 +1,63 @@
+//! What the policy says about one image, requirement by requirement.
+
+use std::path::PathBuf;
+
+/// What the policy says about one image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// The file; none without a policy, which admits everything.
+    pub policy: Option<PathBuf>,
+    /// The matching scope.
+    pub scope: String,
+    /// The requirements of the scope, in order. All of them have to hold.
+    pub requirements: Vec<RequirementVerdict>,
+    /// Where signatures were looked for, in order.
+    pub searched: Vec<SearchedPlace>,
+}
+
+/// What came of one requirement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequirementVerdict {
+    /// The requirement with its keys, as a phrase.
+    pub requirement: String,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// Whether a requirement holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds, and by what.
+    Holds(String),
+    /// It does not hold, and why.
+    Fails(String),
+    /// It is not known, because a place could not be asked.
+    Unknown(String),
+}
+
+/// A place where signatures were looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchedPlace {
+    /// A tag, referrers, a folder or an address.
+    pub place: String,
+    /// What was there: a count, or a problem.
+    pub found: String,
+}
+
+impl Verdict {
+    /// Whether all requirements hold.
+    pub fn admits(&self) -> bool {
+        let mut outcomes = self.requirements.iter().map(|one| &one.outcome);
+        outcomes.all(|outcome| matches!(outcome, Outcome::Holds(_)))
+    }
+
+    /// The first requirement that does not hold, with its problem.
+    pub fn problem(&self) -> Option<String> {
+        self.requirements.iter().find_map(|one| match &one.outcome {
+            Outcome::Holds(_) => None,
+            Outcome::Fails(problem) | Outcome::Unknown(problem) => {
+                Some(format!("{}: {problem}", one.requirement))
+            }
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! The search for the required signatures of an image: which requirement holds
+//! by which signature, and what was found where.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::digest::Digest;
+use crate::error::{Error, causes};
+use crate::policy::{Admission, Outcome, SearchedPlace, Verdict};
+use crate::reference::Reference;
+use crate::signatures::{RequiredSignature, Signature, SignatureKind};
+
+/// The most problems of a requirement that are told.
+const MAX_PROBLEMS: usize = 4;
+/// The most places that are told.
+const MAX_PLACES: usize = 32;
+
+/// The search for the required signatures of an image.
+pub(super) struct Search<'a> {
+    requested: &'a Reference,
+    state: Mutex<State>,
+}
+
+struct State {
+    verdict: Verdict,
+    missing: Vec<Missing>,
+    failure: Option<Error>,
+}
+
+/// A requirement that no signature meets yet.
+struct Missing {
+    /// Its number in the verdict.
+    number: usize,
+    required: Arc<RequiredSignature>,
+    /// The problems of the signatures of its kind.
+    problems: Vec<String>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(requested: &'a Reference, admission: &Admission) -> Self {
+        let missing = admission
+            .required_signatures()
+            .map(|(number, required)| Missing {
+                number,
+                required: Arc::clone(required),
+                problems: Vec::new(),
+            });
+        Self {
+            requested,
+            state: Mutex::new(State {
+                verdict: admission.verdict(),
+                missing: missing.collect(),
+                failure: None,
+            }),
+        }
+    }
+
+    /// Whether each requirement of a signature holds.
+    pub(super) fn is_done(&self) -> bool {
+        self.state.lock().missing.is_empty()
+    }
+
+    /// Whether a signature of this kind is missing.
+    pub(super) fn needs(&self, kind: SignatureKind) -> bool {
+        let state = self.state.lock();
+        state.missing.iter().any(|one| one.required.kind() == kind)
+    }
+
+    /// Notes what a place has.
+    pub(super) fn searched(&self, place: String, found: impl Into<String>) {
+        let places = &mut self.state.lock().verdict.searched;
+        if places.len() < MAX_PLACES {
+            let found = found.into();
+            places.push(SearchedPlace { place, found });
+        }
+    }
+
+    /// Notes something in the place of signatures of a kind that is none.
+    pub(super) fn wrong(&self, kind: SignatureKind, problem: impl Into<String>) {
+        let problem = problem.into();
+        for missing in &mut self.state.lock().missing {
+            if missing.required.kind() == kind {
+                missing.wrong(problem.clone());
+            }
+        }
+    }
+
+    /// Notes that a location failed.
+    pub(super) fn failed(&self, error: Error) {
+        self.state.lock().failure.get_or_insert(error);
+    }
+
+    /// Verifies one signature for all requirements that do not hold yet.
+    pub(super) async fn check(&self, signature: Signature, digest: &Digest) {
+        let open: Vec<_> = {
+            let state = self.state.lock();
+            let open = state.missing.iter();
+            open.map(|one| (one.number, Arc::clone(&one.required)))
+                .collect()
+        };
+        let (image, digest) = (self.requested.clone(), *digest);
+        let checking = tokio::task::spawn_blocking(move || {
+            let checked = open.into_iter().filter_map(|(number, required)| {
+                Some((number, required.check(&signature, &image, &digest)?))
+            });
+            checked.collect::<Vec<_>>()
+        });
+        // Of a check that panicked nothing holds.
+        let Ok(checked) = checking.await else {
+            return;
+        };
+        let state = &mut *self.state.lock();
+        for (number, result) in checked {
+            match result {
+                Ok(by) => {
+                    state.missing.retain(|one| one.number != number);
+                    state.verdict.requirements[number].outcome = Outcome::Holds(by);
+                }
+                Err(problem) => {
+                    let mut missing = state.missing.iter_mut();
+                    if let Some(one) = missing.find(|one| one.number == number) {
+                        one.wrong(problem);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What came of the requirements, and the first failure of a location.
+    pub(super) fn finish(self) -> (Verdict, Option<Error>) {
+        let State {
+            mut verdict,
+            missing,
+            failure,
+        } = self.state.into_inner();
+        for one in missing {
+            let outcome = &mut verdict.requirements[one.number].outcome;
+            if let Some(error) = &failure {
+                *outcome = Outcome::Unknown(causes(error));
+            } else if !one.problems.is_empty() {
+                *outcome = Outcome::Fails(one.problems.join("; "));
+            }
+        }
+        (verdict, failure)
+    }
+}
+
+impl Missing {
+    fn wrong(&mut self, problem: String) {
+        if self.problems.len() < MAX_PROBLEMS && !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The signatures of sigstore in a registry: the tag `sha256-….sig`, and the
+//! image's referrers, where cosign puts them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::digest::Digest;
+use crate::error::Error;
+use crate::manifest::{Descriptor, object};
+use crate::pull::referrers::{present, referrers, tagged};
+use crate::pull::signatures::search::Search;
+use crate::reference::Reference;
+use crate::registry::Client;
+use crate::signatures::{Signature, SignatureKind, SigstoreSignature};
+
+/// The media type of the document that cosign signs.
+const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// The artifact type of cosign's signatures among referrers.
+const ARTIFACT: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
+/// The annotation with the signature of a payload.
+const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+/// The most signatures of one location that are verified.
+const MAX_SIGNATURES: usize = 50;
+/// The most referrers that are fetched.
+const MAX_REFERRERS: usize = 20;
+/// The largest payload, in bytes.
+const MAX_PAYLOAD: u64 = 256 << 10;
+
+/// Searches the signatures of one digest at a location.
+pub(super) async fn run(
+    search: &Search<'_>,
+    client: &Client,
+    image: &Reference,
+    digest: &Digest,
+) -> Result<(), Error> {
+    if !search.needs(SignatureKind::Sigstore) {
+        return Ok(());
+    }
+    let mut left = MAX_SIGNATURES;
+    let tag = format!("sha256-{}.sig", digest.hex());
+    let place = format!("{}:{tag}", image.name());
+    match tagged(client, image, &tag).await? {
+        Some(manifest) => {
+            let found = check(search, client, image, digest, &manifest, &mut left).await?;
+            search.searched(place, count(found));
+        }
+        None => search.searched(place, "nothing"),
+    }
+    if !search.needs(SignatureKind::Sigstore) {
+        return Ok(());
+    }
+    let referrers = referrers(client, image, digest).await?.into_iter();
+    let signatures =
+        referrers.filter(|referrer| referrer.artifact_type.as_deref() == Some(ARTIFACT));
+    let mut found = 0;
+    for referrer in signatures.take(MAX_REFERRERS) {
+        found += check(search, client, image, digest, &referrer.digest, &mut left).await?;
+        if !search.needs(SignatureKind::Sigstore) {
+            break;
+        }
+    }
+    let place = format!("the referrers of {}@{digest}", image.name());
+    search.searched(place, count(found));
+    Ok(())
+}
+
+/// Verifies the signatures of one manifest. Returns how many it has.
+async fn check(
+    search: &Search<'_>,
+    client: &Client,
+    image: &Reference,
+    digest: &Digest,
+    manifest: &Digest,
+    left: &mut usize,
+) -> Result<usize, Error> {
+    let wrong = |problem: String| search.wrong(SignatureKind::Sigstore, problem);
+    let Some(bytes) = present(client.manifest(image, manifest).await)? else {
+        return Ok(0);
+    };
+    let Ok(document) = object::<SignatureManifest>(&bytes) else {
+        wrong("it is no signature".into());
+        return Ok(0);
+    };
+    let mut found = 0;
+    for layer in document.layers {
+        if layer.media_type != PAYLOAD {
+            continue;
+        }
+        if *left == 0 {
+            wrong(format!("there are more than {MAX_SIGNATURES} signatures"));
+            break;
+        }
+        *left -= 1;
+        found += 1;
+        match signature(client, image, layer).await? {
+            Some(signature) => search.check(Signature::Sigstore(signature), digest).await,
+            None => wrong("it is no signature".into()),
+        }
+        if !search.needs(SignatureKind::Sigstore) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn count(found: usize) -> String {
+    match found {
+        0 => "no signature".into(),
+        1 => "1 signature".into(),
+        _ => format!("{found} signatures"),
+    }
+}
+
+/// A signature with its payload; none when the layer is no signature.
+async fn signature(
+    client: &Client,
+    reference: &Reference,
+    layer: SignatureLayer,
+) -> Result<Option<SigstoreSignature>, Error> {
+    let annotation = layer.annotations.unwrap_or_default().remove(SIGNATURE);
+    let (Some(annotation), Ok(digest)) = (annotation, layer.digest.parse()) else {
+        return Ok(None);
+    };
+    if layer.size > MAX_PAYLOAD {
+        return Ok(None);
+    }
+    let descriptor = Descriptor {
+        media_type: layer.media_type,
+        digest,
+        size: layer.size,
+    };
+    let Some(mut stream) = present(client.blob(reference, &descriptor).await)? else {
+        return Ok(None);
+    };
+    let mut payload = Vec::new();
+    // The stream ends at the size of the descriptor.
+    while let Some(piece) = stream.next().await? {
+        payload.extend_from_slice(&piece);
+    }
+    Ok(SigstoreSignature::new(payload, &annotation))
+}
+
+#[derive(Deserialize)]
+struct SignatureManifest {
+    #[serde(default)]
+    layers: Vec<SignatureLayer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SignatureLayer {
+    #[serde(default)]
+    media_type: String,
+    digest: String,
+    size: u64,
+    annotations: Option<BTreeMap<String, String>>,
+}

@@ -1,0 +1,48 @@
+//! A signature that a policy requires.
+
+use crate::digest::Digest;
+use crate::reference::Reference;
+use crate::signatures::sigstore::{SigstoreRequirement, SigstoreSignature};
+
+/// A signature as it was found, not verified.
+#[derive(Clone, Debug)]
+pub(crate) enum Signature {
+    /// A signature with its payload, as cosign stores it.
+    Sigstore(SigstoreSignature),
+}
+
+/// A signature that an image needs, with its keys.
+#[derive(Debug)]
+pub(crate) enum RequiredSignature {
+    /// A signature of sigstore (`sigstoreSigned`).
+    Sigstore(SigstoreRequirement),
+}
+
+/// The kinds of signatures. A requirement takes one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SignatureKind {
+    Sigstore,
+}
+
+impl RequiredSignature {
+    pub(crate) fn kind(&self) -> SignatureKind {
+        match self {
+            Self::Sigstore(_) => SignatureKind::Sigstore,
+        }
+    }
+
+    /// Checks a signature. Returns who made it, or its problem; nothing for a
+    /// signature of another kind. It computes much: it blocks.
+    pub(crate) fn check(
+        &self,
+        signature: &Signature,
+        image: &Reference,
+        digest: &Digest,
+    ) -> Option<Result<String, String>> {
+        match (self, signature) {
+            (Self::Sigstore(required), Signature::Sigstore(signature)) => {
+                Some(required.check(signature, image, digest))
+            }
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! [`CatalogsPublisher`] replaces all of them at once; [`Catalogs`] finds one by
 //! name or by the authority of a call.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -127,16 +128,20 @@ impl Catalogs {
     /// this authority, else the one that the host or its first label names, else
     /// the default or the only one. `None` for the name of a removed catalog.
     pub fn route(&self, authority: &str) -> Option<Arc<Catalog>> {
-        let host = host(authority).to_ascii_lowercase();
-        let label = host.split('.').next().unwrap_or(&host);
+        let mut host = Cow::Borrowed(host(authority));
+        if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            host.to_mut().make_ascii_lowercase();
+        }
+        let host = &*host;
+        let label = host.split('.').next().unwrap_or(host);
         let table = self.table.borrow();
         let named = table
             .all
             .iter()
-            .find(|catalog| catalog.routing.authorities.contains(&host))
-            .or_else(|| table.get(&host))
+            .find(|catalog| catalog.routing.authorities.iter().any(|one| one == host))
+            .or_else(|| table.get(host))
             .or_else(|| table.get(label));
-        if named.is_none() && (table.meant_gone(&host) || table.is_gone(label)) {
+        if named.is_none() && (table.meant_gone(host) || table.is_gone(label)) {
             return None;
         }
         let found = named.or_else(|| match (&table.default, &*table.all) {

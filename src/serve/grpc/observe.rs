@@ -1,6 +1,7 @@
 //! Metrics and log lines of calls. Each call is a span, which ends with a line when
 //! the response was sent.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -65,11 +66,16 @@ impl Call {
         let catalog = self.catalog.as_ref().map_or("", |one| one.name.as_str());
         self.span.record("catalog", catalog);
         self.span.record("code", tracing::field::debug(code));
+        // Most calls succeed: their label needs no allocation.
+        let label = match code {
+            Code::Ok => Cow::Borrowed("Ok"),
+            other => Cow::Owned(format!("{other:?}")),
+        };
         let labels = [
             ("service", self.service),
             ("method", self.method),
             ("catalog", catalog),
-            ("code", &format!("{code:?}")),
+            ("code", &*label),
         ];
         let metrics = RequestMetrics::of(Api::Grpc, &labels);
         metrics.count(self.began.elapsed().as_secs_f64());

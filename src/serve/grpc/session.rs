@@ -1,7 +1,7 @@
 //! The session of a connection: it sees one revision of each catalog, that of its
 //! first call, until it is asked to close.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use metrics::{Gauge, gauge};
@@ -28,7 +28,8 @@ pub(super) struct Session {
 
 #[derive(Default)]
 struct State {
-    snapshots: HashMap<CatalogName, Pinned>,
+    /// Few: comparing names is faster than hashing one.
+    snapshots: BTreeMap<CatalogName, Pinned>,
     /// How many packages the last list had, and those of them that the client has
     /// requested. Both are reset once it has requested all.
     listed: usize,

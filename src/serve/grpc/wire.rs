@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use tokio::sync::Semaphore;
@@ -22,6 +22,8 @@ use crate::serve::memory_budget;
 use crate::serve::net::body::Slices;
 use crate::snapshot::{Message, Stream};
 
+/// Parsed once: each response has it.
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// The largest request message, in bytes, as in opm.
 const MAX_REQUEST: usize = 4 << 20;
 /// The largest message to health and reflection, in bytes: the name of a service,
@@ -232,7 +234,7 @@ fn begin(body: Body) -> Response {
 /// The trailers of a successful call.
 fn ok() -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(1);
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
     trailers
 }
 
@@ -248,7 +250,7 @@ pub(super) fn trailers(status: &Status) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if status.add_header(&mut headers).is_err() {
         let code = Code::Internal as i32;
-        headers.insert("grpc-status", HeaderValue::from(code));
+        headers.insert(GRPC_STATUS, HeaderValue::from(code));
     }
     headers
 }

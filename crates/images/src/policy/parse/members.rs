@@ -67,10 +67,6 @@ impl Members {
         self.0
     }
 
-    pub(super) fn take(&mut self, key: &str) -> Option<Json> {
-        self.0.remove(key)
-    }
-
     pub(super) fn text(&mut self, key: &str) -> Result<Option<String>, String> {
         self.field(key, Json::text)
     }

@@ -2,6 +2,7 @@
 //! shape, whatever its scope. A file is refused when the tools for containers
 //! refuse it.
 
+mod fields;
 mod members;
 mod requirement;
 mod scopes;

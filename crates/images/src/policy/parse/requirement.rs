@@ -1,15 +1,12 @@
 //! The requirements of a policy and their shapes.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use crate::policy::identity::SignedIdentity;
+use crate::policy::parse::fields::{check_many, files, identity, signed_identity};
 use crate::policy::parse::members::{Json, Members, shown};
 use crate::policy::parse::sigstore::SigstoreSigned;
 use crate::signatures::FileOrData;
-
-/// The most keys of one requirement.
-const MAX_KEYS: usize = 100;
 
 /// One requirement of a scope.
 #[derive(Clone, Debug)]
@@ -49,9 +46,8 @@ impl Requirement {
             "reject" => Self::Reject,
             "signedBy" => Self::SignedBy(SignedBy::parse(&mut members)?),
             "signedBaseLayer" => {
-                let identity = members.take("baseLayerIdentity");
-                let identity = identity.ok_or("baseLayerIdentity is missing")?;
-                self::identity(identity)?;
+                let given = members.field("baseLayerIdentity", identity)?;
+                given.ok_or("baseLayerIdentity is missing")?;
                 Self::SignedBaseLayer
             }
             "sigstoreSigned" => {
@@ -95,48 +91,6 @@ impl SignedBy {
             identity: signed_identity(members)?,
         })
     }
-}
-
-/// The files of a list of paths.
-pub(super) fn files(paths: Option<Vec<PathBuf>>) -> Option<Vec<FileOrData>> {
-    Some(paths?.into_iter().map(FileOrData::File).collect())
-}
-
-/// Checks the count of the keys.
-pub(super) fn check_many(keys: &[FileOrData]) -> Result<(), String> {
-    if keys.len() > MAX_KEYS {
-        return Err(format!("it has more than {MAX_KEYS} keys"));
-    }
-    Ok(())
-}
-
-/// `signedIdentity`, or the default rule.
-pub(super) fn signed_identity(members: &mut Members) -> Result<SignedIdentity, String> {
-    let identity = members.field("signedIdentity", identity)?;
-    Ok(identity.unwrap_or_default())
-}
-
-fn identity(json: Json) -> Result<SignedIdentity, String> {
-    let mut members = json.object()?;
-    let kind = members.required_text("type")?;
-    let identity = match kind.as_str() {
-        "matchExact" => SignedIdentity::MatchExact,
-        "matchRepoDigestOrExact" => SignedIdentity::MatchRepoDigestOrExact,
-        "matchRepository" => SignedIdentity::MatchRepository,
-        "exactReference" => {
-            SignedIdentity::exact_reference(&members.required_text("dockerReference")?)?
-        }
-        "exactRepository" => {
-            SignedIdentity::exact_repository(&members.required_text("dockerRepository")?)?
-        }
-        "remapIdentity" => SignedIdentity::remap(
-            members.required_text("prefix")?,
-            members.required_text("signedPrefix")?,
-        )?,
-        other => return Err(format!("the type {:?} is unknown", shown(other))),
-    };
-    members.finish()?;
-    Ok(identity)
 }
 
 impl fmt::Display for KeyType {

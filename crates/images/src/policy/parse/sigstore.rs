@@ -1,8 +1,8 @@
 //! `sigstoreSigned` and its shape.
 
 use crate::policy::identity::SignedIdentity;
+use crate::policy::parse::fields::{check_many, datas, files, one, signed_identity};
 use crate::policy::parse::members::{Json, Members};
-use crate::policy::parse::requirement::{check_many, files, signed_identity};
 use crate::signatures::FileOrData;
 
 /// A signature in the format of sigstore.
@@ -140,25 +140,4 @@ impl Pki {
             hostname,
         })
     }
-}
-
-/// A file or bytes, of which at most one is given.
-fn one(
-    members: &mut Members,
-    path: &'static str,
-    data: &'static str,
-) -> Result<Option<FileOrData>, String> {
-    match (members.path(path)?, members.bytes(data)?) {
-        (Some(_), Some(_)) => Err(format!("{path} and {data} exclude each other")),
-        (Some(path), None) => Ok(Some(FileOrData::File(path))),
-        (None, bytes) => Ok(bytes.map(|bytes| FileOrData::Data(data, bytes))),
-    }
-}
-
-fn datas(members: &mut Members, name: &'static str) -> Result<Option<Vec<FileOrData>>, String> {
-    let list = members.many_bytes(name)?;
-    Ok(list.map(|list| {
-        let data = list.into_iter().map(|bytes| FileOrData::Data(name, bytes));
-        data.collect()
-    }))
 }

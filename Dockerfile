@@ -3,7 +3,7 @@
 # The image of almanac: one stripped program and the C library. Its debug
 # information is the target debug-info.
 #
-#     docker build --tag almanac .
+#     docker build --tag almanac --build-arg COMMIT="$(git rev-parse HEAD)" .
 #     docker build --tag almanac-opm --target opm-image .
 #     docker build --tag almanac-olm-opm --target olm-opm-image .
 #     docker run --publish 50051:50051 --publish 8080:8080 \
@@ -15,13 +15,15 @@ ARG OPM_IMAGE=quay.io/operator-framework/opm:latest
 
 # The oldest Rust that almanac builds with: rust-version in Cargo.toml.
 FROM rust:1.94-bookworm AS build
+# The commit that `almanac version` shows: the repository is not copied.
+ARG COMMIT=
 WORKDIR /src
 COPY . .
 # The caches of cargo stay for the next build and are in no layer, so this step
 # also copies the program out of them.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --profile dist --locked --bin almanac \
+    BUILD_COMMIT="$COMMIT" cargo build --profile dist --locked --bin almanac \
     && install -d /out/usr/bin /out/debug /out/opm/bin \
     && deploy/split-debug-info target/dist/almanac /out/usr/bin/almanac /out/debug/almanac.debug \
     && install -d -m 0750 /out/var/lib/almanac \

@@ -5,6 +5,7 @@
 
 mod check;
 mod compat;
+mod completions;
 mod export;
 mod failure;
 mod graph;
@@ -15,6 +16,7 @@ mod import;
 mod input;
 mod list;
 mod log_sampler;
+mod man;
 mod manifests;
 mod output;
 mod progress;
@@ -26,7 +28,7 @@ mod version;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub use compat::run;
 use compat::{opm, probe};
@@ -58,6 +60,8 @@ enum Command {
     Manifests(Box<manifests::Arguments>),
     Health(health::Arguments),
     Version(version::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
     Opm(opm::Arguments),
     GrpcHealthProbe(probe::Arguments),
 }
@@ -77,6 +81,8 @@ impl Arguments {
             Command::Manifests(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
             Command::Version(arguments) => arguments.run(),
+            Command::Completions(arguments) => arguments.run(Self::command()),
+            Command::Man(arguments) => arguments.run(Self::command()),
             Command::Opm(arguments) => arguments.run(environment),
             Command::GrpcHealthProbe(arguments) => Ok(arguments.run()),
         }
@@ -85,8 +91,6 @@ impl Arguments {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

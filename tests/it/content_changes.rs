@@ -22,7 +22,8 @@ use tokio::task::JoinHandle;
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::h2;
 use crate::support::in_process::InProcess;
-use crate::support::program::{PATIENCE, skip_without};
+use crate::support::needs::skip_without;
+use crate::support::program::PATIENCE;
 use crate::support::served::{Served, source};
 
 const LIST_BUNDLES: &str = "/api.Registry/ListBundles";

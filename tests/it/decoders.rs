@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::http::fruit_served;
-use crate::support::program::skip_without;
+use crate::support::needs::skip_without;
 use crate::support::served::Served;
 
 const METAS: &str = "/catalogs/fruit/api/v1/metas";

@@ -6,7 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::http;
-use crate::support::program::{Program, skip_without};
+use crate::support::needs::skip_without;
+use crate::support::program::Program;
 
 /// The program serving the sample catalog under the name that the pages use.
 fn served() -> Program {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use fbc::text::yaml::{self, Limits};
 
-use crate::support::program::{shared, skip_without};
+use crate::support::needs::{shared, skip_without};
 
 /// How many changed documents are tried where nobody tells.
 const MUTATIONS: usize = 20_000;

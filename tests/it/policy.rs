@@ -17,7 +17,8 @@ use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::Catalog;
 use crate::support::cosign::Signer;
 use crate::support::image::{Built, Image, Index};
-use crate::support::program::{PATIENCE, Start, skip_without};
+use crate::support::needs::skip_without;
+use crate::support::program::{PATIENCE, Start};
 use crate::support::upstream::Upstream;
 use crate::support::{file, http};
 

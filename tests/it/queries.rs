@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::catalog::{Catalog, bundle, entry};
 use crate::support::http::Reply;
-use crate::support::program::skip_without;
+use crate::support::needs::skip_without;
 use crate::support::schema;
 use crate::support::served::{Folders, Served, start, with};
 

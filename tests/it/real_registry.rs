@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::image::{Built, CONFIGS_LABEL, Compression, Image, Index, Layer};
+use crate::support::needs::skip_without;
 use crate::support::port;
-use crate::support::program::skip_without;
 
 /// How long a push may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -18,6 +18,7 @@ use crate::support::almanac::{Almanac, catalog, following};
 use crate::support::catalog::Catalog;
 use crate::support::http;
 use crate::support::image::{Built, Image};
+use crate::support::needs::skip;
 use crate::support::port::NOBODY;
 use crate::support::program::Start;
 use crate::support::proxy::Proxy;
@@ -658,7 +659,7 @@ fn a_proxy_that_cannot_be_used_is_refused_by_the_name_of_its_variable() {
 #[test]
 fn a_registry_may_have_an_address_of_ipv6() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
-        eprintln!("skipped: this machine has no IPv6");
+        skip("this machine has no IPv6");
         return;
     }
     let authority = Authority::new();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::program::skip_without;
+use crate::support::needs::skip_without;
 
 #[test]
 fn the_test_command_of_the_readme_is_the_one_that_ci_runs() {
@@ -15,14 +15,20 @@ fn the_test_command_of_the_readme_is_the_one_that_ci_runs() {
             .any(|line| line.ends_with(&format!("{command} --locked"))),
         ".ci/run does not run `{command}`, which the README tells people to run"
     );
-    let Ok(readme) = fs::read_to_string(root().join("README.md")) else {
-        eprintln!("skipped: there is no README.md");
-        return;
-    };
-    assert!(
-        readme.lines().any(|line| line.trim() == command),
-        "README.md has no line `{command}`, the command that .ci/run runs: keep the two alike"
-    );
+    for page in ["README.md", "docs/how-to/develop.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        assert!(
+            text.contains(command),
+            "{page} has no `{command}`, the command that .ci/run runs: keep them alike"
+        );
+    }
+}
+
+#[test]
+fn the_readme_can_be_read_in_a_minute() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let lines = readme.lines().count();
+    assert!(lines <= 65, "{lines} lines: move some to docs");
 }
 
 #[test]

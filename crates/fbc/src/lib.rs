@@ -209,3 +209,7 @@ pub mod select;
 pub mod sqlite;
 pub mod text;
 pub mod visit;
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;

@@ -233,3 +233,7 @@ pub use pull::{LocationNumber, Registries, Route};
 pub use reference::{Reference, ReferenceError};
 pub use registry::{BlobStream, Client, Resolved, is_loopback};
 pub use settings::Settings;
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;

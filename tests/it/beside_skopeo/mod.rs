@@ -38,7 +38,7 @@ use network::Network;
 use programs::Worker;
 use tempfile::TempDir;
 
-use crate::support::program::skip_without;
+use crate::support::needs::skip_without;
 
 /// How many cases run at the same time.
 const LANES: usize = 2;

@@ -14,7 +14,7 @@ use super::network::{Host, Network, World};
 use super::{pki, programs};
 use crate::support::catalog::Catalog;
 use crate::support::image::Image;
-use crate::support::program::skip_without;
+use crate::support::needs::skip_without;
 
 /// An image of a registry with a port.
 const IMAGE: &str = "x.c.test:5000/team/app:v1";

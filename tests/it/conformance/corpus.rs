@@ -10,7 +10,8 @@ use fbc::problem::Severity;
 use super::check;
 use crate::support::almanac::{Almanac, catalog as written};
 use crate::support::catalog::{Catalog, Format};
-use crate::support::program::{Start, shared, skip_without};
+use crate::support::needs::{shared, skip_without};
+use crate::support::program::Start;
 
 /// The name of the real catalog, of its archive and of its golden answers.
 pub(super) const COMMUNITY: &str = "community-v4.20";

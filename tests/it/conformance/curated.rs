@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::corpus::{COMMUNITY, compare, path, python, unpack};
 use crate::support::almanac::Almanac;
-use crate::support::program::{Start, shared, skip_without};
+use crate::support::needs::{shared, skip_without};
+use crate::support::program::Start;
 
 /// The catalogs, each curated from `community`.
 const SELECTIONS: &str = r#"

@@ -13,7 +13,8 @@ use crate::support::almanac::{Almanac, following};
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::http;
 use crate::support::image::Built;
-use crate::support::program::{Start, shared, skip_without};
+use crate::support::needs::{shared, skip_without};
+use crate::support::program::Start;
 use crate::support::tls::Authority;
 use crate::support::upstream::Upstream;
 

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -342,55 +342,6 @@ impl Drop for Program {
     }
 }
 
-/// Whether a test has to be skipped because something is missing here, which
-/// is said. What is needed is the name of a program (`skopeo`), of a Python
-/// module (`python:grpc`), or the folder `shared`.
-///
-/// With `ALMANAC_TEST_REQUIRE_ALL=1` a missing program or module is a failure;
-/// the folder is not part of the project and may be absent all the same.
-pub(crate) fn skip_without(need: &str) -> bool {
-    let there = match need.split_once(':') {
-        Some(("python", module)) => Command::new("python3")
-            .args(["-c", &format!("import {module}")])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success()),
-        _ if need == "shared" => shared().is_some(),
-        _ => on_path(need),
-    };
-    if there {
-        return false;
-    }
-    let required = std::env::var_os("ALMANAC_TEST_REQUIRE_ALL").is_some_and(|value| value == "1");
-    assert!(
-        !required || need == "shared",
-        "{need} is missing and ALMANAC_TEST_REQUIRE_ALL is set"
-    );
-    eprintln!("skipped: {need} is missing");
-    true
-}
-
-/// The folder of what is shared with other work, which is no part of the
-/// project: `ALMANAC_SHARED`, or `shared` beside the project.
-pub(crate) fn shared() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("ALMANAC_SHARED") {
-        let named = PathBuf::from(named);
-        assert!(
-            named.is_dir(),
-            "ALMANAC_SHARED names no folder: {}",
-            named.display()
-        );
-        return Some(named);
-    }
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    beside.is_dir().then_some(beside)
-}
-
-fn on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
 /// The address in a line that says that `service` is listening, whether the
 /// line is text (`service="grpc" address=127.0.0.1:1`) or JSON.
 fn listening(line: &str, service: &str) -> Option<SocketAddr> {
@@ -492,11 +443,5 @@ mod checks {
         assert_eq!(program.ended(), None);
         program.kill9();
         assert!(!program.ended().unwrap().success());
-    }
-
-    #[test]
-    fn what_is_missing_is_seen() {
-        assert!(on_path("sh"));
-        assert!(!on_path("no-such-program-anywhere"));
     }
 }

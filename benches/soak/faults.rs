@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::known::{Known, Variant};
@@ -249,7 +250,7 @@ impl Faults {
         }
     }
 
-    /// Flips a byte of a stored file, and waits until that is reported.
+    /// Flips a byte of a stored file, and waits until that is reported and repaired.
     fn flip(&mut self) {
         let files = self.stored_files();
         let path = &files[self.random.usize(..files.len())];
@@ -260,17 +261,30 @@ impl Faults {
             return eprintln!("{}: {error}", path.display());
         }
         let begin = Instant::now();
-        while self.damage_found() == before {
+        while self.damage_found() == before || !self.is_repaired() {
             if begin.elapsed() > PATIENCE {
-                let problem = format!("{}: a flipped byte is not found", path.display());
+                let problem = format!("{}: a flipped byte is not repaired", path.display());
                 return self.world.violation(problem);
             }
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// The files of all revisions that are read while serving. Records are read only
-    /// to make a lost database again, and are checked then.
+    /// Whether all damage that was found is repaired.
+    fn is_repaired(&mut self) -> bool {
+        let status = http::get(self.program.address("admin"), "/status");
+        let status = status.map(|reply| serde_json::from_slice::<Value>(&reply.body));
+        let Ok(Ok(status)) = status else {
+            return false;
+        };
+        let mut catalogs = status["catalogs"].as_array().into_iter().flatten();
+        catalogs.all(|catalog| {
+            let repair = &catalog["damage"]["repair"];
+            repair.is_null() || repair == "done"
+        })
+    }
+
+    /// The files of all revisions.
     fn stored_files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for revision in fs::read_dir(self.program.data().join("revisions")).unwrap() {
@@ -279,7 +293,6 @@ impl Faults {
             let inside = fs::read_dir(revision.path()).into_iter().flatten();
             files.extend(inside.filter(|_| is_complete).map(|it| it.unwrap().path()));
         }
-        files.retain(|path| !path.to_string_lossy().ends_with("record.json"));
         files.sort();
         files
     }

@@ -8,13 +8,13 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::num::NonZero;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use bytes::Bytes;
 
+use crate::ingest::beneath::Location;
 use crate::ingest::files_error::{FilesError, reading, spooling};
 use crate::ingest::folder_listing::{FolderRules, list};
 use crate::ingest::ordered::ordered;
@@ -199,16 +199,12 @@ fn add(all: &mut Hasher, path: &str, digest: &Digest) {
 }
 
 fn read_file(
-    location: &Path,
+    location: &Location,
     buffer: &mut [u8],
     mut take: impl FnMut(&[u8]) -> Result<(), FilesError>,
 ) -> Result<Digest, FilesError> {
-    // A location is behind all links. A pipe in place of the file would block.
-    let mut file = File::options()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(location)
-        .map_err(reading(location))?;
+    let mut file = location.open().map_err(reading(&location.path()))?;
+    let location = &location.path();
     if !file.metadata().map_err(reading(location))?.is_file() {
         let replaced = io::Error::other("it was a file before and is none now");
         return Err(reading(location)(replaced));

@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use rustix::fs::FileType;
+
+use crate::ingest::beneath::{Base, Location};
 use crate::ingest::files_error::{FilesError, reading};
 use ::images::layers::{Limits, walk_order};
 
@@ -54,71 +58,77 @@ impl FolderRules {
 
 /// The files of a folder in catalog order, or the one file: their paths below it,
 /// and their locations behind all links.
-pub(super) fn list(root: &Path, rules: &FolderRules) -> Result<Vec<(String, PathBuf)>, FilesError> {
+pub(super) fn list(
+    root: &Path,
+    rules: &FolderRules,
+) -> Result<Vec<(String, Location)>, FilesError> {
     let mut paths = Vec::new();
     let named = root;
     // Links may be swapped meanwhile.
     let root = &real(root);
     if fs::metadata(root).map_err(reading(root))?.is_dir() {
-        let others = rules.options.link_folders.iter().map(PathBuf::as_path);
         // Kubernetes swaps versions inside of the named folder.
-        let inside = others
-            .chain([named])
-            .filter_map(|it| fs::canonicalize(it).ok());
-        let mut inside: Vec<PathBuf> = inside.collect();
-        if named.join(DATA).is_symlink() && !inside.iter().any(|folder| root.starts_with(folder)) {
-            return Err(FilesError::Link {
-                path: DATA.to_owned(),
-                target: root.clone(),
-            });
-        }
-        inside.push(root.clone());
+        let others = rules.options.link_folders.iter().map(PathBuf::as_path);
+        let inside = [named].into_iter().chain(others);
+        let inside = inside.filter_map(|it| Base::new(fs::canonicalize(it).ok()?).ok());
         let walk = Walk {
-            inside,
+            inside: inside.map(Arc::new).collect(),
             limits: &rules.limits,
         };
-        walk.list(root, "", &mut paths)?;
+        let folder = walk.location(root).ok_or_else(|| FilesError::Link {
+            path: DATA.to_owned(),
+            target: root.clone(),
+        })?;
+        walk.list(&folder, "", &mut paths)?;
         paths.sort_by(|(a, _), (b, _)| walk_order(a, b));
     } else {
         let name = named.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| FilesError::Path(root.to_owned()))?;
-        paths.push((name.to_owned(), root.to_owned()));
+        let folder = root.parent().unwrap_or(Path::new("/"));
+        let base = Arc::new(Base::new(folder.to_owned()).map_err(reading(root))?);
+        let location = Location::new(&base, root);
+        let location = location.ok_or_else(|| FilesError::Path(root.to_owned()))?;
+        paths.push((name.to_owned(), location));
     }
     Ok(paths)
 }
 
 /// A walk through a folder.
 struct Walk<'a> {
-    /// The folders that links may lead to, behind all links themselves.
-    inside: Vec<PathBuf>,
+    /// The folders that links may lead to, behind all links themselves. A user names
+    /// them, so nobody else puts links in their place.
+    inside: Vec<Arc<Base>>,
     limits: &'a Limits,
 }
 
 impl Walk<'_> {
+    /// The location of a path without links, if it is in one of the folders.
+    fn location(&self, path: &Path) -> Option<Location> {
+        let mut inside = self.inside.iter();
+        inside.find_map(|base| Location::new(base, path))
+    }
+
     /// Lists the files below a folder. Links to files are followed, links to
     /// folders are not, and names that begin with `..` are passed over:
     /// Kubernetes keeps the versions of a mounted `ConfigMap` there.
     fn list(
         &self,
-        folder: &Path,
+        folder: &Location,
         prefix: &str,
-        paths: &mut Vec<(String, PathBuf)>,
+        paths: &mut Vec<(String, Location)>,
     ) -> Result<(), FilesError> {
-        for entry in fs::read_dir(folder).map_err(reading(folder))? {
-            let entry = entry.map_err(reading(folder))?;
-            let location = entry.path();
-            let name = entry
-                .file_name()
+        for (name, kind) in folder.entries().map_err(reading(&folder.path()))? {
+            let name = name
                 .into_string()
-                .map_err(|_| FilesError::Path(location.clone()))?;
+                .map_err(|name| FilesError::Path(folder.path().join(name)))?;
             if name.starts_with("..") {
                 continue;
             }
+            let location = folder.join(&name);
             let path = match prefix {
                 "" => name,
                 _ => format!("{prefix}/{name}"),
             };
-            let kind = entry.file_type().map_err(reading(&location))?;
             if path.len() > self.limits.path {
                 return Err(FilesError::Limit {
                     what: "the length of the path",
@@ -126,14 +136,18 @@ impl Walk<'_> {
                     limit: self.limits.path as u64,
                 });
             }
-            if kind.is_dir() {
-                self.list(&location, &path, paths)?;
-                continue;
-            }
-            let metadata = fs::metadata(&location).map_err(reading(&location))?;
-            if !metadata.is_file() {
-                continue;
-            }
+            let location = match kind {
+                FileType::Directory => {
+                    self.list(&location, &path, paths)?;
+                    continue;
+                }
+                FileType::RegularFile => location,
+                FileType::Symlink => match self.behind_link(&location, &path)? {
+                    Some(target) => target,
+                    None => continue,
+                },
+                _ => continue,
+            };
             if paths.len() as u64 >= self.limits.files {
                 return Err(FilesError::Limit {
                     what: "the number of files",
@@ -141,17 +155,25 @@ impl Walk<'_> {
                     limit: self.limits.files,
                 });
             }
-            if kind.is_symlink() {
-                let target = fs::canonicalize(&location).map_err(reading(&location))?;
-                if !self.inside.iter().any(|folder| target.starts_with(folder)) {
-                    return Err(FilesError::Link { path, target });
-                }
-                paths.push((path, target));
-            } else {
-                paths.push((path, location));
-            }
+            paths.push((path, location));
         }
         Ok(())
+    }
+
+    /// The file behind a link; `None` for a folder and the like.
+    fn behind_link(&self, link: &Location, path: &str) -> Result<Option<Location>, FilesError> {
+        let link = link.path();
+        if !fs::metadata(&link).map_err(reading(&link))?.is_file() {
+            return Ok(None);
+        }
+        let target = fs::canonicalize(&link).map_err(reading(&link))?;
+        match self.location(&target) {
+            Some(location) => Ok(Some(location)),
+            None => Err(FilesError::Link {
+                path: path.to_owned(),
+                target,
+            }),
+        }
     }
 }
 
@@ -188,8 +210,8 @@ mod tests {
             panic!("{files:?}");
         };
         assert_eq!(
-            (path.as_str(), location),
-            ("other.yaml", &shared.join("other.yaml"))
+            (path.as_str(), location.path()),
+            ("other.yaml", shared.join("other.yaml"))
         );
         // A folder whose name begins alike is another one.
         rules.options.link_folders = vec![place.join("share")];
@@ -229,5 +251,29 @@ mod tests {
         let refused = list(&root.join("etcd"), &rules).unwrap_err();
         assert_eq!(refused.reason(), "link", "{refused}");
         assert!(refused.to_string().contains("\"..data\""), "{refused}");
+    }
+
+    #[test]
+    fn a_version_of_a_config_map_that_is_swapped_for_a_link_leads_nowhere_else() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let (root, secret) = (place.join("catalog"), place.join("secret"));
+        for folder in [&root.join("..v1"), &secret] {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join("catalog.yaml"), "").unwrap();
+        }
+        symlink("..v1", root.join("..data")).unwrap();
+        symlink("..data/catalog.yaml", root.join("catalog.yaml")).unwrap();
+        let rules = FolderRules::default();
+        let files = list(&root, &rules).unwrap();
+        let [(path, location)] = &files[..] else {
+            panic!("{files:?}");
+        };
+        assert_eq!(path, "catalog.yaml");
+        assert!(location.open().is_ok());
+        fs::rename(root.join("..v1"), root.join("..v0")).unwrap();
+        symlink(&secret, root.join("..v1")).unwrap();
+        assert!(location.open().is_err());
+        assert_eq!(list(&root, &rules).unwrap_err().reason(), "link");
     }
 }

@@ -10,6 +10,7 @@
 //! `serve` answers clients; the two meet in `snapshot`.
 
 pub mod archive;
+mod beneath;
 mod build;
 mod catalog_metrics;
 mod context;

@@ -45,28 +45,30 @@ impl Repairer {
         }
     }
 
-    /// Removes damaged encodings of a snapshot, which are encoded again.
-    pub(super) async fn drop_encodings(&self, snapshot: &Snapshot, damaged: &[(Encoding, Damage)]) {
-        for (encoding, damage) in damaged {
-            snapshot.set_encoded(*encoding, None);
-            let store = &self.context.store;
-            let removed = store.remove_file(snapshot.revision().id, encoding.file());
-            if let Err(error) = removed.await {
-                tracing::warn!(%error, "cannot remove a damaged file");
-            }
-            self.note(vec![damage.to_string()], Repair::Done);
+    /// Takes a damaged encoding of a snapshot from all clients. It is encoded again.
+    pub(super) async fn drop_encoding(
+        &self,
+        snapshot: &Snapshot,
+        encoding: Encoding,
+        damage: &Damage,
+    ) {
+        snapshot.set_encoded(encoding, None);
+        self.tell(encoding.file(), &damage.to_string());
+        let store = &self.context.store;
+        let removed = store.remove_file(snapshot.revision().id, encoding.file());
+        if let Err(error) = removed.await {
+            tracing::warn!(%error, "cannot remove a damaged file");
         }
-        if !damaged.is_empty() {
-            self.publisher.announce();
-        }
+        self.note(vec![damage.to_string()], Repair::Done);
+        self.publisher.announce();
     }
 
-    /// Takes a damaged revision from all clients. The regular verification, which
-    /// this wakes, repairs it.
-    pub(super) async fn withdraw(&self, revision: RevisionId, damaged: &[Damage]) {
-        let files = damaged.iter().map(ToString::to_string);
-        self.note(files.collect(), Repair::Rebuilding);
+    /// Takes a revision with a damaged file from all clients. The regular
+    /// verification, which this wakes, repairs all its files.
+    pub(super) async fn withdraw(&self, revision: RevisionId, name: &str, damage: &Damage) {
+        self.note(vec![damage.to_string()], Repair::Rebuilding);
         self.publisher.withdraw();
+        self.tell(name, &damage.to_string());
         if let Err(error) = self.context.store.record_damage(revision).await {
             tracing::warn!(%error, "cannot record the damage");
         }
@@ -79,11 +81,11 @@ impl Repairer {
         revision: &Revision,
         damaged: &[(&'static str, Damage)],
     ) {
+        let files = damaged.iter().map(|(_, damage)| damage.to_string());
+        self.note(files.collect(), Repair::Rebuilding);
         for (name, damage) in damaged {
             self.tell(name, &damage.to_string());
         }
-        let files = damaged.iter().map(|(_, damage)| damage.to_string());
-        self.note(files.collect(), Repair::Rebuilding);
         self.repair(revision).await;
     }
 
@@ -215,10 +217,11 @@ impl Repairer {
         }
         let whole = image.is_some_and(|image| image.parts().all(|blob| !blob.is_damaged()));
         if whole && self.publisher.snapshot().is_some() {
-            reported.clear();
-            if self.publisher.status().is_damaged() {
+            // Other repairs end with a publication.
+            if !reported.is_empty() && self.publisher.status().is_damaged() {
                 self.publisher.set_repair(Repair::Done);
             }
+            reported.clear();
         }
     }
 

@@ -150,7 +150,6 @@ impl Scrubber {
             Ok(sums) => sums,
             Err(error) => return tracing::warn!(%error, "cannot verify the stored files"),
         };
-        let (mut lost, mut encodings) = (Vec::new(), Vec::new());
         for (name, sum) in sums {
             let encoding = Encoding::ALL.into_iter().find(|one| one.file() == name);
             if encoding.is_some_and(|encoding| snapshot.encoded(encoding).is_none()) {
@@ -164,16 +163,15 @@ impl Scrubber {
                 // The files of a replaced revision are gone.
                 return;
             }
-            self.repairer.tell(&name, &damage.to_string());
+            // At once: comparing the other files takes time.
             match encoding {
-                Some(encoding) => encodings.push((encoding, damage)),
-                None => lost.push(damage),
+                Some(encoding) => {
+                    self.repairer
+                        .drop_encoding(snapshot, encoding, &damage)
+                        .await
+                }
+                None => return self.repairer.withdraw(revision.id, &name, &damage).await,
             }
-        }
-        self.repairer.drop_encodings(snapshot, &encodings).await;
-        if !lost.is_empty() {
-            drop(turn);
-            return self.repairer.withdraw(revision.id, &lost).await;
         }
         for image in self.images.images() {
             for blob in image.parts().filter(|blob| !blob.is_damaged()) {

@@ -1,6 +1,6 @@
 //! Waiting for a writer: a folder is read once it stops changing.
 
-use std::fs::{self, Metadata};
+use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -32,9 +32,9 @@ impl FolderState {
         let mut last: Option<Box<LastWrite>> = None;
         for (path, location) in list(root, rules)? {
             path.hash(&mut hasher);
-            location.hash(&mut hasher);
+            location.path().hash(&mut hasher);
             // A file that is gone by now changes the next state.
-            let Ok(metadata) = fs::metadata(&location) else {
+            let Ok(metadata) = location.metadata() else {
                 continue;
             };
             let (modified, changed) = (metadata.mtime_nsec(), metadata.ctime_nsec());
@@ -45,7 +45,7 @@ impl FolderState {
             {
                 last = Some(Box::new(LastWrite {
                     time,
-                    path: location,
+                    path: location.path(),
                     owner: metadata.uid(),
                 }));
             }
@@ -118,6 +118,7 @@ fn last_change(metadata: &Metadata) -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

@@ -19,8 +19,9 @@
 //! Files are written under a temporary name in the same file system, synced
 //! and renamed. The SQL transaction that names them comes last, so a crash
 //! leaves the previous revision current. The next start removes revisions
-//! without a row, but not those that a rebuilt database does not know (`lost-<id>`). Blobs without a row stay for a while, because the next pass
-//! may need them.
+//! without a row. Those that a rebuilt database does not know stay for 30 days
+//! (`lost-<id>`). Blobs without a row stay for a while, because the next pass may
+//! need them.
 //!
 //! Complete files are read-only. `sums` compares them with what was written.
 //!

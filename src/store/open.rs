@@ -3,11 +3,12 @@
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::disk::{DiskError, create_folder};
 use crate::store::handle::REVISIONS;
-use crate::store::recorded::LOST;
+use crate::store::recorded::{LOST, remove_aside};
 use crate::store::recover::open_database;
 use crate::store::revision::RevisionId;
 use crate::store::{Store, StoreError, sql};
@@ -53,8 +54,8 @@ impl Store {
         self.release_blobs(&blobs).await
     }
 
-    /// Removes revisions without a row, but those that a recovery moved aside, and
-    /// spare blobs beyond the limits.
+    /// Removes revisions without a row, those that a recovery moved aside after some
+    /// time, and spare blobs beyond the limits.
     async fn sweep(&self) -> Result<(), StoreError> {
         let known = self.revision_ids().await?;
         let folder = self.revisions_folder();
@@ -68,6 +69,7 @@ impl Store {
                 fs::remove_dir_all(&path).map_err(DiskError::at("remove", &path))?;
             }
         }
+        remove_aside(&folder, SystemTime::now())?;
         self.tidy_blobs().await
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use sqlx::{Sqlite, Transaction};
 
@@ -16,6 +18,9 @@ use crate::store::revision::RevisionId;
 
 /// The names of folders begin with this that neither a row nor a record describes.
 pub(super) const LOST: &str = "lost-";
+
+/// How long folders that were moved aside stay.
+const KEPT_ASIDE: Duration = Duration::from_hours(30 * 24);
 
 /// The folders of revisions.
 #[derive(Default)]
@@ -76,6 +81,27 @@ pub(super) fn keep_aside(revisions: &Path, unrecorded: &[RevisionId]) -> Result<
     Ok(sync_folder(revisions)?)
 }
 
+/// Removes the folders that were moved aside long before `now`. A rename changes the
+/// date of the last change of a folder.
+pub(super) fn remove_aside(revisions: &Path, now: SystemTime) -> Result<(), DiskError> {
+    for entry in fs::read_dir(revisions).map_err(DiskError::at("read", revisions))? {
+        let path = entry.map_err(DiskError::at("read", revisions))?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if !name.is_some_and(|name| name.starts_with(LOST)) {
+            continue;
+        }
+        let metadata = fs::symlink_metadata(&path).map_err(DiskError::at("look up", &path))?;
+        let moved = u64::try_from(metadata.ctime()).unwrap_or(0);
+        let moved = SystemTime::UNIX_EPOCH + Duration::from_secs(moved);
+        // A date in the future means that the clock was set back.
+        if now.duration_since(moved).is_ok_and(|age| age > KEPT_ASIDE) {
+            tracing::info!(path = %path.display(), "removing files that were moved aside");
+            fs::remove_dir_all(&path).map_err(DiskError::at("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
 /// Inserts the rows of a recorded revision, which becomes its catalog's current one.
 pub(super) async fn insert_recorded(
     transaction: &mut Transaction<'_, Sqlite>,
@@ -87,5 +113,31 @@ pub(super) async fn insert_recorded(
     match image {
         Some(image) => images::insert(transaction, id, image).await,
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_were_moved_aside_go_after_thirty_days() {
+        let revisions = tempfile::tempdir().unwrap();
+        let names = ["3", "lost-1", "lost-1-2", "new-4"];
+        for name in names {
+            let folder = revisions.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("metas.jsonl"), "").unwrap();
+        }
+        let after = |days: u64| {
+            let now = SystemTime::now() + Duration::from_hours(24 * days);
+            remove_aside(revisions.path(), now).unwrap();
+            let names = names.into_iter();
+            names
+                .filter(|name| revisions.path().join(name).exists())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(after(29), names);
+        assert_eq!(after(31), ["3", "new-4"]);
     }
 }

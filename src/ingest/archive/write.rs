@@ -1,8 +1,11 @@
 //! Writing the file of an archive.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Read, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use tempfile::NamedTempFile;
 
 use crate::ingest::archive::error::ArchiveError;
 use crate::ingest::archive::gather::{Export, Gathered};
@@ -15,6 +18,8 @@ use ::images::document;
 
 /// How the names of archives begin that are not complete.
 const UNFINISHED: &str = ".almanac-export-";
+/// The most files that are created until one is not removed by another export.
+const MAX_ATTEMPTS: usize = 100;
 
 /// The result of an export.
 #[derive(Clone, Debug)]
@@ -55,12 +60,7 @@ pub(super) fn write(
     let folder = folder_of(path);
     remove_unfinished(folder);
     // Removed when anything fails.
-    let file = tempfile::Builder::new()
-        .prefix(UNFINISHED)
-        .tempfile_in(folder)
-        .map_err(failed)?;
-    // Some file systems have no locks; there, a killed export leaves its file.
-    let _ = file.as_file().try_lock();
+    let file = unfinished(folder).map_err(failed)?;
     let mut archive = tar::Builder::new(BufWriter::with_capacity(1 << 20, file));
     let document = serde_json::to_vec(&metadata).map_err(|error| failed(error.into()))?;
     let digest = Digest::of(&document);
@@ -141,18 +141,57 @@ fn header(size: u64) -> tar::Header {
     header
 }
 
+/// Creates a file for an archive, and locks it. Another export may take it for one
+/// that was left, between the two.
+fn unfinished(folder: &Path) -> io::Result<NamedTempFile> {
+    for _ in 0..MAX_ATTEMPTS {
+        let file = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .tempfile_in(folder)?;
+        if let Some(file) = locked(file)? {
+            return Ok(file);
+        }
+    }
+    Err(io::Error::other(
+        "other exports remove each file of this one",
+    ))
+}
+
+/// The file, locked, unless another export is removing it.
+fn locked(file: NamedTempFile) -> io::Result<Option<NamedTempFile>> {
+    match file.as_file().try_lock() {
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        // Some file systems have no locks; there, a killed export leaves its file.
+        Ok(()) | Err(TryLockError::Error(_)) => {}
+    }
+    match fs::symlink_metadata(file.path()) {
+        Ok(named) if named.ino() == file.as_file().metadata()?.ino() => Ok(Some(file)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(None),
+    }
+}
+
 /// Removes what killed exports have left. A running one holds the lock of its
 /// file.
 fn remove_unfinished(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         // Others may put pipes into a shared folder.
-        let is_left = entry.file_name().to_string_lossy().starts_with(UNFINISHED)
-            && entry.file_type().is_ok_and(|kind| kind.is_file())
-            && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
-        if is_left && let Err(error) = fs::remove_file(entry.path()) {
-            tracing::warn!(path = %entry.path().display(), %error, "cannot remove an unfinished archive");
+        let is_file = entry.file_name().to_string_lossy().starts_with(UNFINISHED)
+            && entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && let Some(left) = left(&entry.path()) {
+            if let Err(error) = fs::remove_file(entry.path()) {
+                tracing::warn!(path = %entry.path().display(), %error, "cannot remove an unfinished archive");
+            }
+            // The lock is held until the name is gone: see `locked`.
+            drop(left);
         }
     }
+}
+
+/// A file that no export holds, locked.
+fn left(path: &Path) -> Option<File> {
+    let file = File::open(path).ok()?;
+    file.try_lock().is_ok().then_some(file)
 }
 
 /// Gives the file the usual mode, instead of that of temporary files.
@@ -185,5 +224,53 @@ impl Read for Checked<'_> {
             return Err(io::Error::other("stopped"));
         }
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn created(folder: &Path) -> NamedTempFile {
+        let builder = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            .tempfile_in(folder);
+        builder.unwrap()
+    }
+
+    #[test]
+    fn an_export_gives_up_a_file_that_another_one_removes() {
+        let folder = tempfile::tempdir().unwrap();
+        // The other one has locked it, and will remove it.
+        let file = created(folder.path());
+        let other = left(file.path()).unwrap();
+        assert!(locked(file).unwrap().is_none());
+        drop(other);
+        // The other one has removed it.
+        let file = created(folder.path());
+        remove_unfinished(folder.path());
+        assert!(!file.path().exists());
+        assert!(locked(file).unwrap().is_none());
+
+        let file = unfinished(folder.path()).unwrap();
+        remove_unfinished(folder.path());
+        assert!(file.path().exists(), "it is locked");
+    }
+
+    #[test]
+    fn exports_that_begin_at_the_same_time_keep_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        remove_unfinished(folder.path());
+                        let file = unfinished(folder.path()).unwrap();
+                        std::thread::yield_now();
+                        assert!(file.path().exists());
+                    }
+                });
+            }
+        });
     }
 }

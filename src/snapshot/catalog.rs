@@ -84,6 +84,22 @@ impl Status {
     }
 }
 
+/// Whether a catalog is served, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Set unavailable.
+    Unavailable,
+    /// A revision is served.
+    Serving,
+    /// The stored files are damaged, and no others are made yet.
+    Damaged,
+    /// There is nothing yet.
+    Loading,
+    /// There is nothing yet, and the last pass failed.
+    Failing,
+}
+
 /// Damage of the stored files of a catalog.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Damaged {
@@ -170,6 +186,19 @@ impl Catalog {
     /// The snapshot that is served now; `None` before the first revision.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.borrow().clone()
+    }
+
+    /// Whether it is served, and if not, why.
+    pub fn state(&self) -> State {
+        let status = self.status.borrow();
+        let serving = self.snapshot.borrow().is_some();
+        match status.failures {
+            _ if self.routing.withheld => State::Unavailable,
+            _ if serving => State::Serving,
+            _ if status.is_damaged() => State::Damaged,
+            0 => State::Loading,
+            _ => State::Failing,
+        }
     }
 
     /// The state of following it.

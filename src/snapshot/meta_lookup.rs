@@ -47,6 +47,11 @@ impl Runs {
         }
     }
 
+    /// The numbers of the metas.
+    pub(super) fn metas(&self) -> impl Iterator<Item = u32> + '_ {
+        self.each.iter().flat_map(|(from, to)| *from..*to)
+    }
+
     pub(super) fn shared(self) -> Self {
         Self {
             shared: true,

@@ -76,6 +76,33 @@ impl Snapshot {
         Runs::of(shortest.iter().filter(in_all).map(|meta| (*meta, meta + 1)))
     }
 
+    /// How many metas match a query.
+    pub fn count(&self, query: &Query<'_>) -> usize {
+        let lookup = &self.meta_lookup;
+        match (&query.schema, &query.package, &query.name) {
+            (None, None, None) => self.index.metas.len(),
+            (Some(schema), None, None) => lookup.schema(schema).metas.len(),
+            (None, Some(package), None) => lookup.package(package).metas.len(),
+            _ => self.matching(query).metas().count(),
+        }
+    }
+
+    /// The names of the metas that match a query.
+    pub fn names(&self, query: &Query<'_>) -> Vec<&str> {
+        let metas: Vec<u32> = match (&query.schema, &query.package, &query.name) {
+            (None, None, None) => (0..self.meta_count()).collect(),
+            _ => self.matching(query).metas().collect(),
+        };
+        let metas = metas.into_iter();
+        let named = metas.filter_map(|meta| self.index.metas.get(meta as usize));
+        named.map(|meta| &*meta.name).collect()
+    }
+
+    /// The schemas, in catalog order.
+    pub fn schemas(&self) -> impl Iterator<Item = &str> {
+        self.index.fields.iter().map(|schema| &*schema.schema)
+    }
+
     /// How many metas there are. Each has a number in the index, so the count
     /// is one of its numbers too.
     fn meta_count(&self) -> u32 {
@@ -97,7 +124,12 @@ impl Snapshot {
 impl Selection {
     /// The metas' numbers.
     pub fn metas(&self) -> impl Iterator<Item = u32> + '_ {
-        self.runs().iter().flat_map(|(from, to)| *from..*to)
+        self.runs.metas()
+    }
+
+    /// Whether nothing is selected.
+    pub fn is_empty(&self) -> bool {
+        self.runs().is_empty()
     }
 
     /// The snapshot that was selected from.

@@ -23,7 +23,7 @@ mod queries;
 mod slices;
 mod stream;
 
-pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, Status};
+pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, State, Status};
 pub use catalogs::{Catalogs, CatalogsPublisher};
 pub use encoded::Encoded;
 pub use images::{Image, ImagePublisher, ImageSlot, Images, Mirrored, PublishedImages};

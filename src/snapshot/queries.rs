@@ -10,7 +10,7 @@ use crate::answers::rest::records::ChannelRecord;
 use crate::answers::span::Span;
 use crate::snapshot::Snapshot;
 use crate::snapshot::slices::slice;
-use crate::store::{Damage, StoreError};
+use crate::store::{Damage, Found, StoreError};
 use fbc::document::Gvk;
 
 /// A bundle that provides an API.
@@ -116,10 +116,13 @@ impl Snapshot {
         found
     }
 
-    /// The packages with words that begin with each of `words`, as indexes in
+    /// The packages with words that begin with each of `words`, by their indexes in
     /// [`packages`](Self::packages), the best first. `None` when the revision was
     /// replaced meanwhile: its catalog has a newer snapshot.
-    pub async fn search(self: &Arc<Self>, words: &[&str]) -> Result<Option<Vec<u32>>, StoreError> {
+    pub async fn search(
+        self: &Arc<Self>,
+        words: &[&str],
+    ) -> Result<Option<Vec<Found>>, StoreError> {
         self.searcher.search(words).await
     }
 }

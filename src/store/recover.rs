@@ -276,7 +276,8 @@ mod tests {
             assert_eq!(format!("{found:?}"), format!("{revision:?}"));
             assert_eq!(store.problems(found.id).await.unwrap(), [problem()]);
             let searched = store.searcher(found.id).search(&["cr"]).await.unwrap();
-            assert_eq!(searched, Some(vec![3]));
+            let searched: Vec<u32> = searched.unwrap().iter().map(|it| it.package).collect();
+            assert_eq!(searched, [3]);
             assert!(store.open_revision(&found).is_ok());
             let found = store.image(found.id).await.unwrap();
             whole &= found == (revision.id == revisions[0].id).then(image);

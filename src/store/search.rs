@@ -20,6 +20,15 @@ pub struct Searcher {
     revision: RevisionId,
 }
 
+/// A package that a search found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// How well it matches; 0 is best. The ranks of all revisions compare.
+    pub rank: u32,
+    /// Its number in the index's `queries`.
+    pub package: u32,
+}
+
 /// Rows per statement.
 const ROWS: usize = 50;
 /// The most words of a search.
@@ -54,9 +63,9 @@ impl Searcher {
     }
 
     /// The packages with words that begin with each of `words` (only the first
-    /// [`MAX_WORDS`] count), by their numbers in the index's `queries`: the best
-    /// first, equally good ones by name. `None` when the revision was removed.
-    pub async fn search(&self, words: &[&str]) -> Result<Option<Vec<u32>>, StoreError> {
+    /// [`MAX_WORDS`] count): the best first, equally good ones by name. `None` when
+    /// the revision was removed.
+    pub async fn search(&self, words: &[&str]) -> Result<Option<Vec<Found>>, StoreError> {
         let mut query = QueryBuilder::<Sqlite>::new("SELECT package, min(rank) FROM (");
         for (rank, columns) in COLUMNS.iter().enumerate() {
             if rank > 0 {
@@ -78,8 +87,13 @@ impl Searcher {
         if rows.is_empty() && !revision_exists(&self.pool, self.revision).await? {
             return Ok(None);
         }
-        let package = |row: &sqlx::sqlite::SqliteRow| u32::try_from(row.get::<i64, _>(0)).ok();
-        Ok(Some(rows.iter().filter_map(package).collect()))
+        let found = |row: &sqlx::sqlite::SqliteRow| {
+            Some(Found {
+                rank: u32::try_from(row.get::<i64, _>(1)).ok()?,
+                package: u32::try_from(row.get::<i64, _>(0)).ok()?,
+            })
+        };
+        Ok(Some(rows.iter().filter_map(found).collect()))
     }
 }
 
@@ -185,7 +199,10 @@ mod tests {
         let store = Store::open(folder.path()).await.unwrap();
         let first = revision(&store, &[("crane", ""), ("winch", "for a Crâne")]).await;
         let searcher = store.searcher(first.id);
-        let search = async |words: &[&str]| searcher.search(words).await.unwrap();
+        let packages = |found: Option<Vec<Found>>| -> Option<Vec<u32>> {
+            Some(found?.iter().map(|found| found.package).collect())
+        };
+        let search = async |words: &[&str]| packages(searcher.search(words).await.unwrap());
         assert_eq!(search(&["crane"]).await, Some(vec![0, 1]));
         assert_eq!(search(&["cr", "wi"]).await, Some(vec![1]));
         assert_eq!(search(&["ship"]).await, Some(vec![]));
@@ -193,13 +210,14 @@ mod tests {
 
         // More rows than one statement writes.
         let names: Vec<String> = (0..250).map(|number| format!("ship{number}")).collect();
-        let packages: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
-        let second = revision(&store, &packages).await;
+        let many: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let second = revision(&store, &many).await;
         assert_eq!(rows(&store).await, (252, 252));
         // What another revision has is not found.
         assert_eq!(search(&["ship"]).await, Some(vec![]));
         let newer = store.searcher(second.id);
-        assert_eq!(newer.search(&["ship249"]).await.unwrap(), Some(vec![249]));
+        let found = newer.search(&["ship249"]).await.unwrap();
+        assert_eq!(packages(found), Some(vec![249]));
 
         store.retire(&second).await.unwrap();
         assert_eq!(rows(&store).await, (250, 250));

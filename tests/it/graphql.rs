@@ -554,7 +554,10 @@ fn requests_are_refused_with_the_texts_of_the_peer() {
         (
             "/catalogs/nope/api/v1/graphql",
             &good,
-            (404, "404 Not Found\n"),
+            (
+                404,
+                "404 Not Found\nthere is no catalog \"nope\"; there are \"fruit\"\n",
+            ),
         ),
         (
             "/catalogs/fruit/api/v1/graphql/",

@@ -150,6 +150,8 @@ fn a_selection_takes_what_is_equal_in_all_that_is_asked() {
 fn what_cannot_be_answered_is_refused_with_the_texts_of_catalogd() {
     let served = fruit_served();
     let bad_name = "invalid catalog name: ";
+    // The line of catalogd, and one more.
+    let unknown = "404 Not Found\nthere is no catalog \"nope\"; there are \"fruit\"\n";
     let slash = format!("{ALL}/");
     for (path, status, text) in [
         (&*format!("{METAS}?bogus=1"), 400, "400 Bad Request\n"),
@@ -162,13 +164,13 @@ fn what_cannot_be_answered_is_refused_with_the_texts_of_catalogd() {
             400,
             "400 Bad Request\n",
         ),
-        ("/catalogs/nope/api/v1/metas", 404, "404 Not Found\n"),
-        ("/catalogs/nope/api/v1/all", 404, "404 Not Found\n"),
+        ("/catalogs/nope/api/v1/metas", 404, unknown),
+        ("/catalogs/nope/api/v1/all", 404, unknown),
         ("/catalogs/No_Such/api/v1/all", 400, bad_name),
         ("/catalogs/-a/api/v1/metas", 400, bad_name),
         ("/catalogs/..%2Ffruit/api/v1/all", 400, bad_name),
-        ("/", 404, "404 page not found\n"),
-        ("/catalogs", 404, "404 page not found\n"),
+        ("/nope", 404, "404 page not found\n"),
+        ("/catalogs/", 404, "404 page not found\n"),
         ("/catalogs/fruit/api/v1/nope", 404, "404 page not found\n"),
         ("/catalogs/fruit/api/v2/all", 404, "404 page not found\n"),
         (&slash, 404, "404 page not found\n"),

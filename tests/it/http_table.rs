@@ -287,10 +287,14 @@ fn paths() {
     let long = format!("/catalogs/{}/api/v1/all", "a".repeat(300));
     let deep = "/a".repeat(2000);
     for (path, status) in [
-        ("/", 404),
-        ("/catalogs", 404),
+        ("/", 200),
+        ("/nope", 404),
+        ("/catalogs", 200),
         ("/catalogs/", 404),
-        ("/catalogs/fruit", 404),
+        ("/catalogs/fruit", 200),
+        ("/catalogs/nope", 404),
+        ("/catalogs/FRUIT", 400),
+        ("/catalogs/%ff", 400),
         ("/catalogs/fruit/", 404),
         ("/catalogs/fruit/api/v1", 404),
         ("/catalogs/fruit/api/v1/", 404),
@@ -529,9 +533,10 @@ fn a_catalog_that_is_set_unavailable_is_not_there() {
     });
     assert_eq!(almanac.ready().status, 200);
     let address = almanac.program.address("http");
+    let unavailable = "404 Not Found\ncatalog off is set unavailable in almanac's configuration\n";
     for (path, text) in [
-        ("all", Some("404 Not Found\n")),
-        ("metas?schema=a", Some("404 Not Found\n")),
+        ("all", Some(unavailable)),
+        ("metas?schema=a", Some(unavailable)),
         ("metas?bogus=1", None),
         ("packages", None),
         ("packages/apple/icon", None),
@@ -547,13 +552,15 @@ fn a_catalog_that_is_set_unavailable_is_not_there() {
     let body = b"{\"query\":\"{ summary { totalSchemas } }\"}";
     let path = "/catalogs/off/api/v1/graphql";
     let reply = http::ask(address, "POST", path, &[], body).unwrap();
-    assert_eq!((reply.status, &*reply.text()), (404, "404 Not Found\n"));
+    assert_eq!((reply.status, &*reply.text()), (404, unavailable));
     let problem = almanac.http("/catalogs/off/api/v1/packages").text();
     assert!(
         problem.contains("urn:almanac:problem:unavailable-catalog"),
         "{problem}"
     );
     // Nobody is told of it.
+    assert!(!almanac.http("/catalogs").text().contains("off"));
+    assert_eq!(almanac.http("/catalogs/off").status, 404);
     let problem = almanac.http("/catalogs/of/api/v1/packages").text();
     assert!(!problem.contains("\"off\""), "{problem}");
     assert_eq!(almanac.all("on").status, 200);

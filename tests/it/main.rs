@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod across;
 mod admin;
 mod advice;
 mod architecture;

@@ -524,6 +524,12 @@ const SENSELESS: &[(&str, u16, &str, &str)] = &[
         "invalid-parameter",
         "true or false",
     ),
+    (
+        "providers?kind=a&by=bundle",
+        400,
+        "invalid-parameter",
+        "entry or package",
+    ),
     ("search", 400, "missing-parameter", "\"q\""),
     ("search?q=%20--", 400, "invalid-parameter", "letter"),
     (
@@ -758,7 +764,11 @@ fn answers_are_as_they_are_described() {
             held("/packages", &format!("/packages{query}"));
         }
         held("/search", "/search?q=e");
+        held("/search", "/search?q=crana");
         held("/search", "/search");
+        held("/providers", "/providers?kind=CraneCluster&by=package");
+        held("/providers", "/providers?kind=cranecluster");
+        held("/updates", "/updates?package=crane&from=1.1.5");
         held("/providers", "/providers?kind=CraneCluster");
         held(
             "/providers",
@@ -790,6 +800,39 @@ fn answers_are_as_they_are_described() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn answers_over_all_catalogs_are_as_they_are_described() {
+    let folders = Folders::of("harbor", &harbor());
+    let sample = format!("sample=file:{}/deploy/catalog", env!("CARGO_MANIFEST_DIR"));
+    let later = "later=file:/nowhere/at/all".to_owned();
+    let served = Served::start(folders.sources().into_iter().chain([sample, later]));
+    let description = description();
+    for (template, query) in [
+        ("/", ""),
+        ("/catalogs", ""),
+        ("/catalogs", "?limit=1"),
+        ("/catalogs", "?fields=state"),
+        ("/catalogs", "?x"),
+        ("/catalogs/{catalog}", "/harbor"),
+        ("/catalogs/{catalog}", "/later"),
+        ("/catalogs/{catalog}", "/nope"),
+        ("/api/v1/search", "?q=e"),
+        ("/api/v1/search", "?q=crana"),
+        ("/api/v1/search", "?q=e&fields=catalog,name"),
+        ("/api/v1/search", ""),
+        ("/api/v1/providers", "?kind=CraneCluster"),
+        ("/api/v1/providers", "?kind=CraneCluster&by=package"),
+        ("/api/v1/providers", "?kind=Crane"),
+        ("/api/v1/providers", ""),
+        ("/api/v1/packages/{package}", "/crane"),
+        ("/api/v1/packages/{package}", "/crane?fields=channels"),
+        ("/api/v1/packages/{package}", "/nope"),
+    ] {
+        let path = template.split("/{").next().unwrap();
+        held(&served, &description, template, &format!("{path}{query}"));
     }
 }
 

@@ -4,6 +4,7 @@
 //! refusals. gRPC calls and admin requests are not restricted: OLM's gRPC
 //! clients send no credentials.
 
+mod reader;
 mod rules;
 mod tokens;
 
@@ -12,6 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
+pub(crate) use reader::Reader;
 pub use rules::{Access, AccessSettings, Rule};
 pub(crate) use rules::{Credentials, Denied, Rules, count_denied};
 pub use tokens::Tokens;

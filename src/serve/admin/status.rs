@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use crate::snapshot::{Catalog, Catalogs, Damaged, Snapshot};
+use crate::snapshot::{Catalog, Catalogs, Damaged, Snapshot, State};
 use crate::store::{Counts, Encoding, Pass, RevisionId};
 use fbc::problem::Problem;
 use fbc::text::display::shown;
@@ -45,10 +45,7 @@ struct CatalogStatus {
     /// The repository that last answered for the source: its own, or a mirror's.
     /// `None` before the first answer, and for sources outside of registries.
     served_by: Option<String>,
-    /// `serving`, `unavailable` (set so), `damaged` (the stored files are, and no
-    /// others are made yet), `loading` (nothing yet) or `failing` (nothing yet, and
-    /// the last pass failed).
-    state: &'static str,
+    state: State,
     revision: Option<RevisionStatus>,
     problems: Vec<Problem>,
     /// The errors of the catalog that the last pass refused, if it did.
@@ -137,13 +134,6 @@ impl CatalogStatus {
     fn of(catalog: &Catalog) -> Self {
         let status = catalog.status();
         let snapshot = catalog.snapshot();
-        let state = match (&snapshot, status.failures) {
-            _ if catalog.routing.withheld => "unavailable",
-            (Some(_), _) => "serving",
-            (None, _) if status.is_damaged() => "damaged",
-            (None, 0) => "loading",
-            (None, _) => "failing",
-        };
         let last_error = status
             .pass
             .as_ref()
@@ -153,7 +143,7 @@ impl CatalogStatus {
             name: catalog.name.to_string(),
             source: status.source,
             served_by: status.served_by,
-            state,
+            state: catalog.state(),
             revision: snapshot.map(|snapshot| RevisionStatus::of(&snapshot)),
             problems: status.problems.to_vec(),
             refused: status.refused.to_vec(),

@@ -15,10 +15,10 @@ use ::images::digest::Digest;
 /// collisions and keep logs short.
 const TAG: usize = 32;
 
-/// The validators of a response: its entity tag and date.
+/// The validators of a response: its entity tag, and its date if it has one.
 pub(super) struct Validators {
     etag: String,
-    modified: SystemTime,
+    modified: Option<SystemTime>,
 }
 
 /// The result of the preconditions of a request.
@@ -31,7 +31,7 @@ pub(super) enum Precondition {
 
 impl Validators {
     /// The validators of the content `tag`, in the form of `suffix`.
-    pub(super) fn new(tag: &Digest, modified: SystemTime, suffix: &str) -> Self {
+    pub(super) fn new(tag: &Digest, modified: impl Into<Option<SystemTime>>, suffix: &str) -> Self {
         let digits = tag.digits();
         let mut etag = String::with_capacity(2 + TAG + suffix.len());
         etag.push('"');
@@ -39,11 +39,12 @@ impl Validators {
         etag.push_str(std::str::from_utf8(&digits[..TAG]).unwrap_or_default());
         etag.push_str(suffix);
         etag.push('"');
+        let modified = modified.into();
         Self { etag, modified }
     }
 
     /// The validators of a response with these bytes before compression.
-    pub(super) fn of_bytes(bytes: &[u8], modified: SystemTime, gzip: bool) -> Self {
+    pub(super) fn of_bytes(bytes: &[u8], modified: Option<SystemTime>, gzip: bool) -> Self {
         let suffix = if gzip { "-gzip" } else { "" };
         Self::new(&Digest::of(bytes), modified, suffix)
     }
@@ -58,19 +59,20 @@ impl Validators {
         header(self.etag)
     }
 
-    pub(super) fn last_modified(&self) -> HeaderValue {
+    pub(super) fn last_modified(&self) -> Option<HeaderValue> {
+        let date = self.modified?;
         thread_local! {
             /// The last date that was formatted: catalogs have few.
             static LAST: RefCell<Option<(SystemTime, HeaderValue)>> = const { RefCell::new(None) };
         }
-        LAST.with_borrow_mut(|last| match last {
-            Some((modified, written)) if *modified == self.modified => written.clone(),
+        Some(LAST.with_borrow_mut(|last| match last {
+            Some((modified, written)) if *modified == date => written.clone(),
             _ => {
-                let written = header(httpdate::fmt_http_date(self.modified));
-                *last = Some((self.modified, written.clone()));
+                let written = header(httpdate::fmt_http_date(date));
+                *last = Some((date, written.clone()));
                 written
             }
-        })
+        }))
     }
 
     /// Evaluates the preconditions in the RFC's order. A date that cannot be
@@ -81,7 +83,7 @@ impl Validators {
                 return Precondition::Failed;
             }
         } else if let Some(date) = date(headers, IF_UNMODIFIED_SINCE)
-            && self.modified > date
+            && self.modified.is_some_and(|modified| modified > date)
         {
             return Precondition::Failed;
         }
@@ -90,7 +92,7 @@ impl Validators {
                 return Precondition::NotModified;
             }
         } else if let Some(date) = date(headers, IF_MODIFIED_SINCE)
-            && self.modified <= date
+            && self.modified.is_some_and(|modified| modified <= date)
         {
             return Precondition::NotModified;
         }
@@ -109,7 +111,7 @@ impl Validators {
         if condition.starts_with('"') {
             condition == self.etag
         } else {
-            httpdate::parse_http_date(condition).is_ok_and(|date| date == self.modified)
+            httpdate::parse_http_date(condition).is_ok_and(|date| self.modified == Some(date))
         }
     }
 }

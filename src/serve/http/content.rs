@@ -8,6 +8,9 @@ use axum::response::Response;
 use http::Method;
 
 use crate::name::CatalogName;
+use crate::serve::access::Reader;
+use crate::serve::http::hint;
+use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::http::respond::respond;
@@ -28,7 +31,8 @@ pub(super) async fn all(
 ) -> Result<Response, HttpRejection> {
     let Path(name) = name.map_err(|_| HttpRejection::Path)?;
     check_method(request.method())?;
-    let selection = find(&catalogs, &name)?.select(&Query::default());
+    let reader = reader(&request);
+    let selection = find(&catalogs, &reader, &name)?.select(&Query::default());
     Ok(respond(&selection, &request, true))
 }
 
@@ -41,8 +45,11 @@ pub(super) async fn metas(
     let Path(name) = name.map_err(|_| HttpRejection::Path)?;
     check_method(request.method())?;
     let query = parse_query(query.as_deref().unwrap_or_default())?;
-    let selection = find(&catalogs, &name)?.select(&query);
-    Ok(respond(&selection, &request, false))
+    let reader = reader(&request);
+    let selection = find(&catalogs, &reader, &name)?.select(&query);
+    let mut response = respond(&selection, &request, false);
+    hint::add(&mut response, &selection, &query);
+    Ok(response)
 }
 
 fn check_method(method: &Method) -> Result<(), HttpRejection> {
@@ -52,12 +59,26 @@ fn check_method(method: &Method) -> Result<(), HttpRejection> {
     }
 }
 
+/// The client of a request.
+pub(super) fn reader(request: &Request) -> Reader {
+    // Absent only where no layer restricts anything.
+    let reader = request.extensions().get::<Reader>();
+    reader.cloned().unwrap_or_default()
+}
+
 /// The snapshot of a catalog by its name.
-pub(super) fn find(catalogs: &Catalogs, name: &str) -> Result<Arc<Snapshot>, HttpRejection> {
+pub(super) fn find(
+    catalogs: &Catalogs,
+    reader: &Reader,
+    name: &str,
+) -> Result<Arc<Snapshot>, HttpRejection> {
     let name: CatalogName = name.parse().map_err(HttpRejection::Name)?;
+    let unknown = |problem| HttpRejection::UnknownCatalog(Box::new(problem));
     let catalog = catalogs
         .get(name.as_str())
-        .filter(|catalog| !catalog.routing.withheld)
-        .ok_or(HttpRejection::UnknownCatalog)?;
+        .ok_or_else(|| unknown(Problem::unknown_catalog(&name, catalogs, reader)))?;
+    if catalog.routing.withheld {
+        return Err(unknown(Problem::withheld(&name)));
+    }
     catalog.snapshot().ok_or(HttpRejection::NotLoaded(name))
 }

@@ -8,9 +8,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 
-use crate::serve::access::{Access, Authorization, Credentials, Denied, Rules, count_denied};
+use crate::serve::access::{Access, Denied, Reader, count_denied};
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::listen::Peer;
 
@@ -47,22 +47,22 @@ impl CatalogRoute {
 /// Passes requests for a catalog on to its route if they may read it.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
+    let certified = (parts.extensions.get::<Peer>()).is_some_and(|peer| peer.certified);
+    let reader = Reader::of(&access, &parts.headers, certified);
+    // Handlers name only the catalogs that the client may read.
+    parts.extensions.insert(reader.clone());
     match CatalogRoute::of(&mut parts).await {
         CatalogRoute::Elsewhere => next.run(Request::from_parts(parts, body)).await,
         CatalogRoute::Named(name) => {
-            let certified = (parts.extensions.get::<Peer>()).is_some_and(|peer| peer.certified);
             let rules = access.rules();
-            if let Err(denied) = check(&rules, &name, &parts.headers, certified) {
+            if let Err(denied) = rules.check(&name, reader.credentials()) {
                 return respond(&name, denied);
             }
-            // Handlers do not suggest the names of restricted catalogs.
-            parts.extensions.insert(Arc::clone(&rules));
-            let headers = parts.headers.clone();
             let response = next.run(Request::from_parts(parts, body)).await;
             // A reload may have added the catalog and its rule meanwhile.
             let now = access.rules();
             if !Arc::ptr_eq(&rules, &now)
-                && let Err(denied) = check(&now, &name, &headers, certified)
+                && let Err(denied) = now.check(&name, reader.credentials())
             {
                 return respond(&name, denied);
             }
@@ -79,14 +79,6 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
             }
         }
     }
-}
-
-fn check(rules: &Rules, catalog: &str, headers: &HeaderMap, certified: bool) -> Result<(), Denied> {
-    let token = match Authorization::read(headers) {
-        Some(Authorization::Bearer(token)) => Some(token),
-        _ => None,
-    };
-    rules.check(catalog, Credentials { token, certified })
 }
 
 fn respond(catalog: &str, denied: Denied) -> Response {

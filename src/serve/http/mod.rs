@@ -5,6 +5,9 @@
 //!   the encoding, `conditional` and `range` the part of it that is sent.
 //! - `graphql` answers GraphQL queries, as catalogd does.
 //! - `queries` has the routes that catalogd does not have.
+//! - `index` names the catalogs and the routes of each.
+//! - `html` builds pages for browsers, with a policy that allows nothing foreign.
+//! - `hint` tells in a header why a selection is empty.
 //! - `service` joins them, and answers common requests without the router.
 //!
 //! Around all routes are layers: `guard` (access), `path` (normalised paths),
@@ -18,6 +21,9 @@ mod form;
 mod graphql;
 mod guard;
 mod headers;
+mod hint;
+mod html;
+mod index;
 mod observe;
 mod path;
 mod queries;

@@ -15,7 +15,7 @@ use crate::serve::http::queries::problem::Problem;
 /// The media type of problems.
 const PROBLEM: &str = "application/problem+json";
 
-/// Why a request is rejected. The texts are catalogd's.
+/// Why a request is rejected. The texts begin with catalogd's.
 #[derive(Clone, Debug)]
 pub(super) enum HttpRejection {
     UnknownPath,
@@ -26,7 +26,8 @@ pub(super) enum HttpRejection {
     /// The query of `metas` is malformed or has unknown keys.
     Query,
     Name(NameError),
-    UnknownCatalog,
+    /// There is no such catalog, or it is set unavailable.
+    UnknownCatalog(Box<Problem>),
     NotLoaded(CatalogName),
     /// Any other reason, with its text.
     Text(StatusCode, &'static str),
@@ -35,7 +36,7 @@ pub(super) enum HttpRejection {
 impl HttpRejection {
     fn status(&self) -> StatusCode {
         match self {
-            Self::UnknownPath | Self::UnknownCatalog => StatusCode::NOT_FOUND,
+            Self::UnknownPath | Self::UnknownCatalog(_) => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Path | Self::Query | Self::Name(_) => StatusCode::BAD_REQUEST,
             Self::NotLoaded(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -50,7 +51,8 @@ impl HttpRejection {
             Self::Path => "invalid catalog name: it is no UTF-8".into(),
             Self::Query => "400 Bad Request".into(),
             Self::Name(error) => format!("invalid catalog name: {error}"),
-            Self::UnknownCatalog => "404 Not Found".into(),
+            // catalogd's line, then the names of catalogs.
+            Self::UnknownCatalog(problem) => format!("404 Not Found\n{}", problem.detail()),
             Self::NotLoaded(name) => format!("catalog {name} is not loaded yet"),
             Self::Text(_, text) => (*text).into(),
         }
@@ -74,10 +76,7 @@ impl HttpRejection {
                 Problem::new(status, "invalid-query", detail)
             }
             Self::Name(error) => Problem::catalog_name(error),
-            Self::UnknownCatalog => {
-                let detail = "there is no catalog of this name, or it is set unavailable";
-                Problem::new(status, "unknown-catalog", detail)
-            }
+            Self::UnknownCatalog(problem) => *problem,
             Self::NotLoaded(name) => Problem::not_loaded(&name),
             Self::Text(_, text) => Problem::plain(status, text),
         }

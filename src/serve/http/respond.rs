@@ -43,7 +43,9 @@ pub(super) fn respond<B>(
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-    headers.insert(LAST_MODIFIED, validators.last_modified());
+    if let Some(modified) = validators.last_modified() {
+        headers.insert(LAST_MODIFIED, modified);
+    }
     match form.coding() {
         Some(coding) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));

@@ -20,7 +20,7 @@ use crate::serve::http::guard::guard;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::{self, HttpRejection};
 use crate::serve::http::respond::respond;
-use crate::serve::http::{graphql, observe, path, queries};
+use crate::serve::http::{graphql, hint, index, observe, path, queries};
 use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
@@ -102,11 +102,13 @@ impl Direct {
         // up while the rules cannot change.
         let find = || self.catalogs.snapshot(name);
         let snapshot = self.access.if_open(name, find)?;
-        let response = respond(&snapshot.select(&query), request, route == ALL);
+        let selection = snapshot.select(&query);
+        let mut response = respond(&selection, request, route == ALL);
         let status = response.status();
         if !status.is_success() && status != StatusCode::NOT_MODIFIED {
             return None;
         }
+        hint::add(&mut response, &selection, &query);
         let observed = Observed {
             began: in_flight.began(),
             method,
@@ -141,6 +143,7 @@ fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
     let routes = Router::new()
         .route(ALL, any(all))
         .route(METAS, any(metas))
+        .merge(index::routes())
         .merge(queries::routes())
         .route("/catalogs/{name}/api/v1/graphql", graphql::route())
         .fallback(async || HttpRejection::UnknownPath)

@@ -41,6 +41,14 @@ impl Checker<'_> {
                         self.check(argument, item, &format!("{at}[{place}]"));
                     }
                 }
+                "anyOf" => {
+                    let all = argument.as_array().unwrap().iter();
+                    let found = all.map(|one| check(self.document, one, value, self.whole));
+                    let found: Vec<_> = found.collect();
+                    if !found.iter().any(Vec::is_empty) {
+                        self.say(at, &format!("not one of them fits: {found:?}"));
+                    }
+                }
                 "enum" => {
                     if !argument.as_array().unwrap().contains(value) {
                         self.say(at, &format!("{value} is not among {argument}"));

@@ -13,7 +13,8 @@ use http::{HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use crate::serve::http::content::{Named, find};
+use crate::serve::access::Reader;
+use crate::serve::http::content::{Named, find, reader};
 use crate::serve::http::encoding;
 use crate::serve::http::form::SMALLEST_COMPRESSED;
 use crate::serve::http::graphql::limits::{self, MAX_QUERY, QueryError};
@@ -77,10 +78,11 @@ async fn answer(
     request: Request,
 ) -> Result<Response, HttpRejection> {
     let Path(name) = name.map_err(|_| HttpRejection::Path)?;
+    let reader = reader(&request);
     match *request.method() {
         Method::POST => {}
         Method::GET | Method::HEAD if encoding::accepts_named(request.headers(), "text/html") => {
-            find(&catalogs, &name)?;
+            find(&catalogs, &reader, &name)?;
             return Ok(page::respond());
         }
         _ => return Err(HttpRejection::Method("GET, HEAD, POST")),
@@ -98,7 +100,7 @@ async fn answer(
     let abandoned = CancelOnDrop(Cancel::default());
     let (runtime, cancel) = (Handle::current(), abandoned.0.clone());
     let work = move || {
-        let body = runtime.block_on(make(&catalogs, &name, &body, &cancel))?;
+        let body = runtime.block_on(make(&catalogs, &reader, &name, &body, &cancel))?;
         respond(body, gzip)
     };
     pool.run(work).await.map_err(rejection)?
@@ -122,6 +124,7 @@ impl Drop for CancelOnDrop {
 /// Makes the body of the response.
 async fn make(
     catalogs: &Catalogs,
+    reader: &Reader,
     name: &str,
     body: &[u8],
     cancel: &Cancel,
@@ -141,7 +144,7 @@ async fn make(
         Ok(document) => document,
         Err(error) => return write(&Value::Null, &[server_error(error)]),
     };
-    let snapshot = find(catalogs, name)?;
+    let snapshot = find(catalogs, reader, name)?;
     let variables = request.variables.unwrap_or_default();
     let operation = request.operation_name.filter(|name| !name.is_empty());
     let errors = variables::check(&document, operation.as_deref(), &variables);

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
+use crate::serve::http::queries::parameters::Content;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
@@ -96,7 +97,7 @@ pub(super) async fn named(request: QueryRequest) -> Response {
 
 fn list(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let (snapshot, name) = (&query.snapshot, query.path("bundle"));
-    let page = query.parameters.page(snapshot)?;
+    let page = query.parameters.page(Content::of(snapshot))?;
     let mut metas = snapshot.bundles_named(name);
     if let Some(package) = query.parameters.get("package") {
         query.package(package)?;
@@ -106,7 +107,7 @@ fn list(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     if metas.is_empty() {
         return Err(Problem::unknown("bundle", name, snapshot.bundle_names()));
     }
-    QueryResponse::list(page, metas.len(), snapshot, FIELDS, |at| {
+    QueryResponse::list(page, metas.len(), FIELDS, |at| {
         bundle(query, name, metas[at])
     })
 }

@@ -1,19 +1,20 @@
 //! Queries over a catalog: answers that save a client from fetching all of it.
 //!
 //! Besides `all` and `metas` there are `packages`, `bundles`, `images`,
-//! `providers`, `updates` and `search`. They return JSON by default;
-//! `/openapi.json` describes them. Most responses are prepared when a catalog is
+//! `providers`, `updates` and `search`; `across` has those over several catalogs.
+//! They return JSON by default; `/openapi.json` describes them. Most responses are prepared when a catalog is
 //! read, and are only selected here. `parameters` reads requests, `response`
 //! writes responses, `problem` describes errors.
 
+mod across;
 mod bundles;
 mod images;
 mod packages;
-mod parameters;
+pub(super) mod parameters;
 pub(super) mod problem;
 mod providers;
-mod request;
-mod response;
+pub(super) mod request;
+pub(super) mod response;
 mod search;
 mod updates;
 
@@ -53,9 +54,12 @@ pub(super) fn routes() -> Router<Catalogs> {
             any(bundles::named),
         )
         .route("/catalogs/{name}/api/v1/images", any(images::list))
-        .route("/catalogs/{name}/api/v1/providers", any(providers::list))
+        .route("/catalogs/{name}/api/v1/providers", any(providers::of_one))
         .route("/catalogs/{name}/api/v1/updates", any(updates::one))
         .route("/catalogs/{name}/api/v1/search", any(search::list))
+        .route("/api/v1/search", any(across::search::list))
+        .route("/api/v1/providers", any(across::providers))
+        .route("/api/v1/packages/{package}", any(across::packages::named))
 }
 
 /// The description of the HTTP API. It is part of the program, so its date is the
@@ -66,5 +70,5 @@ async fn openapi(method: Method, headers: HeaderMap) -> Result<Response, Problem
         bytes: Bytes::from_static(include_bytes!("openapi.json")),
         media_type: "application/json",
     };
-    ResponseContext::of(&method, &headers)?.send(response, &Parameters::default(), *STARTED)
+    ResponseContext::of(&method, &headers)?.send(response, &Parameters::default(), Some(*STARTED))
 }

@@ -4,6 +4,7 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::serve::http::queries::parameters::Content;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest};
 use crate::serve::http::queries::response::QueryResponse;
@@ -12,8 +13,15 @@ use fbc::presentation::PackageView;
 /// The fields of a package in a list, in their order: those up to `icon`.
 pub(super) const SUMMARY: &[&str] = DETAILS.split_at(10).0;
 
+/// The same of a package in a list over several catalogs.
+pub(super) const SUMMARY_OF_CATALOG: &[&str] = OF_CATALOG.split_at(11).0;
+
 /// The fields of a whole package.
-const DETAILS: &[&str] = &[
+const DETAILS: &[&str] = OF_CATALOG.split_at(1).1;
+
+/// The fields of a whole package and of its catalog.
+const OF_CATALOG: &[&str] = &[
+    "catalog",
     "name",
     "displayName",
     "summary",
@@ -59,9 +67,9 @@ pub(super) async fn list(request: QueryRequest) -> Response {
     request
         .run(&LOOKUPS, &["limit", "continue", "fields"], |query| {
             let snapshot = &query.snapshot;
-            let page = query.parameters.page(snapshot)?;
+            let page = query.parameters.page(Content::of(snapshot))?;
             let packages = snapshot.packages();
-            QueryResponse::list(page, packages.len(), snapshot, SUMMARY, |at| {
+            QueryResponse::list(page, packages.len(), SUMMARY, |at| {
                 Ok(snapshot.answer(packages[at].summary))
             })
         })

@@ -7,7 +7,7 @@ use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
 use crate::snapshot::Snapshot;
-use ::images::digest::Hasher;
+use ::images::digest::{Digest, Hasher};
 
 /// The default page size, and the largest.
 const LIMIT: usize = 100;
@@ -16,6 +16,10 @@ const MAX_LIMIT: usize = 500;
 const MAX_VALUE: usize = 1_024;
 /// How many parameters a query may have.
 const MAX_PARAMETERS: usize = 64;
+/// Identifies the content that a list is of: one catalog, or several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve::http) struct Content([u8; TOKEN_CONTENT]);
+
 /// The one parameter that may be repeated.
 const REPEATED: &str = "channel";
 /// Parameters that select a part of a list and do not change the list.
@@ -26,7 +30,7 @@ const TOKEN_LIST: usize = 4;
 
 /// The parameters of a route.
 #[derive(Debug, Default)]
-pub(super) struct Parameters {
+pub(in crate::serve::http) struct Parameters {
     /// The parameters of the route.
     known: &'static [&'static str],
     /// Keys and values in the order of the query.
@@ -35,11 +39,12 @@ pub(super) struct Parameters {
 
 /// A page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Page {
+pub(in crate::serve::http) struct Page {
     /// The page size.
     pub(super) limit: usize,
     /// How many items come before it.
     pub(super) offset: usize,
+    content: Content,
     /// Identifies the list.
     list: [u8; TOKEN_LIST],
 }
@@ -109,7 +114,7 @@ impl Parameters {
     }
 
     /// The page that `limit` and `continue` ask for.
-    pub(super) fn page(&self, snapshot: &Snapshot) -> Result<Page, Problem> {
+    pub(in crate::serve::http) fn page(&self, content: Content) -> Result<Page, Problem> {
         let limit = match self.get("limit") {
             None => LIMIT,
             Some(text) => text
@@ -127,11 +132,12 @@ impl Parameters {
         };
         let offset = match self.get("continue") {
             None => 0,
-            Some(token) => read_token(token, snapshot, self.list())?,
+            Some(token) => read_token(token, content, self.list())?,
         };
         Ok(Page {
             limit,
             offset,
+            content,
             list: self.list(),
         })
     }
@@ -191,19 +197,19 @@ impl Page {
     }
 
     /// The token of the next page, if there is one.
-    pub(super) fn next(self, total: usize, snapshot: &Snapshot) -> Option<String> {
+    pub(super) fn next(self, total: usize) -> Option<String> {
         let end = self.range(total).end;
         if end >= total {
             return None;
         }
-        let mut token = content(snapshot).to_vec();
+        let mut token = self.content.0.to_vec();
         token.extend(self.list);
         token.extend(u32::try_from(end).ok()?.to_be_bytes());
         Some(URL_SAFE_NO_PAD.encode(token))
     }
 }
 
-fn read_token(token: &str, snapshot: &Snapshot, list: [u8; TOKEN_LIST]) -> Result<usize, Problem> {
+fn read_token(token: &str, content: Content, list: [u8; TOKEN_LIST]) -> Result<usize, Problem> {
     let read = URL_SAFE_NO_PAD.decode(token).ok();
     let parts = read.as_ref().and_then(|bytes| {
         let (of, rest) = bytes.split_at_checked(TOKEN_CONTENT)?;
@@ -217,16 +223,37 @@ fn read_token(token: &str, snapshot: &Snapshot, list: [u8; TOKEN_LIST]) -> Resul
     if given_list != list {
         return wrong("continue is from another query; repeat that query");
     }
-    if of != content(snapshot) {
+    if of != content.0 {
         return Err(Problem::expired());
     }
     Ok(u32::from_be_bytes(offset) as usize)
 }
 
-/// Identifies the content of the catalog.
-fn content(snapshot: &Snapshot) -> &[u8] {
-    let digest = snapshot.revision().content.as_bytes();
-    digest.get(..TOKEN_CONTENT).unwrap_or_default()
+impl Content {
+    /// The content of one catalog.
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        Self::cut(&snapshot.revision().content)
+    }
+
+    /// The contents of these catalogs; `None` for one without content.
+    pub(super) fn of_all<'a>(
+        catalogs: impl IntoIterator<Item = (&'a str, Option<&'a Snapshot>)>,
+    ) -> Self {
+        let mut hasher = Hasher::default();
+        for (name, snapshot) in catalogs {
+            hasher.update(name.as_bytes());
+            // Names have no blank.
+            hasher.update(b" ");
+            if let Some(snapshot) = snapshot {
+                hasher.update(snapshot.revision().content.as_bytes());
+            }
+        }
+        Self::cut(&hasher.finish())
+    }
+
+    fn cut(digest: &Digest) -> Self {
+        Self(std::array::from_fn(|at| digest.as_bytes()[at]))
+    }
 }
 
 #[cfg(test)]
@@ -278,6 +305,7 @@ mod tests {
             let page = Page {
                 limit,
                 offset,
+                content: Content::of_all([]),
                 list,
             };
             page.range(10)

@@ -3,7 +3,6 @@
 //! The last part of `type` is stable: clients may rely on it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -12,17 +11,17 @@ use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
 use crate::name::{CatalogName, NameError};
-use crate::serve::access::Rules;
+use crate::serve::access::Reader;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
 use crate::serve::worker_pool::Rejected;
-use crate::snapshot::{Catalog, Catalogs};
+use crate::snapshot::Catalogs;
 use fbc::text::suggest;
 
 /// Text of clients is cut to so many characters in messages.
 const SHOWN: usize = 100;
 
 /// An error of a query.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Problem {
     r#type: Box<str>,
     title: Box<str>,
@@ -60,6 +59,11 @@ impl Problem {
             r#type: "about:blank".into(),
             ..Self::new(status, "", detail).titled(status.canonical_reason().unwrap_or("Error"))
         }
+    }
+
+    /// The error, and how to correct it.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
     }
 
     fn titled(mut self, title: &str) -> Self {
@@ -102,14 +106,16 @@ impl Problem {
         Self::new(status, "invalid-catalog-name", detail)
     }
 
-    /// A catalog that is not configured. Restricted catalogs are not suggested.
-    pub(crate) fn unknown_catalog(name: &CatalogName, catalogs: &Catalogs, rules: &Rules) -> Self {
-        let catalogs = catalogs.all();
-        let open = |catalog: &&Arc<Catalog>| {
-            !catalog.routing.withheld && !rules.restrict(catalog.name.as_str())
-        };
-        let names = catalogs.iter().filter(open);
-        Self::unknown("catalog", name.as_str(), names.map(|it| it.name.as_str()))
+    /// A catalog that is not configured. Only catalogs that the client may read are
+    /// named.
+    pub(crate) fn unknown_catalog(
+        name: &CatalogName,
+        catalogs: &Catalogs,
+        reader: &Reader,
+    ) -> Self {
+        let readable = reader.catalogs(catalogs);
+        let names = readable.iter().map(|catalog| catalog.name.as_str());
+        Self::unknown("catalog", name.as_str(), names)
     }
 
     /// A catalog that is set unavailable.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::answers::index::PackageAnswers;
 use crate::answers::rest::records::ChannelRecord;
 use crate::name::CatalogName;
-use crate::serve::access::Rules;
+use crate::serve::access::Reader;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
@@ -19,17 +19,19 @@ use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalogs, Snapshot};
 
 /// Workers for look-ups. They do not wait for queries over a whole catalog.
-pub(super) static LOOKUPS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(2));
+pub(in crate::serve::http) static LOOKUPS: LazyLock<WorkerPool> =
+    LazyLock::new(|| WorkerPool::per_core(2));
 /// Workers for queries over a whole catalog.
-pub(super) static SCANS: LazyLock<WorkerPool> = LazyLock::new(|| WorkerPool::per_core(1));
+pub(in crate::serve::http) static SCANS: LazyLock<WorkerPool> =
+    LazyLock::new(|| WorkerPool::per_core(1));
 
 /// A request for a query, not parsed yet.
-pub(super) struct QueryRequest {
+pub(in crate::serve::http) struct QueryRequest {
     pub(super) catalogs: Catalogs,
-    rules: Arc<Rules>,
-    path: Vec<(String, String)>,
-    query: String,
-    context: ResponseContext,
+    pub(super) reader: Reader,
+    pub(super) path: Vec<(String, String)>,
+    pub(super) query: String,
+    pub(super) context: ResponseContext,
 }
 
 /// A query whose parameters and catalog are valid.
@@ -51,7 +53,7 @@ impl FromRequestParts<Catalogs> for QueryRequest {
         Ok(Self {
             catalogs: state.clone(),
             // Absent only where no layer restricts anything.
-            rules: parts.extensions.get().cloned().unwrap_or_default(),
+            reader: parts.extensions.get().cloned().unwrap_or_default(),
             path: path.iter().map(owned).collect(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
             context,
@@ -73,18 +75,23 @@ impl QueryRequest {
         }
     }
 
+    /// The catalog that the path names.
+    pub(in crate::serve::http) fn catalog(&self) -> Result<CatalogName, Problem> {
+        let name = value(&self.path, "name");
+        name.parse().map_err(Problem::catalog_name)
+    }
+
     /// Reads the parameters, and takes the catalog's snapshot.
     pub(super) fn parse(
         self,
         known: &'static [&'static str],
     ) -> Result<(ParsedQuery, ResponseContext), Problem> {
         let parameters = Parameters::read(&self.query, known)?;
-        let name = value(&self.path, "name");
-        let name: CatalogName = name.parse().map_err(Problem::catalog_name)?;
+        let name = self.catalog()?;
         let catalog = self
             .catalogs
             .get(name.as_str())
-            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs, &self.rules))?;
+            .ok_or_else(|| Problem::unknown_catalog(&name, &self.catalogs, &self.reader))?;
         if catalog.routing.withheld {
             return Err(Problem::withheld(&name));
         }
@@ -116,13 +123,18 @@ impl ParsedQuery {
 
     /// The stored channels of a package, as JSON.
     pub(super) fn channels(&self, package: &PackageAnswers) -> Vec<Bytes> {
-        let spans = package.channels.iter();
-        spans.map(|(_, span)| self.snapshot.answer(*span)).collect()
+        channels(&self.snapshot, package)
     }
 }
 
+/// The stored channels of a package, as JSON.
+pub(super) fn channels(snapshot: &Snapshot, package: &PackageAnswers) -> Vec<Bytes> {
+    let spans = package.channels.iter();
+    spans.map(|(_, span)| snapshot.answer(*span)).collect()
+}
+
 /// A parameter of a path, or empty where the route has none of that name.
-fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
+pub(super) fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
     let found = path.iter().find(|(name, _)| name == key);
     found.map_or("", |(_, value)| value)
 }
@@ -135,7 +147,7 @@ pub(super) async fn respond(
     work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
 ) -> Response {
     let working = move || {
-        let modified = query.snapshot.revision().modified;
+        let modified = Some(query.snapshot.revision().modified);
         let sent =
             work(&query).and_then(|response| context.send(response, &query.parameters, modified));
         sent.unwrap_or_else(Problem::into_response)
@@ -154,7 +166,7 @@ pub(super) fn read(stored: &[Bytes]) -> Result<Vec<ChannelRecord<'_>>, Problem> 
 }
 
 /// The JSON of a record.
-pub(super) fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
+pub(in crate::serve::http) fn json(value: &impl Serialize) -> Result<Bytes, Problem> {
     let json = serde_json::to_vec(value).map_err(|error| {
         tracing::error!(%error, "a record cannot be written as JSON");
         Problem::internal()

@@ -13,6 +13,7 @@ use http::header::{
     CONTENT_TYPE, ETAG, LAST_MODIFIED, LINK, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::serve::fields::header;
@@ -24,10 +25,9 @@ use crate::serve::http::queries::parameters::{Page, Parameters};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::memory_budget;
 use crate::serve::net::body::Slices;
-use crate::snapshot::Snapshot;
 
 /// The content of a response.
-pub(super) enum QueryResponse {
+pub(in crate::serve::http) enum QueryResponse {
     /// An object whose fields may be selected.
     Object {
         /// JSON.
@@ -45,6 +45,8 @@ pub(super) enum QueryResponse {
         next: Option<String>,
         /// The possible fields of an item, in order.
         fields: &'static [&'static str],
+        /// What the list has besides.
+        notes: Notes,
     },
     /// A document of any media type.
     Text {
@@ -62,27 +64,52 @@ pub(super) enum QueryResponse {
     },
 }
 
+/// What a list tells besides its items; absent where it is empty.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::serve::http) struct Notes {
+    /// Why the list is empty, and what to ask for instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::serve::http) hint: Option<String>,
+    /// Similar names that exist.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::serve::http) suggestions: Vec<String>,
+    /// Catalogs without content, which the list lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::serve::http) not_loaded: Vec<String>,
+    /// The paths of further routes, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::serve::http) links: Option<serde_json::Value>,
+}
+
 /// The parts of a request that its response depends on.
-pub(super) struct ResponseContext {
+pub(in crate::serve::http) struct ResponseContext {
     head: bool,
     headers: HeaderMap,
 }
 
 impl QueryResponse {
     /// A page of a list with `total` items. `item` returns the item at an index.
-    pub(super) fn list(
+    pub(in crate::serve::http) fn list(
         page: Page,
         total: usize,
-        snapshot: &Snapshot,
         fields: &'static [&'static str],
         item: impl FnMut(usize) -> Result<Bytes, Problem>,
     ) -> Result<Self, Problem> {
         Ok(Self::List {
             items: page.range(total).map(item).collect::<Result<_, _>>()?,
             total,
-            next: page.next(total, snapshot),
+            next: page.next(total),
             fields,
+            notes: Notes::default(),
         })
+    }
+
+    /// Adds notes to a list.
+    pub(in crate::serve::http) fn note(&mut self, added: Notes) {
+        if let Self::List { notes, .. } = self {
+            *notes = added;
+        }
     }
 }
 
@@ -98,12 +125,13 @@ impl ResponseContext {
         }
     }
 
-    /// The response, or 304 when the client has it already.
+    /// The response, or 304 when the client has it already. Without a date of its
+    /// content, only the entity tag tells.
     pub(super) fn send(
         &self,
         response: QueryResponse,
         parameters: &Parameters,
-        modified: SystemTime,
+        modified: Option<SystemTime>,
     ) -> Result<Response, Problem> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -111,7 +139,13 @@ impl ResponseContext {
         // A new revision may replace this one at any time, so caches have to
         // revalidate.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        // Only answers over several catalogs have no date. They depend on the
+        // catalogs that the client may read.
+        let vary = match modified {
+            Some(_) => "Accept-Encoding",
+            None => "Accept-Encoding, Authorization",
+        };
+        headers.insert(VARY, HeaderValue::from_static(vary));
         let mut compressible = true;
         let body = match response {
             QueryResponse::Object { json, fields } => match parameters.fields(fields)? {
@@ -127,13 +161,14 @@ impl ResponseContext {
                 total,
                 next,
                 fields,
+                notes,
             } => {
                 if let Some(next) = &next {
                     let link = format!("<{}>; rel=\"next\"", parameters.next(next));
                     headers.insert(LINK, header(link));
                 }
                 let fields = parameters.fields(fields)?;
-                list(&items, total, next.as_deref(), fields.as_deref())?
+                list(&items, total, next.as_deref(), fields.as_deref(), &notes)?
             }
             QueryResponse::Text { bytes, media_type } => {
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -162,11 +197,13 @@ impl ResponseContext {
         &self,
         body: Bytes,
         mut headers: HeaderMap,
-        modified: SystemTime,
+        modified: Option<SystemTime>,
         gzip: bool,
     ) -> Result<Response, Problem> {
         let validators = Validators::of_bytes(&body, modified, gzip);
-        headers.insert(LAST_MODIFIED, validators.last_modified());
+        if let Some(modified) = validators.last_modified() {
+            headers.insert(LAST_MODIFIED, modified);
+        }
         let precondition = validators.check(&self.headers);
         headers.insert(ETAG, validators.into_etag());
         match precondition {
@@ -199,6 +236,7 @@ fn list(
     total: usize,
     next: Option<&str>,
     fields: Option<&[&str]>,
+    notes: &Notes,
 ) -> Result<Bytes, Problem> {
     let length: usize = items.iter().map(|item| item.len() + 1).sum();
     let mut body = Vec::with_capacity(length + 100);
@@ -216,7 +254,16 @@ fn list(
     if let Some(next) = next {
         let _ = write!(body, ",\"continue\":\"{next}\"");
     }
-    body.push(b'}');
+    let notes = serde_json::to_string(notes).map_err(|error| {
+        tracing::error!(%error, "the notes of a list cannot be written as JSON");
+        Problem::internal()
+    })?;
+    // An object, whose members go on.
+    let members = notes.strip_prefix('{').unwrap_or(&notes);
+    if members != "}" {
+        body.push(b',');
+    }
+    body.extend_from_slice(members.as_bytes());
     Ok(body.into())
 }
 
@@ -252,17 +299,26 @@ mod tests {
             r#"{"name":"b"}"#,
         ];
         let items = items.map(Bytes::from_static_str);
-        let text = |fields: Option<&[&str]>, next| {
-            let body = list(&items, 7, next, fields).unwrap();
+        let text = |fields: Option<&[&str]>, next, notes: Notes| {
+            let body = list(&items, 7, next, fields, &notes).unwrap();
             String::from_utf8(body.to_vec()).unwrap()
         };
         assert_eq!(
-            text(None, None),
+            text(None, None, Notes::default()),
             r#"{"items":[{"name":"a","version":"1","x":[{"y":"}"}]},{"name":"b"}],"total":7}"#
         );
         assert_eq!(
-            text(Some(&["version", "x"]), Some("t")),
+            text(Some(&["version", "x"]), Some("t"), Notes::default()),
             r#"{"items":[{"version":"1","x":[{"y":"}"}]},{}],"total":7,"continue":"t"}"#
+        );
+        let notes = Notes {
+            hint: Some("{none}".to_owned()),
+            not_loaded: vec!["later".to_owned()],
+            ..Notes::default()
+        };
+        assert_eq!(
+            text(Some(&["name"]), None, notes),
+            r#"{"items":[{"name":"a"},{"name":"b"}],"total":7,"hint":"{none}","notLoaded":["later"]}"#
         );
     }
 

@@ -1,19 +1,24 @@
 //! Full-text search over packages.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
 
 use crate::serve::http::queries::packages::SUMMARY;
+use crate::serve::http::queries::parameters::{Content, Parameters};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, respond};
-use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
-use crate::store::{MAX_WORDS, Searcher};
+use crate::serve::http::queries::response::{Notes, QueryResponse, ResponseContext};
+use crate::store::{Found, MAX_WORDS, Searcher, StoreError};
+use fbc::text::suggest;
 
+/// The parameters.
+pub(super) const KNOWN: &[&str] = &["q", "limit", "continue", "fields"];
 /// How long a search may take.
-const LONGEST: Duration = Duration::from_secs(5);
+pub(super) const LONGEST: Duration = Duration::from_secs(5);
 /// How often the search is repeated with a newer snapshot.
-const TRIES: usize = 3;
+pub(super) const TRIES: usize = 3;
 
 /// The packages that match words, best match first.
 pub(super) async fn list(request: QueryRequest) -> Response {
@@ -21,12 +26,18 @@ pub(super) async fn list(request: QueryRequest) -> Response {
         Ok((query, context, found)) => {
             let page = move |query: &ParsedQuery| {
                 let snapshot = &query.snapshot;
-                let page = query.parameters.page(snapshot)?;
-                QueryResponse::list(page, found.len(), snapshot, SUMMARY, |at| {
-                    let package = snapshot.packages().get(found[at] as usize);
+                let page = query.parameters.page(Content::of(snapshot))?;
+                let mut response = QueryResponse::list(page, found.len(), SUMMARY, |at| {
+                    let package = snapshot.packages().get(found[at].package as usize);
                     let package = package.ok_or_else(Problem::internal)?;
                     Ok(snapshot.answer(package.summary))
-                })
+                })?;
+                if found.is_empty() {
+                    let text = query.parameters.get("q").unwrap_or_default();
+                    let names = snapshot.packages().iter().map(|package| &*package.name);
+                    response.note(nothing(text, names));
+                }
+                Ok(response)
             };
             respond(&LOOKUPS, query, context, page).await
         }
@@ -36,40 +47,15 @@ pub(super) async fn list(request: QueryRequest) -> Response {
 
 async fn search(
     request: QueryRequest,
-) -> Result<(ParsedQuery, ResponseContext, Vec<u32>), Problem> {
-    const KNOWN: &[&str] = &["q", "limit", "continue", "fields"];
+) -> Result<(ParsedQuery, ResponseContext, Vec<Found>), Problem> {
     let catalogs = request.catalogs.clone();
     let (mut query, context) = request.parse(KNOWN)?;
-    let text = query.parameters.get("q").unwrap_or_default().to_owned();
-    if text.is_empty() {
-        return Err(Problem::missing_parameter(
-            "q",
-            "name the words to search for in \"q\"",
-        ));
-    }
+    let text = words(&query.parameters)?;
     let words = Searcher::words(&text);
-    if words.is_empty() {
-        let detail = "q has neither a letter nor a digit; name at least one word";
-        return Err(Problem::invalid_parameter("q", detail));
-    }
-    if words.len() > MAX_WORDS {
-        let detail =
-            format!("q has more than {MAX_WORDS} words; leave out those that matter least");
-        return Err(Problem::invalid_parameter("q", detail));
-    }
     for _ in 0..TRIES {
         let searching = query.snapshot.search(&words);
-        let found = match tokio::time::timeout(LONGEST, searching).await {
-            Ok(Ok(found)) => found,
-            Ok(Err(error)) => {
-                tracing::error!(%error, "a search failed");
-                return Err(Problem::internal());
-            }
-            Err(_) => {
-                tracing::error!(longest = ?LONGEST, "a search took too long");
-                return Err(Problem::internal());
-            }
-        };
+        let found = tokio::time::timeout(LONGEST, searching).await;
+        let found = found.map_err(|_| too_long())?.map_err(failed)?;
         if let Some(found) = found {
             return Ok((query, context, found));
         }
@@ -80,4 +66,47 @@ async fn search(
         }
     }
     Err(Problem::internal())
+}
+
+/// The text to search for, if it has words and not too many.
+pub(super) fn words(parameters: &Parameters) -> Result<String, Problem> {
+    let text = parameters
+        .get("q")
+        .ok_or_else(|| Problem::missing_parameter("q", "name the words to search for in \"q\""))?;
+    let words = Searcher::words(text);
+    if words.is_empty() {
+        let detail = "q has neither a letter nor a digit; name at least one word";
+        return Err(Problem::invalid_parameter("q", detail));
+    }
+    if words.len() > MAX_WORDS {
+        let detail =
+            format!("q has more than {MAX_WORDS} words; leave out those that matter least");
+        return Err(Problem::invalid_parameter("q", detail));
+    }
+    Ok(text.to_owned())
+}
+
+/// The problem of a search that took longer than [`LONGEST`].
+pub(super) fn too_long() -> Problem {
+    tracing::error!(longest = ?LONGEST, "a search took too long");
+    Problem::internal()
+}
+
+/// The problem of a search that failed.
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+pub(super) fn failed(error: StoreError) -> Problem {
+    tracing::error!(%error, "a search failed");
+    Problem::internal()
+}
+
+/// What a search without results tells: similar names of packages.
+pub(super) fn nothing<'a>(text: &str, packages: impl IntoIterator<Item = &'a str>) -> Notes {
+    let packages: BTreeSet<&str> = packages.into_iter().collect();
+    let similar = suggest::similar(text, packages);
+    let proposal = suggest::proposal(text, similar.iter().copied());
+    Notes {
+        hint: Some(format!("no package has a word that begins so{proposal}")),
+        suggestions: similar.into_iter().map(str::to_owned).collect(),
+        ..Notes::default()
+    }
 }

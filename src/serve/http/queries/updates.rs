@@ -19,7 +19,12 @@ const FIELDS: &[&str] = &[
     "quarantined",
     "candidates",
     "paths",
+    "hint",
+    "suggestions",
 ];
+
+/// How many versions on each side are named for an unknown one.
+const NEAREST: usize = 2;
 
 #[derive(Serialize)]
 struct Updates<'a> {
@@ -32,6 +37,12 @@ struct Updates<'a> {
     quarantined: bool,
     candidates: Vec<Candidate<'a>>,
     paths: Vec<Path<'a>>,
+    /// Present when `from` is not in the catalog.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// The nearest versions in the catalog, if so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suggestions: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -40,6 +51,9 @@ struct From<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    /// False when no entry of the package has this name or version.
+    #[serde(skip_serializing_if = "Clone::clone")]
+    known: bool,
 }
 
 /// The candidates of OLM v1, and the update path of OLM v0.
@@ -92,11 +106,16 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         .filter(|channel| wanted.is_empty() || wanted.contains(&&*channel.name))
         .cloned()
         .collect();
+    let unknown = installed
+        .as_ref()
+        .filter(|installed| !is_known(&all, installed));
+    let suggestions = unknown.map_or_else(Vec::new, |installed| nearest(&all, installed));
     let updates = Updates {
         package: &package.name,
         from: installed.as_ref().map(|installed| From {
             name: installed.name,
             version: installed.version.as_ref().map(ToString::to_string),
+            known: unknown.is_none(),
         }),
         channels: channels.iter().map(|channel| &*channel.name).collect(),
         range: range.as_ref().map(|(text, _)| *text),
@@ -115,11 +134,58 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
                 .map(|channel| path(channel, installed.as_ref()))
                 .collect()
         },
+        hint: from
+            .as_deref()
+            .filter(|_| unknown.is_some())
+            .map(|from| hint(&package.name, from, &suggestions)),
+        suggestions,
     };
     Ok(QueryResponse::Object {
         json: json(&updates)?,
         fields: FIELDS,
     })
+}
+
+/// Whether an entry has the name or the version of the installed bundle.
+fn is_known(channels: &[ChannelRecord<'_>], installed: &Installed<'_>) -> bool {
+    let version = installed.version.as_ref().map(ToString::to_string);
+    let mut entries = channels.iter().flat_map(|channel| &channel.entries);
+    entries.any(|entry| {
+        (!installed.name.is_empty() && entry.name == installed.name)
+            || version
+                .as_ref()
+                .is_some_and(|version| *version == entry.version)
+    })
+}
+
+/// The versions of entries next to the installed one, at most two on each side.
+fn nearest(channels: &[ChannelRecord<'_>], installed: &Installed<'_>) -> Vec<String> {
+    let Some(installed) = &installed.version else {
+        return Vec::new();
+    };
+    let entries = channels.iter().flat_map(|channel| &channel.entries);
+    let mut versions: Vec<Version> = entries
+        .filter_map(|entry| Version::parse(&entry.version).ok())
+        .collect();
+    versions.sort();
+    versions.dedup();
+    let at = versions.partition_point(|version| version < installed);
+    let near = at.saturating_sub(NEAREST)..(at + NEAREST).min(versions.len());
+    versions[near].iter().map(ToString::to_string).collect()
+}
+
+/// A sentence about a `from` that is not in the catalog.
+fn hint(package: &str, from: &str, nearest: &[String]) -> String {
+    let mut hint = format!(
+        "package {package:?} has no entry {:?}; the answer is for an installed bundle that left \
+         the catalog",
+        cut(from)
+    );
+    if !nearest.is_empty() {
+        hint.push_str("; the nearest versions are ");
+        hint.push_str(&nearest.join(", "));
+    }
+    hint
 }
 
 /// The meaning of `from`: a bundle of the package, a version, or a removed bundle

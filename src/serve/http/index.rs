@@ -1,0 +1,221 @@
+//! The catalogs that a client may read, with their states and routes: as JSON for
+//! programs, as a small page for browsers.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::extract::{FromRequestParts as _, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use http::header::VARY;
+use http::{HeaderValue, Method};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::name::CatalogName;
+use crate::serve::http::content::reader;
+use crate::serve::http::encoding::accepts_named;
+use crate::serve::http::html::HtmlPage;
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, json as to_json};
+use crate::serve::http::queries::response::{Notes, QueryResponse};
+use crate::snapshot::{Catalog, Catalogs, Snapshot, State as CatalogState};
+use crate::store::Counts;
+
+/// The fields of a catalog, in their order.
+const FIELDS: &[&str] = &["name", "state", "revision", "counts", "links"];
+const STYLE: &str = include_str!("index.css");
+
+static PAGE: LazyLock<HtmlPage> =
+    LazyLock::new(|| HtmlPage::new(include_str!("index.html"), STYLE, None));
+
+/// The routes.
+pub(super) fn routes() -> Router<Catalogs> {
+    Router::new()
+        .route("/", any(root))
+        .route("/catalogs", any(list))
+        .route("/catalogs/{name}", any(one))
+}
+
+/// A catalog in the index.
+#[derive(Serialize)]
+struct CatalogRecord<'a> {
+    name: &'a str,
+    state: CatalogState,
+    /// The served revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<RevisionRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<Counts>,
+    links: Links,
+}
+
+#[derive(Serialize)]
+struct RevisionRecord {
+    /// The digest of the source.
+    digest: String,
+    /// The digest of the content.
+    content: String,
+    /// When the content first appeared, in RFC 3339.
+    modified: String,
+}
+
+/// The paths of the routes of a catalog.
+#[derive(Serialize)]
+struct Links {
+    #[serde(rename = "self")]
+    own: String,
+    all: String,
+    metas: String,
+    graphql: String,
+    packages: String,
+    bundles: String,
+    providers: String,
+    updates: String,
+    search: String,
+    images: String,
+    tags: String,
+}
+
+impl Links {
+    fn of(name: &CatalogName) -> Self {
+        let own = format!("/catalogs/{name}");
+        let route = |route: &str| format!("{own}/api/v1/{route}");
+        Self {
+            all: route("all"),
+            metas: route("metas"),
+            graphql: route("graphql"),
+            packages: route("packages"),
+            bundles: route("bundles"),
+            providers: route("providers"),
+            updates: route("updates"),
+            search: route("search"),
+            images: route("images"),
+            tags: format!("/v2/{name}/tags/list"),
+            own,
+        }
+    }
+}
+
+impl<'a> CatalogRecord<'a> {
+    fn of(catalog: &'a Catalog, snapshot: Option<&Snapshot>) -> Self {
+        let revision = snapshot.map(Snapshot::revision);
+        Self {
+            name: catalog.name.as_str(),
+            // The snapshot may be a moment older than the state.
+            state: snapshot.map_or_else(|| catalog.state(), |_| CatalogState::Serving),
+            revision: revision.map(|revision| RevisionRecord {
+                digest: revision.digest.to_string(),
+                content: revision.content.to_string(),
+                modified: humantime::format_rfc3339_seconds(revision.modified).to_string(),
+            }),
+            counts: revision.map(|revision| revision.counts),
+            links: Links::of(&catalog.name),
+        }
+    }
+}
+
+/// The index for programs. The links lead to the routes over all catalogs.
+async fn list(request: QueryRequest) -> Response {
+    request
+        .run_across(&LOOKUPS, &["limit", "continue", "fields"], |query| {
+            let page = query.parameters.page(query.content())?;
+            let catalogs = &query.catalogs;
+            let mut response = QueryResponse::list(page, catalogs.len(), FIELDS, |at| {
+                let (catalog, snapshot) = &catalogs[at];
+                to_json(&CatalogRecord::of(catalog, snapshot.as_deref()))
+            })?;
+            response.note(Notes {
+                links: Some(json!({
+                    "openapi": "/openapi.json",
+                    "packages": "/api/v1/packages/{package}",
+                    "providers": "/api/v1/providers",
+                    "search": "/api/v1/search",
+                })),
+                ..Notes::default()
+            });
+            Ok(response)
+        })
+        .await
+}
+
+/// One catalog of the index.
+async fn one(request: QueryRequest) -> Response {
+    let named = request.catalog();
+    request
+        .run_across(&LOOKUPS, &["fields"], move |query| {
+            let name = named?;
+            let found = query.catalogs.iter().find(|(one, _)| one.name == name);
+            let (catalog, snapshot) = found.ok_or_else(|| {
+                let names = query.catalogs.iter();
+                Problem::unknown(
+                    "catalog",
+                    name.as_str(),
+                    names.map(|(one, _)| one.name.as_str()),
+                )
+            })?;
+            Ok(QueryResponse::Object {
+                json: to_json(&CatalogRecord::of(catalog, snapshot.as_deref()))?,
+                fields: FIELDS,
+            })
+        })
+        .await
+}
+
+/// The page for browsers, the index for others.
+async fn root(State(catalogs): State<Catalogs>, request: Request) -> Response {
+    let get = matches!(*request.method(), Method::GET | Method::HEAD);
+    if get && accepts_named(request.headers(), "text/html") {
+        return page(&reader(&request).catalogs(&catalogs));
+    }
+    let (mut parts, _) = request.into_parts();
+    let request = QueryRequest::from_request_parts(&mut parts, &catalogs).await;
+    let mut response = match request {
+        Ok(request) => list(request).await,
+        Err(problem) => Problem::into_response(problem),
+    };
+    let vary = HeaderValue::from_static("Accept");
+    response.headers_mut().append(VARY, vary);
+    response
+}
+
+fn page(catalogs: &[Arc<Catalog>]) -> Response {
+    let mut rows = String::new();
+    for catalog in catalogs {
+        // Names of catalogs and of states need no escapes.
+        let links = Links::of(&catalog.name);
+        let record = CatalogRecord::of(catalog, catalog.snapshot().as_deref());
+        let state = to_text(record.state);
+        let counts = record.counts.unwrap_or_default();
+        let _ = write!(
+            rows,
+            "<tr><th><a href=\"{}\">{}</a></th><td>{state}</td><td>{}</td><td>{}</td>\
+             <td><a href=\"{}\">packages</a> <a href=\"{}\">GraphQL</a></td></tr>\n",
+            links.own, catalog.name, counts.packages, counts.bundles, links.packages, links.graphql,
+        );
+    }
+    let text = PAGE.text.replace("<!-- catalogs -->", &rows);
+    PAGE.respond(text, "Accept, Authorization")
+}
+
+/// The name of a state.
+fn to_text(state: CatalogState) -> &'static str {
+    match state {
+        CatalogState::Unavailable => "unavailable",
+        CatalogState::Serving => "serving",
+        CatalogState::Damaged => "damaged",
+        CatalogState::Loading => "loading",
+        CatalogState::Failing => "failing",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
+        PAGE.assert_whole(STYLE, None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Queries over all catalogs that the client may read.
+//!
+//! `search` and `packages` answer for packages, `providers` for APIs as over one
+//! catalog. Catalogs without content are named in the answer.
+
+pub(super) mod packages;
+pub(super) mod search;
+
+use std::sync::Arc;
+
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+
+use crate::name::CatalogName;
+use crate::serve::http::queries::parameters::{Content, Parameters};
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::providers;
+use crate::serve::http::queries::request::{QueryRequest, SCANS, value};
+use crate::serve::http::queries::response::{Notes, QueryResponse, ResponseContext};
+use crate::serve::worker_pool::WorkerPool;
+use crate::snapshot::{Catalog, Catalogs, Snapshot};
+
+/// A query over several catalogs, with valid parameters.
+pub(in crate::serve::http) struct AcrossQuery {
+    pub(in crate::serve::http) parameters: Parameters,
+    /// The catalogs that the client may read, sorted by name.
+    pub(in crate::serve::http) catalogs: Vec<(Arc<Catalog>, Option<Arc<Snapshot>>)>,
+    /// All catalogs, to look for newer snapshots.
+    all: Catalogs,
+    path: Vec<(String, String)>,
+}
+
+impl QueryRequest {
+    /// Runs a query over all readable catalogs on a pool. `known` are the
+    /// parameters of the route.
+    pub(in crate::serve::http) async fn run_across(
+        self,
+        pool: &WorkerPool,
+        known: &'static [&'static str],
+        work: impl FnOnce(&AcrossQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+    ) -> Response {
+        match self.parse_across(known) {
+            Ok((query, context)) => respond(pool, query, context, work).await,
+            Err(problem) => problem.into_response(),
+        }
+    }
+
+    fn parse_across(
+        self,
+        known: &'static [&'static str],
+    ) -> Result<(AcrossQuery, ResponseContext), Problem> {
+        let parameters = Parameters::read(&self.query, known)?;
+        let catalogs = self.reader.catalogs(&self.catalogs).into_iter();
+        let catalogs = catalogs.map(|catalog| {
+            let snapshot = catalog.snapshot();
+            (catalog, snapshot)
+        });
+        let query = AcrossQuery {
+            parameters,
+            catalogs: catalogs.collect(),
+            all: self.catalogs,
+            path: self.path,
+        };
+        Ok((query, self.context))
+    }
+}
+
+impl AcrossQuery {
+    /// A parameter of the path.
+    pub(in crate::serve::http) fn path(&self, key: &str) -> &str {
+        value(&self.path, key)
+    }
+
+    /// The catalogs with content.
+    fn loaded(&self) -> impl Iterator<Item = (&CatalogName, &Arc<Snapshot>)> {
+        let catalogs = self.catalogs.iter();
+        catalogs.filter_map(|(catalog, snapshot)| Some((&catalog.name, snapshot.as_ref()?)))
+    }
+
+    /// Identifies the content of all of them.
+    pub(in crate::serve::http) fn content(&self) -> Content {
+        let catalogs = self.catalogs.iter();
+        Content::of_all(
+            catalogs.map(|(catalog, snapshot)| (catalog.name.as_str(), snapshot.as_deref())),
+        )
+    }
+
+    /// Names the catalogs without content, which a list lacks.
+    fn notes(&self) -> Notes {
+        let catalogs = self.catalogs.iter();
+        let missing = catalogs.filter(|(_, snapshot)| snapshot.is_none());
+        Notes {
+            not_loaded: missing.map(|(one, _)| one.name.to_string()).collect(),
+            ..Notes::default()
+        }
+    }
+}
+
+/// Makes the response on a worker. It has no date: a removed catalog changes it
+/// too.
+async fn respond(
+    pool: &WorkerPool,
+    query: AcrossQuery,
+    context: ResponseContext,
+    work: impl FnOnce(&AcrossQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+) -> Response {
+    let working = move || {
+        let sent =
+            work(&query).and_then(|response| context.send(response, &query.parameters, None));
+        sent.unwrap_or_else(Problem::into_response)
+    };
+    let response = pool.run(working).await;
+    response.unwrap_or_else(|rejected| Problem::from(rejected).into_response())
+}
+
+/// The entries, or packages, that provide an API, by catalog.
+pub(super) async fn providers(request: QueryRequest) -> Response {
+    request
+        .run_across(&SCANS, providers::KNOWN, |query| {
+            let loaded = query.loaded();
+            let catalogs = loaded.map(|(name, snapshot)| (Some(name.as_str()), &**snapshot));
+            let page = query.parameters.page(query.content())?;
+            providers::list(&query.parameters, page, catalogs, query.notes())
+        })
+        .await
+}
+
+/// A stored object with the name of its catalog before its other members.
+fn of_catalog(catalog: &CatalogName, stored: &Bytes) -> Bytes {
+    // Names of catalogs need no escapes.
+    let mut json = format!("{{\"catalog\":\"{catalog}\",").into_bytes();
+    json.extend_from_slice(stored.strip_prefix(b"{").unwrap_or(stored));
+    json.into()
+}

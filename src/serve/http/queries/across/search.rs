@@ -1,0 +1,97 @@
+//! Full-text search over the packages of all catalogs.
+
+use std::sync::Arc;
+
+use axum::response::{IntoResponse as _, Response};
+
+use crate::serve::http::queries::across::{AcrossQuery, of_catalog, respond};
+use crate::serve::http::queries::packages::SUMMARY_OF_CATALOG;
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
+use crate::serve::http::queries::search::{
+    KNOWN, LONGEST, TRIES, failed, nothing, too_long, words,
+};
+use crate::store::{Found, Searcher};
+
+/// A found package.
+struct Match {
+    found: Found,
+    /// The number of its catalog in the query.
+    catalog: usize,
+}
+
+/// The packages that match words: the best match first, then by name and catalog.
+pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+    let searched = async {
+        let (mut query, context) = request.parse_across(KNOWN)?;
+        let text = words(&query.parameters)?;
+        let searching = search(&mut query, &text);
+        let found = tokio::time::timeout(LONGEST, searching).await;
+        let found = found.map_err(|_| too_long())??;
+        Ok::<_, Problem>((query, context, found))
+    };
+    match searched.await {
+        Ok((query, context, found)) => page(query, context, found).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Searches one catalog after the other: a search takes about a millisecond, and
+/// the store has few connections.
+async fn search(query: &mut AcrossQuery, text: &str) -> Result<Vec<Match>, Problem> {
+    let words = Searcher::words(text);
+    let mut matches = Vec::new();
+    for (number, (catalog, snapshot)) in query.catalogs.iter_mut().enumerate() {
+        let mut tries = 0;
+        while let Some(searched) = snapshot {
+            if let Some(found) = searched.search(&words).await.map_err(failed)? {
+                let found = found.into_iter();
+                matches.extend(found.map(|found| Match {
+                    found,
+                    catalog: number,
+                }));
+                break;
+            }
+            tries += 1;
+            if tries == TRIES {
+                return Err(Problem::internal());
+            }
+            // A new revision replaced the one of this snapshot.
+            let newer = query.all.get(catalog.name.as_str());
+            *snapshot = newer.and_then(|catalog| catalog.snapshot());
+        }
+    }
+    Ok(matches)
+}
+
+async fn page(query: AcrossQuery, context: ResponseContext, mut matches: Vec<Match>) -> Response {
+    let work = move |query: &AcrossQuery| {
+        let package = |one: &Match| {
+            let (catalog, snapshot) = &query.catalogs[one.catalog];
+            let snapshot: &Arc<_> = snapshot.as_ref()?;
+            let package = snapshot.packages().get(one.found.package as usize)?;
+            Some((&catalog.name, snapshot, package))
+        };
+        matches.sort_by(|a, b| {
+            let key = |one: &Match| (one.found.rank, package(one).map(|(_, _, it)| &it.name));
+            key(a).cmp(&key(b)).then(a.catalog.cmp(&b.catalog))
+        });
+        let page = query.parameters.page(query.content())?;
+        let mut response = QueryResponse::list(page, matches.len(), SUMMARY_OF_CATALOG, |at| {
+            let (catalog, snapshot, package) =
+                package(&matches[at]).ok_or_else(Problem::internal)?;
+            Ok(of_catalog(catalog, &snapshot.answer(package.summary)))
+        })?;
+        let mut notes = query.notes();
+        if matches.is_empty() {
+            let text = query.parameters.get("q").unwrap_or_default();
+            let packages = query.loaded().flat_map(|(_, snapshot)| snapshot.packages());
+            let nothing = nothing(text, packages.map(|package| &*package.name));
+            (notes.hint, notes.suggestions) = (nothing.hint, nothing.suggestions);
+        }
+        response.note(notes);
+        Ok(response)
+    };
+    respond(&LOOKUPS, query, context, work).await
+}

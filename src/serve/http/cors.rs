@@ -10,6 +10,8 @@ use http::header::{
 use http::{HeaderValue, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use crate::serve::http::hint::HINT;
+
 /// How long browsers may cache a preflight.
 const MAX_AGE: Duration = Duration::from_hours(1);
 
@@ -57,6 +59,7 @@ pub(super) fn layer(origins: Origins) -> Option<CorsLayer> {
             LAST_MODIFIED,
             LINK,
             RETRY_AFTER,
+            HINT,
         ])
         .max_age(MAX_AGE);
     Some(layer)

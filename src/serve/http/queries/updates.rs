@@ -51,9 +51,6 @@ struct From<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// False when no entry of the package has this name or version.
-    #[serde(skip_serializing_if = "Clone::clone")]
-    known: bool,
 }
 
 /// The candidates of OLM v1, and the update path of OLM v0.
@@ -115,7 +112,6 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         from: installed.as_ref().map(|installed| From {
             name: installed.name,
             version: installed.version.as_ref().map(ToString::to_string),
-            known: unknown.is_none(),
         }),
         channels: channels.iter().map(|channel| &*channel.name).collect(),
         range: range.as_ref().map(|(text, _)| *text),

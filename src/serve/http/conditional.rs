@@ -148,7 +148,7 @@ mod tests {
     fn validators() -> Validators {
         Validators {
             etag: "\"a\"".into(),
-            modified: UNIX_EPOCH + Duration::from_secs(784_111_777),
+            modified: Some(UNIX_EPOCH + Duration::from_secs(784_111_777)),
         }
     }
 
@@ -186,6 +186,23 @@ mod tests {
         ] {
             assert_eq!(validators().check(&headers(&given)), wanted, "{given:?}");
         }
+    }
+
+    #[test]
+    fn without_a_date_only_the_entity_tag_tells() {
+        let undated = Validators {
+            modified: None,
+            ..validators()
+        };
+        assert_eq!(undated.last_modified(), None);
+        for (given, wanted) in [
+            ([(IF_MODIFIED_SINCE, SAME)], Precondition::Send),
+            ([(IF_UNMODIFIED_SINCE, BEFORE)], Precondition::Send),
+            ([(IF_NONE_MATCH, "\"a\"")], Precondition::NotModified),
+        ] {
+            assert_eq!(undated.check(&headers(&given)), wanted, "{given:?}");
+        }
+        assert!(!undated.allow_range(&headers(&[(IF_RANGE, SAME)])));
     }
 
     #[test]

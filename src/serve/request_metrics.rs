@@ -154,9 +154,12 @@ mod tests {
         let call = RequestMetrics::of(Api::Grpc, &labels);
         assert!(Borrowed(Api::Grpc, &labels).equivalent(&call.key));
         assert!(!Borrowed(Api::Http, &labels).equivalent(&call.key));
-        for code in 0..u16::try_from(MAX_CACHED).unwrap() * 2 {
-            http("/bounded", code);
-        }
+        let codes = 0..u16::try_from(MAX_CACHED).unwrap() * 2;
+        let handles = codes.map(|code| Arc::downgrade(&http("/bounded", code)));
+        let handles: Vec<_> = handles.collect();
         assert!(CACHE.len() <= MAX_CACHED);
+        // Evicted ones are freed. The last one of this thread may be evicted already.
+        let alive = handles.iter().filter(|handle| handle.strong_count() > 0);
+        assert!(alive.count() <= MAX_CACHED + 1);
     }
 }

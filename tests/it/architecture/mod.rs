@@ -7,6 +7,7 @@
 //! strings do not count. A rule that fails says what to do.
 
 mod circles;
+mod forbidden;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

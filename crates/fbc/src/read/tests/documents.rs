@@ -1,5 +1,7 @@
 //! Tests of what documents say: keys, defects, schemas, and what a visitor sees.
 
+use std::ops::Range;
+
 use crate::document::{Defect, DeprecationBlob, EntryBlob};
 use crate::read::tests::read;
 use crate::read::*;
@@ -223,4 +225,58 @@ fn a_visitor_sees_each_package_and_bundle_once_and_in_order() {
         ]
     );
     assert_eq!((out.blobs.packages.len(), out.blobs.bundles.len()), (2, 2));
+}
+
+#[test]
+fn a_place_in_the_lines_holds_the_text_of_its_field() {
+    /// Places, and what stands there.
+    #[derive(Default)]
+    struct Places(Vec<(Range<usize>, Vec<u8>)>);
+    impl Visitor for Places {
+        fn bundle(&mut self, bundle: &BundleParts<'_>) {
+            let ManifestParts::Metadata {
+                metadata,
+                related_images,
+            } = &bundle.manifests
+            else {
+                panic!("{} has no metadata", bundle.name);
+            };
+            let names = ["description", "displayName", "installModes", "keywords"];
+            let fields = names.iter().filter_map(|name| metadata.get(name));
+            for field in fields.chain(related_images) {
+                let mut text = Vec::new();
+                field.write(&mut text);
+                self.0.push((field.unchanged().unwrap(), text));
+            }
+        }
+    }
+    // The lines have other offsets than the input: keys are sorted, blanks and
+    // escapes fall away, and YAML becomes JSON.
+    let json = r#"
+  { "name" : "a.v1", "schema" : "olm.bundle", "relatedImages" : [ {"name":"a", "image":"b"} ],
+    "properties" : [ { "value" : { "keywords" : [ "\u0061", "ä" ], "displayName" : "A" },
+                       "type" : "olm.csv.metadata" } ] }
+"#;
+    let yaml = "
+schema: olm.bundle
+name: a.v1
+properties:
+- type: olm.csv.metadata
+  value:
+    installModes: [{type: AllNamespaces, supported: true}]
+    description: |
+      two
+      lines
+";
+    let (mut out, mut places) = (Output::default(), Places::default());
+    for text in [json, yaml, json] {
+        for piece in pieces(text.as_bytes(), 1) {
+            let bytes = &text.as_bytes()[piece.range.clone()];
+            Reader::default().read(&piece, bytes, 0, &mut out, &mut places);
+        }
+    }
+    assert_eq!(places.0.len(), 3 + 2 + 3);
+    for (place, text) in places.0 {
+        assert_eq!(out.lines[place], text);
+    }
 }

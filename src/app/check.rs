@@ -45,9 +45,10 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
         Source::Image(reference) => Some(reference),
         _ => None,
     });
-    let (files, subject) = (config.registries.clone(), sources().find_map(subject));
+    let files = config.registries.clone();
+    let subjects: Vec<PolicySubject> = sources().filter_map(subject).collect();
     let has_image = image.is_some();
-    let read = tokio::task::spawn_blocking(move || unusable(&files, has_image, subject));
+    let read = tokio::task::spawn_blocking(move || unusable(&files, has_image, &subjects));
     problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
     if let Some(reference) = image {
         let files = &config.registries;
@@ -111,11 +112,21 @@ fn subject(source: &Source) -> Option<PolicySubject> {
 fn unusable(
     registries: &images::Settings,
     has_image: bool,
-    subject: Option<PolicySubject>,
+    subjects: &[PolicySubject],
 ) -> Vec<anyhow::Error> {
     let mirrors = has_image.then(|| Mirrors::read(&registries.mirrors).err());
     let mirrors = mirrors.flatten().map(anyhow::Error::new);
-    let policy = subject.and_then(|subject| Admission::read(&registries.policy, &subject).err());
-    let policy = policy.map(anyhow::Error::new);
-    mirrors.into_iter().chain(policy).collect()
+    let mut problems: Vec<anyhow::Error> = mirrors.into_iter().collect();
+    for subject in subjects {
+        let Err(error) = Admission::read(&registries.policy, subject) else {
+            continue;
+        };
+        // A file that cannot be read fails for each image.
+        let error = anyhow::Error::new(error);
+        let known = |other: &anyhow::Error| format!("{other:#}") == format!("{error:#}");
+        if !problems.iter().any(known) {
+            problems.push(error);
+        }
+    }
+    problems
 }

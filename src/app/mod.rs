@@ -18,6 +18,7 @@ mod listeners;
 mod memory;
 mod reload;
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,7 +48,8 @@ use reload::Reload;
 
 /// Runs almanac until `stop` completes, then lets open connections finish.
 /// `config` is the first configuration that `written` gives. It is loaded again
-/// when its file changes and at each `hangup`.
+/// when its file changes and at each `hangup`. `listening` gets the address of the
+/// HTTP port, and whether it has TLS.
 ///
 /// # Errors
 /// When almanac cannot start, for example because a port or the data folder is
@@ -56,6 +58,7 @@ pub async fn run(
     written: Written,
     config: Config,
     hangup: Signal,
+    listening: impl FnOnce(SocketAddr, bool),
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let started = Instant::now();
@@ -80,6 +83,7 @@ pub async fn run(
     let registry = grpc::Service::new(catalogs.clone(), limits.clone(), draining)
         .context("cannot set up gRPC reflection")?;
     ports.log();
+    listening(ports.http.address, ports.http.tls.is_some());
     let shared = Shared {
         publisher,
         images: images.clone(),

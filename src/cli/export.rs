@@ -1,11 +1,16 @@
 //! `almanac export`: writes catalogs into an archive.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::anyhow;
+use clap::ValueEnum as _;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use serde_json::json;
 
+use crate::cli::format::Report;
+use crate::cli::terminal::TerminalArguments;
 use crate::cli::{Failure, block_on, output, progress};
 use crate::config::{Environment, Settings};
 use crate::ingest::archive::{self, ArchiveError, Export, Since};
@@ -34,8 +39,14 @@ pub(super) struct Arguments {
     without_signatures: bool,
 
     /// The archive to write
-    #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "output")]
+    file: Option<PathBuf>,
+
+    /// The format of the report on standard output: json or yaml
+    /// [default: notes on standard error]
+    // Once the archive; with a path, it still is.
+    #[arg(long, short, value_name = "FORMAT")]
+    output: Option<OsString>,
 
     #[command(flatten)]
     serve: ServeArguments,
@@ -51,16 +62,16 @@ pub(super) struct ServeArguments {
     /// The configuration file of `serve`, for the data folder and the catalogs
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) terminal: TerminalArguments,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  almanac export --output monday.tar
-  almanac export --since monday.tar --output tuesday.tar
-  almanac export --catalog community --data-dir /var/lib/almanac -o community.tar
-
-Environment:
-  ALMANAC_DATA_DIR and ALMANAC_CONFIG set the options of the same name.
+  almanac export --file monday.tar
+  almanac export --since monday.tar --file tuesday.tar
+  almanac export --catalog community --data-dir /var/lib/almanac --file community.tar
 
 Exit codes:
   0  the archive is written
@@ -70,6 +81,8 @@ Exit codes:
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        self.serve.terminal.apply(environment);
+        let (file, report) = target(self.file, self.output)?;
         let settings = self.serve.settings(environment)?;
         let configured = settings.catalog_names().map_err(Failure::usage)?;
         let export = Export {
@@ -78,11 +91,25 @@ impl Arguments {
             configured,
             since: self.since,
             signatures: !self.without_signatures,
-            output: self.output,
+            output: file,
         };
         let progress = progress::progress();
         let work = progress::stop_on_signal(&progress, archive::export(&export, &progress));
         let exported = block_on(work)?.map_err(failure)?;
+        if let Some(format) = report {
+            return format.print(&json!({
+                "file": export.output,
+                "catalogs": (exported.catalogs.iter())
+                    .map(|(name, revision)| json!({ "name": name.as_str(), "revision": revision }))
+                    .collect::<Vec<_>>(),
+                "missing": names(&exported.missing),
+                "leftOut": names(&exported.others),
+                "new": exported.new,
+                "blobs": exported.blobs,
+                "held": exported.held,
+                "bytes": exported.bytes,
+            }));
+        }
         for (catalog, revision) in &exported.catalogs {
             output::note(&format!("exported {catalog} at revision {revision}"));
         }
@@ -122,6 +149,48 @@ impl ServeArguments {
     }
 }
 
+/// The archive, and the format of the report. `--output` named the archive before.
+fn target(
+    file: Option<PathBuf>,
+    output: Option<OsString>,
+) -> Result<(PathBuf, Option<Report>), Failure> {
+    let Some(output) = output else {
+        // The parser requires one of the two.
+        return Ok((file.unwrap_or_default(), None));
+    };
+    let format = output
+        .to_str()
+        .and_then(|text| Report::from_str(text, true).ok());
+    match (file, format) {
+        (Some(file), Some(format)) => Ok((file, Some(format))),
+        (Some(_), None) => Err(Failure::usage(anyhow!(
+            "--output {output:?} is no format; write json or yaml"
+        ))),
+        // A name with a dot or a slash is no mistyped format.
+        (None, None)
+            if output
+                .as_encoded_bytes()
+                .iter()
+                .any(|it| b"./".contains(it)) =>
+        {
+            let file = PathBuf::from(output);
+            output::note(&format!(
+                "almanac: --output is a format; write --file {} for the archive",
+                file.display()
+            ));
+            Ok((file, None))
+        }
+        (None, _) => Err(Failure::usage(anyhow!(
+            "--file is missing: it names the archive, and --output is the format of the report;              for an archive of this name write --file {}",
+            Path::new(&output).display()
+        ))),
+    }
+}
+
+fn names(names: &[CatalogName]) -> Vec<&str> {
+    names.iter().map(CatalogName::as_str).collect()
+}
+
 /// A text of digits is a revision, and any other a file.
 fn since(text: OsString) -> Since {
     let digits = text
@@ -147,5 +216,33 @@ pub(super) fn failure(error: ArchiveError) -> Failure {
         | ArchiveError::Store(_) => Failure::run(error),
         ArchiveError::Pass { ref source, .. } if source.is_local() => Failure::run(error),
         _ => Failure::unreadable(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_a_format_and_names_the_archive_only_with_a_path() {
+        let target = |file: Option<&str>, output: Option<&str>| {
+            let made = target(file.map(Into::into), output.map(Into::into));
+            made.map_err(|failure| failure.to_string())
+        };
+        let archive = |name: &str, report| Ok((PathBuf::from(name), report));
+        assert_eq!(target(Some("a.tar"), None), archive("a.tar", None));
+        let json = archive("json", Some(Report::Yaml));
+        assert_eq!(target(Some("json"), Some("yaml")), json);
+        for old in ["monday.tar", "/tmp/monday", "./json"] {
+            assert_eq!(target(None, Some(old)), archive(old, None));
+        }
+        for (file, output, said) in [
+            (None, "json", "--file json"),
+            (None, "jsno", "--file jsno"),
+            (Some("a.tar"), "jsno", "write json or yaml"),
+        ] {
+            let error = target(file, Some(output)).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
     }
 }

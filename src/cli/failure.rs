@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
+use crate::cli::terminal;
 use crate::error_chain::error_chain;
 use fbc::text::suggest;
 
@@ -58,7 +59,12 @@ impl Failure {
     /// Writes it to standard error.
     pub fn print(&self) {
         // Without standard error, this cannot be reported.
-        let _ = writeln!(io::stderr(), "almanac: {self}");
+        let (bold, plain) = if terminal::colours_errors() {
+            ("\x1b[1;31m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
+        let _ = writeln!(io::stderr(), "{bold}almanac:{plain} {self}");
     }
 }
 

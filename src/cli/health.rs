@@ -2,13 +2,14 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
 use crate::cli::Failure;
+use crate::cli::terminal::TerminalArguments;
 use crate::config::{Address, Environment, Settings};
 
 /// The timeout of the whole check.
@@ -30,15 +31,15 @@ pub(super) struct Arguments {
     /// The configuration file of `serve`, for the address
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    #[command(flatten)]
+    terminal: TerminalArguments,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   almanac health
   almanac health --admin 127.0.0.1:9091
-
-Environment:
-  ALMANAC_ADMIN and ALMANAC_CONFIG set the options of the same name.
 
 Exit codes:
   0  ready
@@ -47,18 +48,27 @@ Exit codes:
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        let flags = Settings {
-            admin: self.admin,
-            ..Settings::default()
-        };
-        let settings =
-            Settings::gather(flags, self.config.as_deref(), environment).map_err(Failure::usage)?;
-        let address = reachable(settings.admin_address());
+        self.terminal.apply(environment);
+        let address = admin_address(self.admin, self.config.as_deref(), environment)?;
         ask(address)
             .with_context(|| format!("not ready: {address}"))
             .map_err(Failure::run)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The address of the local admin port, in the arguments or the configuration.
+pub(super) fn admin_address(
+    admin: Option<Address>,
+    config: Option<&Path>,
+    environment: &Environment,
+) -> Result<SocketAddr, Failure> {
+    let flags = Settings {
+        admin,
+        ..Settings::default()
+    };
+    let settings = Settings::gather(flags, config, environment).map_err(Failure::usage)?;
+    Ok(reachable(settings.admin_address()))
 }
 
 /// The local address of a listener at `address`.

@@ -1,21 +1,126 @@
-//! The parts of help texts that several commands share.
+//! The parts of help texts that are made from the options of a command.
 
-/// The help below the options of a command that reads catalogs: examples,
-/// variables, exit codes. Lines begin with two blanks.
+use std::fmt::Write as _;
+
+use crate::config::Environment;
+
+/// The heading above which the variables are inserted.
+const CODES: &str = "\n\nExit codes:";
+/// The widest name of a variable that its description stands beside.
+const WIDTH: usize = 26;
+
+/// The help below the options of a command that reads catalogs: examples and exit
+/// codes. [`complete`] adds the variables. Lines begin with two blanks.
 macro_rules! help_of_reading {
     ($examples:literal, $codes:literal) => {
-        concat!(
-            "Examples:\n",
-            $examples,
-            "\n\nEnvironment:\n",
-            "  ALMANAC_PLATFORM, ALMANAC_KUBE_VERSION, ALMANAC_INSECURE, ALMANAC_AUTH_FILE,\n",
-            "  ALMANAC_CA_FILE, ALMANAC_CERTS_DIR, ALMANAC_REGISTRIES_CONF,\n",
-            "  ALMANAC_MIRROR_FILE, ALMANAC_POLICY_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT\n",
-            "  set the options of the same name. ALMANAC_TOKEN has the bearer token for a\n",
-            "  URL.\n",
-            "\nExit codes:\n",
-            $codes
-        )
+        concat!("Examples:\n", $examples, "\n\nExit codes:\n", $codes)
     };
 }
 pub(super) use help_of_reading;
+
+/// Variables that are no settings, each with the option whose commands read it and
+/// its meaning.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("token-file", "ALMANAC_TOKEN", "the bearer token for a URL"),
+    (
+        "token-file",
+        "NETRC",
+        "file with logins for URLs [~/.netrc]",
+    ),
+    (
+        "auth-file",
+        "REGISTRY_AUTH_FILE",
+        "credentials, without --auth-file",
+    ),
+    (
+        "auth-file",
+        "XDG_RUNTIME_DIR, XDG_CONFIG_HOME, DOCKER_CONFIG, HOME",
+        "folders of podman's and docker's files",
+    ),
+    (
+        "registries-conf",
+        "CONTAINERS_REGISTRIES_CONF",
+        "without --registries-conf",
+    ),
+    (
+        "insecure",
+        "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY",
+        "proxies, also in lower case",
+    ),
+    ("color", "NO_COLOR", "no colours if it is set"),
+];
+
+/// Adds the variables of its options to the help of a command, above its exit codes.
+pub(super) fn complete(command: clap::Command) -> clap::Command {
+    let written = command.get_after_long_help().map(ToString::to_string);
+    match written {
+        Some(text) if text.contains(CODES) && !text.contains("\nEnvironment:") => {
+            let variables = variables(&command);
+            let end = format!("\n\nEnvironment:\n{variables}{CODES}");
+            command.after_long_help(text.replacen(CODES, &end, 1))
+        }
+        _ => command,
+    }
+}
+
+/// The variables, one line each.
+fn variables(command: &clap::Command) -> String {
+    let options: Vec<&str> = (command.get_arguments())
+        .map(|argument| match argument.get_long() {
+            Some(long) => long,
+            // The only arguments without a name that a variable gives.
+            None if command.get_name() == "serve" => "catalogs",
+            None => "",
+        })
+        .collect();
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for option in &options {
+        if let Some((name, form)) = Environment::variable_of(option) {
+            let shown = match *option {
+                "catalogs" => "[NAME=]SOURCE".to_owned(),
+                option => format!("--{option}"),
+            };
+            let comma = if form.is_empty() { "" } else { ", " };
+            lines.push((name, format!("{shown}{comma}{form}")));
+        }
+    }
+    let others = OTHERS
+        .iter()
+        .filter(|(option, _, _)| options.contains(option));
+    lines.extend(others.map(|(_, name, meaning)| (*name, (*meaning).to_owned())));
+    let mut text = String::new();
+    for (name, meaning) in lines {
+        let line = if name.len() > WIDTH {
+            format!("{name}\n  {:WIDTH$}  {meaning}", "")
+        } else {
+            format!("{name:WIDTH$}  {meaning}")
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}  {line}", if text.is_empty() { "" } else { "\n" });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_listed_above_the_exit_codes() {
+        let option = |name: &'static str| clap::Arg::new(name).long(name);
+        let command = clap::Command::new("a")
+            .arg(option("data-dir"))
+            .arg(option("ca-file"))
+            .arg(option("color"))
+            .arg(option("package"))
+            .after_long_help("Examples:\n  a\n\nExit codes:\n  0  done");
+        let text = complete(command).get_after_long_help().unwrap().to_string();
+        assert_eq!(
+            text,
+            "Examples:\n  a\n\nEnvironment:\n  \
+             ALMANAC_DATA_DIR            --data-dir\n  \
+             ALMANAC_CA_FILE             --ca-file, separated by colons\n  \
+             NO_COLOR                    no colours if it is set\n\nExit codes:\n  0  done"
+        );
+    }
+}

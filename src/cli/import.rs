@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use serde_json::json;
 
 use crate::cli::export::{ServeArguments, failure};
+use crate::cli::format::Report;
 use crate::cli::{Failure, block_on, output, progress};
 use crate::config::Environment;
 use crate::ingest::archive::{self, ImportOutcome, Imported};
@@ -27,6 +29,11 @@ pub(super) struct Arguments {
     #[arg(long)]
     older: bool,
 
+    /// The format of a report on standard output
+    /// [default: notes on standard error]
+    #[arg(long, short, value_enum, value_name = "FORMAT")]
+    output: Option<Report>,
+
     #[command(flatten)]
     serve: ServeArguments,
 }
@@ -37,9 +44,6 @@ Examples:
   almanac import --data-dir /var/lib/almanac tuesday.tar
   almanac serve --offline --config almanac.toml
 
-Environment:
-  ALMANAC_DATA_DIR and ALMANAC_CONFIG set the options of the same name.
-
 Exit codes:
   0  imported
   1  the catalogs cannot be stored; nothing has changed
@@ -48,6 +52,7 @@ Exit codes:
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        self.serve.terminal.apply(environment);
         if self.file.as_os_str() == "-" {
             return Err(Failure::usage(anyhow!(
                 "an archive is read more than once, so it cannot come on standard input: write it \
@@ -61,6 +66,18 @@ impl Arguments {
         let work = archive::import(&self.file, &data, &limits, self.older, &progress);
         let imported = block_on(progress::stop_on_signal(&progress, work))?.map_err(failure)?;
         let taken = |catalog: &Imported| catalog.outcome == ImportOutcome::Taken;
+        if let Some(format) = self.output {
+            let catalogs = imported.iter().map(|catalog| {
+                json!({
+                    "name": catalog.catalog.as_str(),
+                    "revision": catalog.revision,
+                    "there": catalog.there,
+                    "imported": taken(catalog),
+                })
+            });
+            let catalogs = catalogs.collect::<Vec<_>>();
+            return format.print(&json!({ "file": self.file, "catalogs": catalogs }));
+        }
         if !imported.iter().any(taken) {
             output::note(&format!("nothing is new in {}", self.file.display()));
         }

@@ -1,4 +1,4 @@
-//! `almanac list`: lists the content of a catalog, as a table or as JSON.
+//! `almanac list`: lists the content of a catalog.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,8 +9,9 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::cli::format::{Format, Row};
 use crate::cli::help::help_of_reading;
-use crate::cli::input::InputArguments;
+use crate::cli::query::{QueryArguments, across};
 use crate::cli::{Failure, output};
 use crate::config::Environment;
 use crate::ingest::Reading;
@@ -19,26 +20,35 @@ use fbc::graph::{Channel, Entry, Graph, Package};
 use fbc::presentation::{Presentation, image};
 use fbc::text::semver::Version;
 
-/// List the packages, channels or bundles of a catalog
+/// List the packages, channels or bundles of a catalog, or the catalogs of a server
 ///
 /// The list has the packages without errors. The others are named on standard
 /// error.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+#[command(
+    override_usage = "almanac list [OPTIONS] <WHAT> <SOURCE> [PACKAGE]\n       \
+    almanac list [OPTIONS] <WHAT> --server <URL> [PACKAGE]\n       \
+    almanac list [OPTIONS] catalogs [--server <URL>]"
+)]
 pub(super) struct Arguments {
     /// The objects to list
     #[arg(value_enum)]
     what: What,
 
-    #[command(flatten)]
-    input: InputArguments,
+    /// The source: an image reference, `oci:FOLDER`, `oci-archive:FILE`,
+    /// `docker-archive:FILE`, `file:PATH` (or a path that starts with `/` or `.`),
+    /// the URL of a catalog, `-`, or `curated:FILE`. Then a package, for its
+    /// objects only. With --server only a package
+    #[arg(value_name = "SOURCE|PACKAGE", num_args = 0..=2)]
+    words: Vec<String>,
 
-    /// Only objects of this package
-    package: Option<String>,
+    #[command(flatten)]
+    query: QueryArguments,
 
     /// The output format
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Output,
+    output: Format,
 
     /// Whether tables have the rows, columns and blanks of opm.
     #[arg(skip)]
@@ -53,33 +63,25 @@ enum What {
     Channels,
     /// Bundles, each with its channel
     Bundles,
+    /// The catalogs of a running almanac, without --server of
+    /// http://localhost:8080
+    Catalogs,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Output {
-    /// Columns for humans
-    #[default]
-    Table,
-    /// An array of objects
-    Json,
-}
+/// The server whose catalogs are listed by default.
+const SERVER: &str = "http://localhost:8080";
 
 const EXAMPLES: &str = help_of_reading!(
     "  almanac list packages quay.io/operatorhubio/catalog:latest
   almanac list channels http://127.0.0.1:8080/catalogs/operatorhubio etcd
-  almanac list bundles file:deploy/catalog lantern-operator --output json",
+  almanac list bundles file:deploy/catalog lantern-operator --output json
+  almanac list catalogs --server http://127.0.0.1:8080
+  almanac list channels --server http://127.0.0.1:8080 etcd",
     "  0  listed
   1  unknown package, or the output failed
   2  invalid arguments
   3  the catalog cannot be read or served"
 );
-
-/// One line of a list.
-trait Row: Serialize {
-    const COLUMNS: &'static [&'static str];
-
-    fn cells(&self) -> Vec<Cow<'_, str>>;
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -118,23 +120,48 @@ struct BundleRow<'a> {
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
-        let catalog = self.input.load(environment)?;
+        if let What::Catalogs = self.what {
+            return self.catalogs(environment);
+        }
+        let (source, mut words) = self.query.divide(self.words);
+        if words.len() > 1 {
+            return Err(Failure::usage(anyhow!(
+                "name one package: with --server there is no SOURCE"
+            )));
+        }
+        let package = words.pop();
+        if self.query.is_across()? {
+            let package = package.ok_or_else(|| {
+                Failure::usage(anyhow!(
+                    "name a package to list it of all catalogs, or choose a catalog by --catalog"
+                ))
+            })?;
+            let respondent = self.query.open(None, environment)?;
+            return match self.what {
+                What::Channels => across::channels(&respondent, &package, self.output),
+                What::Packages => across::packages(&respondent, &package, self.output),
+                What::Bundles | What::Catalogs => Err(Failure::usage(anyhow!(
+                    "bundles are listed of one catalog: choose it by --catalog"
+                ))),
+            };
+        }
+        let catalog = self.query.input(source)?.load(environment)?;
         let mut texts = HashMap::new();
         let reading = catalog.read(|number, meta, line| {
-            let wanted = self.package.as_ref().is_none_or(|it| *it == meta.package());
+            let wanted = package.as_ref().is_none_or(|it| *it == meta.package());
             if wanted && meta.schema() == "olm.bundle" {
                 let text = match self.what {
                     What::Packages => Presentation::of_bundle(line, None).display_name,
-                    What::Channels => return Ok(()),
+                    What::Channels | What::Catalogs => return Ok(()),
                     What::Bundles => image(line),
                 };
                 texts.insert(number, text);
             }
             Ok(())
         })?;
-        let packages = match &self.package {
+        let packages = match &package {
             None => &reading.graph.packages[..],
-            Some(wanted) => std::slice::from_ref(package(&reading.graph, wanted)?),
+            Some(wanted) => std::slice::from_ref(find_package(&reading.graph, wanted)?),
         };
         let (format, as_opm) = (self.output, self.as_opm);
         match self.what {
@@ -146,42 +173,63 @@ impl Arguments {
                         row.display_name = "";
                     }
                 }
-                format.print(&rows, as_opm)
+                print(format, &rows, as_opm)
             }
-            What::Channels => format.print(&channel_rows(packages).collect::<Vec<_>>(), as_opm),
+            What::Channels => print(format, &channel_rows(packages).collect::<Vec<_>>(), as_opm),
+            // Listed above.
+            What::Catalogs => Ok(ExitCode::SUCCESS),
             What::Bundles => {
                 let mut rows: Vec<_> = bundle_rows(packages, &reading.blobs, &texts).collect();
                 if as_opm {
                     rows.sort_by_key(|row| (row.package, row.channel, row.name));
                 }
-                format.print(&rows, as_opm)
+                print(format, &rows, as_opm)
             }
         }
     }
 }
 
-impl Output {
-    fn print<R: Row>(self, rows: &[R], as_opm: bool) -> Result<ExitCode, Failure> {
-        let mut columns = R::COLUMNS.iter();
-        let versions = columns.position(|title| as_opm && *title == "VERSION");
-        let titles: Vec<Cow<'_, str>> = R::COLUMNS.iter().copied().map(Cow::from).collect();
-        let cells = iter::once(titles).chain(rows.iter().map(R::cells));
-        let cells = cells.map(|mut cells| {
-            // opm has no such column.
-            if let Some(versions) = versions {
-                cells.remove(versions);
+impl Arguments {
+    /// Lists the catalogs of a server, which may be named without its flag.
+    fn catalogs(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let query = match &self.words[..] {
+            [] if self.query.asks_server() => self.query,
+            [] => self.query.with_server(SERVER.to_owned()),
+            [url] if url.starts_with("http") && !self.query.asks_server() => {
+                self.query.with_server(url.clone())
             }
-            cells
-        });
-        output::print(|out| match self {
-            Self::Table => output::table(cells, as_opm, out),
-            Self::Json => output::json(&rows, out),
-        })
+            [word, ..] => {
+                return Err(Failure::usage(anyhow!(
+                    "{word:?} is not the URL of a running almanac; write \
+                     `almanac list catalogs --server http://HOST:PORT`"
+                )));
+            }
+        };
+        let respondent = query.open(None, environment)?;
+        across::catalogs(&respondent, self.output)
     }
 }
 
+/// Prints rows, for opm with its own columns and blanks.
+fn print<R: Row>(format: Format, rows: &[R], as_opm: bool) -> Result<ExitCode, Failure> {
+    if !as_opm || format != Format::Table {
+        return format.print(rows);
+    }
+    // opm has no such column.
+    let versions = R::COLUMNS.iter().position(|title| *title == "VERSION");
+    let titles: Vec<Cow<'_, str>> = R::COLUMNS.iter().copied().map(Cow::from).collect();
+    let cells = iter::once(titles).chain(rows.iter().map(R::cells));
+    let cells = cells.map(|mut cells| {
+        if let Some(versions) = versions {
+            cells.remove(versions);
+        }
+        cells
+    });
+    output::print(|out| output::table(cells, true, false, out))
+}
+
 /// The package of that name, or a failure with the reason why it is missing.
-fn package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
+fn find_package<'a>(graph: &'a Graph, wanted: &str) -> Result<&'a Package, Failure> {
     let mut packages = graph.packages.iter();
     if let Some(package) = packages.find(|package| package.name == wanted) {
         return Ok(package);
@@ -293,6 +341,10 @@ impl Row for PackageRow<'_> {
             .map(Cow::from)
             .to_vec()
     }
+
+    fn name(&self) -> Cow<'_, str> {
+        self.name.into()
+    }
 }
 
 impl Row for ChannelRow<'_> {
@@ -300,6 +352,10 @@ impl Row for ChannelRow<'_> {
 
     fn cells(&self) -> Vec<Cow<'_, str>> {
         [self.package, self.name, self.head].map(Cow::from).to_vec()
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        self.name.into()
     }
 }
 
@@ -326,5 +382,9 @@ impl Row for BundleRow<'_> {
             self.skip_range.into(),
             self.image.into(),
         ]
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        self.name.into()
     }
 }

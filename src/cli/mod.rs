@@ -8,6 +8,7 @@ mod compat;
 mod completions;
 mod export;
 mod failure;
+mod format;
 mod graph;
 mod health;
 mod help;
@@ -20,10 +21,14 @@ mod man;
 mod manifests;
 mod output;
 mod progress;
+mod prune;
+mod query;
 mod render;
 mod runtime;
 mod serve;
+mod status;
 mod telemetry;
+mod terminal;
 mod version;
 
 use std::process::ExitCode;
@@ -40,7 +45,8 @@ use crate::config::Environment;
 /// Follows Kubernetes operator catalogs by digest and serves them over gRPC
 /// and HTTP.
 #[derive(Debug, Parser)]
-#[command(name = "almanac", version)]
+#[command(name = "almanac", version, max_term_width = 100)]
+#[command(mut_subcommands(help::complete))]
 #[command(after_help = "`almanac COMMAND --help` documents a command, with examples.")]
 pub struct Arguments {
     #[command(subcommand)]
@@ -53,11 +59,16 @@ enum Command {
     Check(Box<check::Arguments>),
     Render(Box<render::Arguments>),
     List(Box<list::Arguments>),
+    Search(Box<query::search::Arguments>),
+    Providers(Box<query::providers::Arguments>),
+    Updates(Box<query::updates::Arguments>),
     Graph(Box<graph::Arguments>),
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
     Images(Box<images::Arguments>),
     Manifests(Box<manifests::Arguments>),
+    Prune(prune::Arguments),
+    Status(status::Arguments),
     Health(health::Arguments),
     Version(version::Arguments),
     Completions(completions::Arguments),
@@ -74,11 +85,16 @@ impl Arguments {
             Command::Check(arguments) => arguments.run(environment),
             Command::Render(arguments) => arguments.run(environment),
             Command::List(arguments) => arguments.run(environment),
+            Command::Search(arguments) => arguments.run(environment),
+            Command::Providers(arguments) => arguments.run(environment),
+            Command::Updates(arguments) => arguments.run(environment),
             Command::Graph(arguments) => arguments.run(environment),
             Command::Export(arguments) => arguments.run(environment),
             Command::Import(arguments) => arguments.run(environment),
             Command::Images(arguments) => arguments.run(environment),
             Command::Manifests(arguments) => arguments.run(environment),
+            Command::Prune(arguments) => arguments.run(environment),
+            Command::Status(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
             Command::Version(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(Self::command()),
@@ -103,18 +119,23 @@ mod tests {
         let mut checked = 0;
         for mut command in Arguments::command().get_subcommands().cloned() {
             let help = command.render_long_help().to_string();
-            // These have all variables, and those of other programs.
-            if help.contains("Each option has a variable") || command.get_name() == "opm" {
+            // These have the options of other programs.
+            if ["opm", "grpc-health-probe"].contains(&command.get_name()) {
                 continue;
             }
             for argument in command.get_arguments() {
                 let flag = argument.get_long().unwrap_or_default();
-                let name = format!("ALMANAC_{}", flag.to_uppercase().replace('-', "_"));
-                let set = Environment::from_iter([(name.as_str(), "x")]);
-                if set.unknown().is_empty() {
+                if let Some((name, _)) = Environment::variable_of(flag) {
                     checked += 1;
-                    assert!(help.contains(&name), "{}: {name}", command.get_name());
+                    assert!(help.contains(name), "{}: {name}", command.get_name());
                 }
+            }
+            for line in help.lines().filter(|line| !line.contains("http")) {
+                assert!(
+                    line.chars().count() <= 100,
+                    "{}: {line}",
+                    command.get_name()
+                );
             }
         }
         assert!(checked > 50, "only {checked} options have variables");

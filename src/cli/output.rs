@@ -3,14 +3,13 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::cli::Failure;
-use crate::config::Environment;
+use crate::cli::{Failure, terminal};
 
 /// Writes to standard output, and returns the exit code of success. A closed
 /// pipe, as by `head`, is not a failure.
@@ -36,10 +35,11 @@ pub(super) fn json(value: &impl Serialize, out: &mut impl Write) -> io::Result<(
 
 /// Writes a table whose columns are as wide as their longest cells. With `blanks`, all
 /// cells but the last of a line are filled, as by Go's tabwriter; otherwise lines do not
-/// end with blanks.
+/// end with blanks. The first line is `bold` if it has titles and colours are wanted.
 pub(super) fn table<'a>(
     rows: impl Iterator<Item = Vec<Cow<'a, str>>>,
     blanks: bool,
+    bold: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let rows: Vec<Vec<String>> = rows
@@ -51,7 +51,7 @@ pub(super) fn table<'a>(
             *width = cell.chars().count().max(*width);
         }
     }
-    for row in &rows {
+    for (number, row) in rows.iter().enumerate() {
         let Some((last, others)) = row.split_last() else {
             continue;
         };
@@ -61,20 +61,23 @@ pub(super) fn table<'a>(
             let _ = write!(line, "{cell:width$}  ");
         }
         line.push_str(last);
-        writeln!(out, "{}", if blanks { &line } else { line.trim_end() })?;
+        let line = if blanks { &line } else { line.trim_end() };
+        if bold && number == 0 {
+            writeln!(out, "\x1b[1m{line}\x1b[0m")?;
+        } else {
+            writeln!(out, "{line}")?;
+        }
     }
     Ok(())
 }
 
-/// Writes a line to standard error.
+/// Writes a line to standard error, unless notes are unwanted.
 pub(super) fn note(text: &str) {
+    if terminal::is_quiet() {
+        return;
+    }
     // Without standard error, this cannot be reported.
     let _ = writeln!(io::stderr(), "{}", Shown(text));
-}
-
-/// Whether standard output gets colours.
-pub(super) fn coloured(environment: &Environment) -> bool {
-    io::stdout().is_terminal() && environment.get("NO_COLOR").is_none()
 }
 
 /// A text from outside on one line. Control characters and those that change the
@@ -129,7 +132,7 @@ mod tests {
             ];
             let rows = rows.map(|(name, head)| vec![name.into(), head.into()]);
             let mut out = Vec::new();
-            table(rows.into_iter(), blanks, &mut out).unwrap();
+            table(rows.into_iter(), blanks, false, &mut out).unwrap();
             assert_eq!(
                 String::from_utf8(out).unwrap(),
                 format!("NAME      HEAD\né         a.v1\nlonger\\n{end}\nb         c\n")

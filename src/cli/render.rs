@@ -42,13 +42,15 @@ pub(super) struct Arguments {
     pub(super) as_opm: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// One line of JSON per blob
     #[default]
     Jsonl,
     /// One YAML document per blob
     Yaml,
+    /// One JSON array
+    Json,
 }
 
 const EXAMPLES: &str = help_of_reading!(
@@ -76,11 +78,12 @@ impl Arguments {
         };
         // Nothing is printed before the last blob is read, because only then it
         // is certain that the catalog can be served.
-        let mut spool = tempfile::tempfile()
-            .map(BufWriter::new)
-            .context("cannot write a temporary file")
-            .map_err(Failure::run)?;
+        let mut spool = tempfile::tempfile().map(BufWriter::new).map_err(spooling)?;
         let (mut document, mut sorted) = (Vec::new(), Vec::new());
+        let mut count = 0_usize;
+        if self.output == Output::Json {
+            spool.write_all(b"[").map_err(spooling)?;
+        }
         catalog.read(|_, meta, line| {
             if !selection.takes(meta) {
                 return Ok(());
@@ -94,6 +97,11 @@ impl Arguments {
             };
             match self.output {
                 Output::Jsonl => spool.write_all(line),
+                Output::Json => {
+                    spool.write_all(if count == 0 { b"\n" } else { b",\n" })?;
+                    count += 1;
+                    spool.write_all(line.trim_ascii_end())
+                }
                 Output::Yaml => {
                     document.clear();
                     document.extend_from_slice(b"---\n");
@@ -102,6 +110,9 @@ impl Arguments {
                 }
             }
         })?;
+        if self.output == Output::Json {
+            spool.write_all(b"\n]\n").map_err(spooling)?;
+        }
         selection.check()?;
         let mut spool = rewound(spool)
             .context("cannot read a temporary file")
@@ -135,6 +146,10 @@ impl Selection {
         }
         Ok(())
     }
+}
+
+fn spooling(error: io::Error) -> Failure {
+    Failure::run(anyhow::Error::new(error).context("cannot write a temporary file"))
 }
 
 /// Appends the line of a bundle to `out`, with its related images sorted by image.

@@ -1,6 +1,7 @@
 //! `almanac serve`: runs until a signal stops it.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,7 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::app;
 use crate::cli::input::check_files;
 use crate::cli::runtime::{block_on, until_stopped};
-use crate::cli::{Failure, output, telemetry};
+use crate::cli::telemetry::{self, Unattended};
+use crate::cli::terminal::{self, TerminalArguments};
+use crate::cli::{Failure, output};
 use crate::config::{Config, Environment, Settings, Written};
 
 /// Follow catalogs and serve them
@@ -37,6 +40,9 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     settings: Settings,
+
+    #[command(flatten)]
+    terminal: TerminalArguments,
 }
 
 /// The exit code of a check that finds problems.
@@ -50,32 +56,45 @@ Examples:
   almanac serve --config deploy/almanac.toml
   almanac serve --config deploy/almanac.toml --check
 
-Environment:
-  Each option has a variable: ALMANAC_ and its name, such as ALMANAC_DATA_DIR or
-  ALMANAC_CONFIG. ALMANAC_CATALOGS and ALMANAC_INSECURE are lists separated by
-  spaces, ALMANAC_AUTH_FILE and ALMANAC_CA_FILE by colons. Flags take precedence
-  over the environment, and the environment over the file.
-
 Exit codes:
   0  stopped by a signal, and all streams have finished; no problem with --check
   1  a failure while starting or running; problems with --check
   2  invalid arguments or configuration";
 
 impl Arguments {
-    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+    pub(super) fn run(mut self, environment: &Environment) -> Result<ExitCode, Failure> {
+        self.terminal.apply(environment);
         check_files(&self.settings.registries)?;
+        self.terminal.complete(&mut self.settings.log);
         let written = Written::new(self.settings, self.config, environment);
         let config = written.load().map_err(Failure::usage)?;
-        telemetry::start(&config.log, environment)?;
+        telemetry::start(&config.log, Unattended::Json, environment)?;
         if self.check {
             return check(&config);
         }
         let serving = async {
             let hangup = signal(SignalKind::hangup()).context("cannot wait for signals")?;
-            until_stopped(|stop| app::run(written, config, hangup, stop)).await
+            until_stopped(|stop| app::run(written, config, hangup, greet, stop)).await
         };
         block_on(serving)?.map_err(Failure::run)?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Tells a person where to look. A log collector needs no such line.
+fn greet(http: SocketAddr, is_secure: bool) {
+    if terminal::shows_progress() {
+        let scheme = if is_secure { "https" } else { "http" };
+        output::note(&format!("open {scheme}://{}/", host(http)));
+    }
+}
+
+/// The address of a listener, as a browser on the same machine reaches it.
+fn host(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() || address.ip().is_loopback() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
     }
 }
 
@@ -90,4 +109,22 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
         Failure::run(problem).print();
     }
     Ok(ExitCode::from(NOT_READY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_gets_an_address_that_a_browser_opens() {
+        for (address, expected) in [
+            ("0.0.0.0:8080", "localhost:8080"),
+            ("[::]:80", "localhost:80"),
+            ("127.0.0.1:1", "localhost:1"),
+            ("192.0.2.1:8080", "192.0.2.1:8080"),
+            ("[2001:db8::1]:8080", "[2001:db8::1]:8080"),
+        ] {
+            assert_eq!(host(address.parse().unwrap()), expected);
+        }
+    }
 }

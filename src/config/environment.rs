@@ -33,10 +33,11 @@ const TOKEN: &str = "ALMANAC_TOKEN";
 /// is invalid.
 type Setter = fn(&mut Settings, &OsStr) -> Result<(), String>;
 
-/// The table of variables: each with the function that reads it, and its setting.
+/// The table of variables: each with the function that reads it, its name, and the
+/// setting.
 macro_rules! variables {
     ($($name:literal: $read:ident, $($field:ident).+;)*) => {
-        &[$(($name, |settings, value| {
+        &[$(($name, stringify!($read), |settings, value| {
             settings.$($field).+ = $read(value)?;
             Ok(())
         }),)*]
@@ -44,7 +45,7 @@ macro_rules! variables {
 }
 
 /// The variables of settings: `ALMANAC_` and the name of the flag.
-const VARIABLES: &[(&str, Setter)] = variables! {
+const VARIABLES: &[(&str, &str, Setter)] = variables! {
     "ALMANAC_CATALOGS": words, catalogs;
     "ALMANAC_DATA_DIR": path, data_dir;
     "ALMANAC_GRPC": value, grpc;
@@ -80,6 +81,26 @@ impl Environment {
         env::vars_os().collect()
     }
 
+    /// The variable that sets an option, by the option's long name, with its form
+    /// where that is a list.
+    pub fn variable_of(option: &str) -> Option<(&'static str, &'static str)> {
+        if option == "config" {
+            return Some((CONFIG, ""));
+        }
+        let named = |name: &str| {
+            let rest = name.strip_prefix(PREFIX).unwrap_or_default();
+            rest.to_lowercase().replace('_', "-") == option
+        };
+        let (name, read, _) = VARIABLES.iter().find(|(name, _, _)| named(name))?;
+        let form = match *read {
+            "words" | "list" => "separated by blanks",
+            "paths" => "separated by colons",
+            "flag" => "true or false",
+            _ => "",
+        };
+        Some((name, form))
+    }
+
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         let value = self.0.get(OsStr::new(name))?;
@@ -96,10 +117,17 @@ impl Environment {
         self.get(TOKEN)
     }
 
+    /// The file with logins of curl and others: the one that `NETRC` names, else
+    /// that in the home folder.
+    pub fn netrc(&self) -> Option<PathBuf> {
+        let named = self.get("NETRC").map(PathBuf::from);
+        named.or_else(|| self.below("HOME", ".netrc"))
+    }
+
     /// The settings in the environment.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
-        for &(name, set) in VARIABLES {
+        for &(name, _, set) in VARIABLES {
             if let Some(value) = self.get(name) {
                 set(&mut settings, value)
                     .map_err(|problem| ConfigError::Variable { name, problem })?;
@@ -189,7 +217,7 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment 
 }
 
 fn is_known(name: &str) -> bool {
-    [CONFIG, TOKEN].contains(&name) || VARIABLES.iter().any(|(known, _)| *known == name)
+    [CONFIG, TOKEN].contains(&name) || VARIABLES.iter().any(|(known, _, _)| *known == name)
 }
 
 /// Whether Kubernetes may have set the variable: every pod gets variables such as

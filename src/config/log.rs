@@ -14,6 +14,7 @@ const PROGRAM_TARGET: &str = "almanac";
 
 /// The filter and the format of the log.
 #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[command(next_help_heading = "Log and terminal")]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
     /// The log filter, such as "error" or "info,almanac=debug"
@@ -21,7 +22,8 @@ pub struct LogSettings {
     #[arg(long = "log", value_name = "FILTER")]
     pub filter: Option<String>,
 
-    /// The log format: "text" or "json" [default: text]
+    /// The log format: "text", "json", or "auto" for text on a terminal and JSON
+    /// elsewhere (`serve` only; other commands log text) [default: auto]
     #[arg(long = "log-format", value_name = "FORMAT")]
     pub format: Option<LogFormat>,
 }

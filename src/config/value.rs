@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const MAX_HOST: usize = 253;
 /// How much of an invalid text an error repeats, in characters.
 const MAX_SHOWN: usize = 200;
 
-/// The address of a listener: `IP:PORT`.
+/// The address of a listener: `IP:PORT`, or `:PORT` for all addresses of IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
 
@@ -71,8 +71,10 @@ pub struct OnInvalidSetting(pub OnInvalid);
 /// The format of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For humans.
+    /// Text on a terminal; otherwise JSON for `serve`, and text for other commands.
     #[default]
+    Auto,
+    /// For humans: short and coloured on a terminal.
     Text,
     /// One JSON object per line.
     Json,
@@ -98,8 +100,13 @@ impl ValueError {
 }
 
 fn address(text: &str) -> Result<Address, ValueError> {
-    let problem = "write an IP address and a port, such as 0.0.0.0:8080 or [::]:8080";
-    let address = text.parse().map(Address);
+    let problem = "write an IP address and a port, such as 0.0.0.0:8080, [::]:8080 or :8080";
+    let everywhere = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    let address = match everywhere {
+        Some(port) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
+        None => text.parse(),
+    };
+    let address = address.map(Address);
     address.map_err(|_| ValueError::new(text, "address to listen at", problem))
 }
 
@@ -185,13 +192,28 @@ fn on_invalid(text: &str) -> Result<OnInvalidSetting, ValueError> {
 }
 
 fn log_format(text: &str) -> Result<LogFormat, ValueError> {
-    let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+    let formats = [
+        ("auto", LogFormat::Auto),
+        ("text", LogFormat::Text),
+        ("json", LogFormat::Json),
+    ];
     choose(text, "format of the log", formats)
 }
 
-/// The value of one of two texts.
-fn choose<T>(text: &str, kind: &'static str, choices: [(&str, T); 2]) -> Result<T, ValueError> {
-    let problem = format!("write {:?} or {:?}", choices[0].0, choices[1].0);
+/// The value of one of some texts.
+fn choose<T, const N: usize>(
+    text: &str,
+    kind: &'static str,
+    choices: [(&str, T); N],
+) -> Result<T, ValueError> {
+    let names: Vec<String> = choices
+        .iter()
+        .map(|(name, _)| format!("{name:?}"))
+        .collect();
+    let problem = match names.split_last() {
+        Some((last, others)) => format!("write {} or {last}", others.join(", ")),
+        None => String::new(),
+    };
     let mut choices = choices.into_iter();
     let found = choices.find_map(|(name, value)| (name == text).then_some(value));
     found.ok_or_else(|| ValueError::new(text, kind, problem))
@@ -280,7 +302,7 @@ written_as_text! {
     TlsVersion: tls_version, "\"1.2\" or \"1.3\"";
     ClientCertificates: client_certificates, "\"required\" or \"optional\"";
     OnInvalidSetting: on_invalid, "\"quarantine\" or \"reject\"";
-    LogFormat: log_format, "\"text\" or \"json\"";
+    LogFormat: log_format, "\"auto\", \"text\" or \"json\"";
 }
 
 #[cfg(test)]
@@ -345,6 +367,7 @@ mod tests {
     #[test]
     fn an_address_names_an_ip_and_a_port() {
         assert!("[::]:80".parse::<Address>().is_ok());
-        refused::<Address>(&["", ":80", "80", "localhost:80", "0.0.0.0"]);
+        assert_eq!(":80".parse::<Address>(), "0.0.0.0:80".parse());
+        refused::<Address>(&["", ":", ":99999", "80", "localhost:80", "0.0.0.0"]);
     }
 }

@@ -7,6 +7,7 @@ use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{PassError, Stage};
 use crate::ingest::folder_listing::{FolderOptions, FolderRules};
 use crate::ingest::followed::OnInvalid;
+use crate::ingest::load::Loaded;
 use crate::ingest::make_revision::{Input, make_revision};
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking};
@@ -60,6 +61,30 @@ pub async fn store_folder(
         .await
         .map_err(PassError::at(Stage::Commit))?;
     Ok(made)
+}
+
+/// Makes a revision of a catalog that was loaded, which becomes the current one of
+/// the catalog `name`. `source` is its location, as users write it.
+pub async fn store_loaded(
+    store: &Store,
+    name: &CatalogName,
+    source: &str,
+    loaded: Loaded,
+) -> Result<Revision, PassError> {
+    let identity = SourceIdentity {
+        source: source.to_owned(),
+        variant: None,
+    };
+    let stages = StageTracker::at(Stage::Read);
+    let input = Input {
+        digest: loaded.digest,
+        files: loaded.files,
+        permit: ReadPermit::alone(),
+        blobs: Vec::new(),
+        on_invalid: OnInvalid::Quarantine,
+    };
+    let (revision, _) = make_revision(store, name, identity, &stages, input).await?;
+    Ok(revision)
 }
 
 /// The author of the container image decides its content, so links may lead

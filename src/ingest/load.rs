@@ -18,7 +18,7 @@ use crate::ingest::stages::blocking;
 use crate::ingest::{curate, sqlite};
 use crate::map::UnnamedFile;
 use crate::store::Counts;
-use crate::store::content::Contents;
+use crate::store::content::{Contents, Tally};
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
 use ::images::{Choice, Platform, Registries};
@@ -40,6 +40,8 @@ pub struct LoadOptions {
     pub limits: Limits,
     /// How a folder is read.
     pub folder: FolderOptions,
+    /// Counts the bytes that are pulled.
+    pub tally: Tally,
 }
 
 /// The files of a catalog, ready to be read. They have no name on disk and are
@@ -47,7 +49,7 @@ pub struct LoadOptions {
 pub struct Loaded {
     /// The digest that the source is at.
     pub digest: Digest,
-    files: CatalogFiles,
+    pub(super) files: CatalogFiles,
 }
 
 /// A catalog that was read.
@@ -101,6 +103,7 @@ async fn image(
     folder: &Path,
 ) -> Result<(Digest, CatalogFiles), PassError> {
     let store = Contents::open(folder.join("blobs")).map_err(PassError::at(Stage::Pull))?;
+    let store = store.with_tally(options.tally.clone());
     let digest = origin.resolve(choice).await?;
     let (platform, limits) = (&options.platform, &options.limits);
     let mut pulled = pull::pull(origin, &store, &digest, platform, limits).await?;

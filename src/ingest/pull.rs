@@ -175,6 +175,8 @@ async fn pull_layers(
     layers: &[Descriptor],
     needed: Option<(&str, &Limits)>,
 ) -> Result<Vec<(Descriptor, PathBuf)>, PassError> {
+    let sizes = layers.iter().map(|layer| layer.size);
+    store.tally().expect(sizes.fold(0, u64::saturating_add));
     // The highest layer so far that covers those below.
     let (lowest, _) = watch::channel(0);
     let budget = Arc::default();

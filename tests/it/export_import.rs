@@ -88,7 +88,7 @@ fn export(almanac: &Almanac, archive: &Path, more: &[&str]) -> Finished {
     let data = almanac.program.data();
     let start = Start::new(["export"])
         .argument(format!("--data-dir={}", data.display()))
-        .argument(format!("--output={}", archive.display()));
+        .argument(format!("--file={}", archive.display()));
     let more = more.iter();
     more.fold(start, |start, argument| start.argument(*argument))
         .run()
@@ -820,7 +820,7 @@ fn an_export_that_is_killed_leaves_no_half_of_an_archive() {
                 "--data-dir={}",
                 side.almanac.program.data().display()
             ))
-            .argument(format!("--output={}", file.display()))
+            .argument(format!("--file={}", file.display()))
             .start();
         std::thread::sleep(time * step / 8);
         program.kill9();

@@ -65,10 +65,13 @@ impl Member {
         if !same || context_changed {
             self.end_work().await;
             if old.source != config.source {
-                tracing::info!(
-                    catalog = %config.name, from = %old.source, to = %config.source,
-                    "the catalog has a new source"
-                );
+                let (from, to) = (old.source.to_string(), config.source.to_string());
+                if from == to {
+                    // Curated from the same catalogs.
+                    tracing::info!(catalog = %config.name, source = to, "the catalog has a new selection");
+                } else {
+                    tracing::info!(catalog = %config.name, %from, %to, "the catalog has a new source");
+                }
             }
             let snapshot = self.publisher.snapshot();
             if snapshot.is_none_or(|snapshot| followed.may_serve(snapshot.revision())) {

@@ -12,12 +12,14 @@ use serde::Serialize;
 
 use crate::cli::help::help_of_reading;
 use crate::cli::input::InputArguments;
-use crate::cli::{Failure, output};
+use crate::cli::{Failure, format, output, progress, terminal};
 use crate::config::Environment;
 use crate::store::Counts;
 use ::images::digest::Digest;
 use fbc::problem::{Problem, Severity};
 
+/// The most problems that are printed as text without `--all`.
+const MOST: usize = 100;
 /// The exit code for errors, and with `--strict` for warnings.
 const PROBLEMS: u8 = 1;
 
@@ -37,6 +39,10 @@ pub(super) struct Arguments {
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Output,
 
+    /// All problems as text, instead of the first 100, errors before warnings
+    #[arg(long)]
+    all: bool,
+
     /// Also fail for warnings
     #[arg(long, visible_alias = "deny-warnings")]
     strict: bool,
@@ -46,9 +52,14 @@ pub(super) struct Arguments {
 enum Output {
     /// For humans: each problem with its line, then a summary
     #[default]
+    #[value(alias = "table")]
     Text,
     /// One JSON object with source, digest, counts and problems
     Json,
+    /// The same object as YAML
+    Yaml,
+    /// One line of JSON per problem
+    Jsonl,
     /// A SARIF 2.1.0 log, for code scanning
     Sarif,
 }
@@ -65,7 +76,7 @@ const EXAMPLES: &str = help_of_reading!(
   3  the catalog cannot be read"
 );
 
-/// The document of `--output json`.
+/// The document of `--output json` and `yaml`.
 #[derive(Serialize)]
 struct Document<'a> {
     source: String,
@@ -77,17 +88,23 @@ struct Document<'a> {
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let catalog = self.input.load(environment)?;
+        let waiting = progress::Line::waiting("checking");
         let Ok(reading) = catalog.loaded.read(|_, _, _| Ok::<_, Infallible>(()));
+        drop(waiting);
+        let document = Document {
+            source: catalog.input.to_string(),
+            digest: &catalog.loaded.digest,
+            counts: reading.counts,
+            problems: &reading.problems,
+        };
+        let most = if self.all { usize::MAX } else { MOST };
         output::print(|out| match self.output {
-            Output::Text => text::print(&catalog, &reading, output::coloured(environment), out),
-            Output::Json => {
-                let document = Document {
-                    source: catalog.input.to_string(),
-                    digest: &catalog.loaded.digest,
-                    counts: reading.counts,
-                    problems: &reading.problems,
-                };
-                output::json(&document, out)
+            Output::Text => text::print(&catalog, &reading, most, terminal::colours_output(), out),
+            Output::Json => output::json(&document, out),
+            Output::Yaml => format::yaml_of(&document, out),
+            Output::Jsonl => {
+                let mut problems = reading.problems.iter();
+                problems.try_for_each(|problem| format::json_line(problem, out))
             }
             Output::Sarif => output::json(&sarif::log(&catalog.input, &reading.problems), out),
         })?;

@@ -1,5 +1,6 @@
 //! Problems for humans: the message, the place, and the line.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
@@ -29,10 +30,11 @@ const COLOURS: Colours = Colours {
 
 type Lines<'a> = HashMap<(&'a str, u32), &'a [u8]>;
 
-/// Prints each problem, then a summary.
+/// Prints `most` problems, then a summary of all.
 pub(super) fn print(
     catalog: &Catalog,
     reading: &Reading,
+    most: usize,
     coloured: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -41,15 +43,32 @@ pub(super) fn print(
     } else {
         Colours::default()
     };
-    let positions = reading
-        .problems
-        .iter()
-        .filter_map(|problem| problem.position.as_ref());
+    let shown = worst(&reading.problems, most);
+    let positions = shown.iter().filter_map(|problem| problem.position.as_ref());
     let lines = catalog.loaded.lines(positions);
-    for problem in &reading.problems {
+    for problem in &shown {
         print_problem(&catalog.input, problem, &lines, colours, out)?;
     }
+    let left_out = reading.problems.len() - shown.len();
+    if left_out > 0 {
+        let more = count(left_out as u64, "more problem");
+        writeln!(out, "{more}; --all prints them too\n")?;
+    }
     writeln!(out, "{}", summary(reading))
+}
+
+/// The worst problems, in their order.
+fn worst(problems: &[Problem], most: usize) -> Vec<&Problem> {
+    let mut numbers: Vec<usize> = (0..problems.len()).collect();
+    if problems.len() > most {
+        numbers.sort_by_key(|number| Reverse(problems[*number].severity));
+        numbers.truncate(most);
+        numbers.sort_unstable();
+    }
+    numbers
+        .into_iter()
+        .map(|number| &problems[number])
+        .collect()
 }
 
 fn print_problem(
@@ -202,6 +221,29 @@ mod tests {
 
 "
         );
+    }
+
+    #[test]
+    fn a_long_list_keeps_errors_before_warnings() {
+        let of = |severity, package: &str| Problem {
+            severity,
+            ..problem(package)
+        };
+        let problems = [
+            of(Severity::Warning, "a"),
+            of(Severity::Warning, "b"),
+            of(Severity::Error, "c"),
+            of(Severity::Warning, "d"),
+            of(Severity::Fatal, "e"),
+        ];
+        let packages = |most| {
+            let shown = worst(&problems, most).into_iter();
+            let packages: Vec<&str> = shown.map(|it| &*it.subject.package).collect();
+            packages.concat()
+        };
+        assert_eq!(packages(9), "abcde");
+        assert_eq!(packages(3), "ace");
+        assert_eq!(packages(1), "e");
     }
 
     #[test]

@@ -10,9 +10,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser as _};
 
-use crate::cli::{Arguments, Failure};
+use crate::cli::{Arguments, Failure, terminal};
 use crate::config::Environment;
 
 /// Runs the command in the arguments of the process, and returns its exit code.
@@ -28,12 +28,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
             return probe::run(arguments.into_iter().skip(1));
         }
         _ if arguments.get(1).is_some_and(|verb| verb == "opm") => run_opm(&arguments, environment),
-        _ => Arguments::parse_from(arguments).run(environment),
+        _ => parse(&arguments).run(environment),
     };
     done.unwrap_or_else(|failure: Failure| {
         failure.print();
         failure.code()
     })
+}
+
+/// Parses the arguments. Help and invalid arguments end the process.
+fn parse(arguments: &[OsString]) -> Arguments {
+    let mut command = Arguments::command().color(terminal::of_help(arguments));
+    let parsed = command.try_get_matches_from_mut(arguments);
+    let parsed = parsed.and_then(|matches| Arguments::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| error.format(&mut command).exit())
 }
 
 /// Runs `almanac opm`. Kubernetes also gets the message about invalid arguments

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 
-use crate::cli::input::location::{Input, STDIN};
+use crate::cli::input::location::{Input, STDIN, similar_path};
 use crate::cli::output::Shown;
 use crate::cli::{Failure, output};
 use crate::config::{image_set_source, read_image_set};
@@ -22,9 +22,7 @@ impl Input {
         options: &Options,
         request: &Request,
     ) -> Result<Vec<Selected>, Failure> {
-        let unreadable = |error: anyhow::Error| {
-            Failure::unreadable(error.context(format!("{self} cannot be read")))
-        };
+        let unreadable = |error: anyhow::Error| self.unreadable(error);
         if let Self::Curated(path) = self {
             if request.is_whole() {
                 let read = read_set(path, &options.load).await.map_err(unreadable)?;
@@ -43,6 +41,24 @@ impl Input {
         note_errors(&catalog);
         let selected = select::select(&[catalog], request).map_err(Failure::run)?;
         Ok(vec![selected])
+    }
+
+    /// The failure of a catalog that cannot be read, with a similar path if it is not
+    /// there.
+    pub(super) fn unreadable(&self, error: anyhow::Error) -> Failure {
+        let path = match self {
+            Self::Source(source) => source.path(),
+            Self::Curated(path) => Some(&**path),
+            Self::Stdin | Self::Server(_) => None,
+        };
+        let missing = path.filter(|path| !path.exists());
+        let proposal = missing.map(similar_path).unwrap_or_default();
+        let error = error.context(format!("{self} cannot be read"));
+        if proposal.is_empty() {
+            return Failure::unreadable(error);
+        }
+        let text = Failure::unreadable(error).to_string();
+        Failure::unreadable(anyhow!("{text}{proposal}"))
     }
 
     pub(super) async fn load(&self, options: &Options) -> anyhow::Result<Loaded> {

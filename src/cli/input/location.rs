@@ -8,9 +8,12 @@ use crate::cli::output::Shown;
 use crate::fetch::{CatalogUrl, CatalogUrlError};
 use crate::ingest::{Source, SourceError};
 use fbc::problem::DocumentPosition;
+use fbc::text::suggest;
 
 /// The file that excludes files of a folder from its catalog.
 const IGNORED: &str = ".indexignore";
+/// The most entries of a folder that are compared with a name.
+const MAX_ENTRIES: usize = 10_000;
 /// The name of standard input in messages.
 pub(super) const STDIN: &str = "<stdin>";
 
@@ -37,6 +40,14 @@ pub(in crate::cli) enum InputError {
          a served catalog as http://HOST:PORT/catalogs/NAME, standard input as -"
     )]
     Source(#[from] SourceError),
+    /// Nothing that this text could mean exists: the text, why it is no image
+    /// reference, and similar paths.
+    #[error(
+        "{0:?} is no source: there is no folder or file of that name, and as an image reference \
+         it fails ({1}){2}; a catalog of a running almanac is http://HOST:PORT/catalogs/NAME, \
+         standard input is -"
+    )]
+    Unknown(String, String, String),
     #[error("{0:?} is no image reference, but there is a file or folder of that name: write ./{0}")]
     Path(String),
     #[error("{path} is an OCI layout: write oci:{path}", path = .0.display())]
@@ -49,6 +60,10 @@ impl Input {
         let input = match text.parse() {
             Err(InputError::Source(_)) if Path::new(text).exists() => {
                 return Err(InputError::Path(text.to_owned()));
+            }
+            Err(InputError::Source(SourceError::Reference { text, error })) => {
+                let proposal = similar_path(Path::new(&text));
+                return Err(InputError::Unknown(text, error.to_string(), proposal));
             }
             read => read?,
         };
@@ -99,6 +114,45 @@ impl FromStr for Input {
     }
 }
 
+/// A question at the end of a message, if there is a path like this one, which does
+/// not exist. Only one part of it may differ.
+pub(super) fn similar_path(path: &Path) -> String {
+    let parts: Vec<&Path> = path.ancestors().collect();
+    // The last that exists is the folder to look in. The empty path is this folder.
+    let there = |part: &&Path| part.as_os_str().is_empty() || part.is_dir();
+    let Some(at) = parts.iter().position(there).filter(|at| *at > 0) else {
+        return String::new();
+    };
+    let (folder, missing) = (parts[at], parts[at - 1]);
+    let rest = path.strip_prefix(missing).unwrap_or(Path::new(""));
+    let opened = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let Ok(entries) = opened.read_dir() else {
+        return String::new();
+    };
+    let names = entries.flatten().take(MAX_ENTRIES);
+    let names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let wanted = missing.file_name().and_then(|name| name.to_str());
+    let similar = suggest::similar(wanted.unwrap_or_default(), names.iter().map(String::as_str));
+    let mut found = similar.into_iter().map(|name| folder.join(name).join(rest));
+    let found = found.find(|path| path.exists()).map(|path| {
+        let shown = path.display().to_string();
+        let shown = shown.trim_end_matches('/');
+        let prefix = if path.is_absolute() || shown.starts_with('.') {
+            ""
+        } else {
+            "./"
+        };
+        format!("; did you mean {:?}?", format!("{prefix}{shown}"))
+    });
+    found.unwrap_or_default()
+}
+
 /// On one line, with control characters escaped.
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,6 +188,23 @@ mod tests {
         for text in ["", "a", "http://a", "docker://quay.io/a", "ftp://a/b"] {
             assert!(text.parse::<Input>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_typing_error_in_a_path_is_told_with_the_path_that_is_there() {
+        for (text, proposal) in [
+            ("deploy/catlog", "; did you mean \"./deploy/catalog\"?"),
+            ("./deploi/catalog", "; did you mean \"./deploy/catalog\"?"),
+            ("src/clii", "; did you mean \"./src/cli\"?"),
+            ("deploy/nothing-like-it", ""),
+            ("deploi/nothing", ""),
+            ("src", ""),
+        ] {
+            assert_eq!(similar_path(Path::new(text)), proposal, "{text}");
+        }
+        let error = Input::found("deploy/catlog").unwrap_err().to_string();
+        assert!(error.starts_with("\"deploy/catlog\" is no source"), "{error}");
+        assert!(error.contains("did you mean \"./deploy/catalog\"?"), "{error}");
     }
 
     #[test]

@@ -14,7 +14,9 @@ use http::HeaderValue;
 pub(super) use load::{Options, image_list, note_all, note_errors};
 pub(super) use location::Input;
 
-use crate::cli::{Failure, block_on, output, telemetry};
+use crate::cli::telemetry::{self, Unattended};
+use crate::cli::terminal::TerminalArguments;
+use crate::cli::{Failure, block_on, output, progress};
 use crate::config::{
     Environment, ImageTemplate, KubeVersion, LogSettings, Proxies, RegistrySettings, Settings,
     WrittenSource,
@@ -22,6 +24,7 @@ use crate::config::{
 use crate::fetch;
 use crate::ingest::{FolderOptions, LoadOptions, Loaded, Reading, Source};
 use ::images::Platform;
+use ::images::credentials::AuthFiles;
 use ::images::layers::Limits;
 use fbc::problem::{Problem, Severity};
 use fbc::read::Meta;
@@ -47,7 +50,7 @@ pub(super) struct InputArguments {
 
     /// The version of Kubernetes, for an image with `{kube_major_version}`,
     /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", help_heading = "Sources")]
     kube_version: Option<KubeVersion>,
 
     #[command(flatten)]
@@ -56,6 +59,7 @@ pub(super) struct InputArguments {
 
 /// The arguments of every command that loads catalogs.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Sources")]
 pub(super) struct ReadingArguments {
     /// The platform of the image, for a source with several
     /// [default: linux/amd64]
@@ -77,6 +81,9 @@ pub(super) struct ReadingArguments {
 
     #[command(flatten)]
     log: LogSettings,
+
+    #[command(flatten)]
+    terminal: TerminalArguments,
 }
 
 /// A catalog with its files.
@@ -86,12 +93,24 @@ pub(super) struct Catalog {
 }
 
 impl InputArguments {
+    /// The arguments of a command that reads a source unless it asks a server.
+    pub(super) fn new(
+        input: String,
+        kube_version: Option<KubeVersion>,
+        reading: ReadingArguments,
+    ) -> Self {
+        Self {
+            input,
+            kube_version,
+            reading,
+        }
+    }
+
     /// Starts the log and loads the files of the catalog.
     pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
         let (input, options) = self.open(environment)?;
         let loaded = block_on(input.load(&options))?
-            .with_context(|| format!("{input} cannot be read"))
-            .map_err(Failure::unreadable)?;
+            .map_err(|error| input.unreadable(error))?;
         Ok(Catalog { input, loaded })
     }
 
@@ -139,27 +158,39 @@ fn resolve(
 impl ReadingArguments {
     /// Starts the log, and returns the options for reading catalogs.
     pub(super) fn open(self, environment: &Environment) -> Result<Options, Failure> {
+        self.terminal.apply(environment);
         check_files(&self.registries)?;
         check_paths("--link-folder", &self.link_folders)?;
         let token = token(self.token_file.as_deref(), environment).map_err(Failure::usage)?;
+        let mut log = self.log;
+        self.terminal.complete(&mut log);
         let flags = Settings {
             platform: self.platform,
             registries: self.registries,
-            log: self.log,
+            log,
             ..Settings::default()
         };
         let settings = flags.over(environment).map_err(Failure::usage)?;
         let log = settings.log.resolve(LOG_FILTER).map_err(Failure::usage)?;
-        telemetry::start(&log, environment)?;
+        telemetry::start(&log, Unattended::Text, environment)?;
         let registries = settings.registries.resolve(environment);
         let limits = Limits::default();
         let fetch = fetch::Settings {
             ca_files: registries.ca_files.clone(),
             insecure: registries.insecure.clone(),
             token,
+            logins: fetch::Logins {
+                netrc: environment.netrc(),
+                auth_files: Some(AuthFiles::new(
+                    registries.auth_files.clone(),
+                    registries.usual_auth_files.clone(),
+                    registries.mirrors.clone(),
+                )),
+            },
             connect_timeout: registries.connect_timeout,
             idle_timeout: registries.idle_timeout,
             limit: limits.folder_bytes,
+            received: Some(progress::receiving()),
             ..fetch::Settings::default()
         };
         let load = LoadOptions {
@@ -170,6 +201,7 @@ impl ReadingArguments {
                 link_folders: self.link_folders,
                 ..FolderOptions::default()
             },
+            tally: progress::pulling(),
         };
         Ok(Options { load, fetch })
     }
@@ -231,6 +263,16 @@ fn token(file: Option<&Path>, environment: &Environment) -> anyhow::Result<Optio
     Ok(Some(header))
 }
 
+/// Names the packages with errors, if there are any.
+pub(super) fn note_quarantined<'a>(names: impl Iterator<Item = &'a str>) {
+    let names = names.collect::<Vec<_>>().join(", ");
+    if !names.is_empty() {
+        output::note(&format!(
+            "almanac: packages with errors: {names} (`almanac check` tells more)"
+        ));
+    }
+}
+
 impl Catalog {
     /// Reads the catalog for a command that prints its content. Fatal problems
     /// are printed to standard error and are a failure. Packages with errors are
@@ -239,11 +281,13 @@ impl Catalog {
         &self,
         sink: impl FnMut(u32, &Meta, &[u8]) -> io::Result<()>,
     ) -> Result<Reading, Failure> {
+        let waiting = progress::Line::waiting("reading");
         let reading = self
             .loaded
             .read(sink)
             .context("cannot write a temporary file")
             .map_err(Failure::run)?;
+        drop(waiting);
         let fatal: Vec<&Problem> = reading
             .problems
             .iter()
@@ -262,12 +306,7 @@ impl Catalog {
                 self.input
             )));
         }
-        if !reading.graph.quarantined.is_empty() {
-            let names = reading.graph.quarantined.join(", ");
-            output::note(&format!(
-                "almanac: packages with errors: {names} (`almanac check` tells more)"
-            ));
-        }
+        note_quarantined(reading.graph.quarantined.iter().map(String::as_str));
         Ok(reading)
     }
 }

@@ -88,12 +88,6 @@ Examples:
   almanac manifests ours=curated:imageset.yaml --mirror mirror.example.com:5000/operators
   almanac manifests ours=file:deploy/catalog --mirror mirror.example.com --kind icsp
 
-Environment:
-  ALMANAC_CONFIG, ALMANAC_PLATFORM, ALMANAC_INSECURE, ALMANAC_AUTH_FILE,
-  ALMANAC_CA_FILE, ALMANAC_CERTS_DIR, ALMANAC_REGISTRIES_CONF,
-  ALMANAC_MIRROR_FILE, ALMANAC_POLICY_FILE, ALMANAC_LOG and ALMANAC_LOG_FORMAT
-  set the options of the same name. ALMANAC_TOKEN has the bearer token for a URL.
-
 Exit codes:
   0  printed
   1  a selection is impossible, or the output failed

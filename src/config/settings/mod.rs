@@ -46,49 +46,49 @@ pub struct Settings {
     pub data_dir: Option<PathBuf>,
 
     /// The address of gRPC [default: 0.0.0.0:50051]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", help_heading = "Ports")]
     pub grpc: Option<Address>,
 
     /// The address of HTTP [default: 0.0.0.0:8080]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", help_heading = "Ports")]
     pub http: Option<Address>,
 
     /// The address of status, health and metrics [default: 127.0.0.1:9090]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", help_heading = "Ports")]
     pub admin: Option<Address>,
 
     /// How long open streams may take to finish on shutdown [default: 20s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Ports")]
     pub drain: Option<Time>,
 
     /// The connection limit of each listener [default: 10000]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", help_heading = "Ports")]
     pub max_connections: Option<NonZeroUsize>,
 
     /// The time between two checks of a source, or "never" [default: 10m]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Catalogs")]
     pub poll: Option<Poll>,
 
     /// The version of Kubernetes, for images with `{kube_major_version}`,
     /// `{kube_minor_version}` or `{kube_patch_version}` in their reference
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", help_heading = "Catalogs")]
     pub kube_version: Option<KubeVersion>,
 
     /// The platform of images, for sources with several [default: linux/amd64]
-    #[arg(long, value_name = "OS/ARCH")]
+    #[arg(long, value_name = "OS/ARCH", help_heading = "Catalogs")]
     pub platform: Option<Platform>,
 
     /// The treatment of invalid packages: "quarantine" leaves them out,
     /// "reject" refuses the whole revision [default: quarantine]
-    #[arg(long, value_name = "WAY")]
+    #[arg(long, value_name = "WAY", help_heading = "Catalogs")]
     pub on_invalid: Option<OnInvalidSetting>,
 
     /// Serve stored revisions only, and never read a source
-    #[arg(long)]
+    #[arg(long, help_heading = "Catalogs")]
     pub offline: bool,
 
     /// The catalog for clients whose authority names none
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Catalogs")]
     pub default_catalog: Option<CatalogName>,
 
     /// The origins of pages that may use the HTTP API; only in the file.

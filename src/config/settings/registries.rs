@@ -10,6 +10,7 @@ use crate::config::value::{Host, Timeout};
 
 /// The registry client.
 #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[command(next_help_heading = "Registries")]
 #[serde(default, deny_unknown_fields)]
 pub struct RegistrySettings {
     /// A registry (HOST or HOST:PORT) that is reached over plain http, or the

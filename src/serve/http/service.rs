@@ -54,6 +54,13 @@ impl Service {
     }
 }
 
+impl Service {
+    /// All routes, for callers in this process.
+    pub fn into_routes(self) -> Router {
+        self.router
+    }
+}
+
 impl RequestHandler for Service {
     async fn handle(
         &self,

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use tempfile::NamedTempFile;
 
 use crate::store::content::pins::{BlobClaim, BlobPin, Claims, Pins};
+use crate::store::content::tally::Tally;
 use crate::store::disk::{DiskError, create_folder};
 use ::images::digest::{Digest, Hasher};
 
@@ -19,6 +20,7 @@ pub struct Contents {
     folder: Arc<Path>,
     pub(super) pins: Pins,
     claims: Claims,
+    pub(super) tally: Tally,
 }
 
 impl Contents {
@@ -28,6 +30,7 @@ impl Contents {
             folder: folder.into(),
             pins: Pins::default(),
             claims: Claims::default(),
+            tally: Tally::default(),
         }
     }
 
@@ -45,6 +48,18 @@ impl Contents {
             }
         }
         Ok(contents)
+    }
+
+    /// The same blobs; `tally` counts the bytes that are written from now on.
+    #[must_use]
+    pub fn with_tally(mut self, tally: Tally) -> Self {
+        self.tally = tally;
+        self
+    }
+
+    /// Counts the written bytes.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// The folder.

@@ -11,6 +11,7 @@ mod contents;
 mod open_blob;
 mod pins;
 mod spare;
+mod tally;
 mod writer;
 
 pub use contents::Contents;
@@ -18,4 +19,5 @@ pub use open_blob::{DamagedBlob, OpenBlob};
 pub(in crate::store) use open_blob::{Stamp, stamp};
 pub use pins::{BlobClaim, BlobPin};
 pub use spare::CacheLimits;
+pub use tally::Tally;
 pub use writer::{BlobWriter, ImportError, NewBlob};

@@ -9,6 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::store::content::contents::Contents;
 use crate::store::content::pins::BlobPin;
+use crate::store::content::tally::Tally;
 use crate::store::disk::{DiskError, blocking, protect};
 use ::images::digest::{Digest, Hasher};
 
@@ -20,6 +21,7 @@ pub struct BlobWriter {
     digest: Digest,
     path: PathBuf,
     file: NamedTempFile,
+    tally: Tally,
 }
 
 /// A blob whose digest is known after its last byte.
@@ -48,6 +50,7 @@ impl Contents {
             digest,
             path: self.path_of(&digest),
             file: self.temporary()?,
+            tally: self.tally.clone(),
         })
     }
 
@@ -90,7 +93,9 @@ impl BlobWriter {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         self.file
             .write_all(bytes)
-            .map_err(DiskError::at("write", &self.path))
+            .map_err(DiskError::at("write", &self.path))?;
+        self.tally.add(bytes.len());
+        Ok(())
     }
 
     /// Syncs the blob, gives it its name and returns its path. The disk may
@@ -101,7 +106,9 @@ impl BlobWriter {
 
     /// As [`finish`](Self::finish), for a thread that may block.
     pub fn finish_blocking(self) -> Result<PathBuf, DiskError> {
-        let Self { digest, path, file } = self;
+        let Self {
+            digest, path, file, ..
+        } = self;
         persist(file, &path)?;
         tracing::debug!(%digest, "blob stored");
         Ok(path)

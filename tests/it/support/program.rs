@@ -160,6 +160,8 @@ impl Start {
                 command.env_remove(&name);
             }
         }
+        // Without a terminal, `serve` would log JSON.
+        command.env("ALMANAC_LOG_FORMAT", "text");
         for (name, value) in &self.variables {
             command.env(name, value.replace("{data}", data));
         }

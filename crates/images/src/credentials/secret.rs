@@ -32,6 +32,14 @@ impl Credentials {
     }
 }
 
+impl Credentials {
+    /// `USER:PASSWORD`, if both are UTF-8, for a server that is no registry.
+    pub fn user_and_password(&self) -> Option<String> {
+        let pair = BASE64_STANDARD.decode(self.basic.as_ref()?.expose()).ok()?;
+        String::from_utf8(pair).ok()
+    }
+}
+
 impl Secret {
     /// The text itself, for sending it.
     pub(crate) fn expose(&self) -> &str {

@@ -11,9 +11,10 @@ use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 
 use crate::app::{FolderOptions, Integrity, serve_folder};
+use crate::cli::Failure;
 use crate::cli::compat::go_flags::parse_bool;
 use crate::cli::runtime::{block_on, until_stopped};
-use crate::cli::{Failure, telemetry};
+use crate::cli::telemetry::{self, Unattended};
 use crate::config::Environment;
 
 /// The file from which Kubernetes reads why a container ended.
@@ -102,7 +103,7 @@ impl Arguments {
             "info"
         };
         let log = settings.log.resolve(filter).map_err(Failure::run)?;
-        telemetry::start(&log, environment)?;
+        telemetry::start(&log, Unattended::Text, environment)?;
         // Scripts write an empty value for none.
         let cache = self.cache_dir.clone();
         let cache = cache.filter(|folder| !folder.as_os_str().is_empty());

@@ -1,0 +1,85 @@
+//! `almanac list` about all catalogs of a running almanac: which there are, and a
+//! package in each.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::cli::format::{Column, Format};
+use crate::cli::query::{Question, Respondent, text};
+use crate::cli::{Failure, block_on};
+
+const CATALOGS: &[Column] = &[
+    ("NAME", |item| text(item, "name")),
+    ("STATE", |item| text(item, "state")),
+    ("PACKAGES", |item| count(item, "packages")),
+    ("BUNDLES", |item| count(item, "bundles")),
+    ("MODIFIED", |item| revision(item, "modified")),
+    ("DIGEST", |item| revision(item, "digest")),
+];
+
+/// Prints the catalogs of a server.
+pub(in crate::cli) fn catalogs(
+    respondent: &Respondent,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let found = block_on(respondent.list(&Question::of_catalogs()))??;
+    found.note();
+    format.print_objects(&found.items, &found.items, CATALOGS, "name")
+}
+
+const PACKAGES: &[Column] = &[
+    ("NAME", |item| text(item, "name")),
+    ("DISPLAY NAME", |item| text(item, "displayName")),
+    ("DEFAULT CHANNEL", |item| text(item, "defaultChannel")),
+    ("HEAD", |item| text(item, "head")),
+];
+
+const CHANNELS: &[Column] = &[
+    ("PACKAGE", |item| text(item, "package")),
+    ("CHANNEL", |item| text(item, "name")),
+    ("HEAD", |item| text(item, "head")),
+];
+
+/// Prints a package of all catalogs of a server.
+pub(in crate::cli) fn packages(
+    respondent: &Respondent,
+    package: &str,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let found = block_on(respondent.list(&Question::of_package(package)))??;
+    respondent.print(format, &found.items, PACKAGES, "name")
+}
+
+/// Prints the channels of a package of all catalogs of a server.
+pub(in crate::cli) fn channels(
+    respondent: &Respondent,
+    package: &str,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let found = block_on(respondent.list(&Question::of_package(package)))??;
+    let mut channels = Vec::new();
+    for item in &found.items {
+        let of_package = item.get("channels").and_then(Value::as_array);
+        for channel in of_package.into_iter().flatten() {
+            let mut channel = channel.clone();
+            channel["catalog"] = text(item, "catalog").into();
+            channel["package"] = text(item, "name").into();
+            channels.push(channel);
+        }
+    }
+    respondent.print(format, &channels, CHANNELS, "name")
+}
+
+fn count(item: &Value, key: &str) -> String {
+    let count = item
+        .get("counts")
+        .and_then(|counts| counts.get(key)?.as_u64());
+    count.map(|count| count.to_string()).unwrap_or_default()
+}
+
+fn revision(item: &Value, key: &str) -> String {
+    item.get("revision")
+        .map(|revision| text(revision, key))
+        .unwrap_or_default()
+}

@@ -1,0 +1,135 @@
+//! `almanac status`: the state of a running almanac and its catalogs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use anyhow::anyhow;
+use serde_json::Value;
+
+use crate::cli::format::{Column, Format};
+use crate::cli::health::admin_address;
+use crate::cli::query::{ask, text};
+use crate::cli::terminal::TerminalArguments;
+use crate::cli::{Failure, block_on, output};
+use crate::config::{Address, Environment};
+use crate::fetch;
+
+/// The longest error in a table, in characters.
+const ERROR: usize = 80;
+
+/// Show the state of a running almanac and its catalogs
+///
+/// The admin port answers. JSON and YAML have the whole document: problems, times,
+/// revisions and the last passes.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The address of the admin port [default: that of `serve`]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<Address>,
+
+    /// The configuration file of `serve`, for the address
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Format,
+
+    #[command(flatten)]
+    terminal: TerminalArguments,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac status
+  almanac status --admin 127.0.0.1:9091 --output json
+  almanac status --config deploy/almanac.toml -o name
+
+Exit codes:
+  0  printed
+  1  the output failed
+  2  invalid arguments or configuration
+  3  no almanac answers";
+
+const COLUMNS: &[Column] = &[
+    ("NAME", |item| text(item, "name")),
+    ("STATE", |item| text(item, "state")),
+    ("PACKAGES", |item| count(item, "packages")),
+    ("BUNDLES", |item| count(item, "bundles")),
+    ("LEFT OUT", |item| count(item, "quarantined")),
+    ("LAST PASS", |item| {
+        age(&text(item, "last_pass"), SystemTime::now())
+    }),
+    ("FAILURES", |item| {
+        item.get("failures")
+            .map(Value::to_string)
+            .unwrap_or_default()
+    }),
+    ("SOURCE", |item| text(item, "source")),
+    ("ERROR", |item| {
+        text(item, "last_error").chars().take(ERROR).collect()
+    }),
+];
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        self.terminal.apply(environment);
+        let address = admin_address(self.admin, self.config.as_deref(), environment)?;
+        let url = format!("http://{address}")
+            .parse()
+            .map_err(Failure::usage)?;
+        let settings = fetch::Settings::default();
+        let status = block_on(ask(&url, &settings, "/status"))??;
+        let catalogs = status.get("catalogs").and_then(Value::as_array);
+        let catalogs = catalogs.ok_or_else(|| {
+            Failure::unreadable(anyhow!("http://{address}/status: no almanac answers there"))
+        })?;
+        let configuration = status.get("configuration").unwrap_or(&Value::Null);
+        let error = text(configuration, "error");
+        if !error.is_empty() {
+            output::note(&format!(
+                "almanac: the last configuration was refused: {error}"
+            ));
+        }
+        self.output
+            .print_objects(catalogs, &status, COLUMNS, "name")
+    }
+}
+
+fn count(item: &Value, key: &str) -> String {
+    let revision = item
+        .get("revision")
+        .and_then(|revision| revision.get("counts"));
+    let count = revision.and_then(|counts| counts.get(key)?.as_u64());
+    count.map(|count| count.to_string()).unwrap_or_default()
+}
+
+/// The time since then, in its two largest units: `2h 5m ago`.
+fn age(then: &str, now: SystemTime) -> String {
+    let Ok(then) = humantime::parse_rfc3339(then) else {
+        return String::new();
+    };
+    let seconds = now.duration_since(then).unwrap_or_default().as_secs();
+    let age = humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string();
+    let units: Vec<&str> = age.split(' ').take(2).collect();
+    format!("{} ago", units.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_age_has_two_units() {
+        let then = "2026-01-01T00:00:00Z";
+        let at = humantime::parse_rfc3339(then).unwrap();
+        for (seconds, shown) in [(0, "0s ago"), (59, "59s ago"), (7505, "2h 5m ago")] {
+            assert_eq!(age(then, at + Duration::from_secs(seconds)), shown);
+        }
+        assert_eq!(age("", at), "");
+    }
+}

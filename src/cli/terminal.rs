@@ -1,0 +1,162 @@
+//! What a command writes besides its output: how much of it, and in which colours.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::OnceLock;
+
+use clap::{ColorChoice, ValueEnum};
+
+use crate::config::{Environment, LogSettings};
+
+/// The options of every command for notes, progress, the log and colours.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Log and terminal")]
+pub(super) struct TerminalArguments {
+    /// Only errors: no notes, no progress, no warnings
+    #[arg(long, short, conflicts_with = "verbose")]
+    quiet: bool,
+
+    /// Log more: -v for info, -vv for debug, -vvv for trace
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    verbose: u8,
+
+    /// Colours: on a terminal, always or never
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    color: Colour,
+}
+
+/// When there are colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set
+    #[default]
+    Auto,
+    /// Always, also in a file
+    Always,
+    /// Never
+    Never,
+}
+
+/// The choices of the command that runs. A process runs one command.
+static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+
+#[derive(Clone, Copy)]
+struct Chosen {
+    quiet: bool,
+    colour: Colour,
+    /// Whether `NO_COLOR` is set.
+    plain: bool,
+}
+
+impl TerminalArguments {
+    /// Applies the options to the whole process.
+    pub(super) fn apply(&self, environment: &Environment) {
+        // A second command in one process exists in tests only.
+        let _ = CHOSEN.set(Chosen {
+            quiet: self.quiet,
+            colour: self.color,
+            plain: environment.get("NO_COLOR").is_some(),
+        });
+    }
+
+    /// Adds the log filter that the options mean. `--log` takes precedence.
+    pub(super) fn complete(&self, log: &mut LogSettings) {
+        let filter = match (self.quiet, self.verbose) {
+            (true, _) => "error",
+            (false, 0) => return,
+            (false, 1) => "info",
+            (false, 2) => "debug",
+            (false, _) => "trace",
+        };
+        log.filter.get_or_insert_with(|| filter.to_owned());
+    }
+}
+
+/// Whether notes and progress are left out.
+pub(super) fn is_quiet() -> bool {
+    CHOSEN.get().is_some_and(|chosen| chosen.quiet)
+}
+
+/// Whether progress is shown: on a terminal, unless it is unwanted.
+pub(super) fn shows_progress() -> bool {
+    !is_quiet() && io::stderr().is_terminal()
+}
+
+/// Whether standard output gets colours.
+pub(super) fn colours_output() -> bool {
+    coloured(io::stdout().is_terminal())
+}
+
+/// Whether standard error gets colours.
+pub(super) fn colours_errors() -> bool {
+    coloured(io::stderr().is_terminal())
+}
+
+fn coloured(is_terminal: bool) -> bool {
+    let Some(chosen) = CHOSEN.get() else {
+        return false;
+    };
+    match chosen.colour {
+        Colour::Auto => is_terminal && !chosen.plain,
+        Colour::Always => true,
+        Colour::Never => false,
+    }
+}
+
+/// The colours of help and of messages about arguments, which come before the
+/// arguments are parsed.
+pub(super) fn of_help(arguments: &[std::ffi::OsString]) -> ColorChoice {
+    let words = arguments.iter().filter_map(|word| word.to_str());
+    let words: Vec<&str> = words.take_while(|word| *word != "--").collect();
+    let separate = words.windows(2).filter(|pair| pair[0] == "--color");
+    let separate = separate.map(|pair| pair[1]);
+    let joined = words
+        .iter()
+        .filter_map(|word| word.strip_prefix("--color="));
+    match separate.chain(joined).last() {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_colours_of_help_are_those_of_the_option() {
+        let of = |words: &[&str]| of_help(&words.iter().map(Into::into).collect::<Vec<_>>());
+        assert_eq!(
+            of(&["almanac", "list", "--color", "always"]),
+            ColorChoice::Always
+        );
+        assert_eq!(
+            of(&["almanac", "--color=never", "--help"]),
+            ColorChoice::Never
+        );
+        assert_eq!(of(&["almanac", "--", "--color=never"]), ColorChoice::Auto);
+        assert_eq!(of(&["almanac", "--color"]), ColorChoice::Auto);
+    }
+
+    #[test]
+    fn options_choose_a_filter_unless_log_does() {
+        let filter = |quiet, verbose, log: Option<&str>| {
+            let terminal = TerminalArguments {
+                quiet,
+                verbose,
+                ..TerminalArguments::default()
+            };
+            let mut settings = LogSettings {
+                filter: log.map(str::to_owned),
+                ..LogSettings::default()
+            };
+            terminal.complete(&mut settings);
+            settings.filter
+        };
+        assert_eq!(filter(false, 0, None), None);
+        assert_eq!(filter(true, 0, None).as_deref(), Some("error"));
+        assert_eq!(filter(false, 2, None).as_deref(), Some("debug"));
+        assert_eq!(filter(false, 9, None).as_deref(), Some("trace"));
+        assert_eq!(filter(false, 1, Some("warn")).as_deref(), Some("warn"));
+    }
+}

@@ -1,0 +1,239 @@
+//! The HTTP client for one server: trust, limits and credentials.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use reqwest::{Client, Response, StatusCode, Url};
+
+use crate::certificates::{self, Verifier};
+use crate::error_chain::error_chain;
+use crate::fetch::login::{Login, Logins};
+
+/// The most bytes of an error response that are shown.
+const MAX_MESSAGE: usize = 300;
+/// The remedy for a response without access.
+const ADVICE: &str = "name a file with the bearer token of the catalog by --token-file, or \
+    write a login for the host into ~/.netrc or auth.json";
+
+/// Limits and trust of requests.
+#[derive(Clone)]
+pub struct Settings {
+    /// PEM files of certificates to trust besides the system's, of authorities
+    /// or of servers.
+    pub ca_files: Vec<PathBuf>,
+    /// The hosts (`HOST` or `HOST:PORT`) whose certificates are not verified, and
+    /// that get logins without TLS.
+    pub insecure: Vec<String>,
+    /// The bearer token.
+    pub token: Option<HeaderValue>,
+    /// Files with logins by host, without a token.
+    pub logins: Logins,
+    /// The longest time to connect, TLS included.
+    pub connect_timeout: Duration,
+    /// The longest time without a single byte.
+    pub idle_timeout: Duration,
+    /// The longest time for the whole download.
+    pub timeout: Duration,
+    /// The largest response as it is sent, in bytes.
+    pub limit: u64,
+    /// Gets the number of bytes received so far, and of all where the server tells.
+    pub received: Option<Arc<dyn Fn(u64, Option<u64>) + Send + Sync>>,
+}
+
+/// A request that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The settings cannot be used; no request was sent.
+    #[error("cannot set up a connection: {0}")]
+    Setup(String),
+    /// A request was sent to this URL.
+    #[error("{0}: {1}")]
+    Request(String, RequestProblem),
+}
+
+/// Reasons why a request fails.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestProblem {
+    /// No response, or only a part of one.
+    #[error("{0}")]
+    Broken(String),
+    /// A response without a catalog: the status, and the body after a colon.
+    #[error("{0}{1}")]
+    Status(u16, String),
+    /// A response in an encoding other than gzip.
+    #[error("the response has the encoding {0:?}, which was not requested")]
+    Encoding(String),
+    /// The response exceeds the limit, in bytes.
+    #[error("the response exceeds the limit of {0} bytes")]
+    TooLarge(u64),
+    /// The download took longer than this.
+    #[error("the download was not complete after {}", humantime::format_duration(*.0))]
+    Timeout(Duration),
+    /// The response cannot be decompressed or written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+}
+
+impl From<reqwest::Error> for RequestProblem {
+    fn from(error: reqwest::Error) -> Self {
+        let refusal = certificates::refusal(&error);
+        Self::Broken(refusal.unwrap_or_else(|| error_chain(&error.without_url())))
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ca_files: Vec::new(),
+            insecure: Vec::new(),
+            token: None,
+            logins: Logins::default(),
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(1),
+            timeout: Duration::from_mins(30),
+            limit: 2 << 30,
+            received: None,
+        }
+    }
+}
+
+/// A client for the server of one URL.
+pub(super) struct HttpClient {
+    client: Client,
+    token: Option<HeaderValue>,
+    /// Where logins are looked up, if the server may get one.
+    logins: Option<Logins>,
+    host: String,
+}
+
+impl HttpClient {
+    /// A client for the server of `url`, or the reason why there is none.
+    pub(super) fn new(settings: &Settings, url: &Url) -> Result<Self, String> {
+        let host = host(url);
+        let is_insecure = settings.insecure.contains(&host);
+        let mut certificates = Vec::new();
+        for path in &settings.ca_files {
+            certificates.extend(certificates::read(path)?);
+        }
+        let verifier = if is_insecure {
+            Verifier::of_any()
+        } else {
+            let verifier = Verifier::of_system_and(certificates);
+            verifier.map_err(|error| format!("the trusted certificates: {error}"))?
+        };
+        let tls = verifier.client().map_err(|error| error.to_string())?;
+        let mut tls = tls.with_no_client_auth();
+        tls.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).into();
+        let mut builder = Client::builder()
+            .user_agent(concat!("almanac/", env!("CARGO_PKG_VERSION")))
+            // A redirect is reported, so that the user sees the other URL.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(settings.connect_timeout)
+            .read_timeout(settings.idle_timeout)
+            .tls_backend_preconfigured(tls);
+        let is_local = images::is_loopback(url);
+        if is_local {
+            builder = builder.no_proxy();
+        }
+        // A password in a file was not typed for this URL, so nobody may read it on
+        // its way. A token was.
+        let may_log_in = url.scheme() == "https" || is_local || is_insecure;
+        Ok(Self {
+            client: builder.build().map_err(|error| error_chain(&error))?,
+            token: settings.token.clone(),
+            logins: may_log_in.then(|| settings.logins.clone()),
+            host,
+        })
+    }
+
+    /// Sends a request, with the token or else the login for the host. A login is
+    /// sent as a bearer token first, as almanac wants it, and as user and password
+    /// to a server that asks for these.
+    pub(super) async fn get(
+        &self,
+        url: &Url,
+        headers: &[(HeaderName, &str)],
+    ) -> Result<Response, RequestProblem> {
+        let send = async |authorization: Option<HeaderValue>| {
+            let mut request = self.client.get(url.clone());
+            for (name, value) in headers {
+                request = request.header(name, *value);
+            }
+            if let Some(value) = authorization {
+                request = request.header(AUTHORIZATION, value);
+            }
+            Ok::<_, RequestProblem>(request.send().await?)
+        };
+        if self.token.is_some() {
+            return send(self.token.clone()).await;
+        }
+        let login = match &self.logins {
+            Some(logins) => logins.find(url, &self.host).await,
+            None => None,
+        };
+        let answer = send(login.as_ref().and_then(Login::bearer)).await?;
+        match login.and_then(|login| login.basic()) {
+            Some(basic) if wants_password(&answer) => send(Some(basic)).await,
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// The host of a URL, with the port if it has one.
+fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}"));
+    format!("{host}{}", port.unwrap_or_default())
+}
+
+fn wants_password(answer: &Response) -> bool {
+    let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
+    let mut schemes = challenges.filter_map(|challenge| challenge.to_str().ok()?.split(' ').next());
+    answer.status() == StatusCode::UNAUTHORIZED
+        && schemes.any(|scheme| scheme.eq_ignore_ascii_case("basic"))
+}
+
+/// Writes the body of a response to `out`.
+pub(super) async fn receive<W: Write>(
+    settings: &Settings,
+    mut answer: Response,
+    mut out: W,
+) -> Result<W, RequestProblem> {
+    let mut received = 0;
+    let total = answer.content_length();
+    while let Some(piece) = answer.chunk().await? {
+        received += piece.len() as u64;
+        if received > settings.limit {
+            return Err(RequestProblem::TooLarge(settings.limit));
+        }
+        if let Some(tell) = &settings.received {
+            tell(received, total);
+        }
+        out.write_all(&piece)?;
+    }
+    Ok(out)
+}
+
+/// The problem that a response other than 200 tells.
+pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
+    let status = answer.status();
+    let mut message = Vec::new();
+    while message.len() < MAX_MESSAGE
+        && let Ok(Some(piece)) = answer.chunk().await
+    {
+        message.extend_from_slice(&piece[..piece.len().min(MAX_MESSAGE)]);
+    }
+    let target = answer.headers().get(LOCATION);
+    let message = match target.filter(|_| status.is_redirection()) {
+        Some(target) => format!("leads to {:?}", String::from_utf8_lossy(target.as_bytes())),
+        None => String::from_utf8_lossy(&message).trim().to_owned(),
+    };
+    let advice = (status == StatusCode::UNAUTHORIZED).then(|| ADVICE.to_owned());
+    let parts = [Some(message).filter(|message| !message.is_empty()), advice];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let colon = if parts.is_empty() { "" } else { ": " };
+    RequestProblem::Status(status.as_u16(), format!("{colon}{}", parts.join("; ")))
+}

@@ -1,0 +1,124 @@
+//! Catalogs that nobody follows any more: what they take on the disk, and their
+//! removal.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use sqlx::Row as _;
+
+use crate::name::CatalogName;
+use crate::store::disk::{DiskError, blocking};
+use crate::store::revision::RevisionId;
+use crate::store::{Store, StoreError, sql};
+use ::images::digest::Digest;
+
+/// What a stored catalog takes on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// The catalog.
+    pub catalog: CatalogName,
+    /// The bytes of the files of its revisions.
+    pub files: u64,
+    /// The bytes of the blobs that no other catalog needs, without those of the
+    /// catalogs before it in the list.
+    pub blobs: u64,
+}
+
+impl Store {
+    /// What would become free with these catalogs, one after the other.
+    pub async fn footprints(&self, names: &[CatalogName]) -> Result<Vec<Footprint>, StoreError> {
+        let mut counted = HashSet::new();
+        let mut footprints = Vec::with_capacity(names.len());
+        for name in names {
+            let (mut files, mut blobs) = (0, 0);
+            for id in self.revisions_of(name).await? {
+                let folder = self.revision_folder(id);
+                files += blocking("read", folder, size_of_files).await?;
+            }
+            for digest in self.blobs_of_only(names, name).await? {
+                if counted.insert(digest) {
+                    let path = self.contents.folder().join(digest.hex());
+                    blobs += blocking("read", path, |path| Ok(size_of(path))).await?;
+                }
+            }
+            footprints.push(Footprint {
+                catalog: name.clone(),
+                files,
+                blobs,
+            });
+        }
+        Ok(footprints)
+    }
+
+    /// Removes a catalog with its revisions, its history and the blobs that no other
+    /// one needs. A removal that is interrupted is finished by the next start.
+    pub async fn forget(&self, name: &CatalogName) -> Result<(), StoreError> {
+        let revisions = self.revisions_of(name).await?;
+        let mut blobs = Vec::new();
+        for id in &revisions {
+            blobs.extend(self.blobs_of(*id).await?);
+        }
+        // Its revisions, passes and words go with it.
+        let statement = sqlx::query("DELETE FROM catalogs WHERE name = ?").bind(name.as_str());
+        sql::execute(&self.pool, "remove the catalog", statement).await?;
+        for id in revisions {
+            let store = self.clone();
+            let removed = blocking("remove", self.revision_folder(id), move |folder| {
+                let _alone = store.folders.lock();
+                fs::remove_dir_all(folder).map_err(DiskError::at("remove", folder))
+            });
+            removed.await?;
+        }
+        self.release_blobs(&blobs).await
+    }
+
+    async fn revisions_of(&self, name: &CatalogName) -> Result<Vec<RevisionId>, StoreError> {
+        let query = sqlx::query("SELECT id FROM revisions WHERE catalog = ?").bind(name.as_str());
+        let rows = sql::all(&self.pool, "list the revisions", query).await?;
+        Ok(rows.iter().map(|row| RevisionId(row.get(0))).collect())
+    }
+
+    /// The blobs of a catalog that only the catalogs in the list need.
+    async fn blobs_of_only(
+        &self,
+        names: &[CatalogName],
+        name: &CatalogName,
+    ) -> Result<Vec<Digest>, StoreError> {
+        let query = sqlx::query(
+            "SELECT digest, catalog FROM revision_blobs
+             JOIN revisions ON revisions.id = revision_blobs.revision
+             WHERE digest IN (SELECT digest FROM revision_blobs
+               JOIN revisions ON revisions.id = revision_blobs.revision WHERE catalog = ?)",
+        );
+        let query = query.bind(name.as_str());
+        let rows = sql::all(&self.pool, "list the blobs", query).await?;
+        let mut needed = HashSet::new();
+        let mut own = HashSet::new();
+        for row in &rows {
+            let Ok(digest) = row.get::<&str, _>(0).parse::<Digest>() else {
+                continue;
+            };
+            let catalog: &str = row.get(1);
+            if names.iter().any(|name| name.as_str() == catalog) {
+                own.insert(digest);
+            } else {
+                needed.insert(digest);
+            }
+        }
+        Ok(own.difference(&needed).copied().collect())
+    }
+}
+
+/// The bytes of the files in a folder; none if it is missing.
+fn size_of_files(folder: &Path) -> Result<u64, DiskError> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Ok(0);
+    };
+    let entries = entries.flatten().map(|entry| size_of(&entry.path()));
+    Ok(entries.sum())
+}
+
+fn size_of(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}

@@ -150,7 +150,7 @@ fn almanac(folder: &Path, layout: &Path, addresses: &[SocketAddr]) -> Server {
     let path = folder.join("almanac.toml");
     fs::write(&path, config).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_almanac"))
-        .args(["serve", "--log=warn", "--config"])
+        .args(["serve", "--log=warn", "--log-format=text", "--config"])
         .arg(path)
         .spawn();
     Server(child.unwrap())

@@ -334,7 +334,7 @@ impl Program {
         let log = data.join("log");
         let started = Instant::now();
         let child = Command::new(env!("CARGO_BIN_EXE_almanac"))
-            .arg("serve")
+            .args(["serve", "--log-format=text"])
             .arg("--data-dir")
             .arg(data.join("data"))
             .args(["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])

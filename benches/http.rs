@@ -188,7 +188,8 @@ impl Almanac {
         let started = Instant::now();
         let log = tempfile::NamedTempFile::new().unwrap();
         let program = Command::new(env!("CARGO_BIN_EXE_almanac"))
-            .args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(["serve", "--log-format=text", "--grpc", "127.0.0.1:0"])
+            .args(["--http", "127.0.0.1:0"])
             .args(["--admin", "127.0.0.1:0", "--poll", "never", "--data-dir"])
             .arg(data)
             .arg(format!("catalog=file:{}", folder.display()))

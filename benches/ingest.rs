@@ -303,7 +303,7 @@ async fn start(data: &Path, source: &str) -> Measured {
     let started = Instant::now();
     let mut program = Program(
         Command::new(env!("CARGO_BIN_EXE_almanac"))
-            .arg("serve")
+            .args(["serve", "--log-format=text"])
             .arg("--data-dir")
             .arg(data)
             .args(["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])

@@ -235,7 +235,7 @@ def bench(options, folder):
     command = ["taskset", "-c", str(options.cpu)] if options.cpu is not None else []
     ports = ["--grpc=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=127.0.0.1:0"]
     sources = [f"{name}=oci:{folders[name]}" for name in names]
-    command += [options.program, "serve", f"--data-dir={folder}/data", "--poll=200ms", *ports, *sources]
+    command += [options.program, "serve", "--log-format=text", f"--data-dir={folder}/data", "--poll=200ms", *ports, *sources]
     log = open(os.path.join(folder, "log"), "w+")
     program = subprocess.Popen(command, stderr=log)
     try:

@@ -347,7 +347,7 @@ fn what_cannot_be_exported_says_why() {
     assert_eq!(finished.status.code(), Some(2), "{finished:?}");
     assert!(finished.stderr.contains("there are: a, b"), "{finished:?}");
     assert!(!side.path("none.tar").exists());
-    let finished = Start::new(["export", "--data-dir=/nowhere", "--output=a.tar"]).run();
+    let finished = Start::new(["export", "--data-dir=/nowhere", "--file=a.tar"]).run();
     assert_eq!(finished.status.code(), Some(3), "{finished:?}");
     assert!(finished.stderr.contains("--data-dir"), "{finished:?}");
 

@@ -203,8 +203,14 @@ mod tests {
             assert_eq!(similar_path(Path::new(text)), proposal, "{text}");
         }
         let error = Input::found("deploy/catlog").unwrap_err().to_string();
-        assert!(error.starts_with("\"deploy/catlog\" is no source"), "{error}");
-        assert!(error.contains("did you mean \"./deploy/catalog\"?"), "{error}");
+        assert!(
+            error.starts_with("\"deploy/catlog\" is no source"),
+            "{error}"
+        );
+        assert!(
+            error.contains("did you mean \"./deploy/catalog\"?"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -109,8 +109,7 @@ impl InputArguments {
     /// Starts the log and loads the files of the catalog.
     pub(super) fn load(self, environment: &Environment) -> Result<Catalog, Failure> {
         let (input, options) = self.open(environment)?;
-        let loaded = block_on(input.load(&options))?
-            .map_err(|error| input.unreadable(error))?;
+        let loaded = block_on(input.load(&options))?.map_err(|error| input.unreadable(error))?;
         Ok(Catalog { input, loaded })
     }
 

@@ -1,0 +1,63 @@
+//! The help of each command, as a terminal of 80 columns shows it.
+
+use almanac::cli;
+use clap::CommandFactory as _;
+
+/// Commands in the place of other programs, with flags of those.
+const STAND_INS: [&str; 2] = ["opm", "grpc-health-probe"];
+
+fn command() -> clap::Command {
+    let mut command = cli::Arguments::command().term_width(80);
+    command.build();
+    command
+}
+
+#[test]
+fn the_help_of_each_command_fits_80_columns() {
+    for mut command in command().get_subcommands().cloned() {
+        let name = command.get_name().to_owned();
+        if name == "help" || STAND_INS.contains(&name.as_str()) {
+            continue;
+        }
+        let help = command.render_long_help().to_string();
+        for line in help.lines() {
+            // An example is typed as it stands.
+            let is_wide = line.chars().count() > 80 && !line.starts_with("  almanac ");
+            assert!(!is_wide, "{name}: {line}");
+        }
+        insta::assert_snapshot!(format!("help_{name}"), help);
+    }
+    insta::assert_snapshot!("help", command().render_long_help().to_string());
+}
+
+#[test]
+fn colours_change_nothing_else_in_a_help() {
+    let mut command = command();
+    let search = command.find_subcommand_mut("search").unwrap();
+    let help = search.render_long_help();
+    let coloured = help.ansi().to_string();
+    assert!(coloured.contains("\u{1b}["), "{coloured}");
+    assert_eq!(plain(&coloured), help.to_string());
+    insta::assert_snapshot!("help_search_coloured", coloured.replace('\u{1b}', "ESC"));
+}
+
+/// A text without escape sequences of colours.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.map(|part| part.split_once('m').map_or("", |(_, rest)| rest));
+    first + &rest.collect::<String>()
+}
+
+#[test]
+fn options_stand_in_groups() {
+    let mut command = command();
+    let check = command.find_subcommand_mut("check").unwrap();
+    let help = check.render_long_help().to_string();
+    for heading in ["Options:", "Sources:", "Registries:", "Log and terminal:"] {
+        assert!(
+            help.contains(&format!("\n{heading}\n")),
+            "{heading}: {help}"
+        );
+    }
+}

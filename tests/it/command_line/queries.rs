@@ -1,0 +1,130 @@
+//! Queries of a source and of a server.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use super::{printed, run, server};
+
+#[test]
+fn a_source_and_a_server_give_the_same_answers() {
+    let mut server = server();
+    let http = server.address("http");
+    for rest in [
+        "search {} messages ferry",
+        "search {} operator",
+        "providers {} Crossing --entries",
+        "providers {} Crossing --entries --heads",
+        "updates {} ferry-operator --from 2.0.0",
+        "updates {} ferry-operator",
+        "list channels {} ferry-operator",
+    ] {
+        for format in ["table", "json", "yaml", "jsonl", "name"] {
+            let [source, url, chosen] = [
+                "file:deploy/catalog".to_owned(),
+                format!("--server http://{http}/catalogs/community"),
+                format!("--server http://{http} --catalog community"),
+            ]
+            .map(|place| printed(&format!("{} -o {format}", rest.replace("{}", &place))));
+            assert_eq!(source, url, "{rest} -o {format}");
+            assert_eq!(source, chosen, "{rest} -o {format}");
+            assert!(
+                format == "table" || !source.is_empty(),
+                "{rest} -o {format}"
+            );
+        }
+    }
+}
+
+#[test]
+fn answers_are_tables_for_people() {
+    let mut text = String::new();
+    for line in [
+        "search file:deploy/catalog operator",
+        "providers file:deploy/catalog Crossing --entries",
+        "updates file:deploy/catalog ferry-operator --from 2.0.0",
+        "list packages file:deploy/catalog",
+    ] {
+        for colour in ["never", "always"] {
+            let line = format!("{line} --color {colour}");
+            let table = printed(&line).replace('\u{1b}', "ESC");
+            text.push_str(&format!("$ almanac {line}\n{table}\n"));
+        }
+    }
+    insta::assert_snapshot!("tables", text);
+}
+
+#[test]
+fn status_is_that_of_the_admin_port() {
+    let mut server = server();
+    let admin = server.address("admin");
+    let table = printed(&format!("status --admin {admin}"));
+    let titles = "NAME       STATE    PACKAGES  BUNDLES  LEFT OUT  LAST PASS";
+    assert!(table.starts_with(titles), "{table}");
+    assert!(table.contains("\ncommunity  serving  3 "), "{table}");
+    let names = printed(&format!("status --admin {admin} -o name"));
+    assert_eq!(names, "community\nother\n");
+    let document = printed(&format!("status --admin {admin} -o json"));
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["catalogs"][0]["name"], "community");
+    assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
+    let yaml = printed(&format!("status --admin {admin} -o yaml"));
+    assert!(yaml.contains("catalogs:\n"), "{yaml}");
+}
+
+/// A server that answers each request with a page.
+fn other_server() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for connection in listener.incoming().take(8) {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]);
+            let body = "<html>hello</html>";
+            let length = body.len();
+            let _ = write!(
+                connection,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\
+                 Connection: close\r\n\r\n{body}"
+            );
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_that_is_no_almanac_is_told_as_such() {
+    let address = other_server();
+    for line in [
+        format!("search --server http://{address} a"),
+        format!("updates --server http://{address}/catalogs/a a"),
+        format!("list catalogs --server http://{address}"),
+        format!("status --admin {address}"),
+    ] {
+        let finished = run(&line);
+        assert_eq!(finished.status.code(), Some(3), "{line}: {finished:#?}");
+        let said = finished.stderr.contains("no almanac answers there");
+        assert!(said, "{line}: {finished:#?}");
+    }
+    let finished = run("status --admin 127.0.0.1:1");
+    assert_eq!(finished.status.code(), Some(3), "{finished:#?}");
+    let said = finished
+        .stderr
+        .to_lowercase()
+        .contains("connection refused");
+    assert!(said, "{finished:#?}");
+}
+
+#[test]
+fn what_a_query_does_not_find_is_told() {
+    let finished = run("search file:deploy/catalog nothinglikeit");
+    assert_eq!(finished.status.code(), Some(0), "{finished:#?}");
+    assert!(finished.stderr.starts_with("almanac: "), "{finished:#?}");
+    let finished = run("updates file:deploy/catalog fery-operator");
+    assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
+    let said = finished.stderr.contains("did you mean \"ferry-operator\"?");
+    assert!(said, "{finished:#?}");
+    let finished = run("updates file:deploy/catalog ferry-operator --range x.y.z");
+    assert_eq!(finished.status.code(), Some(2), "{finished:#?}");
+}

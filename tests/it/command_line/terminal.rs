@@ -1,0 +1,130 @@
+//! What `serve` writes to a terminal, and to a log collector.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::Value;
+
+use super::root;
+use crate::support::program::{PATIENCE, Start};
+
+/// A program with a terminal as its standard error, and what it writes there.
+struct OnTerminal {
+    child: Child,
+    terminal: File,
+    text: String,
+}
+
+impl OnTerminal {
+    fn start(arguments: &[&str]) -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap();
+        let name = name.to_str().unwrap();
+        let user: OwnedFd = File::options()
+            .read(true)
+            .write(true)
+            .open(name)
+            .unwrap()
+            .into();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_almanac"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("ALMANAC_") {
+                command.env_remove(name);
+            }
+        }
+        let child = command
+            .args(arguments)
+            .current_dir(root())
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(user)
+            .spawn();
+        Self {
+            child: child.unwrap(),
+            terminal: controller.into(),
+            text: String::new(),
+        }
+    }
+
+    /// Reads until the text has this part.
+    fn until(&mut self, part: &str) {
+        let begin = Instant::now();
+        let mut piece = [0; 4096];
+        while !self.text.contains(part) {
+            assert!(begin.elapsed() < PATIENCE, "no {part:?} in {:?}", self.text);
+            // It fails once the program has closed its end.
+            match self.terminal.read(&mut piece) {
+                Ok(length) => self
+                    .text
+                    .push_str(&String::from_utf8_lossy(&piece[..length])),
+                Err(error) => panic!("{error}: no {part:?} in {:?}", self.text),
+            }
+        }
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(data: &str) -> Vec<String> {
+    [
+        "serve",
+        "--grpc=127.0.0.1:0",
+        "--http=127.0.0.1:0",
+        "--admin=127.0.0.1:0",
+    ]
+    .map(str::to_owned)
+    .into_iter()
+    .chain([
+        format!("--data-dir={data}"),
+        "file:deploy/catalog".to_owned(),
+    ])
+    .collect()
+}
+
+#[test]
+fn a_terminal_gets_short_lines_and_the_page_to_open() {
+    let data = tempfile::tempdir().unwrap();
+    let arguments = serve(data.path().to_str().unwrap());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut program = OnTerminal::start(&arguments);
+    program.until("open http://localhost:");
+    program.until("started");
+    let first = program.text.lines().next().unwrap();
+    assert!(first.contains('\u{1b}'), "{first:?}");
+    assert!(!first.contains("almanac::"), "no modules: {first:?}");
+    let year = format!(
+        "{}-",
+        &humantime::format_rfc3339(std::time::SystemTime::now()).to_string()[..4]
+    );
+    assert!(!first.contains(&year), "no dates: {first:?}");
+    let mut plain = OnTerminal::start(&[&arguments[..], &["--color=never", "--check"]].concat());
+    plain.until("in use");
+    assert!(!plain.text.contains('\u{1b}'), "{:?}", plain.text);
+}
+
+#[test]
+fn without_a_terminal_serve_logs_json() {
+    let arguments = serve("{data}");
+    let start = Start::new(arguments.iter().map(String::as_str)).within(root());
+    let mut program = start.variable("ALMANAC_LOG_FORMAT", "").start();
+    program.wait_until_ready();
+    let log = program.log();
+    let mut lines = log.lines();
+    assert!(lines.clone().count() > 3, "{log}");
+    let is_json = lines.all(|line| serde_json::from_str::<Value>(line).is_ok());
+    assert!(is_json, "{log}");
+    assert!(!log.contains("open http"), "{log}");
+}

@@ -71,7 +71,7 @@ const EXAMPLES: &str = "\
 Examples:
   almanac export --file monday.tar
   almanac export --since monday.tar --file tuesday.tar
-  almanac export --catalog community --data-dir /var/lib/almanac --file community.tar
+  almanac export --data-dir /var/lib/almanac --catalog ours --file ours.tar
 
 Exit codes:
   0  the archive is written
@@ -181,7 +181,8 @@ fn target(
             Ok((file, None))
         }
         (None, _) => Err(Failure::usage(anyhow!(
-            "--file is missing: it names the archive, and --output is the format of the report;              for an archive of this name write --file {}",
+            "--file is missing: it names the archive, and --output is the format of the report; \
+             for an archive of this name write --file {}",
             Path::new(&output).display()
         ))),
     }

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 
 use crate::answers::drawing::Drawing;
-use crate::cli::help::help_of_reading;
+use crate::cli::help::{NO_HEADING, help_of_reading};
 use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
@@ -33,14 +33,15 @@ pub(super) struct Arguments {
     input: InputArguments,
 
     /// The package to draw
+    #[arg(help_heading = NO_HEADING)]
     package: String,
 
     /// The output format
-    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]
     output: Output,
 
     /// Only this channel
-    #[arg(long, value_name = "CHANNEL")]
+    #[arg(long, value_name = "CHANNEL", help_heading = NO_HEADING)]
     channel: Option<String>,
 }
 
@@ -55,8 +56,8 @@ enum Output {
 
 const EXAMPLES: &str = help_of_reading!(
     "  almanac graph file:deploy/catalog lantern-operator
-  almanac graph quay.io/operatorhubio/catalog:latest etcd --output svg > etcd.svg
-  almanac graph http://127.0.0.1:8080/catalogs/operatorhubio etcd --channel stable",
+  almanac graph file:deploy/catalog ferry-operator --output svg > ferry.svg
+  almanac graph http://127.0.0.1:8080/catalogs/ours etcd --channel stable",
     "  0  drawn, possibly with errors
   1  unknown package or channel, or the output failed
   2  invalid arguments

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use crate::config::Environment;
 
+/// The heading of an option that stands after a group of options.
+pub(super) const NO_HEADING: Option<&str> = None;
 /// The heading above which the variables are inserted.
 const CODES: &str = "\n\nExit codes:";
 /// The widest name of a variable that its description stands beside.

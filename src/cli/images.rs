@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use crate::answers::images::Form;
-use crate::cli::help::help_of_reading;
+use crate::cli::help::{NO_HEADING, help_of_reading};
 use crate::cli::input::{InputArguments, image_list};
 use crate::cli::{Failure, output};
 use crate::config::Environment;
@@ -26,47 +26,48 @@ pub(super) struct Arguments {
     input: InputArguments,
 
     /// Only this package; repeatable
-    #[arg(long = "package", short, value_name = "PACKAGE")]
+    #[arg(long = "package", short, value_name = "PACKAGE", help_heading = NO_HEADING)]
     packages: Vec<String>,
 
     /// Only this channel of the package; repeatable
-    #[arg(long = "channel", value_name = "CHANNEL", requires = "packages")]
+    #[arg(long = "channel", value_name = "CHANNEL", requires = "packages", help_heading = NO_HEADING)]
     channels: Vec<String>,
 
     /// The lowest version of the package
-    #[arg(long, value_name = "VERSION", requires = "packages")]
+    #[arg(long, value_name = "VERSION", requires = "packages", help_heading = NO_HEADING)]
     min: Option<String>,
 
     /// The highest version of the package
-    #[arg(long, value_name = "VERSION", requires = "packages")]
+    #[arg(long, value_name = "VERSION", requires = "packages", help_heading = NO_HEADING)]
     max: Option<String>,
 
     /// All versions of the packages, instead of the heads of their channels
-    #[arg(long, conflicts_with = "heads")]
+    #[arg(long, conflicts_with = "heads", help_heading = NO_HEADING)]
     full: bool,
 
     /// The heads of all channels, instead of all versions
-    #[arg(long)]
+    #[arg(long, help_heading = NO_HEADING)]
     heads: bool,
 
     /// Also the dependencies of the bundles
-    #[arg(long)]
+    #[arg(long, help_heading = NO_HEADING)]
     dependencies: bool,
 
     /// The output format
-    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]
     output: Form,
 
     /// The target of a mapping, such as mirror.example.com:5000
     #[arg(long, value_name = "HOST[/PATH]")]
+    #[arg(help_heading = NO_HEADING)]
     to: Option<String>,
 }
 
 const EXAMPLES: &str = help_of_reading!(
     "  almanac images quay.io/operatorhubio/catalog:latest --package etcd
-  almanac images file:deploy/catalog --package ferry-operator --channel v2 --min 2.0.0
+  almanac images file:deploy/catalog -p ferry-operator --channel v2 --min 2.0.0
   almanac images curated:imageset.yaml --output json
-  almanac images http://127.0.0.1:8080/catalogs/ours --output mapping --to mirror.example.com:5000",
+  almanac images file:deploy/catalog -o mapping --to mirror.example.com:5000",
     "  0  printed
   1  the selection is impossible, or the output failed
   2  invalid arguments

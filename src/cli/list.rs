@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::cli::format::{Format, Row};
-use crate::cli::help::help_of_reading;
+use crate::cli::help::{NO_HEADING, help_of_reading};
 use crate::cli::query::{QueryArguments, across};
 use crate::cli::{Failure, output};
 use crate::config::Environment;
@@ -47,7 +47,7 @@ pub(super) struct Arguments {
     query: QueryArguments,
 
     /// The output format
-    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]
     output: Format,
 
     /// Whether tables have the rows, columns and blanks of opm.

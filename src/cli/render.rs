@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::ValueEnum;
 
-use crate::cli::help::help_of_reading;
+use crate::cli::help::{NO_HEADING, help_of_reading};
 use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
 use crate::config::Environment;
@@ -30,11 +30,11 @@ pub(super) struct Arguments {
     input: InputArguments,
 
     /// The output format
-    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]
     output: Output,
 
     /// Only the blobs of this package; repeatable
-    #[arg(long = "package", short, value_name = "PACKAGE")]
+    #[arg(long = "package", short, value_name = "PACKAGE", help_heading = NO_HEADING)]
     packages: Vec<String>,
 
     /// Whether the related images of bundles are sorted, as by opm.

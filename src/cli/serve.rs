@@ -51,7 +51,7 @@ const NOT_READY: u8 = 1;
 const EXAMPLES: &str = "\
 Examples:
   almanac serve quay.io/operatorhubio/catalog:latest
-  almanac serve community=quay.io/operatorhubio/catalog:latest own=file:deploy/catalog
+  almanac serve a=quay.io/operatorhubio/catalog:latest b=file:deploy/catalog
   almanac serve --data-dir /var/lib/almanac oci:/srv/layout:v4.20
   almanac serve --config deploy/almanac.toml
   almanac serve --config deploy/almanac.toml --check

@@ -86,10 +86,11 @@ impl Store {
         name: &CatalogName,
     ) -> Result<Vec<Digest>, StoreError> {
         let query = sqlx::query(
-            "SELECT digest, catalog FROM revision_blobs
+            "SELECT revision_blobs.digest, revisions.catalog FROM revision_blobs
              JOIN revisions ON revisions.id = revision_blobs.revision
-             WHERE digest IN (SELECT digest FROM revision_blobs
-               JOIN revisions ON revisions.id = revision_blobs.revision WHERE catalog = ?)",
+             WHERE revision_blobs.digest IN
+               (SELECT digest FROM revision_blobs
+                WHERE revision IN (SELECT id FROM revisions WHERE catalog = ?))",
         );
         let query = query.bind(name.as_str());
         let rows = sql::all(&self.pool, "list the blobs", query).await?;

@@ -282,7 +282,7 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
         ),
         (
             "[log]\nformat = \"xml\"",
-            "write \"text\" or \"json\" (in `log.format`)",
+            "write \"auto\", \"text\" or \"json\" (in `log.format`)",
         ),
         (
             "drain = \"1s\"\ndrain = \"2s\"",

@@ -121,6 +121,25 @@ fn a_change_that_breaks_a_selection_leaves_what_was_served() {
 }
 
 #[test]
+fn another_selection_is_logged_as_one_and_a_removed_folder_without_words_of_a_library() {
+    let folders = Folders::of("harbor", &harbor("2.0.0"));
+    let path = folders.path("harbor");
+    let curated = "from = [\"harbor\"]\npackages = [{ name = \"crane\" }]";
+    let mut almanac = Almanac::start(&config(&path, curated));
+    almanac.program.wait_until_ready();
+    almanac.reconfigure(&config(&path, "from = [\"harbor\"]\nfull = true"));
+    almanac.program.wait_for_log("the selection", |log| {
+        log.contains("the catalog has a new selection catalog=ours source=\"curated:harbor\"")
+    });
+    fs::remove_dir_all(&path).unwrap();
+    almanac.until_failed("harbor");
+    let log = almanac.program.log();
+    for part in ["a new source", "Os {", "watch descriptor"] {
+        assert!(!log.contains(part), "{part}: {log}");
+    }
+}
+
+#[test]
 fn an_image_set_says_what_is_selected() {
     let upstream = Upstream::start();
     let image = Image::of_catalog(&harbor("2.0.0")).build();

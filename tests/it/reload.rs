@@ -408,7 +408,7 @@ fn keys_that_count_only_after_a_restart_are_named() {
     serving(&mut almanac, "a");
     assert_eq!(almanac.configuration()["needs_restart"], json!([]));
     almanac.reconfigure(&format!(
-        "max_connections = 7\n{good}[log]\nformat = \"json\"\n"
+        "max_connections = 7\n{good}[log]\nfilter = \"warn\"\n"
     ));
     let status = almanac.until_configuration("the keys", |status| {
         status["needs_restart"] == json!(["max_connections", "log"])

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::cli::help::help_of_reading;
+use crate::cli::help::{NO_HEADING, help_of_reading};
 use crate::cli::input::InputArguments;
 use crate::cli::{Failure, format, output, progress, terminal};
 use crate::config::Environment;
@@ -36,15 +36,15 @@ pub(super) struct Arguments {
     input: InputArguments,
 
     /// The output format
-    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]
     output: Output,
 
     /// All problems as text, instead of the first 100, errors before warnings
-    #[arg(long)]
+    #[arg(long, help_heading = NO_HEADING)]
     all: bool,
 
     /// Also fail for warnings
-    #[arg(long, visible_alias = "deny-warnings")]
+    #[arg(long, visible_alias = "deny-warnings", help_heading = NO_HEADING)]
     strict: bool,
 }
 

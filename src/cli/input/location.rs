@@ -43,9 +43,8 @@ pub(in crate::cli) enum InputError {
     /// Nothing that this text could mean exists: the text, why it is no image
     /// reference, and similar paths.
     #[error(
-        "{0:?} is no source: there is no folder or file of that name, and as an image reference \
-         it fails ({1}){2}; a catalog of a running almanac is http://HOST:PORT/catalogs/NAME, \
-         standard input is -"
+        "{0:?} is no source: there is no folder or file of that name; {1}; a catalog of a running \
+         almanac is http://HOST:PORT/catalogs/NAME, and standard input is -{2}"
     )]
     Unknown(String, String, String),
     #[error("{0:?} is no image reference, but there is a file or folder of that name: write ./{0}")]

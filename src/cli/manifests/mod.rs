@@ -84,9 +84,9 @@ enum By {
 const EXAMPLES: &str = "\
 Examples:
   almanac manifests community=quay.io/operatorhubio/catalog:latest
-  almanac manifests --config deploy/almanac.toml --catalog-host almanac.example.com
-  almanac manifests ours=curated:imageset.yaml --mirror mirror.example.com:5000/operators
-  almanac manifests ours=file:deploy/catalog --mirror mirror.example.com --kind icsp
+  almanac manifests --config almanac.toml --catalog-host almanac.example.com
+  almanac manifests ours=curated:set.yaml --mirror mirror.example.com:5000
+  almanac manifests ours=file:catalog --mirror mirror.example.com --kind icsp
 
 Exit codes:
   0  printed

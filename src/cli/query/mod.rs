@@ -185,6 +185,11 @@ impl Question {
 }
 
 impl Respondent {
+    /// Whether several catalogs are asked about.
+    fn is_across(&self) -> bool {
+        matches!(self, Self::Server { catalog: None, .. })
+    }
+
     /// Prints items, with their catalogs if there are several.
     fn print(
         &self,
@@ -194,8 +199,8 @@ impl Respondent {
         name: &str,
     ) -> Result<ExitCode, Failure> {
         const CATALOG: Column = ("CATALOG", |item| text(item, "catalog"));
-        let across = matches!(self, Self::Server { catalog: None, .. }).then_some(CATALOG);
-        let columns: Vec<Column> = across.into_iter().chain(columns.iter().copied()).collect();
+        let catalog = self.is_across().then_some(CATALOG).into_iter();
+        let columns: Vec<Column> = catalog.chain(columns.iter().copied()).collect();
         format.print_objects(items, &items, &columns, name)
     }
 

@@ -110,7 +110,6 @@ const PACKAGES: &[Column] = &[
         };
         format!("{}{errors}", text(item, "package"))
     }),
-    ("DEFAULT CHANNEL", |item| text(item, "defaultChannel")),
     ("CHANNELS", |item| {
         let channels: Vec<String> = list(item, "channels").map(channel).collect();
         channels.join(", ")
@@ -137,16 +136,18 @@ const ENTRIES: &[Column] = &[
     ("API", |item| item.get("api").map(api).unwrap_or_default()),
 ];
 
-/// A channel with the version of the entry nearest to its head: `stable (1.2.0)`.
+/// A channel with the version of the entry nearest to its head, and what else is
+/// notable: `stable (1.2.0, default)`.
 fn channel(channel: &Value) -> String {
     let version = Some(text(channel, "version")).filter(|version| !version.is_empty());
-    let version = version.unwrap_or_else(|| text(channel, "bundle"));
-    let note = if flag(channel, "head") {
-        ""
-    } else {
-        ", not the head"
-    };
-    format!("{} ({version}{note})", text(channel, "name"))
+    let mut notes = vec![version.unwrap_or_else(|| text(channel, "bundle"))];
+    if !flag(channel, "head") {
+        notes.push("not the head".to_owned());
+    }
+    if flag(channel, "default") {
+        notes.push("default".to_owned());
+    }
+    format!("{} ({})", text(channel, "name"), notes.join(", "))
 }
 
 /// An API: `Kafka.v1beta2.kafka.strimzi.io`.

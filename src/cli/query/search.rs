@@ -42,7 +42,7 @@ const EXAMPLES: &str = help_of_reading!(
     "  almanac search file:deploy/catalog messages
   almanac search quay.io/operatorhubio/catalog:latest etcd cluster
   almanac search --server http://127.0.0.1:8080 kafka
-  almanac search --server http://127.0.0.1:8080 --catalog community kafka -o name",
+  almanac search --server http://127.0.0.1:8080 --catalog ours kafka -o name",
     "  0  printed, also if nothing was found
   1  the output failed
   2  invalid arguments

@@ -52,7 +52,7 @@ pub(in crate::cli) struct Arguments {
 const EXAMPLES: &str = help_of_reading!(
     "  almanac updates file:deploy/catalog ferry-operator --from 2.0.0
   almanac updates quay.io/operatorhubio/catalog:latest etcd --channel alpha
-  almanac updates --server http://127.0.0.1:8080 lantern-operator --range '>=1.1.0'",
+  almanac updates --server http://127.0.0.1:8080 etcd --range '>=1.1.0'",
     "  0  printed
   1  unknown package, channel or bundle, or the output failed
   2  invalid arguments
@@ -93,7 +93,7 @@ impl Arguments {
 impl Respondent {
     /// Chooses the only catalog with a package, where several are asked.
     async fn choose_catalog(&mut self, package: &str) -> Result<(), Failure> {
-        if !matches!(self, Self::Server { catalog: None, .. }) {
+        if !self.is_across() {
             return Ok(());
         }
         let with = self.list(&Question::of_package(package)).await?;

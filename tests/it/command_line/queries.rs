@@ -16,6 +16,8 @@ fn a_source_and_a_server_give_the_same_answers() {
         "search {} operator",
         "providers {} Crossing --entries",
         "providers {} Crossing --entries --heads",
+        "providers {} Crossing",
+        "providers {} --group ferry.example.com --api-version v2",
         "updates {} ferry-operator --from 2.0.0",
         "updates {} ferry-operator",
         "list channels {} ferry-operator",
@@ -42,6 +44,8 @@ fn answers_are_tables_for_people() {
     let mut text = String::new();
     for line in [
         "search file:deploy/catalog operator",
+        "providers file:deploy/catalog Crossing",
+        "providers file:deploy/catalog Crossing --heads",
         "providers file:deploy/catalog Crossing --entries",
         "updates file:deploy/catalog ferry-operator --from 2.0.0",
         "list packages file:deploy/catalog",
@@ -53,6 +57,66 @@ fn answers_are_tables_for_people() {
         }
     }
     insta::assert_snapshot!("tables", text);
+}
+
+#[test]
+fn all_catalogs_of_a_server_are_asked_at_once() {
+    let mut server = server();
+    let place = format!("--server http://{}", server.address("http"));
+    let mut text = String::new();
+    for line in [
+        "search PLACE ferry",
+        "providers PLACE Crossing --heads",
+        "list packages PLACE ferry-operator",
+        "list channels PLACE ferry-operator",
+    ] {
+        let table = printed(&line.replace("PLACE", &place));
+        text.push_str(&format!("$ almanac {line}\n{table}\n"));
+    }
+    insta::assert_snapshot!("across", text);
+
+    let catalogs = printed(&format!("list catalogs {place}"));
+    let titles = "NAME       STATE    PACKAGES  BUNDLES  MODIFIED";
+    assert!(catalogs.starts_with(titles), "{catalogs}");
+    let names = printed(&format!("list catalogs {place} -o name"));
+    assert_eq!(names, "community\nother\n");
+    let json = printed(&format!("list catalogs {place} -o json"));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["counts"]["packages"], 3);
+
+    let finished = run(&format!("updates {place} ferry-operator"));
+    assert_eq!(finished.status.code(), Some(2), "{finished:#?}");
+    let said = finished
+        .stderr
+        .contains("community, other; choose one by --catalog");
+    assert!(said, "{finished:#?}");
+    for (line, code, said) in [
+        ("list packages PLACE", 2, "choose a catalog by --catalog"),
+        (
+            "list bundles PLACE ferry-operator",
+            2,
+            "choose it by --catalog",
+        ),
+        (
+            "list packages PLACE fery-operator",
+            1,
+            "did you mean \"ferry-operator\"?",
+        ),
+        (
+            "search PLACE --catalog comunity a",
+            3,
+            "did you mean \"community\"?",
+        ),
+        (
+            "search PLACE/catalogs/other --catalog community a",
+            2,
+            "contradict",
+        ),
+    ] {
+        let finished = run(&line.replace("PLACE", &place));
+        assert_eq!(finished.status.code(), Some(code), "{line}: {finished:#?}");
+        assert!(finished.stderr.contains(said), "{line}: {finished:#?}");
+    }
 }
 
 #[test]

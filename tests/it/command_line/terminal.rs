@@ -4,13 +4,16 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use super::root;
+use crate::support::catalog::{Catalog, entry};
+use crate::support::image::Image;
 use crate::support::program::{PATIENCE, Start};
+use crate::support::upstream::Upstream;
 
 /// A program with a terminal as its standard error, and what it writes there.
 struct OnTerminal {
@@ -110,9 +113,17 @@ fn a_terminal_gets_short_lines_and_the_page_to_open() {
         &humantime::format_rfc3339(std::time::SystemTime::now()).to_string()[..4]
     );
     assert!(!first.contains(&year), "no dates: {first:?}");
-    let mut plain = OnTerminal::start(&[&arguments[..], &["--color=never", "--check"]].concat());
-    plain.until("in use");
-    assert!(!plain.text.contains('\u{1b}'), "{:?}", plain.text);
+    for (colour, coloured) in [("never", false), ("auto", true)] {
+        let colour = format!("--color={colour}");
+        let mut failing = OnTerminal::start(&["check", "file:no/where", &colour]);
+        failing.until("cannot be read");
+        assert_eq!(
+            failing.text.contains('\u{1b}'),
+            coloured,
+            "{:?}",
+            failing.text
+        );
+    }
 }
 
 #[test]
@@ -127,4 +138,34 @@ fn without_a_terminal_serve_logs_json() {
     let is_json = lines.all(|line| serde_json::from_str::<Value>(line).is_ok());
     assert!(is_json, "{log}");
     assert!(!log.contains("open http"), "{log}");
+}
+
+#[test]
+fn a_pull_shows_its_progress_on_a_terminal_unless_it_is_quiet() {
+    // What does not compress, so that the layer is as large.
+    let text: String = (0_u64..20_000)
+        .map(|number| format!("{:x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    let catalog = Catalog::new().package("a", |package| {
+        package
+            .description(&text)
+            .channel("stable", [entry("a.v1.0.0")])
+    });
+    let registry = Upstream::start();
+    registry.push("org/catalog", "v1", &Image::of_catalog(&catalog).build());
+    registry.misbehave(|behaviour| {
+        behaviour.slow = Some((16 << 10, Duration::from_millis(200)));
+    });
+    let source = registry.reference("org/catalog", "v1");
+    let mut pulling = OnTerminal::start(&["check", &source]);
+    let mut quiet = OnTerminal::start(&["check", &source, "--quiet"]);
+    pulling.until("pulling");
+    pulling.until("left");
+    assert!(pulling.text.contains("/s"), "{:?}", pulling.text);
+    assert!(pulling.child.wait().unwrap().success());
+    assert!(quiet.child.wait().unwrap().success());
+    let mut rest = String::new();
+    // It fails at the end: the program has closed its end.
+    let _ = quiet.terminal.read_to_string(&mut rest);
+    assert_eq!(rest, "");
 }

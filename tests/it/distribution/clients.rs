@@ -276,7 +276,7 @@ fn podman_pulls_and_reads_the_catalog() {
     assert_eq!(seen.trim(), Digest::of(&slim.manifest.body).to_string());
     // What was pulled is what was served.
     let archive = home.join("archive.tar");
-    let output = format!("--file={}", archive.display());
+    let output = format!("--output={}", archive.display());
     podman(&[
         "save",
         "--quiet",

@@ -460,18 +460,14 @@ mod tests {
                 .map(|(name, _)| name)
                 .collect::<Vec<_>>()
         };
-        // The second has no image.
-        for revision in &revisions {
-            assert!(damaged(revision).await.is_empty());
-        }
+        assert!(damaged(&revisions[0]).await.is_empty());
         fs::remove_file(in_revision(folder.path(), &revisions[0], RECORD)).unwrap();
         assert_eq!(damaged(&revisions[0]).await, [RECORD]);
         let path = in_revision(folder.path(), &revisions[0], IMAGE_RECORD);
-        let record = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        fs::write(&path, &record[..record.len() - 1]).unwrap();
+        fs::write(&path, "0000000\nno record").unwrap();
         assert_eq!(damaged(&revisions[0]).await, [RECORD, IMAGE_RECORD]);
-        assert!(damaged(&revisions[1]).await.is_empty());
+        assert!(damaged(&revisions[1]).await.is_empty(), "it has no image");
     }
 
     #[tokio::test]

@@ -11,7 +11,11 @@ use clap::{CommandFactory as _, Parser as _};
 use fbc::problem::Code;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 29] = [
+const FOREIGN_FLAGS: [&str; 33] = [
+    "create-namespace",
+    "kustomize",
+    "take-ownership",
+    "values",
     "type",
     "patch",
     "selector",
@@ -387,7 +391,11 @@ pub(crate) fn blocks(text: &str, language: &str) -> Vec<String> {
 
 /// What follows `prefix` and is a name: small letters and digits, and the
 /// signs that `also` takes inside.
-fn names_after(text: &str, prefix: &str, also: impl Fn(char) -> bool) -> BTreeSet<String> {
+pub(crate) fn names_after(
+    text: &str,
+    prefix: &str,
+    also: impl Fn(char) -> bool,
+) -> BTreeSet<String> {
     let named = text.split(prefix).skip(1).filter_map(|rest| {
         let end = rest
             .find(|sign: char| !sign.is_ascii_lowercase() && !sign.is_ascii_digit() && !also(sign));
@@ -483,7 +491,7 @@ pub(crate) fn pages() -> Vec<(String, String)> {
 }
 
 /// All sources, without their unit tests' files.
-fn sources() -> Vec<(PathBuf, String)> {
+pub(crate) fn sources() -> Vec<(PathBuf, String)> {
     let mut sources = Vec::new();
     for folder in ["src", "crates"] {
         rust_files(&root().join(folder), &mut sources);

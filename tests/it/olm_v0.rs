@@ -8,6 +8,7 @@ use std::path::Path;
 use almanac::cli;
 use clap::{CommandFactory as _, Parser as _};
 
+use crate::manifests::deployed;
 use crate::support::program::{PATIENCE, Start};
 use crate::support::yaml;
 
@@ -206,7 +207,7 @@ fn every_flag_in_the_place_of_another_program_is_explained() {
 
 #[test]
 fn the_manifests_let_clients_always_find_somebody() {
-    let all = yaml::documents(&read("deploy/kubernetes/almanac.yaml"));
+    let all = deployed();
     let of_kind = |kind: &str| {
         all.iter()
             .find(|manifest| manifest["kind"] == kind)
@@ -239,7 +240,7 @@ fn the_manifests_let_clients_always_find_somebody() {
 
 #[test]
 fn sources_with_an_image_name_no_address() {
-    let sources = yaml::documents(&read("deploy/kubernetes/catalogsource-image.yaml"));
+    let sources = yaml::documents(&read("deploy/catalogsource-image.yaml"));
     assert_eq!(sources.len(), 2);
     for source in &sources {
         assert_eq!(source["kind"], "CatalogSource");

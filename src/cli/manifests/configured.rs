@@ -15,6 +15,8 @@ use fbc::select::{self, Catalog, Request, Selected};
 
 /// The catalogs of a configuration.
 pub(super) struct Configured {
+    /// The ports of the gRPC and HTTP APIs.
+    pub(super) ports: (u16, u16),
     catalogs: Vec<CatalogConfig>,
     /// The data folder, in offline mode.
     stored: Option<PathBuf>,
@@ -23,6 +25,7 @@ pub(super) struct Configured {
 impl Configured {
     pub(super) fn new(config: Config) -> Self {
         Self {
+            ports: (config.grpc.port(), config.http.port()),
             stored: config.offline.then_some(config.data_dir),
             catalogs: config.catalogs,
         }

@@ -1,6 +1,7 @@
 //! `almanac manifests`: writes the Kubernetes manifests for catalogs and a mirror.
 
 mod configured;
+mod network;
 mod shapes;
 
 use std::collections::BTreeMap;
@@ -23,14 +24,14 @@ use configured::Configured;
 use fbc::image_list::ImageList;
 use fbc::select::Request;
 use fbc::text::yaml;
-use shapes::{Kind, Mirrors, Way};
+use shapes::{Kind, Mirrors, PORT, Presentation, Way};
 
 /// Write the manifests with which a cluster uses the catalogs
 ///
-/// These are a CatalogSource and a ClusterCatalog per catalog, and with --mirror
-/// the mirror rules for the images of operators. Their names are those of the
-/// catalogs, and do not change with the version. Catalogs are read only for
-/// --mirror.
+/// These are a CatalogSource, its Service and a ClusterCatalog per catalog, the
+/// NetworkPolicies for them, and with --mirror the mirror rules for the images of
+/// operators. Their names are those of the catalogs, and do not change with the
+/// version. Catalogs are read only for --mirror.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -43,7 +44,19 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "catalogs")]
     config: Option<PathBuf>,
 
-    /// The namespace of each CatalogSource and of almanac's Services
+    /// Only this catalog; repeatable [default: all]
+    #[arg(long = "catalog", value_name = "NAME")]
+    chosen: Vec<CatalogName>,
+
+    /// The name of the catalog for people, in its CatalogSource; for one catalog
+    #[arg(long, value_name = "TEXT")]
+    display_name: Option<String>,
+
+    /// The publisher in each CatalogSource
+    #[arg(long, value_name = "TEXT")]
+    publisher: Option<String>,
+
+    /// The namespace of each CatalogSource and of almanac
     #[arg(long, value_name = "NAMESPACE", default_value = "olm")]
     namespace: String,
 
@@ -85,6 +98,7 @@ const EXAMPLES: &str = "\
 Examples:
   almanac manifests community=quay.io/operatorhubio/catalog:latest
   almanac manifests --config almanac.toml --catalog-host almanac.example.com
+  almanac manifests --config almanac.toml --catalog ours --kind service
   almanac manifests ours=curated:set.yaml --mirror mirror.example.com:5000
   almanac manifests ours=file:catalog --mirror mirror.example.com --kind icsp
 
@@ -93,6 +107,9 @@ Exit codes:
   1  a selection is impossible, or the output failed
   2  invalid arguments or configuration
   3  a catalog cannot be read or served";
+
+/// The port of the HTTP APIs without a configuration.
+const HTTP_PORT: u16 = 8080;
 
 /// A catalog, and the origin of its images.
 struct Named {
@@ -110,36 +127,10 @@ enum Origin {
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         self.check()?;
-        let named = self.named(environment)?;
-        let wanted = |kind: Kind| match &self.kinds[..] {
-            [] => kind != Kind::Icsp,
-            kinds => kinds.contains(&kind),
-        };
+        let named = self.choose(self.named(environment)?)?;
+        let wanted = |kind: Kind| self.wants(kind);
         let mut manifests: Vec<Value> = Vec::new();
-        if wanted(Kind::CatalogSource) {
-            check_labels(&named)?;
-            for Named {
-                name, unchanged, ..
-            } in &named
-            {
-                let way = match (self.by, &self.catalog_host) {
-                    (By::Image, Some(host)) => Way::Image {
-                        host,
-                        extract: !unchanged,
-                    },
-                    _ => Way::Address,
-                };
-                manifests.push(shapes::catalog_source(name, &self.namespace, way));
-                if name.as_str().contains('.') && matches!(way, Way::Address) {
-                    let label = shapes::label(name);
-                    output::note(&format!(
-                        "almanac: a Service cannot be named {name}: the catalog needs \
-                         authorities = [\"{label}.{}.svc\"]",
-                        self.namespace
-                    ));
-                }
-            }
-        }
+        self.for_version_0(&named, &mut manifests)?;
         if let (true, Some(host)) = (wanted(Kind::ClusterCatalog), &self.catalog_host) {
             let catalogs = named.iter();
             manifests.extend(catalogs.map(|named| shapes::cluster_catalog(&named.name, host)));
@@ -169,6 +160,85 @@ impl Arguments {
         })
     }
 
+    fn wants(&self, kind: Kind) -> bool {
+        match &self.kinds[..] {
+            [] => kind != Kind::Icsp,
+            kinds => kinds.contains(&kind),
+        }
+    }
+
+    /// Adds the objects for OLM v0.
+    fn for_version_0(&self, named: &[Named], manifests: &mut Vec<Value>) -> Result<(), Failure> {
+        let by_address = self.by == By::Address;
+        let services = by_address && self.wants(Kind::Service);
+        if by_address && self.wants(Kind::NetworkPolicy) {
+            let (grpc, http) = ports(named);
+            if grpc != PORT {
+                output::note(&format!(
+                    "almanac: the gRPC port is {grpc}: OLM and the policies need {PORT}"
+                ));
+            }
+            manifests.extend(network::policies(&self.namespace, http));
+        }
+        if !services && !self.wants(Kind::CatalogSource) {
+            return Ok(());
+        }
+        check_labels(named)?;
+        let shown = Presentation {
+            display_name: self.display_name.as_deref(),
+            publisher: self.publisher.as_deref(),
+        };
+        for Named {
+            name, unchanged, ..
+        } in named
+        {
+            let way = match (self.by, &self.catalog_host) {
+                (By::Image, Some(host)) => Way::Image {
+                    host,
+                    extract: !unchanged,
+                },
+                _ => Way::Address,
+            };
+            if services {
+                manifests.push(network::service(name, &self.namespace));
+            }
+            if self.wants(Kind::CatalogSource) {
+                manifests.push(shapes::catalog_source(name, &self.namespace, way, shown));
+            }
+            if by_address && name.as_str().contains('.') {
+                let label = shapes::label(name);
+                output::note(&format!(
+                    "almanac: a Service cannot be named {name}: the catalog needs \
+                     authorities = [\"{label}.{}.svc\"]",
+                    self.namespace
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The catalogs that --catalog names.
+    fn choose(&self, mut named: Vec<Named>) -> Result<Vec<Named>, Failure> {
+        for chosen in &self.chosen {
+            if !named.iter().any(|catalog| catalog.name == *chosen) {
+                let names: Vec<&str> = named.iter().map(|it| it.name.as_str()).collect();
+                return Err(Failure::usage(anyhow!(
+                    "--catalog: there is no catalog {chosen}, only {}",
+                    names.join(", ")
+                )));
+            }
+        }
+        if !self.chosen.is_empty() {
+            named.retain(|catalog| self.chosen.contains(&catalog.name));
+        }
+        if self.display_name.is_some() && named.len() > 1 {
+            return Err(Failure::usage(anyhow!(
+                "--display-name is for one catalog: choose it with --catalog"
+            )));
+        }
+        Ok(named)
+    }
+
     /// Checks that the arguments do not contradict each other.
     fn check(&self) -> Result<(), Failure> {
         let needs = |flag: &str, why: &str| {
@@ -183,6 +253,12 @@ impl Arguments {
             if self.kinds.contains(&Kind::ClusterCatalog) {
                 return needs("--catalog-host", "--kind cluster-catalog");
             }
+        }
+        if self.by == By::Image && self.kinds.contains(&Kind::Service) {
+            return Err(Failure::usage(anyhow!(
+                "--kind service is for --by address: Operator Lifecycle Manager writes the Service \
+                 of a pod"
+            )));
         }
         let mirrors = [Kind::Idms, Kind::Itms, Kind::Icsp];
         if self.mirror.is_none() && self.kinds.iter().any(|kind| mirrors.contains(kind)) {
@@ -242,6 +318,16 @@ impl Arguments {
         }
         Ok(named)
     }
+}
+
+/// The ports of the gRPC and HTTP APIs: those of the configuration, or the
+/// defaults.
+fn ports(named: &[Named]) -> (u16, u16) {
+    let configured = named.iter().find_map(|named| match &named.origin {
+        Origin::Config(configured) => Some(configured.ports),
+        Origin::Input(_) => None,
+    });
+    configured.unwrap_or((PORT, HTTP_PORT))
 }
 
 /// Checks that no two catalogs have the same `CatalogSource`.

@@ -11,13 +11,17 @@ use crate::name::CatalogName;
 use fbc::image_list::{Image, ImageList, ImageVersion};
 
 /// The port of a catalog's gRPC API in a cluster; the console expects it.
-const PORT: u16 = 50051;
+pub(super) const PORT: u16 = 50051;
 
 /// A kind of manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// For OLM v0
     CatalogSource,
+    /// Of almanac, for each CatalogSource with an address
+    Service,
+    /// For almanac and for the pods that unpack bundles, where traffic is denied
+    NetworkPolicy,
     /// For OLM v1; needs --catalog-host
     ClusterCatalog,
     /// Mirrors of images by digest; needs --mirror
@@ -53,13 +57,27 @@ fn image(host: &str, name: &CatalogName) -> String {
     format!("{}/{name}:latest", host.trim_end_matches('/'))
 }
 
+/// What a `CatalogSource` says to people.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Presentation<'a> {
+    /// The name of the catalog, unless this is there.
+    pub(super) display_name: Option<&'a str>,
+    pub(super) publisher: Option<&'a str>,
+}
+
 /// OLM v0's object for a catalog.
-pub(super) fn catalog_source(name: &CatalogName, namespace: &str, way: Way<'_>) -> Value {
+pub(super) fn catalog_source(
+    name: &CatalogName,
+    namespace: &str,
+    way: Way<'_>,
+    shown: Presentation<'_>,
+) -> Value {
     let label = label(name);
-    let spec = match way {
+    let display_name = shown.display_name.unwrap_or(name.as_str());
+    let mut spec = match way {
         Way::Address => json!({
             "address": format!("{label}.{namespace}.svc:{PORT}"),
-            "displayName": name.as_str(),
+            "displayName": display_name,
             "sourceType": "grpc",
         }),
         Way::Image { host, extract } => {
@@ -68,7 +86,7 @@ pub(super) fn catalog_source(name: &CatalogName, namespace: &str, way: Way<'_>) 
                 pod["extractContent"] = json!({ "catalogDir": "/configs" });
             }
             json!({
-                "displayName": name.as_str(),
+                "displayName": display_name,
                 "grpcPodConfig": pod,
                 "image": image(host, name),
                 "sourceType": "grpc",
@@ -76,6 +94,9 @@ pub(super) fn catalog_source(name: &CatalogName, namespace: &str, way: Way<'_>) 
             })
         }
     };
+    if let Some(publisher) = shown.publisher {
+        spec["publisher"] = publisher.into();
+    }
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "CatalogSource",
@@ -193,7 +214,9 @@ impl Mirrors {
                 "repositoryDigestMirrors",
                 &self.digests,
             ),
-            Kind::CatalogSource | Kind::ClusterCatalog => return None,
+            Kind::CatalogSource | Kind::Service | Kind::NetworkPolicy | Kind::ClusterCatalog => {
+                return None;
+            }
         };
         let mirrors: Vec<Value> = (mirrors.iter())
             .map(|(source, mirrors)| json!({ "mirrors": mirrors, "source": source }))
@@ -386,16 +409,17 @@ mod tests {
     #[test]
     fn names_are_those_of_the_catalog_and_never_of_its_tag() {
         let name: CatalogName = "community-v4.20".parse().unwrap();
-        let source = catalog_source(&name, "olm", Way::Address);
+        let shown = Presentation::default();
+        let source = catalog_source(&name, "olm", Way::Address, shown);
         assert_eq!(source["metadata"]["name"], "community-v4-20");
         assert_eq!(source["spec"]["address"], "community-v4-20.olm.svc:50051");
         let way = |extract| Way::Image {
             host: "almanac.example.com/",
             extract,
         };
-        let source = catalog_source(&name, "olm", way(false));
+        let source = catalog_source(&name, "olm", way(false), shown);
         assert!(source["spec"]["grpcPodConfig"]["extractContent"].is_null());
-        let source = catalog_source(&name, "olm", way(true));
+        let source = catalog_source(&name, "olm", way(true), shown);
         assert_eq!(
             source["spec"]["grpcPodConfig"]["extractContent"]["catalogDir"],
             "/configs"

@@ -127,7 +127,9 @@ impl Cluster {
         }
         // almanac finds the catalog by the authority.
         let config = self.config();
-        let named = (config.catalogs.iter()).any(|catalog| catalog.name.as_str() == name);
+        let named = (config.catalogs.iter()).any(|catalog| {
+            catalog.name.as_str() == name || catalog.authorities.iter().any(|it| it == host)
+        });
         if !named {
             return Err(format!("almanac has no catalog {name}"));
         }
@@ -216,6 +218,10 @@ pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
             match text(&expression["operator"]) {
                 "Exists" => there,
                 "DoesNotExist" => !there,
+                "In" => expression["values"]
+                    .as_array()
+                    .unwrap()
+                    .contains(&labels[text(&expression["key"])]),
                 other => panic!("no manifest needs {other}"),
             }
         })

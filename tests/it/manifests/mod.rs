@@ -1,23 +1,30 @@
-//! The manifests of deploy/kubernetes, of the pages and of `almanac manifests`:
-//! they agree with each other and with the program, and Operator Lifecycle
-//! Manager (OLM) can act on them.
+//! The manifests of deploy, of the pages and of `almanac manifests`: they agree
+//! with each other, with the API of Kubernetes and with the program, Operator
+//! Lifecycle Manager (OLM) can act on them, and clients reach almanac.
 
+mod agreement;
+mod chart;
+mod clients;
 mod cluster;
+mod network;
+mod rendered;
 mod sources;
+
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::docs::{blocks, configuration, pages, read};
-use crate::support::yaml;
+use crate::support::{kustomize, yaml};
 use cluster::{Cluster, selects, text};
 
-/// The manifests that are applied together.
-pub(super) fn deployed() -> Vec<Value> {
-    let mut all = yaml::documents(&read("deploy/kubernetes/almanac.yaml"));
-    all.extend(yaml::documents(&read(
-        "deploy/kubernetes/catalogsource.yaml",
-    )));
-    all
+/// The manifests for OLM v0 that are applied together.
+pub(crate) fn deployed() -> Vec<Value> {
+    kustomize::objects(&root().join("deploy/kustomize/olm-v0"))
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The manifests in the pages, each with its page.

@@ -130,8 +130,8 @@ fn operator_lifecycle_manager_can_act_on_every_documented_source() {
         with_origin.collect::<Vec<_>>()
     };
     let mut all = in_pages();
-    all.extend(file("deploy/kubernetes/catalogsource.yaml"));
-    all.extend(file("deploy/kubernetes/catalogsource-image.yaml"));
+    all.extend(deployed().into_iter().map(|it| ("olm-v0".to_owned(), it)));
+    all.extend(file("deploy/catalogsource-image.yaml"));
     let command = || "almanac manifests".to_owned();
     all.extend(written().into_iter().map(|it| (command(), it)));
     let (mut sources, mut catalogs) = (0, 0);
@@ -176,10 +176,10 @@ fn accept(catalog: &Value) -> Result<(), String> {
 fn a_source_that_cannot_become_ready_is_found() {
     let (slim, _) = slim();
     let cluster = cluster(&slim);
-    let [_, address] = &yaml::documents(&read("deploy/kubernetes/catalogsource.yaml"))[..] else {
-        panic!("a Service and a CatalogSource")
+    let [address] = cluster.of_kind("CatalogSource")[..] else {
+        panic!("one CatalogSource")
     };
-    let images = yaml::documents(&read("deploy/kubernetes/catalogsource-image.yaml"));
+    let images = yaml::documents(&read("deploy/catalogsource-image.yaml"));
     let [itself, extracted] = &images[..] else {
         panic!("two sources")
     };

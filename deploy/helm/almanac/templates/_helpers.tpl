@@ -1,0 +1,151 @@
+{{- define "almanac.name" -}}
+{{- .Values.fullnameOverride | default .Release.Name -}}
+{{- end -}}
+
+{{/* The labels by which Services, policies and the budget find the pods. */}}
+{{- define "almanac.selector" -}}
+app.kubernetes.io/name: almanac
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "almanac.labels" -}}
+{{ include "almanac.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "almanac.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "almanac.tlsSecret" -}}
+{{- .Values.tls.secretName | default (printf "%s-tls" (include "almanac.name" .)) -}}
+{{- end -}}
+
+{{- define "almanac.httpPort" -}}
+{{- ternary 8080 8443 (eq .Values.tls.mode "none") -}}
+{{- end -}}
+
+{{/* The name of a catalog in Services and CatalogSources, which have no dots. */}}
+{{- define "almanac.label" -}}
+{{- . | replace "." "-" -}}
+{{- end -}}
+
+{{/* A value of TOML. JSON's strings, numbers and lists of them are TOML's too. */}}
+{{- define "almanac.toml" -}}
+{{- if kindIs "map" . -}}
+{{- $fields := list -}}
+{{- range $key, $value := . -}}
+{{- $fields = append $fields (printf "%s = %s" $key (include "almanac.toml" $value)) -}}
+{{- end -}}
+{ {{ join ", " $fields }} }
+{{- else if kindIs "slice" . -}}
+{{- $items := list -}}
+{{- range . -}}
+{{- $items = append $items (include "almanac.toml" .) -}}
+{{- end -}}
+[{{ join ", " $items }}]
+{{- else -}}
+{{- toJson . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The settings without the catalogs, as JSON. */}}
+{{- define "almanac.settings" -}}
+{{- $settings := deepCopy .Values.settings -}}
+{{- $bind := ternary (printf "[%s]" .Values.bindAddress) .Values.bindAddress (contains ":" .Values.bindAddress) -}}
+{{- $_ := set $settings "data_dir" "/var/lib/almanac" -}}
+{{- $_ := set $settings "grpc" (printf "%s:50051" $bind) -}}
+{{- $_ := set $settings "http" (printf "%s:%s" $bind (include "almanac.httpPort" .)) -}}
+{{- if .Values.metrics.enabled -}}
+{{- $_ := set $settings "admin" (printf "%s:9090" $bind) -}}
+{{- end -}}
+{{- $registries := get $settings "registries" | default dict -}}
+{{- with .Values.registries.pullSecret -}}
+{{- $_ := set $registries "auth_files" (append (get $registries "auth_files" | default list) "/etc/almanac-auth/.dockerconfigjson") -}}
+{{- end -}}
+{{- with .Values.registries.caConfigMap -}}
+{{- $_ := set $registries "ca_files" (append (get $registries "ca_files" | default list) (printf "/etc/almanac-ca/%s" $.Values.registries.caKey)) -}}
+{{- end -}}
+{{- with $registries -}}
+{{- $_ := set $settings "registries" . -}}
+{{- end -}}
+{{- if ne .Values.tls.mode "none" -}}
+{{- $files := dict "certificate" "/etc/almanac-tls/tls.crt" "key" "/etc/almanac-tls/tls.key" -}}
+{{- $_ := set $settings "http_tls" (merge $files (get $settings "http_tls" | default dict)) -}}
+{{- end -}}
+{{- toJson $settings -}}
+{{- end -}}
+
+{{/* The configuration file. */}}
+{{- define "almanac.configuration" -}}
+{{- $settings := include "almanac.settings" . | fromJson -}}
+{{- range $key, $value := $settings }}
+{{- if not (kindIs "map" $value) }}
+{{ $key }} = {{ include "almanac.toml" $value }}
+{{- end }}
+{{- end }}
+{{- range $key, $value := $settings }}
+{{- if kindIs "map" $value }}
+
+[{{ $key }}]
+{{- range $name, $member := $value }}
+{{ $name }} = {{ include "almanac.toml" $member }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range .Values.catalogs }}
+{{- $catalog := deepCopy (.settings | default dict) }}
+{{- $_ := set $catalog "name" .name }}
+{{- with .source }}
+{{- $_ := set $catalog "source" . }}
+{{- end }}
+{{- $host := printf "%s.%s.svc" (include "almanac.label" .name) $.Release.Namespace }}
+{{- if and (contains "." .name) (not (has $host $catalog.authorities)) }}
+{{- $_ := set $catalog "authorities" (append ($catalog.authorities | default list) $host) }}
+{{- end }}
+
+[[catalog]]
+{{- range $name, $member := $catalog }}
+{{ $name }} = {{ include "almanac.toml" $member }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The settings that take effect after a restart. */}}
+{{- define "almanac.restart" -}}
+{{- $settings := include "almanac.settings" . | fromJson -}}
+{{- pick $settings "data_dir" "grpc" "http" "admin" "max_connections" "cors_origins" "offline" "cache" "connections" "distribution" "http_tls" "log" | toJson | sha256sum | trunc 16 -}}
+{{- end -}}
+
+{{/* What the schema of the values cannot express. */}}
+{{- define "almanac.check" -}}
+{{- $name := include "almanac.name" . -}}
+{{- $labels := dict -}}
+{{- range .Values.catalogs -}}
+{{- $label := include "almanac.label" .name -}}
+{{- if hasKey $labels $label -}}
+{{- fail (printf "the catalogs %s and %s would both be the Service %s" (get $labels $label) .name $label) -}}
+{{- end -}}
+{{- $_ := set $labels $label .name -}}
+{{- if has $label (list $name (printf "%s-admin" $name)) -}}
+{{- fail (printf "the catalog %s would have the Service %s, which is almanac's own: choose another release name or fullnameOverride" .name $label) -}}
+{{- end -}}
+{{- if and (gt (len $label) 63) $.Values.olm.v0.enabled (ne .olmV0 false) -}}
+{{- fail (printf "the name of the catalog %s has more than 63 characters: set its olmV0 to false" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.olm.v1.enabled (not .Values.olm.v1.host) (eq .Values.tls.mode "none") -}}
+{{- fail "olm.v1.enabled needs tls.mode: catalogd pulls over HTTPS only" -}}
+{{- end -}}
+{{- range $label := list "olm.managed" "olm.catalogSource" -}}
+{{- if hasKey $.Values.podLabels $label -}}
+{{- fail (printf "podLabels: OLM deletes pods with the label %s that it did not create" $label) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

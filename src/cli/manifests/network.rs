@@ -1,0 +1,65 @@
+//! The Services and `NetworkPolicy`s that `CatalogSource`s with an address need.
+//!
+//! They select the pods by the label that all installations of `deploy` have.
+
+use serde_json::{Value, json};
+
+use super::shapes::{PORT, label};
+use crate::name::CatalogName;
+
+/// The labels of the pods, and of the objects for them.
+fn labels() -> Value {
+    json!({ "app.kubernetes.io/name": "almanac" })
+}
+
+/// The Service of a catalog. Its name and port are those that clients dial.
+pub(super) fn service(name: &CatalogName, namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "labels": labels(), "name": label(name), "namespace": namespace },
+        "spec": {
+            "ports": [{
+                "appProtocol": "kubernetes.io/h2c",
+                "name": "grpc",
+                "port": PORT,
+                "targetPort": PORT,
+            }],
+            "selector": labels(),
+        },
+    })
+}
+
+/// The policies for a namespace that denies all traffic, as those of Operator
+/// Lifecycle Manager do: one for almanac, for all catalogs together, and one for
+/// the pods that unpack bundles. `http` is the port of the HTTP API.
+pub(super) fn policies(namespace: &str, http: u16) -> [Value; 2] {
+    let port = |port: u16| json!({ "port": port, "protocol": "TCP" });
+    // No client is named: with hosted control planes OLM connects through a proxy.
+    let almanac = json!({
+        "egress": [{}],
+        "ingress": [{ "ports": [port(PORT), port(http)] }],
+        "podSelector": { "matchLabels": labels() },
+        "policyTypes": ["Ingress", "Egress"],
+    });
+    // OLM 0.32 to 0.45 has such a policy only for catalogs with an image.
+    let unpack = json!({
+        "egress": [{}],
+        "podSelector": {
+            "matchExpressions": [{
+                "key": "operatorframework.io/bundle-unpack-ref",
+                "operator": "Exists",
+            }],
+            "matchLabels": { "olm.managed": "true" },
+        },
+        "policyTypes": ["Egress"],
+    });
+    [("almanac", almanac), ("almanac-unpack-bundles", unpack)].map(|(name, spec)| {
+        json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": { "labels": labels(), "name": name, "namespace": namespace },
+            "spec": spec,
+        })
+    })
+}

@@ -1,0 +1,250 @@
+//! The Helm chart: what it renders for the examples, and what it refuses.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::cluster::{Cluster, text};
+use super::rendered::{EXAMPLES, chart, helm, values};
+use super::root;
+use crate::docs::{configuration, names_after, read, sources};
+use crate::support::needs::skip_without;
+use crate::support::yaml;
+
+const DASHBOARD: &str = "deploy/helm/almanac/dashboards/almanac.json";
+
+#[test]
+fn the_chart_and_its_examples_pass_the_lint() {
+    if skip_without("helm") {
+        return;
+    }
+    for (example, _) in EXAMPLES {
+        let values = values(example);
+        let output = helm(&[
+            "lint",
+            "--strict",
+            "deploy/helm/almanac",
+            "--values",
+            &values,
+        ]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{example}: {said}");
+    }
+    // No file of values is without a test.
+    let files = std::fs::read_dir(root().join("deploy/helm/examples")).unwrap();
+    assert_eq!(files.count(), EXAMPLES.len());
+}
+
+#[test]
+fn the_chart_renders_the_examples_as_recorded() {
+    if skip_without("helm") {
+        return;
+    }
+    // As it stands in the ConfigMap. It is a file of its own.
+    let dashboard: String = (read(DASHBOARD).lines())
+        .map(|line| format!("    {line}\n"))
+        .collect();
+    for (example, namespace) in EXAMPLES {
+        let text = chart(example, namespace).replace(&dashboard, "    # The dashboard.\n");
+        insta::assert_snapshot!(example, text);
+    }
+}
+
+#[test]
+fn values_that_cannot_work_are_refused() {
+    if skip_without("helm") {
+        return;
+    }
+    let values = values("olm-v0");
+    let words = [
+        "template",
+        "almanac",
+        "deploy/helm/almanac",
+        "--values",
+        &values,
+    ];
+    for (change, said) in [
+        ("--set=unknown=1", "unknown"),
+        ("--set=catalogs=null", "catalogs"),
+        ("--set=catalogs[0].nam=x", "nam"),
+        ("--set=catalogs[0].name=A_B", "catalogs.0.name"),
+        ("--set=catalogs[0].name=almanac", "almanac's own"),
+        (
+            "--set=catalogs[1].name=a.b,catalogs[2].name=a-b",
+            "both be the Service a-b",
+        ),
+        (
+            "--set=catalogs[0].settings.grpc=0.0.0.0:50052",
+            "settings.grpc",
+        ),
+        ("--set=settings.data_dir=/x", "settings.data_dir"),
+        ("--set=settings.grpc_tls.key=/x", "settings.grpc_tls"),
+        ("--set=olm.v1.enabled=true", "needs tls.mode"),
+        ("--set=tls.mode=maybe", "tls.mode"),
+        ("--set=replicas=0", "replicas"),
+        (
+            "--set-string=podLabels.olm\\.managed=true",
+            "OLM deletes pods",
+        ),
+        ("--set=image.digest=sha256:0", "image.digest"),
+    ] {
+        let output = helm(&[&words[..], &[change]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{change}");
+        assert!(errors.contains(said), "{change}: {errors}");
+    }
+    let long = format!("--set=catalogs[0].name={}", "a".repeat(64));
+    let output = helm(&[&words[..], &[&long]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("more than 63"), "{errors}");
+    let output = helm(&[&words[..], &[&long, "--set=catalogs[0].olmV0=false"]].concat());
+    assert!(output.status.success());
+}
+
+/// The settings are those that the program reads, and its ports those of the pods.
+#[test]
+fn almanac_reads_the_settings_that_the_chart_renders() {
+    if skip_without("helm") {
+        return;
+    }
+    for (example, namespace) in EXAMPLES {
+        let all = yaml::documents(&chart(example, namespace));
+        let settings = all.iter().find_map(|it| {
+            let data = [&it["data"], &it["stringData"]];
+            data.into_iter().find_map(|it| it["almanac.toml"].as_str())
+        });
+        let config =
+            configuration(settings.unwrap()).unwrap_or_else(|error| panic!("{example}: {error}"));
+        let pod = pod_of(&all);
+        let ports = pod["containers"][0]["ports"].as_array().unwrap();
+        let port = |names: &[&str]| {
+            let mut found = ports.iter();
+            let found = found.find(|port| names.contains(&text(&port["name"])));
+            found.map(|port| port["containerPort"].as_u64().unwrap())
+        };
+        assert_eq!(
+            port(&["grpc"]),
+            Some(config.grpc.port().into()),
+            "{example}"
+        );
+        let http = port(&["http", "https"]);
+        assert_eq!(http, Some(config.http.port().into()), "{example}");
+        // Without metrics, the admin port is for the pod alone.
+        let open = !config.admin.ip().is_loopback();
+        assert_eq!(open, port(&["admin"]).is_some(), "{example}");
+        // All sources are there, and each path is mounted.
+        assert!(!config.catalogs.is_empty(), "{example}");
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+        let mut volumes: BTreeSet<&str> = (pod["volumes"].as_array().unwrap().iter())
+            .map(|it| text(&it["name"]))
+            .collect();
+        if all.iter().any(|it| it["kind"] == "StatefulSet") {
+            volumes.insert("data");
+        }
+        for mount in mounts {
+            assert!(volumes.contains(text(&mount["name"])), "{example}: {mount}");
+        }
+        for path in names_after(settings.unwrap(), "\"/", |sign| "/-.".contains(sign)) {
+            let path = format!("/{path}");
+            let mounted = |it: &Value| path.starts_with(text(&it["mountPath"]));
+            assert!(mounts.iter().any(mounted), "{example}: {path}");
+        }
+    }
+}
+
+/// What the chart says of a catalog with a dot, of numbers, lists and tables.
+#[test]
+fn settings_of_catalogs_survive_the_way_through_the_chart() {
+    if skip_without("helm") {
+        return;
+    }
+    let all = yaml::documents(&chart("many-catalogs", "olm"));
+    let cluster = Cluster::of(&all);
+    let config = cluster.of_kind("ConfigMap")[0];
+    let config = configuration(text(&config["data"]["almanac.toml"])).unwrap();
+    let names: Vec<&str> = config.catalogs.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["community", "redhat-v4.20", "ours"]);
+    assert_eq!(config.catalogs[1].authorities, ["redhat-v4-20.olm.svc"]);
+    let shown = format!("{:?}", config.catalogs[2].source);
+    for part in ["etcd", "singlenamespace-alpha", "0.9.4"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    for source in cluster.of_kind("CatalogSource") {
+        cluster.act_on(source).unwrap();
+    }
+    let of = |kind: &str| -> Vec<&str> {
+        let found = cluster.of_kind(kind).into_iter();
+        found.map(|it| text(&it["metadata"]["name"])).collect()
+    };
+    assert_eq!(of("CatalogSource"), ["community", "redhat-v4-20"]);
+    assert_eq!(of("ClusterCatalog"), names);
+}
+
+/// The standard "restricted" of Pod Security, and what OpenShift's SCC wants.
+#[test]
+fn every_pod_of_the_chart_is_restricted() {
+    if skip_without("helm") {
+        return;
+    }
+    for (example, namespace) in EXAMPLES {
+        let all = yaml::documents(&chart(example, namespace));
+        let pod = pod_of(&all);
+        let user = &pod["securityContext"];
+        assert_eq!(user["runAsNonRoot"], true, "{example}");
+        assert_eq!(
+            user["seccompProfile"]["type"], "RuntimeDefault",
+            "{example}"
+        );
+        let container = &pod["containers"][0]["securityContext"];
+        assert_eq!(container["allowPrivilegeEscalation"], false, "{example}");
+        assert_eq!(container["readOnlyRootFilesystem"], true, "{example}");
+        assert_eq!(container["capabilities"]["drop"][0], "ALL", "{example}");
+        assert_eq!(pod["automountServiceAccountToken"], false, "{example}");
+        for volume in pod["volumes"].as_array().unwrap() {
+            assert!(volume["hostPath"].is_null(), "{example}");
+        }
+        for key in ["runAsUser", "runAsGroup", "fsGroup"] {
+            assert_eq!(user[key].is_null(), example == "openshift", "{example}");
+        }
+    }
+}
+
+#[test]
+fn rules_and_dashboard_name_metrics_that_the_program_has() {
+    let used: BTreeSet<String> = (sources().iter())
+        .flat_map(|(_, text)| names_after(text, "\"almanac_", |sign| sign == '_'))
+        .collect();
+    let mut count = 0;
+    for path in [
+        DASHBOARD,
+        "deploy/helm/almanac/templates/monitoring.yaml",
+        "deploy/kustomize/components/monitoring/rules.yaml",
+    ] {
+        for name in names_after(&read(path), "almanac_", |sign| sign == '_') {
+            let plain = name.strip_suffix("_bucket").unwrap_or(&name);
+            assert!(used.contains(plain), "{path}: almanac_{name}");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
+    let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).unwrap();
+    assert!(dashboard["panels"].as_array().unwrap().len() > 10);
+}
+
+#[test]
+fn the_version_of_the_chart_is_that_of_the_program() {
+    let [chart] = &yaml::documents(&read("deploy/helm/almanac/Chart.yaml"))[..] else {
+        panic!("one document")
+    };
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+}
+
+/// The template of the pods, whatever runs them.
+pub(super) fn pod_of(all: &[Value]) -> &Value {
+    let mut found =
+        (all.iter()).filter(|it| it["kind"] == "StatefulSet" || it["kind"] == "Deployment");
+    let pod = &found.next().unwrap()["spec"]["template"]["spec"];
+    assert!(found.next().is_none());
+    pod
+}

@@ -1,0 +1,65 @@
+//! What helm and kubectl render from deploy.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::root;
+use crate::support::yaml;
+
+/// The example values of the chart, each with the namespace it is for.
+pub(super) const EXAMPLES: [(&str, &str); 6] = [
+    ("olm-v0", "olm"),
+    ("olm-v1-images", "almanac"),
+    ("openshift", "openshift-marketplace"),
+    ("many-catalogs", "olm"),
+    ("monitored", "olm"),
+    ("small", "olm"),
+];
+
+/// The overlays that an admin applies.
+pub(super) const OVERLAYS: [&str; 4] = [
+    "deploy/kustomize/olm-v0",
+    "deploy/kustomize/olm-v1-images",
+    "deploy/kustomize/openshift",
+    "tests/fixtures/kustomize/monitored",
+];
+
+/// Runs helm from the root of the project.
+pub(super) fn helm(arguments: &[&str]) -> Output {
+    let mut command = Command::new("helm");
+    command
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .unwrap()
+}
+
+/// The values file of an example.
+pub(super) fn values(example: &str) -> String {
+    format!("deploy/helm/examples/{example}.yaml")
+}
+
+/// The text that the chart renders for an example.
+pub(super) fn chart(example: &str, namespace: &str) -> String {
+    let (values, chart) = (values(example), "deploy/helm/almanac");
+    let words = ["template", "almanac", chart, "--namespace", namespace];
+    let output = helm(&[&words[..], &["--values", &values]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{example}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The objects of an overlay.
+pub(super) fn overlay(path: &str) -> Vec<Value> {
+    let output = Command::new("kubectl")
+        .args(["kustomize", path])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{path}: {errors}");
+    // Deprecated fields are warned of.
+    assert!(errors.is_empty(), "{path}: {errors}");
+    yaml::documents(&String::from_utf8(output.stdout).unwrap())
+}

@@ -128,7 +128,7 @@ impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         self.check()?;
         let named = self.choose(self.named(environment)?)?;
-        let wanted = |kind: Kind| self.wants(kind);
+        let wanted = |kind: Kind| wants(&self.kinds, kind);
         let mut manifests: Vec<Value> = Vec::new();
         self.for_version_0(&named, &mut manifests)?;
         if let (true, Some(host)) = (wanted(Kind::ClusterCatalog), &self.catalog_host) {
@@ -160,18 +160,11 @@ impl Arguments {
         })
     }
 
-    fn wants(&self, kind: Kind) -> bool {
-        match &self.kinds[..] {
-            [] => kind != Kind::Icsp,
-            kinds => kinds.contains(&kind),
-        }
-    }
-
     /// Adds the objects for OLM v0.
     fn for_version_0(&self, named: &[Named], manifests: &mut Vec<Value>) -> Result<(), Failure> {
         let by_address = self.by == By::Address;
-        let services = by_address && self.wants(Kind::Service);
-        if by_address && self.wants(Kind::NetworkPolicy) {
+        let services = by_address && wants(&self.kinds, Kind::Service);
+        if by_address && wants(&self.kinds, Kind::NetworkPolicy) {
             let (grpc, http) = ports(named);
             if grpc != PORT {
                 output::note(&format!(
@@ -180,7 +173,7 @@ impl Arguments {
             }
             manifests.extend(network::policies(&self.namespace, http));
         }
-        if !services && !self.wants(Kind::CatalogSource) {
+        if !services && !wants(&self.kinds, Kind::CatalogSource) {
             return Ok(());
         }
         check_labels(named)?;
@@ -202,7 +195,7 @@ impl Arguments {
             if services {
                 manifests.push(network::service(name, &self.namespace));
             }
-            if self.wants(Kind::CatalogSource) {
+            if wants(&self.kinds, Kind::CatalogSource) {
                 manifests.push(shapes::catalog_source(name, &self.namespace, way, shown));
             }
             if by_address && name.as_str().contains('.') {
@@ -317,6 +310,14 @@ impl Arguments {
             }
         }
         Ok(named)
+    }
+}
+
+/// Whether manifests of a kind are written, for the kinds in the arguments.
+fn wants(kinds: &[Kind], kind: Kind) -> bool {
+    match kinds {
+        [] => kind != Kind::Icsp,
+        kinds => kinds.contains(&kind),
     }
 }
 

@@ -42,61 +42,53 @@ fn of_cluster(release: Release) -> Vec<Value> {
     if release == Release::Open {
         return Vec::new();
     }
-    let mut policies: Vec<Value> = OF_OLM
-        .map(|namespace| {
-            policy(
-                namespace,
-                json!({}),
-                json!(["Ingress", "Egress"]),
-                json!([]),
-                json!([]),
-            )
-        })
-        .into();
-    let dns = |protocol: &str| json!({"protocol": protocol, "port": 53});
+    let mut policies: Vec<Value> = OF_OLM.map(deny_all).into();
+    let tcp = |port: u64| json!({"protocol": "TCP", "port": port});
     let egress = if release == Release::Narrow {
-        let tcp = |port: u64| json!({"protocol": "TCP", "port": port});
-        let dns = json!({"ports": [dns("TCP"), dns("UDP")]});
+        let dns = json!({"ports": [tcp(53), {"protocol": "UDP", "port": 53}]});
         json!([{"ports": [tcp(6443)]}, dns, {"ports": [tcp(50051)]}])
     } else {
         json!([{}])
     };
-    let both = || json!(["Ingress", "Egress"]);
     for (app, port) in [("catalog-operator", 8443), ("packageserver", 5443)] {
-        let ingress = json!([{"ports": [{"protocol": "TCP", "port": port}]}]);
-        let labels = json!({"matchLabels": {"app": app}});
-        policies.push(policy("olm", labels, both(), ingress, egress.clone()));
+        let mut policy = deny_all("olm");
+        policy["spec"]["podSelector"] = json!({"matchLabels": {"app": app}});
+        policy["spec"]["ingress"] = json!([{"ports": [tcp(port)]}]);
+        policy["spec"]["egress"] = egress.clone();
+        policies.push(policy);
     }
     for (namespace, controller) in [
         ("olmv1-system", "catalogd"),
         ("olmv1-system", "operator-controller"),
         ("openshift-catalogd", "catalogd"),
     ] {
-        let labels = json!({"matchLabels": control_plane(controller)});
-        policies.push(policy(namespace, labels, both(), json!([]), json!([{}])));
+        let mut policy = deny_all(namespace);
+        policy["spec"]["podSelector"] = json!({"matchLabels": control_plane(controller)});
+        policy["spec"]["egress"] = json!([{}]);
+        policies.push(policy);
     }
     if release == Release::Unpacking {
         for namespace in ["olm", "openshift-marketplace"] {
-            let labels = json!({"matchExpressions": [
-                {"key": "operatorframework.io/bundle-unpack-ref", "operator": "Exists"}
-            ]});
-            policies.push(policy(
-                namespace,
-                labels,
-                json!(["Egress"]),
-                json!([]),
-                json!([{}]),
-            ));
+            let mut policy = deny_all(namespace);
+            policy["spec"] = json!({
+                "podSelector": {"matchExpressions": [
+                    {"key": "operatorframework.io/bundle-unpack-ref", "operator": "Exists"}
+                ]},
+                "policyTypes": ["Egress"],
+                "egress": [{}],
+            });
+            policies.push(policy);
         }
     }
     policies
 }
 
-fn policy(namespace: &str, pods: Value, types: Value, ingress: Value, egress: Value) -> Value {
+/// The policy that denies all traffic of a namespace.
+fn deny_all(namespace: &str) -> Value {
     json!({
         "kind": "NetworkPolicy",
         "metadata": {"namespace": namespace},
-        "spec": {"podSelector": pods, "policyTypes": types, "ingress": ingress, "egress": egress},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
     })
 }
 
@@ -284,13 +276,7 @@ fn every_client_reaches_almanac_and_almanac_its_sources_with_and_without_default
             assert!(denied.is_empty(), "{origin} with {release:?}: {denied:?}");
         }
         // A namespace of its own that denies all, as some admins have it.
-        let deny = policy(
-            installation.namespace(),
-            json!({}),
-            json!(["Ingress", "Egress"]),
-            json!([]),
-            json!([]),
-        );
+        let deny = deny_all(installation.namespace());
         let denied = installation.walk(vec![deny]);
         let operators = |it: &Denied| ["catalog-operator", "packageserver"].contains(&it.0);
         if origin != "small" {

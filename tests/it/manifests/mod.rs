@@ -6,6 +6,7 @@ mod agreement;
 mod chart;
 mod clients;
 mod cluster;
+mod command;
 mod network;
 mod rendered;
 mod sources;

@@ -99,8 +99,8 @@ impl Network {
             .peekable();
         policies.peek().is_none()
             || policies.any(|policy| {
-                let rules = policy["spec"][rules].as_array().into_iter().flatten();
-                rules.into_iter().any(|rule| {
+                let mut rules = policy["spec"][rules].as_array().into_iter().flatten();
+                rules.any(|rule| {
                     any(&rule[peers], |it| is_peer(it, &pod.namespace, peer))
                         && any(&rule["ports"], |it| is_port(it, port, protocol))
                 })
@@ -164,7 +164,9 @@ mod checks {
     use super::*;
 
     fn policy(spec: Value) -> Value {
-        json!({"metadata": {"namespace": "a"}, "spec": spec})
+        let mut policy = json!({"metadata": {"namespace": "a"}});
+        policy["spec"] = spec;
+        policy
     }
 
     fn network(specs: impl IntoIterator<Item = Value>) -> Network {
@@ -181,7 +183,9 @@ mod checks {
         let outside = End::Outside(Ipv4Addr::new(192, 0, 2, 9));
         let ingress = |rules: Value| {
             let selector = json!({"matchLabels": {"app": "one"}});
-            json!({"podSelector": selector, "policyTypes": ["Ingress"], "ingress": rules})
+            let mut spec = json!({"podSelector": selector, "policyTypes": ["Ingress"]});
+            spec["ingress"] = rules;
+            spec
         };
         let selecting = |app: &str| json!({"matchLabels": {"app": app}});
         let named = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});

@@ -136,8 +136,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if has $label (list $name (printf "%s-admin" $name)) -}}
 {{- fail (printf "the catalog %s would have the Service %s, which is almanac's own: choose another release name or fullnameOverride" .name $label) -}}
 {{- end -}}
-{{- if and (gt (len $label) 63) $.Values.olm.v0.enabled (ne .olmV0 false) -}}
-{{- fail (printf "the name of the catalog %s has more than 63 characters: set its olmV0 to false" .name) -}}
+{{- if and $.Values.olm.v0.enabled (ne .olmV0 false) (or (gt (len $label) 63) (not (regexMatch "^[a-z]" $label))) -}}
+{{- fail (printf "no Service can be named %s (up to 63 characters, a letter first): set olmV0 of the catalog to false" $label) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.olm.v1.enabled (not .Values.olm.v1.host) (eq .Values.tls.mode "none") -}}

@@ -18,9 +18,9 @@ pub(super) const PORT: u16 = 50051;
 pub(super) enum Kind {
     /// For OLM v0
     CatalogSource,
-    /// Of almanac, for each CatalogSource with an address
+    /// Of each CatalogSource with an address
     Service,
-    /// For almanac and for the pods that unpack bundles, where traffic is denied
+    /// For almanac and for pods that unpack bundles
     NetworkPolicy,
     /// For OLM v1; needs --catalog-host
     ClusterCatalog,

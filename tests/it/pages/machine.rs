@@ -109,7 +109,7 @@ impl Machine {
         let mut line = self.local(typed);
         let words: Vec<&str> = typed.split_whitespace().collect();
         match words[..] {
-            ["almanac", "serve", ..] => {
+            ["almanac", "serve", ..] if !words.contains(&"--check") => {
                 self.serve(page, &line, self.admin);
                 return String::new();
             }
@@ -284,7 +284,9 @@ fn is_ready(admin: SocketAddr, http: SocketAddr) -> bool {
     let mut catalogs = status["catalogs"].as_array().unwrap().iter();
     catalogs.all(|catalog| {
         let name = catalog["name"].as_str().unwrap();
-        has(http, &format!("/v2/{name}/manifests/latest"))
+        let image = get(http, &format!("/v2/{name}/manifests/latest"));
+        // A restricted catalog has its image, too.
+        image.is_some_and(|reply| reply.status != 503)
     })
 }
 

@@ -96,6 +96,7 @@ macro_rules! pages {
 pages! {
     the_commands_of_the_readme_run: "README.md",
     the_commands_of_the_tutorial_run: "docs/tutorial.md",
+    the_commands_of_the_tasks_run: "docs/tasks.md",
     the_commands_about_curated_catalogs_run: "docs/how-to/curated-catalogs.md",
     the_commands_about_installing_run: "docs/how-to/install.md",
     the_commands_about_disconnected_sites_run: "docs/how-to/disconnected.md",

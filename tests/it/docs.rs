@@ -281,7 +281,7 @@ fn every_fault_is_held_by_tests_that_exist() {
 fn every_path_in_the_pages_exists() {
     for (page, text) in pages() {
         let named = text
-            .split(|sign: char| sign.is_whitespace() || "`()[],;:*#".contains(sign))
+            .split(|sign: char| sign.is_whitespace() || "`()[],;:*#\"".contains(sign))
             .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
             .map(|word| root().join(word.trim_end_matches('.')));
         for path in named {

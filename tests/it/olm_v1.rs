@@ -46,12 +46,7 @@ fn the_queries_of_the_page_give_what_they_say() {
     let page = std::fs::read_to_string(page).unwrap();
     let lines: Vec<&str> = page.lines().filter(|l| l.starts_with("curl ")).collect();
     assert!(lines.len() > 20);
-    for line in &lines {
-        let printed = typed(line, address);
-        assert!(!printed.trim().is_empty(), "{line} prints nothing");
-        assert!(!printed.contains("null\n"), "{line} prints {printed}");
-    }
-    // Some of them by what they have to print.
+    // That all of them have an answer, the tests of the pages say.
     let printed = |part: &str| {
         let mut found = lines.iter().filter(|line| line.contains(part));
         let line = found.next().unwrap_or_else(|| panic!("no line has {part}"));

@@ -55,9 +55,13 @@ const OTHERS: &[(&str, &str, &str)] = &[
 /// Adds the variables of its options to the help of a command, above its exit codes.
 pub(super) fn complete(command: clap::Command) -> clap::Command {
     let written = command.get_after_long_help().map(ToString::to_string);
+    let variables = variables(&command);
     match written {
-        Some(text) if text.contains(CODES) && !text.contains("\nEnvironment:") => {
-            let variables = variables(&command);
+        Some(text)
+            if text.contains(CODES)
+                && !text.contains("\nEnvironment:")
+                && !variables.is_empty() =>
+        {
             let end = format!("\n\nEnvironment:\n{variables}{CODES}");
             command.after_long_help(text.replacen(CODES, &end, 1))
         }
@@ -124,5 +128,12 @@ mod tests {
              ALMANAC_CA_FILE             --ca-file, separated by colons\n  \
              NO_COLOR                    no colours if it is set\n\nExit codes:\n  0  done"
         );
+    }
+
+    #[test]
+    fn a_command_that_reads_no_variables_lists_none() {
+        let help = "Examples:\n  a\n\nExit codes:\n  0  done";
+        let command = complete(clap::Command::new("a").after_long_help(help));
+        assert_eq!(command.get_after_long_help().unwrap().to_string(), help);
     }
 }

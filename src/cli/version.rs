@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::build_info;
+use crate::cli::format::Report;
 use crate::cli::{Failure, output};
 
 /// Print the version, the commit, the target and the features
@@ -15,18 +15,9 @@ use crate::cli::{Failure, output};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The output format
-    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Output {
-    /// A line for each fact
-    #[default]
-    Text,
-    /// An object
-    Json,
+    /// The format for programs [default: a line for each fact]
+    #[arg(long, short, value_enum, value_name = "FORMAT")]
+    output: Option<Report>,
 }
 
 const EXAMPLES: &str = "\
@@ -58,10 +49,10 @@ impl Arguments {
             profile: build_info::PROFILE,
             features: build_info::features().collect(),
         };
-        output::print(|out| match self.output {
-            Output::Text => version.write(out),
-            Output::Json => output::json(&version, out),
-        })
+        match self.output {
+            None => output::print(|out| version.write(out)),
+            Some(format) => format.print(&version),
+        }
     }
 }
 

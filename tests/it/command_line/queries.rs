@@ -35,7 +35,9 @@ fn a_source_and_a_server_give_the_same_answers() {
         let [source, chosen] = ["file:deploy/catalog", &chosen]
             .map(|place| printed(&format!("search {place} operator -o {format}")));
         assert_eq!(source, chosen, "{format}");
-        assert_eq!(source.matches("ferry-operator").count(), 1, "{source}");
+        // The other catalog has the package too, but was not asked.
+        let named = source.lines().filter(|line| *line == "ferry-operator");
+        assert_eq!(named.count(), usize::from(format == "name"), "{source}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! The descriptions of the metrics of serving.
 
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
+
+use crate::build_info;
 
 /// Counts a connection that almanac ended.
 pub(crate) fn count_ended(service: &'static str, reason: &'static str) {
@@ -8,8 +10,19 @@ pub(crate) fn count_ended(service: &'static str, reason: &'static str) {
         .increment(1);
 }
 
-/// Describes the metrics of serving.
+/// Describes the metrics of serving, and sets that of the build.
 pub fn describe_metrics() {
+    describe_gauge!(
+        "almanac_build_info",
+        "Always 1; the labels tell version, commit and features of the build"
+    );
+    gauge!(
+        "almanac_build_info",
+        "version" => build_info::VERSION,
+        "commit" => build_info::COMMIT,
+        "features" => build_info::FEATURES
+    )
+    .set(1);
     describe_gauge!("almanac_connections", "Open connections, by service");
     describe_counter!(
         "almanac_connections_total",

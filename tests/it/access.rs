@@ -115,6 +115,22 @@ fn a_catalog_with_tokens_is_read_by_those_who_have_one() {
     ] {
         assert_eq!(http::get(http, path).unwrap().status, status, "{path}");
     }
+    // A browser gets the page of GraphQL, which has a field for the token and no
+    // data, with the same status.
+    let accept = [("Accept", "text/html")];
+    for (path, status) in [
+        ("/catalogs/closed/api/v1/graphql", 401),
+        ("/catalogs/closed/api/v1/packages", 401),
+        ("/catalogs/open/api/v1/graphql", 200),
+    ] {
+        let reply = http::ask(http, "GET", path, &accept, b"").unwrap();
+        assert_eq!(reply.status, status, "{path}");
+        assert_eq!(reply.header("www-authenticate").is_some(), status == 401);
+        let page = reply.text().starts_with("<!doctype html>");
+        assert_eq!(page, path.ends_with("graphql"), "{path}");
+        let policy = reply.header("content-security-policy");
+        assert_eq!(policy.is_some(), page, "{path}");
+    }
     // Nor is its name told to those who do not know it.
     for path in [
         "/catalogs/close/api/v1/packages",

@@ -1,6 +1,7 @@
 //! Probes, metrics and status of the running program, and `almanac health`.
 
 use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
@@ -270,6 +271,46 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
         !lowered.contains("made-up") && !lowered.contains("madeup"),
         "{text}"
     );
+}
+
+#[test]
+fn the_metrics_tell_the_build_and_the_process() {
+    let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let served = Served::catalogs(&Folders::of("fruit", &Catalog::small()));
+    let text = get(&served, "/metrics").text().to_string();
+    let version = env!("CARGO_PKG_VERSION");
+    let build = format!("almanac_build_info{{version=\"{version}\",commit=\"");
+    let build = text.lines().find(|line| line.starts_with(&build));
+    let build = build.unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        build.contains(",features=\"") && build.ends_with("} 1"),
+        "{build}"
+    );
+    let docs = std::fs::read_to_string("docs/reference/operations.md").unwrap();
+    let value = |name: &str, kind: &str| -> f64 {
+        assert!(
+            docs.contains(&format!("`{name}`")),
+            "{name} is not documented"
+        );
+        assert!(text.contains(&format!("# TYPE {name} {kind}\n")), "{text}");
+        let begin = format!("{name} ");
+        let found = text.lines().find_map(|line| line.strip_prefix(&begin));
+        found.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+    };
+    assert!(value("process_cpu_seconds_total", "counter") > 0.0);
+    let resident = value("process_resident_memory_bytes", "gauge");
+    assert!(resident > 1e6, "{resident}");
+    assert!(value("process_virtual_memory_bytes", "gauge") >= resident);
+    let open = value("process_open_fds", "gauge");
+    assert!(
+        (8.0..=value("process_max_fds", "gauge")).contains(&open),
+        "{open}"
+    );
+    // The start is told to a tick of the system, a hundredth of a second.
+    let started = value("process_start_time_seconds", "gauge");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let around = before.as_secs_f64() - 1.0..now.as_secs_f64() + 1.0;
+    assert!(around.contains(&started), "{started} is not in {around:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The admin port: probes, metrics and status.
 
+mod process;
 mod status;
 
 use std::sync::Arc;
@@ -80,7 +81,7 @@ async fn render_metrics(State(admin): State<Admin>) -> Response {
     admin.metrics.run_upkeep();
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
-        admin.metrics.render(),
+        admin.metrics.render() + &process::render(),
     )
         .into_response()
 }

@@ -11,6 +11,7 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 
 use crate::serve::access::{Access, Denied, Reader, count_denied};
+use crate::serve::http::graphql;
 use crate::serve::http::rejection::HttpRejection;
 use crate::serve::net::listen::Peer;
 
@@ -54,9 +55,10 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
     match CatalogRoute::of(&mut parts).await {
         CatalogRoute::Elsewhere => next.run(Request::from_parts(parts, body)).await,
         CatalogRoute::Named(name) => {
+            let page = graphql::wants_page(&parts);
             let rules = access.rules();
             if let Err(denied) = rules.check(&name, reader.credentials()) {
-                return respond(&name, denied);
+                return respond(&name, denied, page);
             }
             let response = next.run(Request::from_parts(parts, body)).await;
             // A reload may have added the catalog and its rule meanwhile.
@@ -64,7 +66,7 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
             if !Arc::ptr_eq(&rules, &now)
                 && let Err(denied) = now.check(&name, reader.credentials())
             {
-                return respond(&name, denied);
+                return respond(&name, denied, page);
             }
             response
         }
@@ -81,7 +83,9 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
     }
 }
 
-fn respond(catalog: &str, denied: Denied) -> Response {
+/// The response to a client that may not read a catalog. With `page`, a browser
+/// asks for the page of GraphQL, which has a field for the token.
+fn respond(catalog: &str, denied: Denied, page: bool) -> Response {
     count_denied(catalog);
     let (status, text, challenge) = match denied {
         Denied::TokenMissing => (
@@ -103,6 +107,10 @@ fn respond(catalog: &str, denied: Denied) -> Response {
     };
     let mut response = HttpRejection::Text(status, text).into_response();
     if let Some(challenge) = challenge {
+        if page {
+            response = graphql::page();
+            *response.status_mut() = status;
+        }
         let challenge = HeaderValue::from_static(challenge);
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }

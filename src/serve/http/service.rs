@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use crate::serve::access::Access;
 use crate::serve::http::content::{ALL, METAS, all, metas};
 use crate::serve::http::cors::{self, Origins};
+use crate::serve::http::graphql::GRAPHQL;
 use crate::serve::http::guard::guard;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::{self, HttpRejection};
@@ -152,7 +153,7 @@ fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
         .route(METAS, any(metas))
         .merge(index::routes())
         .merge(queries::routes())
-        .route("/catalogs/{name}/api/v1/graphql", graphql::route())
+        .route(GRAPHQL, graphql::route())
         .fallback(async || HttpRejection::UnknownPath)
         .layer(middleware::from_fn_with_state(access, guard))
         .layer(middleware::from_fn(path::clean))

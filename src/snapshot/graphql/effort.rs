@@ -8,6 +8,8 @@ use async_graphql::extensions::{
     Extension, ExtensionContext, ExtensionFactory, NextResolve, ResolveInfo,
 };
 use async_graphql::{ServerError, ServerResult, Value};
+use parking_lot::Mutex;
+use serde::Serialize;
 
 /// The longest time for one answer.
 pub const MAX_TIME: Duration = Duration::from_secs(5);
@@ -53,6 +55,28 @@ pub(super) struct Effort {
     values: AtomicUsize,
     bytes: AtomicUsize,
     exceeded: OnceLock<Limit>,
+    cuts: Mutex<Vec<Cut>>,
+}
+
+/// A page with fewer items than there are, or than were asked for. The query is
+/// bounded, so there are few.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Cut {
+    /// The key of the page in the answer.
+    pub(super) path: String,
+    /// The `limit` of the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) requested: Option<i64>,
+    /// The limit that was applied instead.
+    pub(super) limit: usize,
+    /// How many items were returned.
+    pub(super) returned: usize,
+    /// The `offset` of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_offset: Option<usize>,
+    /// The same in words.
+    pub(super) message: String,
 }
 
 impl Effort {
@@ -63,6 +87,7 @@ impl Effort {
             values: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             exceeded: OnceLock::new(),
+            cuts: Mutex::default(),
         }
     }
 
@@ -80,6 +105,11 @@ impl Effort {
         if values >= MAX_VALUES {
             return self.exceed(Limit::Values);
         }
+        self.time()
+    }
+
+    /// Checks the time.
+    pub(super) fn time(&self) -> Result<(), Limit> {
         if Instant::now() >= self.deadline || self.cancel.0.load(Ordering::Relaxed) {
             return self.exceed(Limit::Time);
         }
@@ -93,6 +123,16 @@ impl Effort {
             return self.exceed(Limit::Bytes);
         }
         Ok(())
+    }
+
+    /// Notes a page that was cut.
+    pub(super) fn cut(&self, cut: Cut) {
+        self.cuts.lock().push(cut);
+    }
+
+    /// The pages that were cut.
+    pub(super) fn cuts(&self) -> Vec<Cut> {
+        std::mem::take(&mut self.cuts.lock())
     }
 
     fn exceed<T>(&self, limit: Limit) -> Result<T, Limit> {

@@ -1,12 +1,15 @@
 //! Queries of catalogd's GraphQL API, answered from stored lines.
 //!
 //! `schema` makes a GraphQL schema from the fields in the index, once per
-//! snapshot, at the latest for the first query. `blob` finds values in lines,
+//! snapshot, at the latest for the first query. `page` selects the blobs of a
+//! schema. `blob` finds values in lines,
 //! and `effort` bounds time and size of an answer. The HTTP side bounds the
 //! query itself.
 
 mod blob;
 mod effort;
+mod page;
+mod resolve;
 mod schema;
 pub(super) mod schema_error;
 
@@ -20,6 +23,10 @@ pub use schema_error::SchemaError;
 
 use self::effort::Effort;
 use crate::snapshot::Snapshot;
+
+/// The member of `extensions` that tells of pages with fewer items than there are,
+/// or than were asked for.
+const LIMITS: &str = "limits";
 
 /// A query and its parameters.
 #[derive(Debug)]
@@ -53,7 +60,13 @@ impl Snapshot {
             .data(Arc::clone(&effort));
         request.set_parsed_query(question.document);
         request.operation_name = question.operation;
-        let response = schema.execute(request).await;
+        let mut response = schema.execute(request).await;
+        let cuts = effort.cuts();
+        if !cuts.is_empty()
+            && let Ok(cuts) = async_graphql::to_value(&cuts)
+        {
+            response.extensions.insert(LIMITS.to_owned(), cuts);
+        }
         Ok(match effort.exceeded() {
             // A partial response is dropped.
             Some(limit) => Response::from_errors(vec![ServerError::new(limit.to_string(), None)]),

@@ -1,11 +1,8 @@
 //! The fields of blobs ─► a GraphQL schema whose fields know where to look.
 
-use std::sync::Arc;
-
 use async_graphql::Value;
 use async_graphql::dynamic::{
-    Field, FieldFuture, FieldValue, InputValue, Object as ObjectType, ResolverContext, Schema,
-    TypeRef,
+    Field, FieldFuture, FieldValue, Object as ObjectType, ResolverContext, Schema, TypeRef,
 };
 use bytes::Bytes;
 
@@ -17,16 +14,14 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::graphql::blob;
 use crate::snapshot::graphql::blob::{Object, TooMany};
 use crate::snapshot::graphql::effort::{Count, Effort};
+use crate::snapshot::graphql::page::{Conditions, page};
+use crate::snapshot::graphql::resolve::{answer, snapshot};
 use crate::snapshot::graphql::schema_error::{GraphqlSchema, SchemaError};
 use fbc::fields::{Leaf, Scalar};
 use fbc::text::json::unescape;
 
-/// The most blobs of one page, and the default.
-const PAGE: usize = 100;
 /// The longest list in a blob.
 const MAX_LIST: usize = 20_000;
-/// The largest blob, in bytes.
-const MAX_BLOB: usize = 16 << 20;
 /// The deepest nesting of a query. The HTTP side has a limit of its own, with a
 /// better message.
 const MAX_DEPTH: usize = 64;
@@ -54,6 +49,7 @@ pub(super) fn build(snapshot: &Snapshot) -> GraphqlSchema {
         fields,
     } in types(&snapshot.index.fields)
     {
+        let conditions = Conditions::of(&name, &fields);
         let mut of_blob = ObjectType::new(&name).description(format!("A blob of {blobs}"));
         for NamedField { name, keys, kind } in fields {
             of_blob = of_blob.field(match kind {
@@ -73,61 +69,15 @@ pub(super) fn build(snapshot: &Snapshot) -> GraphqlSchema {
             });
         }
         schema = schema.register(of_blob);
-        query = query.field(page(field, &name, blobs));
+        if let Some(input) = conditions.input(&blobs) {
+            schema = schema.register(input);
+        }
+        query = query.field(page(field, &name, blobs, conditions));
     }
     schema
         .register(query)
         .finish()
         .map_err(|error| SchemaError(error.to_string()))
-}
-
-/// A field of the query: the blobs of a schema, some at a time.
-fn page(field: String, ty: &str, schema: Box<str>) -> Field {
-    let description = format!("Blobs of {schema}, in the order of the catalog");
-    let argument = |name: &str, default: usize, description: &str| {
-        InputValue::new(name, TypeRef::named(TypeRef::INT))
-            .default_value(default as u64)
-            .description(description)
-    };
-    Field::new(field, TypeRef::named_list(ty), move |ctx| {
-        answer(&ctx, |ctx, effort| {
-            let snapshot = snapshot(ctx)?;
-            let limit = number(ctx, "limit")?.filter(|limit| (1..=PAGE).contains(limit));
-            let offset = number(ctx, "offset")?.unwrap_or(0);
-            let metas = &snapshot.meta_lookup.schema(&schema).metas;
-            let page = metas.iter().skip(offset).take(limit.unwrap_or(PAGE));
-            let mut blobs = Vec::new();
-            for meta in page {
-                let line = snapshot.line(*meta);
-                if line.len() > MAX_BLOB {
-                    let name = snapshot.index.metas.get(*meta as usize);
-                    let name = name.map_or("", |meta| &meta.name);
-                    return Err(format!(
-                        "the blob {name:?} of {schema:?} is larger than {} MiB: ask for it over \
-                         metas",
-                        MAX_BLOB >> 20
-                    ));
-                }
-                effort.value().map_err(|limit| limit.to_string())?;
-                blobs.push(FieldValue::owned_any(Object::new(line)));
-            }
-            Ok(Some(FieldValue::list(blobs)))
-        })
-    })
-    .argument(argument("limit", PAGE, "Maximum number of items to return"))
-    .argument(argument("offset", 0, "Number of items to skip"))
-    .description(description)
-}
-
-/// A numeric argument; `None` for null and negative numbers.
-fn number(ctx: &ResolverContext<'_>, name: &str) -> Result<Option<usize>, String> {
-    let Some(value) = ctx.args.get(name).filter(|value| !value.is_null()) else {
-        return Ok(None);
-    };
-    match value.i64().map(i32::try_from) {
-        Ok(Ok(number)) => Ok(usize::try_from(number).ok()),
-        _ => Err(format!("the argument {name:?} must be a number of 32 bits")),
-    }
 }
 
 /// A field with a scalar or a list of scalars.
@@ -204,23 +154,6 @@ fn keys_shown(name: &str, keys: &[Box<str>]) -> Option<String> {
     Some(keys.join(", "))
 }
 
-/// Computes a field's value. A failure becomes an error of the answer, and the
-/// value null.
-fn answer<'a>(
-    ctx: &ResolverContext<'a>,
-    ask: impl FnOnce(&ResolverContext<'a>, &Effort) -> Result<Option<FieldValue<'a>>, String>,
-) -> FieldFuture<'a> {
-    let made = match ctx.data::<Arc<Effort>>() {
-        Ok(effort) => ask(ctx, effort),
-        Err(error) => Err(error.message),
-    };
-    FieldFuture::Value(made.unwrap_or_else(|message| {
-        let error = async_graphql::Error::new(message).into_server_error(ctx.item.pos);
-        ctx.add_error(ctx.set_error_path(error));
-        None
-    }))
-}
-
 /// The value of the parent object under a key.
 fn value(ctx: &ResolverContext<'_>, keys: &[Box<str>]) -> Result<Option<Bytes>, String> {
     let object = ctx.parent_value.try_downcast_ref::<Object>();
@@ -235,11 +168,6 @@ fn elements(ctx: &ResolverContext<'_>, keys: &[Box<str>]) -> Result<Option<Vec<B
     blob::list(&json, MAX_LIST).map_err(|TooMany| {
         format!("the list has more than {MAX_LIST} items: ask for the blob over metas")
     })
-}
-
-fn snapshot<'a>(ctx: &'a ResolverContext<'_>) -> Result<&'a Snapshot, String> {
-    let snapshot = ctx.data::<Arc<Snapshot>>();
-    Ok(snapshot.map_err(|error| error.message)?)
 }
 
 fn counted<'a>(value: Value, effort: &Effort) -> Result<FieldValue<'a>, String> {

@@ -1,6 +1,7 @@
 //! The route of GraphQL: a query is read from the body, checked against the
 //! limits, and run by the snapshot on a worker pool of one worker for each core.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_graphql::{PathSegment, Pos, ServerError, Value};
@@ -142,14 +143,14 @@ async fn make(
     }
     let document = match limits::parse(&request.query) {
         Ok(document) => document,
-        Err(error) => return write(&Value::Null, &[server_error(error)]),
+        Err(error) => return write(&Value::Null, &[server_error(error)], None),
     };
     let snapshot = find(catalogs, reader, name)?;
     let variables = request.variables.unwrap_or_default();
     let operation = request.operation_name.filter(|name| !name.is_empty());
     let errors = variables::check(&document, operation.as_deref(), &variables);
     if !errors.is_empty() {
-        return write(&Value::Null, &errors);
+        return write(&Value::Null, &errors, None);
     }
     let question = Question {
         document,
@@ -163,7 +164,7 @@ async fn make(
             tracing::error!(catalog = name, %error, "a GraphQL query failed");
             DEFECT
         })?;
-    write(&response.data, &response.errors)
+    write(&response.data, &response.errors, Some(&response.extensions))
 }
 
 fn server_error(error: QueryError) -> ServerError {
@@ -174,12 +175,17 @@ fn server_error(error: QueryError) -> ServerError {
     found
 }
 
-/// The body of a response: data, then errors, without extensions.
+/// The members of `extensions`.
+type Extensions = BTreeMap<String, Value>;
+
+/// The body of a response: data, then errors, then extensions if there are any.
 #[derive(Serialize)]
 struct GraphqlResponse<'a> {
     data: &'a Value,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<GraphqlError<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extensions: Option<&'a Extensions>,
 }
 
 #[derive(Serialize)]
@@ -190,7 +196,11 @@ struct GraphqlError<'a> {
     path: &'a [PathSegment],
 }
 
-fn write(data: &Value, errors: &[ServerError]) -> Result<Vec<u8>, HttpRejection> {
+fn write(
+    data: &Value,
+    errors: &[ServerError],
+    extensions: Option<&Extensions>,
+) -> Result<Vec<u8>, HttpRejection> {
     let response = GraphqlResponse {
         data,
         errors: errors
@@ -202,6 +212,7 @@ fn write(data: &Value, errors: &[ServerError]) -> Result<Vec<u8>, HttpRejection>
                 path: &error.path,
             })
             .collect(),
+        extensions: extensions.filter(|extensions| !extensions.is_empty()),
     };
     serde_json::to_vec(&response).map_err(|error| {
         tracing::error!(%error, "a GraphQL response cannot be written as JSON");

@@ -8,4 +8,22 @@ mod limits;
 mod page;
 mod variables;
 
+use axum::extract::MatchedPath;
+use http::Method;
+use http::request::Parts;
+
+use crate::serve::http::encoding::accepts_named;
+
 pub(super) use handler::route;
+pub(super) use page::respond as page;
+
+/// The route.
+pub(super) const GRAPHQL: &str = "/catalogs/{name}/api/v1/graphql";
+
+/// Whether a browser asks for the page.
+pub(super) fn wants_page(parts: &Parts) -> bool {
+    let route = parts.extensions.get::<MatchedPath>();
+    route.is_some_and(|route| route.as_str() == GRAPHQL)
+        && matches!(parts.method, Method::GET | Method::HEAD)
+        && accepts_named(&parts.headers, "text/html")
+}

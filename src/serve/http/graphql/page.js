@@ -1,10 +1,10 @@
 
-"use strict";
-const at = (id) => document.getElementById(id);
+/* The page: it sends queries, and shows the answer and the schema. */
 const path = location.pathname;
 const catalog = decodeURIComponent(path.split("/")[2] || "");
 const SUMMARY = "{\n  summary {\n    totalSchemas\n    schemas { name totalObjects totalFields }\n  }\n}\n";
 const INTROSPECTION = `query Introspection { __schema { queryType { name } types { kind name description
+  inputFields { name type { ...T } }
   fields { name description args { name description type { ...T } defaultValue } type { ...T } } } } }
   fragment T on __Type { kind name ofType { kind name ofType { kind name ofType { kind name } } } }`;
 
@@ -14,12 +14,15 @@ function say(text, bad) {
 }
 
 async function ask(body) {
-  const reply = await fetch(path, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-  });
+  const headers = { "Content-Type": "application/json" };
+  const token = at("token").value.trim();
+  if (token) headers.Authorization = "Bearer " + token;
+  const reply = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), credentials: "same-origin" });
   const text = await reply.text();
+  if (reply.status === 401) {
+    at("token").focus();
+    throw new Error(token ? "The token is not valid" : "This catalog needs a token");
+  }
   if (!reply.ok) throw new Error(reply.status + ": " + text.trim());
   return JSON.parse(text);
 }
@@ -28,7 +31,7 @@ let running = 0;
 
 async function run() {
   const mine = ++running;
-  const body = { query: at("query").value };
+  const body = { query: editor.text };
   const operation = at("operation").value.trim();
   if (operation) body.operationName = operation;
   try {
@@ -42,10 +45,11 @@ async function run() {
   try {
     const answer = await ask(body);
     if (mine !== running) return;
-    at("answer").textContent = JSON.stringify(answer, null, 2);
+    color(at("answer"), JSON.stringify(answer, null, 2), ofAnswer);
     const count = (answer.errors || []).length;
     const errors = count === 0 ? "" : count === 1 ? ", 1 error" : ", " + count + " errors";
-    say(Math.round(performance.now() - start) + " ms" + errors, count > 0);
+    const cut = ((answer.extensions || {}).limits || []).map((page) => ", " + page.path + ": " + page.message);
+    say(Math.round(performance.now() - start) + " ms" + errors + cut.join(""), count > 0);
   } catch (error) {
     if (mine === running) say(error.message, true);
   }
@@ -80,6 +84,9 @@ function selection(types, name, indent) {
 function show(schema) {
   const types = new Map(schema.types.map((type) => [type.name, type]));
   const root = schema.queryType.name;
+  editor.types = types;
+  editor.root = root;
+  at("types").textContent = "";
   const listed = schema.types.filter((type) => type.kind === "OBJECT" && !type.name.startsWith("__"));
   listed.sort((a, b) => (b.name === root) - (a.name === root) || (a.name < b.name ? -1 : 1));
   for (const type of listed) {
@@ -96,7 +103,7 @@ function show(schema) {
         use.type = "button";
         use.addEventListener("click", () => {
           const some = field.args.length ? "(limit: 10, offset: 0) " : " ";
-          at("query").value = "{\n  " + field.name + some + selection(types, inner(field.type).name, "  ") + "\n}\n";
+          editor.text = "{\n  " + field.name + some + selection(types, inner(field.type).name, "  ") + "\n}\n";
           run();
         });
         line.append(" ", use);
@@ -129,13 +136,33 @@ document.addEventListener("keydown", (event) => {
     run();
   }
 });
-at("catalog").textContent = catalog;
-document.title = catalog + ": GraphQL";
-at("query").value = SUMMARY;
-ask({ query: INTROSPECTION })
-  .then((answer) => {
+
+/* An example with a package of the catalog, if the schema is that of operators. */
+async function example() {
+  const fields = (type) => ((editor.types.get(type) || {}).fields || []).map((field) => field.name);
+  if (!fields(editor.root).includes("olmpackages") || !fields(editor.root).includes("olmbundles")) return SUMMARY;
+  const answer = await ask({ query: "{ olmpackages(limit: 1) { name } }" });
+  const first = ((answer.data || {}).olmpackages || [])[0];
+  if (!first || !first.name) return SUMMARY;
+  const wanted = ["name", "image", "properties"].filter((name) => fields("OlmBundle").includes(name));
+  const lines = wanted.map((name) => "    " + name + (name === "properties" ? " { type value }" : "") + "\n");
+  return "{\n  olmbundles(package: " + JSON.stringify(first.name) + ", limit: 5) {\n" + lines.join("") + "  }\n}\n";
+}
+
+async function load() {
+  try {
+    const answer = await ask({ query: INTROSPECTION });
     if (!answer.data) throw new Error(answer.errors[0].message);
     show(answer.data.__schema);
-    run();
-  })
-  .catch((error) => say(error.message, true));
+    if (editor.text === SUMMARY) editor.text = await example();
+    await run();
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+at("catalog").textContent = catalog;
+document.title = catalog + ": GraphQL";
+at("token").addEventListener("change", load);
+editor.text = SUMMARY;
+load();

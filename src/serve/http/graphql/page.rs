@@ -6,14 +6,14 @@ use axum::response::Response;
 
 use crate::serve::http::html::HtmlPage;
 
-const SCRIPT: &str = include_str!("page.js");
+const SCRIPT: &str = concat!(include_str!("editor.js"), include_str!("page.js"));
 const STYLE: &str = include_str!("page.css");
 
 static PAGE: LazyLock<HtmlPage> =
     LazyLock::new(|| HtmlPage::new(include_str!("page.html"), STYLE, Some(SCRIPT)));
 
 /// The page.
-pub(super) fn respond() -> Response {
+pub(in crate::serve::http) fn respond() -> Response {
     PAGE.respond(PAGE.text.as_str(), "Accept")
 }
 

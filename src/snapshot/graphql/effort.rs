@@ -130,9 +130,11 @@ impl Effort {
         self.cuts.lock().push(cut);
     }
 
-    /// The pages that were cut.
+    /// The pages that were cut, by path: they are made in any order.
     pub(super) fn cuts(&self) -> Vec<Cut> {
-        std::mem::take(&mut self.cuts.lock())
+        let mut cuts = std::mem::take(&mut *self.cuts.lock());
+        cuts.sort_by(|one, other| one.path.cmp(&other.path));
+        cuts
     }
 
     fn exceed<T>(&self, limit: Limit) -> Result<T, Limit> {

@@ -84,7 +84,6 @@ const editor = {
       word = this.text.slice(last.start, position);
       before.pop();
     }
-    const inner = (type) => (type.ofType ? inner(type.ofType) : type).name;
     const fields = (name) => (this.types.get(name) || {}).fields || [];
     const inputs = (name) => (this.types.get(name) || {}).inputFields || [];
     /* The open brackets: each with the names that may stand in it. */
@@ -97,7 +96,7 @@ const editor = {
         if (before[number - 1] && before[number - 1].text === "on") next = token.text;
         else if (!(after && after.text === ":")) {
           field = top.fields.find((one) => one.name === token.text) || null;
-          if (field) next = inner(field.type);
+          if (field) next = inner(field.type).name;
         }
       } else if (token.kind === "name" && top && top.sign === "(") {
         if (after ? after.text === ":" : false) argument = top.args.find((one) => one.name === token.text) || null;
@@ -106,7 +105,7 @@ const editor = {
       }
       if (token.text === "{" && token.kind === "sign") {
         const within = top && (top.sign === "(" || top.sign === "where");
-        condition = within && argument ? inner(argument.type) : null;
+        condition = within && argument ? inner(argument.type).name : null;
         open.push(within ? { sign: "where", names: condition ? inputs(condition) : [] } : { sign: "{", fields: fields(next) });
       } else if (token.text === "(") {
         open.push({ sign: "(", args: (field && field.args) || [] });

@@ -188,10 +188,10 @@ fn page(catalogs: &[Arc<Catalog>]) -> Response {
         let record = CatalogRecord::of(catalog, catalog.snapshot().as_deref());
         let state = to_text(record.state);
         let counts = record.counts.unwrap_or_default();
-        let _ = write!(
+        let _ = writeln!(
             rows,
             "<tr><th><a href=\"{}\">{}</a></th><td>{state}</td><td>{}</td><td>{}</td>\
-             <td><a href=\"{}\">packages</a> <a href=\"{}\">GraphQL</a></td></tr>\n",
+             <td><a href=\"{}\">packages</a> <a href=\"{}\">GraphQL</a></td></tr>",
             links.own, catalog.name, counts.packages, counts.bundles, links.packages, links.graphql,
         );
     }

@@ -10,6 +10,9 @@ use fbc::fields::Scalar;
 use fbc::text::json::cursor::{Cursor, Member};
 use fbc::text::json::unescape;
 
+/// The longest list in a blob that is read.
+pub(super) const MAX_LIST: usize = 20_000;
+
 /// An object whose fields are requested: a blob, or an object in a list of a
 /// blob. It is read up to the last requested member.
 pub(super) struct Object {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::answers::graphql::{FieldType, NamedField};
 use crate::snapshot::Snapshot;
 use crate::snapshot::graphql::blob;
-use crate::snapshot::graphql::blob::Object;
+use crate::snapshot::graphql::blob::{MAX_LIST, Object};
 use crate::snapshot::graphql::effort::{Cut, Effort};
 use crate::snapshot::graphql::resolve::{answer, snapshot};
 use fbc::fields::{Leaf, Scalar};
@@ -19,8 +19,6 @@ use fbc::fields::{Leaf, Scalar};
 const PAGE: usize = 100;
 /// The largest blob, in bytes.
 const MAX_BLOB: usize = 16 << 20;
-/// The longest list that a filter looks through.
-const MAX_LIST: usize = 20_000;
 
 /// The fields of blobs of a schema that `where` may name.
 pub(super) struct Conditions {
@@ -110,7 +108,7 @@ impl Condition<'_> {
             return match blob::list(&json, MAX_LIST) {
                 Ok(Some(elements)) => elements.iter().any(|element| self.equals(element)),
                 Ok(None) => *self.wanted == Value::Null,
-                // A longer list is compared as far as it is read: not at all.
+                // A longer list matches nothing, as it is not read.
                 Err(_) => false,
             };
         }
@@ -168,7 +166,9 @@ fn select<'a>(
     conditions: &Conditions,
 ) -> Result<Option<FieldValue<'a>>, String> {
     let snapshot = snapshot(ctx)?;
-    let requested = number(ctx, "limit")?;
+    // An absent argument has its default value.
+    let is_given = ctx.item.node.get_argument("limit").is_some();
+    let requested = number(ctx, "limit")?.filter(|_| is_given);
     let limit = requested.and_then(|limit| usize::try_from(limit).ok());
     let limit = limit.filter(|limit| (1..=PAGE).contains(limit));
     let applied = limit.unwrap_or(PAGE);

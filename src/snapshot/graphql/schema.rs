@@ -12,7 +12,7 @@ use crate::answers::graphql::{
 };
 use crate::snapshot::Snapshot;
 use crate::snapshot::graphql::blob;
-use crate::snapshot::graphql::blob::{Object, TooMany};
+use crate::snapshot::graphql::blob::{MAX_LIST, Object, TooMany};
 use crate::snapshot::graphql::effort::{Count, Effort};
 use crate::snapshot::graphql::page::{Conditions, page};
 use crate::snapshot::graphql::resolve::{answer, snapshot};
@@ -20,8 +20,6 @@ use crate::snapshot::graphql::schema_error::{GraphqlSchema, SchemaError};
 use fbc::fields::{Leaf, Scalar};
 use fbc::text::json::unescape;
 
-/// The longest list in a blob.
-const MAX_LIST: usize = 20_000;
 /// The deepest nesting of a query. The HTTP side has a limit of its own, with a
 /// better message.
 const MAX_DEPTH: usize = 64;

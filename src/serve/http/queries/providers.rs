@@ -295,9 +295,9 @@ impl<'a> Wanted<'a> {
         &self,
         snapshots: impl Iterator<Item = &'s Snapshot>,
     ) -> (Option<String>, Vec<String>) {
+        type Part = fn(&Gvk) -> &str;
         let apis: BTreeSet<&Gvk> = snapshots.flat_map(Snapshot::apis).collect();
         let mut left: Vec<&Gvk> = apis.into_iter().collect();
-        type Part = fn(&Gvk) -> &str;
         let parts: [(&str, Option<&str>, Part); 3] = [
             ("kind", self.kind, |api| &api.kind),
             ("group", self.group, |api| &api.group),

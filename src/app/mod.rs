@@ -217,6 +217,7 @@ fn pass_context(
         retry_now: watch::Sender::default(),
         scrub: watch::Sender::new(config.scrub),
         scrubbing: Arc::new(Semaphore::new(1)),
+        signing_key: None,
     })
 }
 

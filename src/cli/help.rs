@@ -30,6 +30,11 @@ const OTHERS: &[(&str, &str, &str)] = &[
         "file with logins for URLs [~/.netrc]",
     ),
     (
+        "password-file",
+        "ALMANAC_SIGNING_PASSWORD",
+        "password of the key",
+    ),
+    (
         "auth-file",
         "REGISTRY_AUTH_FILE",
         "credentials, without --auth-file",

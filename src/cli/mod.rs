@@ -12,6 +12,7 @@ mod format;
 mod graph;
 mod health;
 mod help;
+mod image;
 mod images;
 mod import;
 mod input;
@@ -26,9 +27,11 @@ mod query;
 mod render;
 mod runtime;
 mod serve;
+mod sign;
 mod status;
 mod telemetry;
 mod terminal;
+mod verify;
 mod version;
 
 use std::process::ExitCode;
@@ -69,6 +72,8 @@ enum Command {
     Manifests(Box<manifests::Arguments>),
     Prune(prune::Arguments),
     Status(status::Arguments),
+    Sign(Box<sign::Arguments>),
+    Verify(Box<verify::Arguments>),
     Health(health::Arguments),
     Version(version::Arguments),
     Completions(completions::Arguments),
@@ -95,6 +100,8 @@ impl Arguments {
             Command::Manifests(arguments) => arguments.run(environment),
             Command::Prune(arguments) => arguments.run(environment),
             Command::Status(arguments) => arguments.run(environment),
+            Command::Sign(arguments) => arguments.run(environment),
+            Command::Verify(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
             Command::Version(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(Self::command()),

@@ -21,6 +21,7 @@ use std::str::FromStr;
 use crate::config::error::ConfigError;
 use crate::config::settings::Settings;
 use ::images::MirrorFiles;
+use ::images::credentials::Secret;
 
 /// The prefix of all variables of almanac.
 const PREFIX: &str = "ALMANAC_";
@@ -28,6 +29,8 @@ const PREFIX: &str = "ALMANAC_";
 const CONFIG: &str = "ALMANAC_CONFIG";
 /// The variable for the bearer token of commands, which is not a setting.
 const TOKEN: &str = "ALMANAC_TOKEN";
+/// The variable for the password of the signing key, which no file contains.
+const SIGNING_PASSWORD: &str = "ALMANAC_SIGNING_PASSWORD";
 
 /// Stores the value of a variable in the settings, or returns the reason why it
 /// is invalid.
@@ -124,6 +127,12 @@ impl Environment {
         named.or_else(|| self.below("HOME", ".netrc"))
     }
 
+    /// The password of the signing key.
+    pub fn signing_password(&self) -> Option<Secret> {
+        let text = self.get(SIGNING_PASSWORD)?.to_str()?;
+        Some(Secret::from(text.to_owned()))
+    }
+
     /// The settings in the environment.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
@@ -217,7 +226,8 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment 
 }
 
 fn is_known(name: &str) -> bool {
-    [CONFIG, TOKEN].contains(&name) || VARIABLES.iter().any(|(known, _, _)| *known == name)
+    [CONFIG, TOKEN, SIGNING_PASSWORD].contains(&name)
+        || VARIABLES.iter().any(|(known, _, _)| *known == name)
 }
 
 /// Whether Kubernetes may have set the variable: every pod gets variables such as

@@ -109,6 +109,12 @@ pub enum ConfigError {
         /// The key that is missing.
         key: &'static str,
     },
+    /// Settings for signatures without a required key.
+    #[error(
+        "[signing] needs the key {0}: images are signed with key_file, under the name PREFIX/CATALOG \
+         or the signed_name of a catalog"
+    )]
+    Signing(&'static str),
     /// A catalog that needs client certificates on a port that does not verify
     /// any.
     #[error(

@@ -21,6 +21,7 @@ use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
 use crate::store::CacheLimits;
+use ::images::signing::{KeySource, Password};
 
 /// The default data folder, relative to the working directory.
 const DATA_DIR: &str = "data";
@@ -44,9 +45,12 @@ impl Config {
         let settings = Settings::gather(flags, file, environment)?;
         let file = file.or(environment.config_file());
         let catalogs = catalogs(&settings).map_err(|error| error.in_file(file))?;
-        let files = (settings.catalogs.iter())
-            .filter_map(|catalog| catalog.image_set.clone())
-            .collect();
+        let signing_key = signing_key(&settings, environment)?;
+        let image_sets = settings.catalogs.iter();
+        let image_sets = image_sets.filter_map(|catalog| catalog.image_set.clone());
+        let signing = [&settings.signing.key_file, &settings.signing.password_file];
+        let signing = signing.into_iter().flatten().cloned();
+        let files = image_sets.chain(signing).collect();
         let data_dir = settings.data_folder();
         let mut config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
@@ -65,6 +69,7 @@ impl Config {
             unpack: settings.limits.unwrap_or_default().resolve(),
             cache: settings.cache.resolve(),
             scrub: settings.scrub.resolve(),
+            signing_key,
             offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,
@@ -118,6 +123,37 @@ impl Settings {
     }
 }
 
+/// The key that signs images, if there is one.
+fn signing_key(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<Option<KeySource>, ConfigError> {
+    let signing = &settings.signing;
+    let mut named = settings
+        .catalogs
+        .iter()
+        .filter_map(|it| it.signed_name.as_ref());
+    let named_catalog = named.next().is_some();
+    let Some(key) = &signing.key_file else {
+        return match (&signing.password_file, &signing.name_prefix) {
+            (None, None) if !named_catalog => Ok(None),
+            _ => Err(ConfigError::Signing("key_file")),
+        };
+    };
+    if signing.name_prefix.is_none() && !named_catalog {
+        return Err(ConfigError::Signing("name_prefix"));
+    }
+    let password = match (&signing.password_file, environment.signing_password()) {
+        (Some(file), _) => Password::File(file.clone()),
+        (None, Some(text)) => Password::Text(text),
+        (None, None) => Password::Empty,
+    };
+    Ok(Some(KeySource {
+        key: key.clone(),
+        password,
+    }))
+}
+
 fn origins(written: Option<Vec<Origin>>) -> Origins {
     let written = written.unwrap_or_default();
     if written.is_empty() {
@@ -136,6 +172,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
     if settings.catalogs.is_empty() {
         return Err(ConfigError::NoCatalog);
     }
+    let prefix = settings.signing.name_prefix.as_ref();
     let mut sources = BTreeMap::new();
     let mut catalogs = Vec::with_capacity(settings.catalogs.len());
     for written in &settings.catalogs {
@@ -156,7 +193,6 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
         let platform = written.platform.as_ref().or(settings.platform.as_ref());
         let on_invalid = written.on_invalid.or(settings.on_invalid);
         catalogs.push(CatalogConfig {
-            name,
             source,
             fallback,
             poll: written
@@ -183,6 +219,11 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 client_certificate: written.client_certificate,
             },
             mirror: written.mirror,
+            signed_name: match &written.signed_name {
+                Some(own) => Some(own.to_string()),
+                None => prefix.map(|prefix| prefix.join(name.as_str())),
+            },
+            name,
         });
     }
     curated::resolve(settings, &mut catalogs)?;
@@ -224,6 +265,7 @@ impl RegistrySettings {
                 usual: environment.policies(),
                 named: self.policy_file,
             },
+            bundle_scopes: self.bundle_scopes.unwrap_or_default(),
             connect_timeout: time(self.connect_timeout, default.connect_timeout),
             idle_timeout: time(self.idle_timeout, default.idle_timeout),
             manifest_timeout: time(self.manifest_timeout, default.manifest_timeout),

@@ -66,6 +66,7 @@ impl Config {
             proxies: _,
             unpack: _,
             scrub: _,
+            signing_key: _,
         } = self;
         let most = connections.connections != new.connections.connections;
         let others = {

@@ -14,6 +14,7 @@ use crate::serve::http::Origins;
 use crate::serve::net::tls;
 use crate::serve::oci::AuthorizerSettings;
 use crate::store::CacheLimits;
+use ::images::signing::KeySource;
 use ::images::{Platform, layers as unpack};
 
 /// The configuration of a server.
@@ -57,6 +58,8 @@ pub struct Config {
     pub cache: CacheLimits,
     /// When and how fast stored files are verified.
     pub scrub: Scrub,
+    /// The key that signs the images made here, if there is one.
+    pub signing_key: Option<KeySource>,
     /// The log.
     pub log: LogConfig,
 }
@@ -88,4 +91,7 @@ pub struct CatalogConfig {
     pub access: AccessSettings,
     /// The images that clients can pull.
     pub mirror: Mirror,
+    /// The name outside of almanac (`HOST/REPOSITORY`) under which its image is
+    /// signed.
+    pub signed_name: Option<String>,
 }

@@ -10,6 +10,7 @@ use crate::snapshot::Catalogs;
 use crate::store::Store;
 use ::images::Registries;
 use ::images::layers::Limits;
+use ::images::signing::SigningKey;
 
 /// The state that all passes share. Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct PassContext {
     pub scrub: watch::Sender<Scrub>,
     /// One catalog is verified at a time.
     pub scrubbing: Arc<Semaphore>,
+    /// Signs the images that are made here.
+    pub signing_key: Option<Arc<SigningKey>>,
 }
 
 /// When and how fast stored files are verified.

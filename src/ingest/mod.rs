@@ -55,7 +55,7 @@ pub use folder::{digest_of_folder, store_folder, store_loaded};
 pub use folder_listing::FolderOptions;
 pub use follow::{follow, restore};
 pub use followed::{Followed, OnInvalid};
-pub use images::{Mirror, keep_image, restore_image};
+pub use images::{ImageOptions, Mirror, keep_image, restore_image};
 pub use load::{LoadOptions, Loaded, Reading, Spool, load};
 pub use scrub::scrub;
 pub use source::{LayoutSource, Source, SourceError};

@@ -30,6 +30,19 @@ pub struct Image {
     pub manifests: Vec<ImageManifest>,
     /// All configurations and layers.
     pub blobs: Vec<ImageBlob>,
+    /// Who signed it here, if it was signed here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<ImageSigner>,
+}
+
+/// The signer of an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageSigner {
+    /// The digest of the public key.
+    pub key: Digest,
+    /// The signed names.
+    pub names: Vec<String>,
 }
 
 /// The kind of an image.

@@ -66,7 +66,7 @@ pub use encodings::{Decoded, Encoding};
 pub use error::{Damage, StoreError};
 pub use forget::Footprint;
 pub use handle::Store;
-pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer};
+pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer};
 pub use output::Output;
 pub use passes::{Outcome, Pass};
 pub use revision::{Counts, FileSum, Revision, RevisionId, SourceIdentity};

@@ -262,6 +262,7 @@ mod tests {
             tags: BTreeMap::from([("latest".to_owned(), Digest::of(b"manifest"))]),
             manifests: Vec::new(),
             blobs: Vec::new(),
+            signed: None,
         }
     }
 

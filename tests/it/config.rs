@@ -609,6 +609,9 @@ fn the_sample_shows_the_defaults() {
         "#registries_conf",
         "#policy_file",
         "#image_set",
+        "#signed_name",
+        "#password_file",
+        "#name_prefix",
     ];
     let shown: Vec<_> = text
         .lines()

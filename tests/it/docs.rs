@@ -11,11 +11,12 @@ use clap::{CommandFactory as _, Parser as _};
 use fbc::problem::Code;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 33] = [
+const FOREIGN_FLAGS: [&str; 34] = [
     "create-namespace",
     "kustomize",
     "take-ownership",
     "values",
+    "insecure-ignore-tlog",
     "type",
     "patch",
     "selector",

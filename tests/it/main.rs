@@ -67,6 +67,7 @@ mod refused_by_opm;
 mod registries;
 mod reload;
 mod repository;
+mod sigstore;
 mod sources;
 mod stored_files;
 mod support;

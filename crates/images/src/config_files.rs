@@ -22,6 +22,10 @@ pub enum FileKind {
     Policy,
     /// A public key for signatures of images.
     Key,
+    /// A private key that signs images.
+    SigningKey,
+    /// The password of that key.
+    Password,
 }
 
 /// A file that cannot be used. It does not repeat the file's content.
@@ -62,6 +66,7 @@ impl FileError {
             FileKind::Credentials => "credentials",
             FileKind::Mirrors => "mirrors",
             FileKind::Policy | FileKind::Key => "policy",
+            FileKind::SigningKey | FileKind::Password => "signing",
         }
     }
 
@@ -97,6 +102,8 @@ impl fmt::Display for FileKind {
             Self::Mirrors => "the registry configuration",
             Self::Policy => "the signature policy",
             Self::Key => "the public key",
+            Self::SigningKey => "the signing key",
+            Self::Password => "the password of the signing key",
         })
     }
 }

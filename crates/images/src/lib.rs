@@ -195,7 +195,7 @@
 //!
 //! It does not push, build or run images, and it stores nothing but the file
 //! with unpacked contents. It does not resolve short names. Of signatures it
-//! verifies those of cosign with a key, not GPG, Fulcio or Rekor. The only
+//! verifies those of sigstore, not GPG. The only
 //! digest algorithm is sha256. Docker's manifest schema 1 and foreign layers
 //! are rejected.
 
@@ -217,6 +217,7 @@ mod registry;
 mod serde_as_text;
 mod settings;
 mod signatures;
+pub mod signing;
 pub mod verify;
 
 pub use config_files::{FileError, FileKind, FileProblem};

@@ -34,6 +34,10 @@ pub struct Settings {
     pub mirrors: MirrorFiles,
     /// The files of the policy. They are read again for each route.
     pub policy: PolicyFiles,
+    /// The scopes, in the form of the policy, in which a bundle of sigstore
+    /// needs no name of the image. All images that one key signs can then
+    /// stand in for each other.
+    pub bundle_scopes: Vec<String>,
     /// The longest time to connect, TLS included.
     pub connect_timeout: Duration,
     /// The longest time without a single byte.
@@ -61,6 +65,7 @@ impl Default for Settings {
             certificate_folders: Vec::new(),
             mirrors: MirrorFiles::default(),
             policy: PolicyFiles::default(),
+            bundle_scopes: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_mins(1),
             manifest_timeout: Duration::from_mins(2),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::app::catalog_manager::shared::{Shared, Task};
 use crate::config::CatalogConfig;
-use crate::ingest::{self, Followed, PassContext, Source};
+use crate::ingest::{self, Followed, ImageOptions, PassContext, Source};
 use crate::name::CatalogName;
 use crate::serve::access::Rule;
 use crate::snapshot::{Catalog, ImagePublisher, ImageSlot, Mirrored, Publisher, Routing};
@@ -61,7 +61,7 @@ impl Member {
     ) -> Self {
         let old = std::mem::replace(&mut self.config, config.clone());
         let followed = followed(config);
-        let same = self::followed(&old) == followed && old.mirror == config.mirror;
+        let same = self::followed(&old) == followed && image_options(&old) == image_options(config);
         if !same || context_changed {
             self.end_work().await;
             if old.source != config.source {
@@ -113,9 +113,10 @@ impl Member {
         };
         let catalogs = context.catalogs.clone();
         let (image_publisher, mirror) = (self.image_publisher.clone(), self.config.mirror);
+        let options = image_options(&self.config);
         let maintain_image = {
             let (context, followed) = (context.clone(), followed.clone());
-            |stop| ingest::keep_image(context, followed, mirror, catalogs, image_publisher, stop)
+            |stop| ingest::keep_image(context, followed, options, catalogs, image_publisher, stop)
         };
         let can_be_made = !shared.read_only && can_be_curated(&followed.source, available);
         if shared.offline && !can_be_made {
@@ -127,8 +128,9 @@ impl Member {
                 );
             }
             publisher.update(|status| status.first_attempt_done = true);
-            // An image of the files needs no network, and a stored one is kept.
-            let missing = self.image_publisher.image().is_none();
+            // An image of the files needs no network, and neither do signatures of a
+            // stored one.
+            let missing = self.image_publisher.image().is_none() || context.signing_key.is_some();
             let can_be_made = stored && !shared.read_only && mirror == ingest::Mirror::Slim;
             let make_image = can_be_made && missing;
             let task = make_image.then(|| shared.spawn_tracked(maintain_image));
@@ -167,6 +169,13 @@ fn routing(catalog: &CatalogConfig) -> Routing {
     Routing {
         authorities: catalog.authorities.clone(),
         withheld: !catalog.available,
+    }
+}
+
+fn image_options(catalog: &CatalogConfig) -> ImageOptions {
+    ImageOptions {
+        mirror: catalog.mirror,
+        signed_name: catalog.signed_name.clone(),
     }
 }
 

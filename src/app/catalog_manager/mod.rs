@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::ingest::{self, PassContext};
 use crate::name::CatalogName;
 use crate::serve::access::Rule;
+use ::images::signing::SigningKey;
 use ::images::{Registries, layers as unpack};
 use member::Member;
 use prepared::Port;
@@ -73,7 +74,11 @@ impl CatalogManager {
         registries: Option<Registries>,
         limits: &unpack::Limits,
     ) {
-        let context_changed = registries.is_some() || self.context.limits != *limits;
+        let id = |key: &Option<Arc<SigningKey>>| key.as_ref().map(|key| key.public_key_digest());
+        let context_changed = registries.is_some()
+            || self.context.limits != *limits
+            || id(&self.context.signing_key) != id(&prepared.signing_key);
+        self.context.signing_key = prepared.signing_key.take();
         if let Some(registries) = registries {
             self.context.registries = registries;
             self.registries = config.registries.clone();

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 
 use crate::app::catalog_manager::member::Member;
 use crate::config::Config;
@@ -13,6 +14,7 @@ use crate::name::CatalogName;
 use crate::serve::access::{Rule, Tokens};
 use crate::serve::net::credential;
 use crate::serve::{self, Listener};
+use ::images::signing::SigningKey;
 
 /// How long to wait for a port that another catalog releases.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,6 +27,8 @@ pub(in crate::app) struct Prepared {
     pub(super) rules: BTreeMap<CatalogName, (Rule, Option<credential::Followed<Tokens>>)>,
     /// One for each catalog whose own port changes.
     pub(super) ports: BTreeMap<CatalogName, Port>,
+    /// The key that signs images.
+    pub(super) signing_key: Option<Arc<SigningKey>>,
 }
 
 impl Prepared {
@@ -66,7 +70,21 @@ impl Prepared {
                 "bearer tokens are sent without TLS: anyone on the network can read them"
             );
         }
-        Ok(Self { rules, ports })
+        let signing_key = match config.signing_key.clone() {
+            Some(source) => {
+                // To decrypt it takes a core for a while.
+                let key = tokio::task::spawn_blocking(move || source.read()).await?;
+                // The error tells its cause itself.
+                let key = key.map_err(|error| anyhow!("signatures of images: {error}"));
+                Some(Arc::new(key?))
+            }
+            None => None,
+        };
+        Ok(Self {
+            rules,
+            ports,
+            signing_key,
+        })
     }
 }
 

@@ -170,8 +170,7 @@ impl ReadingArguments {
             ..Settings::default()
         };
         let settings = flags.over(environment).map_err(Failure::usage)?;
-        let log = settings.log.resolve(LOG_FILTER).map_err(Failure::usage)?;
-        telemetry::start(&log, Unattended::Text, environment)?;
+        start_log(&settings.log, environment)?;
         let registries = settings.registries.resolve(environment);
         let limits = Limits::default();
         let fetch = fetch::Settings {
@@ -204,6 +203,12 @@ impl ReadingArguments {
         };
         Ok(Options { load, fetch })
     }
+}
+
+/// Starts the log of a command with output.
+pub(super) fn start_log(log: &LogSettings, environment: &Environment) -> Result<(), Failure> {
+    let log = log.clone().resolve(LOG_FILTER).map_err(Failure::usage)?;
+    telemetry::start(&log, Unattended::Text, environment)
 }
 
 /// Checks that the files and folders that flags name are there. Those of the

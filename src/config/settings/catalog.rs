@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+use crate::config::settings::signing::SignedName;
 use crate::config::template::{ImageTemplate, WrittenSource};
 use crate::config::value::{Address, Authority, OnInvalidSetting, Poll};
 use crate::ingest::{Mirror, SourceError};
@@ -54,6 +55,8 @@ pub struct CatalogSettings {
     pub client_certificate: bool,
     /// The images that clients can pull.
     pub mirror: Mirror,
+    /// The name outside of almanac under which its image is signed.
+    pub signed_name: Option<SignedName>,
 }
 
 /// The selection from a package.

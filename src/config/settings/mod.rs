@@ -3,6 +3,7 @@
 
 mod catalog;
 mod registries;
+mod signing;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -13,6 +14,7 @@ use serde::Deserialize;
 
 pub use catalog::{CatalogError, CatalogSettings, ChannelSettings, PackageSettings};
 pub use registries::RegistrySettings;
+pub use signing::{NamePrefix, SignedName, SigningSettings};
 
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
@@ -127,6 +129,10 @@ pub struct Settings {
     #[arg(skip)]
     pub scrub: ScrubSettings,
 
+    /// Signatures of the images that are made here; only in the file.
+    #[arg(skip)]
+    pub signing: SigningSettings,
+
     /// The log.
     #[command(flatten)]
     pub log: LogSettings,
@@ -223,7 +229,12 @@ impl Settings {
                 .chain(&mut catalog.image_set)
         });
         let users = self.distribution.user_files.iter_mut().flatten();
-        for path in tls.chain(tokens).chain(users) {
+        let signing = &mut self.signing;
+        let signing = signing
+            .key_file
+            .iter_mut()
+            .chain(&mut signing.password_file);
+        for path in tls.chain(tokens).chain(users).chain(signing) {
             *path = folder.join(&path);
         }
     }
@@ -270,7 +281,7 @@ layer!(ScrubSettings: interval, rate);
 layer!(
     Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
     platform, on_invalid, offline, default_catalog, cors_origins, connections, grpc_tls, http_tls,
-    distribution, registries, limits, cache, scrub, log
+    distribution, registries, limits, cache, scrub, signing, log
 );
 
 #[cfg(test)]

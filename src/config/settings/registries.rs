@@ -48,6 +48,10 @@ pub struct RegistrySettings {
     #[arg(long, value_name = "FILE")]
     pub policy_file: Option<PathBuf>,
 
+    /// Scopes in which a bundle of sigstore needs no name; only in the file.
+    #[arg(skip)]
+    pub bundle_scopes: Option<Vec<String>>,
+
     /// The timeout of a connection attempt; only in the file.
     #[arg(skip)]
     pub connect_timeout: Option<Timeout>,
@@ -75,6 +79,6 @@ pub struct RegistrySettings {
 
 layer!(
     RegistrySettings: insecure, auth_files, ca_files, certs_dirs, registries_conf, mirror_files,
-    policy_file, connect_timeout, idle_timeout, manifest_timeout, blob_timeout, attempts,
+    policy_file, bundle_scopes, connect_timeout, idle_timeout, manifest_timeout, blob_timeout, attempts,
     requests_per_host
 );

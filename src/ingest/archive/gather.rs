@@ -189,6 +189,7 @@ fn without_attached(
     catalog: &CatalogName,
 ) -> Result<Image, ArchiveError> {
     image.manifests.retain(|manifest| !manifest.attached);
+    image.signed = None;
     let left: BTreeSet<Digest> = image.manifests.iter().map(|m| m.digest).collect();
     let mut named = BTreeSet::new();
     for digest in &left {

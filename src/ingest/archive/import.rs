@@ -270,9 +270,10 @@ fn read(
     let top = match carried.image.kind {
         ImageKind::Full => carried.digest,
         ImageKind::Slim => {
-            let mut tags = carried.image.tags.values();
-            let first = tags.next().copied();
-            first.ok_or_else(|| refused("its image has no tag".into()))?
+            // The others are signatures.
+            let mut manifests = carried.image.manifests.iter().filter(|one| !one.attached);
+            let first = manifests.next().map(|manifest| manifest.digest);
+            first.ok_or_else(|| refused("its image has no manifest".into()))?
         }
     };
     let parse = |digest: &Digest| {

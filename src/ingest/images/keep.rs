@@ -12,6 +12,7 @@ use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::followed::Followed;
 use crate::ingest::images::mirror::{LATEST, followed_tag};
+use crate::ingest::images::sign::ImageSigning;
 use crate::ingest::images::{mirror, slim};
 use crate::ingest::retry::{retry, sleep};
 use crate::ingest::source::Source;
@@ -30,6 +31,16 @@ pub enum Mirror {
     Full,
 }
 
+/// How the image of a catalog is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageOptions {
+    /// Its kind.
+    pub mirror: Mirror,
+    /// The name outside of almanac (`HOST/REPOSITORY`) under which an image made
+    /// here is signed, if there is a signing key.
+    pub signed_name: Option<String>,
+}
+
 /// The longest time to make an image.
 const LONGEST: Duration = Duration::from_hours(6);
 /// The polls from one look for new signatures of a mirrored image to the next.
@@ -40,7 +51,7 @@ const POLLS: u32 = 6;
 pub async fn keep_image(
     context: PassContext,
     followed: Followed,
-    mirror: Mirror,
+    options: ImageOptions,
     catalogs: Catalogs,
     publisher: ImagePublisher,
     stop: CancellationToken,
@@ -61,7 +72,7 @@ pub async fn keep_image(
             if let Some(snapshot) = snapshot {
                 let look = due.is_none_or(|due| due <= Instant::now());
                 let kept = tokio::select! {
-                    kept = keep(&context, &followed, mirror, &publisher, &snapshot, look) => kept,
+                    kept = keep(&context, &followed, &options, &publisher, &snapshot, look) => kept,
                     () = stop.cancelled() => break,
                 };
                 match kept {
@@ -71,7 +82,7 @@ pub async fn keep_image(
                             let poll = followed.poll.map(|poll| poll.saturating_mul(POLLS));
                             due = poll.map(|poll| Instant::now() + poll);
                         }
-                        if mirror == Mirror::Full {
+                        if options.mirror == Mirror::Full {
                             wait = due.map(|due| due.saturating_duration_since(Instant::now()));
                         }
                     }
@@ -136,23 +147,28 @@ pub async fn restore_image(
 async fn keep(
     context: &PassContext,
     followed: &Followed,
-    mirror: Mirror,
+    options: &ImageOptions,
     publisher: &ImagePublisher,
     snapshot: &Arc<Snapshot>,
     look: bool,
 ) -> Result<bool, PassError> {
     let tags = tags(&followed.source);
     let id = snapshot.revision().id;
-    let wanted = match mirror {
-        Mirror::Slim => ImageKind::Slim,
-        Mirror::Full => ImageKind::Full,
+    let mirror = options.mirror;
+    let (wanted, signing) = match mirror {
+        Mirror::Slim => (ImageKind::Slim, signing(context, options)),
+        Mirror::Full => (ImageKind::Full, None),
     };
+    // Without a key, signatures of an import stay.
+    let signer = signing.as_ref().map(|signing| signing.signer(&tags));
+    let is_signed = |image: &Image| signer.is_none() || image.record.signed == signer;
     let whole = |image: &Arc<Image>| image.parts().all(|blob| !blob.is_damaged());
     let shown = publisher.image().filter(whole);
     let there = shown.as_ref().is_some_and(|image| {
         image.revision == id
             && image.record.kind == wanted
             && tags.iter().all(|tag| image.record.tags.contains_key(tag))
+            && is_signed(image)
     });
     if there && !(look && mirror == Mirror::Full) {
         return Ok(false);
@@ -162,7 +178,7 @@ async fn keep(
     let (stages, making) = match mirror {
         Mirror::Slim => (
             StageTracker::at(Stage::Build),
-            slim(context, snapshot, tags).boxed(),
+            slim(context, snapshot, tags, signing).boxed(),
         ),
         Mirror::Full => {
             let pulling = mirror::pull(context, followed, snapshot);
@@ -214,14 +230,30 @@ async fn slim(
     context: &PassContext,
     snapshot: &Arc<Snapshot>,
     tags: Vec<String>,
+    signing: Option<ImageSigning>,
 ) -> Result<(store::Image, Vec<BlobPin>), PassError> {
     // It takes a core for a while: never beside a pass.
     let permit = context.read_permit().await;
     let (store, snapshot) = (context.store.clone(), Arc::clone(snapshot));
     blocking_with_permit(Stage::Build, &permit, move || {
-        slim::make(&store, &snapshot, &tags).map_err(PassError::at(Stage::Build))
+        let make = || {
+            let (mut image, mut pins) = slim::make(&store, &snapshot, &tags)?;
+            if let Some(signing) = signing {
+                signing.sign(&store, &mut image, &mut pins)?;
+            }
+            Ok((image, pins))
+        };
+        make().map_err(PassError::at::<Cause>(Stage::Build))
     })
     .await
+}
+
+/// The key and the name for signatures, if both are configured.
+fn signing(context: &PassContext, options: &ImageOptions) -> Option<ImageSigning> {
+    Some(ImageSigning {
+        key: Arc::clone(context.signing_key.as_ref()?),
+        name: options.signed_name.clone()?,
+    })
 }
 
 /// The tags of the image under the catalog's own name.
@@ -253,6 +285,7 @@ mod tests {
                 tags: BTreeMap::new(),
                 manifests: Vec::new(),
                 blobs: Vec::new(),
+                signed: None,
             };
             let closed = gate.close();
             let id = "1".parse().unwrap();

@@ -92,6 +92,7 @@ pub(super) async fn pull(
         tags,
         manifests: walk.manifests,
         blobs: walk.blobs,
+        signed: None,
     };
     Ok((image, walk.pins))
 }

@@ -1,11 +1,12 @@
 //! Images of catalogs: made after a revision is published, beside the passes.
 //!
-//! `slim` makes an image of the catalog's files, `mirror` copies the source's
-//! image with its attachments, `keep` runs them. A failure is tried again and
+//! `slim` makes an image of the catalog's files, which `sign` signs, `mirror`
+//! copies the source's image with its attachments, `keep` runs them. A failure is tried again and
 //! changes nothing that is served.
 
 mod keep;
 mod mirror;
+mod sign;
 mod slim;
 
-pub use keep::{Mirror, keep_image, restore_image};
+pub use keep::{ImageOptions, Mirror, keep_image, restore_image};

@@ -12,7 +12,7 @@ use crate::ingest::labels::CONFIGS_LABEL;
 use crate::snapshot::Snapshot;
 use crate::store::{BlobPin, Image, ImageBlob, ImageKind, ImageManifest, NewBlob, Store};
 use ::images::digest::{Digest, Hasher};
-use ::images::document::{self, DocumentError};
+use ::images::document;
 use ::images::manifest::{OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST};
 use ::images::{Descriptor, Platform};
 
@@ -34,7 +34,8 @@ pub(super) fn make(
     let platform = Platform::default();
     let label = format!("/{FOLDER}");
     let config = document::image_config(&platform, (CONFIGS_LABEL, &label), &[archive]);
-    let (config, config_size) = write_document(store, config)?;
+    let config = config.map_err(no_document)?;
+    let (config, config_size) = write_document(store, &config)?;
     let described = |media_type: &str, digest, size| Descriptor {
         media_type: media_type.into(),
         digest,
@@ -44,7 +45,8 @@ pub(super) fn make(
         &described(OCI_CONFIG, config.digest(), config_size),
         &[described(OCI_LAYER_GZIP, layer.digest(), layer_size)],
     );
-    let (manifest, manifest_size) = write_document(store, manifest)?;
+    let manifest = manifest.map_err(no_document)?;
+    let (manifest, manifest_size) = write_document(store, &manifest)?;
     let image = Image {
         kind: ImageKind::Slim,
         origin: None,
@@ -69,6 +71,7 @@ pub(super) fn make(
                 size: layer_size,
             },
         ],
+        signed: None,
     };
     Ok((image, vec![manifest, config, layer]))
 }
@@ -127,14 +130,14 @@ fn header(kind: tar::EntryType, mode: u32) -> tar::Header {
     header
 }
 
+fn no_document(error: document::DocumentError) -> Cause {
+    Cause::WriteImage(io::Error::other(error))
+}
+
 /// Writes a document as a blob, with its size.
-fn write_document(
-    store: &Store,
-    document: Result<Vec<u8>, DocumentError>,
-) -> Result<(BlobPin, u64), Cause> {
-    let bytes = document.map_err(|error| Cause::WriteImage(io::Error::other(error)))?;
+pub(super) fn write_document(store: &Store, bytes: &[u8]) -> Result<(BlobPin, u64), Cause> {
     let mut blob = store.contents().new_blob()?;
-    blob.write_all(&bytes).map_err(Cause::WriteImage)?;
+    blob.write_all(bytes).map_err(Cause::WriteImage)?;
     Ok((blob.finish()?, bytes.len() as u64))
 }
 

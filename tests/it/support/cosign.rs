@@ -34,6 +34,16 @@ impl Signer {
         }
     }
 
+    /// The holder of a key.
+    pub(crate) fn of(pair: KeyPair) -> Self {
+        Self { pair }
+    }
+
+    /// Signs bytes, without a manifest around them.
+    pub(crate) fn signature(&self, message: &[u8]) -> Vec<u8> {
+        self.pair.sign(message).unwrap()
+    }
+
     /// Its public key, in PEM.
     pub(crate) fn public_key(&self) -> String {
         self.pair.public_key_pem()
@@ -84,6 +94,26 @@ impl Signer {
 }
 
 impl Signed {
+    /// The signed bytes.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.blobs[1]
+    }
+
+    /// The signature, in base64.
+    pub(crate) fn signature(&self) -> &str {
+        let annotations = &self.manifest["layers"][0]["annotations"];
+        annotations["dev.cosignproject.cosign/signature"]
+            .as_str()
+            .unwrap()
+    }
+
+    /// Adds an annotation of cosign to the signature: `bundle`, `certificate` or
+    /// `chain`.
+    pub(crate) fn annotate(&mut self, name: &str, value: &str) {
+        let annotations = &mut self.manifest["layers"][0]["annotations"];
+        annotations[format!("dev.sigstore.cosign/{name}")] = json!(value);
+    }
+
     /// Adds the signatures of another.
     pub(crate) fn and(mut self, other: Self) -> Self {
         let layers = other.manifest["layers"].as_array().unwrap().clone();

@@ -370,6 +370,9 @@ async fn answer(state: &Arc<Mutex<State>>, request: Request<Body>) -> Response<B
     let Some(path) = path.strip_prefix("/v2/") else {
         return error(404, "NAME_UNKNOWN", "no such path");
     };
+    if path.is_empty() {
+        return Response::new(Body::from("{}"));
+    }
     if let Some((repository, name)) = path.rsplit_once("/manifests/") {
         let key = (repository.to_owned(), name.to_owned());
         let found = state.lock().unwrap().manifests.get(&key).cloned();

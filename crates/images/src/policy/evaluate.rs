@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::config_files::{self, FileError, FileKind};
 use crate::policy::files::PolicyFiles;
-use crate::policy::parse::{Policy, Requirement, SigstoreSigned, SigstoreTrust};
+use crate::policy::parse::{Policy, Requirement};
 use crate::policy::rejection::{PolicyError, PolicyRejection};
+use crate::policy::sigstore_trust;
 use crate::policy::subject::PolicySubject;
 use crate::policy::verdict::{Outcome, RequirementVerdict, Verdict};
-use crate::signatures::{RequiredSignature, SigstoreRequirement};
+use crate::signatures::RequiredSignature;
 
 /// The largest policy, in bytes.
 const MAX_POLICY: u64 = 4 << 20;
@@ -175,30 +176,17 @@ impl Judged {
                 Decision::Unsupported,
             ),
             Requirement::SignedBaseLayer => ("signedBaseLayer".to_owned(), Decision::Unsupported),
-            Requirement::SigstoreSigned(sigstore) => sigstore_signed(*sigstore),
+            Requirement::SigstoreSigned(sigstore) => {
+                let text = sigstore_trust::text(&sigstore);
+                let decision = match sigstore_trust::read(*sigstore) {
+                    Ok(required) => {
+                        Decision::Signature(Arc::new(RequiredSignature::Sigstore(required)))
+                    }
+                    Err(problem) => Decision::Unusable(problem),
+                };
+                (text, decision)
+            }
         };
         Self { text, decision }
     }
-}
-
-fn sigstore_signed(sigstore: SigstoreSigned) -> (String, Decision) {
-    let unsupported = |what: &str| {
-        let text = format!("sigstoreSigned with {what}");
-        (text, Decision::Unsupported)
-    };
-    let keys = match sigstore.trust {
-        SigstoreTrust::Keys(keys) => keys,
-        SigstoreTrust::Fulcio(_) => return unsupported("fulcio"),
-        SigstoreTrust::Pki(_) => return unsupported("pki"),
-    };
-    if !sigstore.rekor_keys.is_empty() {
-        return unsupported("a key of Rekor");
-    }
-    let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    let text = format!("sigstoreSigned with {}", names.join(", "));
-    let decision = match SigstoreRequirement::read(&keys, sigstore.identity) {
-        Ok(required) => Decision::Signature(Arc::new(RequiredSignature::Sigstore(required))),
-        Err(problem) => Decision::Unusable(problem),
-    };
-    (text, decision)
 }

@@ -72,6 +72,15 @@ impl SignedIdentity {
         })
     }
 
+    /// Whether a digest meets the rule, if no name is signed at all.
+    pub(crate) fn is_met_by_digest(&self, image: &Reference) -> bool {
+        match self {
+            Self::MatchRepository | Self::ExactRepository(_) => true,
+            Self::MatchRepoDigestOrExact => image.tag().is_none(),
+            Self::MatchExact | Self::ExactReference(_) | Self::RemapIdentity { .. } => false,
+        }
+    }
+
     /// Checks `signed`, the name in a signature.
     pub(crate) fn check(&self, image: &Reference, signed: &str) -> Result<(), String> {
         let claimed = SignedName::parse(signed)?;

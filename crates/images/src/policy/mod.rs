@@ -8,16 +8,19 @@
 //! [`Route::admit`](crate::Route::admit).
 
 mod evaluate;
+mod fetched;
 mod files;
 mod identity;
 mod parse;
 mod rejection;
+mod sigstore_trust;
 mod subject;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 pub use evaluate::Admission;
+pub use fetched::FetchedSignature;
 pub use files::PolicyFiles;
 pub use rejection::{PolicyError, PolicyRejection};
 pub use subject::PolicySubject;

@@ -35,7 +35,7 @@ impl PolicySubject {
     }
 
     /// The matching scopes, longest first.
-    pub(super) fn scopes(&self) -> Vec<String> {
+    pub(crate) fn scopes(&self) -> Vec<String> {
         let mut scopes = match self {
             Self::Registry(reference) => registry_scopes(reference),
             // The format knows no scopes for these archives.

@@ -242,21 +242,14 @@ fn each_transport_has_its_own_scopes() {
 
 #[test]
 fn unsupported_requirements_are_rejected_by_name() {
-    let pki = json!({"caRootsPath": "x", "subjectEmail": "a@b"});
-    let fulcio = json!({"caPath": "x", "oidcIssuer": "y", "subjectEmail": "a@b"});
     for (requirement, what) in [
         (
             json!({"type": "signedBy", "keyType": "GPGKeys", "keyPath": "x"}),
             "signedBy",
         ),
         (
-            json!({"type": "sigstoreSigned", "fulcio": fulcio, "rekorPublicKeyPath": "y"}),
-            "fulcio",
-        ),
-        (json!({"type": "sigstoreSigned", "pki": pki}), "pki"),
-        (
-            json!({"type": "sigstoreSigned", "keyPath": "x", "rekorPublicKeyPath": "y"}),
-            "Rekor",
+            json!({"type": "signedBaseLayer", "baseLayerIdentity": {"type": "matchExact"}}),
+            "signedBaseLayer",
         ),
     ] {
         let policy = json!({

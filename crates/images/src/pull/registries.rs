@@ -19,6 +19,7 @@ struct Shared {
     mirrors: MirrorFiles,
     remarks: RemarkLog,
     policy: PolicyFiles,
+    bundle_scopes: Vec<String>,
 }
 
 impl Registries {
@@ -29,6 +30,7 @@ impl Registries {
             mirrors: settings.mirrors.clone(),
             remarks: RemarkLog::default(),
             policy: settings.policy.clone(),
+            bundle_scopes: settings.bundle_scopes.clone(),
         })))
     }
 
@@ -36,19 +38,38 @@ impl Registries {
     /// request yet. Fails when the policy rejects the image, or when a file
     /// cannot be used.
     pub async fn route(&self, requested: &Reference) -> Result<Route, Error> {
+        let read = |policy: &PolicyFiles, subject: &PolicySubject| Admission::read(policy, subject);
+        self.route_with(requested, read).await
+    }
+
+    /// The route to an image, also to one that the policy rejects, to ask for
+    /// the verdict on it with [`Route::judge`].
+    pub async fn unjudged_route(&self, requested: &Reference) -> Result<Route, Error> {
+        let read =
+            |policy: &PolicyFiles, subject: &PolicySubject| Ok(Admission::of(policy, subject)?);
+        self.route_with(requested, read).await
+    }
+
+    async fn route_with(
+        &self,
+        requested: &Reference,
+        read: impl Fn(&PolicyFiles, &PolicySubject) -> Result<Admission, PolicyError> + Send + 'static,
+    ) -> Result<Route, Error> {
         let shared = Arc::clone(&self.0);
         let reference = requested.clone();
         let reading = tokio::task::spawn_blocking(move || {
             let subject = PolicySubject::Registry(reference.clone());
-            let admission = Admission::read(&shared.policy, &subject)?;
+            let admission = read(&shared.policy, &subject)?;
             let mirrors = Mirrors::read(&shared.mirrors)?;
             shared.remarks.warn(mirrors.remarks());
-            Ok((admission, mirrors.locations(&reference)))
+            let scopes = subject.scopes();
+            let digest_suffices = (shared.bundle_scopes.iter()).any(|scope| scopes.contains(scope));
+            Ok((admission, mirrors.locations(&reference), digest_suffices))
         });
         let read = reading.await.map_err(|error| Error::Setup {
             problem: format!("reading the files about {requested} failed: {error}"),
         })?;
-        let (admission, locations) = read.map_err(|error| match error {
+        let (admission, locations, digest_suffices) = read.map_err(|error| match error {
             PolicyError::File(source) => Error::File {
                 reference: requested.clone(),
                 source,
@@ -59,7 +80,13 @@ impl Registries {
             },
         })?;
         let clients = Arc::clone(&self.0.clients);
-        Ok(Route::new(clients, requested, locations, admission))
+        Ok(Route::new(
+            clients,
+            requested,
+            locations,
+            admission,
+            digest_suffices,
+        ))
     }
 
     /// The files of the policy.

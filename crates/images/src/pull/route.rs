@@ -26,6 +26,8 @@ pub struct Route {
     /// The location that responded last.
     served: AtomicUsize,
     pub(super) admission: Admission,
+    /// Whether a bundle that names no image may be a signature of it.
+    pub(super) digest_suffices: bool,
 }
 
 struct RouteLocation {
@@ -44,6 +46,7 @@ impl Route {
         requested: &Reference,
         locations: Vec<Result<PullLocation, InvalidLocation>>,
         admission: Admission,
+        digest_suffices: bool,
     ) -> Self {
         let usable = |location| RouteLocation {
             location,
@@ -55,6 +58,7 @@ impl Route {
             locations: locations.into_iter().map(usable).collect(),
             served: AtomicUsize::new(usize::MAX),
             admission,
+            digest_suffices,
         }
     }
 

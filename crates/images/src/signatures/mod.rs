@@ -1,11 +1,17 @@
 //! Signatures of images and their verification. Nothing is fetched here: the
 //! places of signatures are asked by [`Route::admit`](crate::Route::admit).
 
+pub(crate) mod bundle;
 mod file_or_data;
-mod payload;
+pub(crate) mod payload;
 mod required;
-mod sigstore;
+pub(crate) mod sigstore;
 
 pub(crate) use file_or_data::FileOrData;
 pub(crate) use required::{RequiredSignature, Signature, SignatureKind};
-pub(crate) use sigstore::{SigstoreRequirement, SigstoreSignature};
+pub(crate) use sigstore::certificate::certificates;
+pub(crate) use sigstore::chain::Authorities;
+pub(crate) use sigstore::key::PublicKey;
+pub(crate) use sigstore::{
+    FulcioTrust, KeyTrust, NamedKey, PkiTrust, SigstoreRequirement, SigstoreSignature, Trust,
+};

@@ -1,8 +1,8 @@
 //! The signed document of both kinds of signatures, called "simple signing"
 //! (containers-signature(5), cosign's signature specification).
 
-use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::policy::SignedIdentity;
@@ -48,6 +48,22 @@ impl Payload {
         })
     }
 
+    /// Writes a document of sigstore, byte for byte as cosign does.
+    pub(crate) fn document(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(&NewDocument {
+            critical: Critical {
+                identity: Identity {
+                    docker_reference: self.name.clone(),
+                },
+                image: Image {
+                    docker_manifest_digest: self.digest,
+                },
+                kind: PayloadKind::Sigstore.stated().to_owned(),
+            },
+            optional: (),
+        })
+    }
+
     /// Checks that the document is about this digest, under a name that the
     /// rule accepts.
     pub(crate) fn check(
@@ -82,7 +98,14 @@ struct Document {
     optional: Option<Optional>,
 }
 
-#[derive(Deserialize)]
+/// A document without remarks: `optional` is `null`.
+#[derive(Serialize)]
+struct NewDocument {
+    critical: Critical,
+    optional: (),
+}
+
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Critical {
     identity: Identity,
@@ -91,14 +114,14 @@ struct Critical {
     kind: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Identity {
     #[serde(rename = "docker-reference")]
     docker_reference: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Image {
     #[serde(rename = "docker-manifest-digest")]
@@ -196,6 +219,23 @@ mod tests {
             assert!(with(&|d| d["more"] = json!(1)).is_err());
         }
         assert!(Payload::parse(b"", PayloadKind::Simple).is_err());
+    }
+
+    #[test]
+    fn a_document_is_written_as_cosign_writes_it() {
+        let payload = Payload {
+            digest: Digest::of(b""),
+            name: "h.example/a:v1".into(),
+        };
+        let written = payload.document().unwrap();
+        let expected = concat!(
+            r#"{"critical":{"identity":{"docker-reference":"h.example/a:v1"},"#,
+            r#""image":{"docker-manifest-digest":"#,
+            r#""sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},"#,
+            r#""type":"cosign container image signature"},"optional":null}"#,
+        );
+        assert_eq!(String::from_utf8(written.clone()).unwrap(), expected);
+        assert_eq!(Payload::parse(&written, PayloadKind::Sigstore), Ok(payload));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::reference::Reference;
+use crate::signatures::bundle::Bundle;
 use crate::signatures::sigstore::{SigstoreRequirement, SigstoreSignature};
 
 /// A signature as it was found, not verified.
@@ -9,6 +10,8 @@ use crate::signatures::sigstore::{SigstoreRequirement, SigstoreSignature};
 pub(crate) enum Signature {
     /// A signature with its payload, as cosign stores it.
     Sigstore(SigstoreSignature),
+    /// A bundle of sigstore.
+    Bundle(Bundle),
 }
 
 /// A signature that an image needs, with its keys.
@@ -42,6 +45,9 @@ impl RequiredSignature {
         match (self, signature) {
             (Self::Sigstore(required), Signature::Sigstore(signature)) => {
                 Some(required.check(signature, image, digest))
+            }
+            (Self::Sigstore(required), Signature::Bundle(bundle)) => {
+                Some(required.check_bundle(bundle, image, digest))
             }
         }
     }

@@ -20,13 +20,12 @@ pub(in crate::policy) struct SigstoreSigned {
 pub(in crate::policy) enum SigstoreTrust {
     /// The owner of one of these keys; at least one is given.
     Keys(Vec<FileOrData>),
-    Fulcio(#[expect(dead_code, reason = "only its shape is checked")] Fulcio),
-    Pki(#[expect(dead_code, reason = "only its shape is checked")] Pki),
+    Fulcio(Fulcio),
+    Pki(Pki),
 }
 
 /// The owner of a short-lived certificate. There is a key of a log besides.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "only its shape is checked")]
 pub(in crate::policy) struct Fulcio {
     pub(in crate::policy) authorities: FileOrData,
     pub(in crate::policy) issuer: String,
@@ -35,7 +34,6 @@ pub(in crate::policy) struct Fulcio {
 
 /// The owner of a certificate. There is no key of a log, and a name or both.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "only its shape is checked")]
 pub(in crate::policy) struct Pki {
     pub(in crate::policy) roots: FileOrData,
     pub(in crate::policy) intermediates: Option<FileOrData>,

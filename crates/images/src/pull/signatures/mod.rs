@@ -42,7 +42,7 @@ impl Route {
     ) -> (Verdict, Option<Error>) {
         let mut digests = vec![*digest];
         digests.extend(instance.filter(|instance| *instance != digest));
-        let search = Search::new(&self.requested, &self.admission);
+        let search = Search::new(&self.requested, &self.admission, self.digest_suffices);
         for location in self.usable() {
             for digest in &digests {
                 if search.is_done() {

@@ -19,6 +19,8 @@ const MAX_PLACES: usize = 32;
 /// The search for the required signatures of an image.
 pub(super) struct Search<'a> {
     requested: &'a Reference,
+    /// Whether a bundle may name no image.
+    pub(super) digest_suffices: bool,
     state: Mutex<State>,
 }
 
@@ -38,7 +40,11 @@ struct Missing {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(requested: &'a Reference, admission: &Admission) -> Self {
+    pub(super) fn new(
+        requested: &'a Reference,
+        admission: &Admission,
+        digest_suffices: bool,
+    ) -> Self {
         let missing = admission
             .required_signatures()
             .map(|(number, required)| Missing {
@@ -48,6 +54,7 @@ impl<'a> Search<'a> {
             });
         Self {
             requested,
+            digest_suffices,
             state: Mutex::new(State {
                 verdict: admission.verdict(),
                 missing: missing.collect(),

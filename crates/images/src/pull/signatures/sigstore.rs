@@ -1,5 +1,5 @@
 //! The signatures of sigstore in a registry: the tag `sha256-….sig`, and the
-//! image's referrers, where cosign puts them.
+//! image's referrers, where cosign puts them and bundles.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,17 @@ use crate::pull::referrers::{present, referrers, tagged};
 use crate::pull::signatures::search::Search;
 use crate::reference::Reference;
 use crate::registry::Client;
+use crate::signatures::bundle::{Bundle, MAX_BUNDLE};
+use crate::signatures::sigstore::signature::PAYLOAD;
 use crate::signatures::{Signature, SignatureKind, SigstoreSignature};
 
-/// The media type of the document that cosign signs.
-const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// The artifact type of cosign's signatures among referrers.
 const ARTIFACT: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
-/// The annotation with the signature of a payload.
-const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+/// The artifact type that the fallback tag of referrers states for bundles: the
+/// media type of their configuration.
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+/// The start of the media types of all versions of bundles.
+const BUNDLES: &str = "application/vnd.dev.sigstore.bundle";
 /// The most signatures of one location that are verified.
 const MAX_SIGNATURES: usize = 50;
 /// The most referrers that are fetched.
@@ -51,8 +54,10 @@ pub(super) async fn run(
         return Ok(());
     }
     let referrers = referrers(client, image, digest).await?.into_iter();
-    let signatures =
-        referrers.filter(|referrer| referrer.artifact_type.as_deref() == Some(ARTIFACT));
+    let signatures = referrers.filter(|referrer| {
+        let kind = referrer.artifact_type.as_deref().unwrap_or_default();
+        [ARTIFACT, EMPTY].contains(&kind) || kind.starts_with(BUNDLES)
+    });
     let mut found = 0;
     for referrer in signatures.take(MAX_REFERRERS) {
         found += check(search, client, image, digest, &referrer.digest, &mut left).await?;
@@ -84,7 +89,8 @@ async fn check(
     };
     let mut found = 0;
     for layer in document.layers {
-        if layer.media_type != PAYLOAD {
+        let is_bundle = layer.media_type.starts_with(BUNDLES);
+        if !is_bundle && layer.media_type != PAYLOAD {
             continue;
         }
         if *left == 0 {
@@ -93,8 +99,13 @@ async fn check(
         }
         *left -= 1;
         found += 1;
-        match signature(client, image, layer).await? {
-            Some(signature) => search.check(Signature::Sigstore(signature), digest).await,
+        let signature = if is_bundle {
+            bundle(search, client, image, &layer).await?
+        } else {
+            signature(client, image, layer).await?
+        };
+        match signature {
+            Some(signature) => search.check(signature, digest).await,
             None => wrong("it is no signature".into()),
         }
         if !search.needs(SignatureKind::Sigstore) {
@@ -117,28 +128,56 @@ async fn signature(
     client: &Client,
     reference: &Reference,
     layer: SignatureLayer,
-) -> Result<Option<SigstoreSignature>, Error> {
-    let annotation = layer.annotations.unwrap_or_default().remove(SIGNATURE);
-    let (Some(annotation), Ok(digest)) = (annotation, layer.digest.parse()) else {
+) -> Result<Option<Signature>, Error> {
+    let Some(payload) = content(client, reference, &layer, MAX_PAYLOAD).await? else {
         return Ok(None);
     };
-    if layer.size > MAX_PAYLOAD {
+    let annotations = layer.annotations.unwrap_or_default();
+    let signature = SigstoreSignature::new(payload, annotations);
+    Ok(signature.map(Signature::Sigstore))
+}
+
+/// A bundle; none when the layer is none.
+async fn bundle(
+    search: &Search<'_>,
+    client: &Client,
+    reference: &Reference,
+    layer: &SignatureLayer,
+) -> Result<Option<Signature>, Error> {
+    let digest_suffices = search.digest_suffices;
+    let bytes = content(client, reference, layer, MAX_BUNDLE).await?;
+    Ok(bytes.map(|bytes| {
+        Signature::Bundle(Bundle {
+            bytes,
+            digest_suffices,
+        })
+    }))
+}
+
+/// The content of a layer; none when it is too large or not there.
+async fn content(
+    client: &Client,
+    reference: &Reference,
+    layer: &SignatureLayer,
+    limit: u64,
+) -> Result<Option<Vec<u8>>, Error> {
+    let (true, Ok(digest)) = (layer.size <= limit, layer.digest.parse()) else {
         return Ok(None);
-    }
+    };
     let descriptor = Descriptor {
-        media_type: layer.media_type,
+        media_type: layer.media_type.clone(),
         digest,
         size: layer.size,
     };
     let Some(mut stream) = present(client.blob(reference, &descriptor).await)? else {
         return Ok(None);
     };
-    let mut payload = Vec::new();
+    let mut bytes = Vec::new();
     // The stream ends at the size of the descriptor.
     while let Some(piece) = stream.next().await? {
-        payload.extend_from_slice(&piece);
+        bytes.extend_from_slice(&piece);
     }
-    Ok(SigstoreSignature::new(payload, &annotation))
+    Ok(Some(bytes))
 }
 
 #[derive(Deserialize)]

@@ -1,0 +1,121 @@
+//! `almanac sign`: signs an image as `serve` signs the images that it makes.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+
+use crate::cli::help::NO_HEADING;
+use crate::cli::image::{ImageArguments, ImageDocuments};
+use crate::cli::{Failure, block_on, output};
+use crate::config::{Environment, SignedName};
+use ::images::digest::Digest;
+use ::images::signing::{
+    KeySource, Password, SignatureDocuments, SigningKey, signature_tag, write_layout,
+};
+
+/// Sign an image, to try a signing key or to sign an exported image
+///
+/// The signatures have cosign's format and go into a new OCI layout, each under
+/// the tag of its image: sha256-….sig. Copy them into the repository of the image
+/// with any tool. A list of images is signed with all its parts.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+
+    /// The private key: of cosign, or PKCS#8, for ECDSA with P-256
+    #[arg(long, value_name = "FILE", help_heading = NO_HEADING)]
+    key: PathBuf,
+
+    /// The file with the password of the key
+    /// [default: the password in `ALMANAC_SIGNING_PASSWORD`]
+    #[arg(long, value_name = "FILE", help_heading = NO_HEADING)]
+    password_file: Option<PathBuf>,
+
+    /// The name that users pull the image by, without a tag
+    #[arg(long, value_name = "HOST/REPOSITORY", help_heading = NO_HEADING)]
+    name: SignedName,
+
+    /// A tag of that name; repeatable
+    #[arg(long = "tag", value_name = "TAG", required = true, help_heading = NO_HEADING)]
+    tags: Vec<String>,
+
+    /// The folder for the layout with the signatures, missing or empty
+    #[arg(long, value_name = "FOLDER", help_heading = NO_HEADING)]
+    folder: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac sign oci:layout:v4.20 --key cosign.key --name mirror.example.com/catalogs/ours \\
+    --tag v4.20 --folder signatures
+  almanac sign mirror.example.com/catalogs/ours:v4.20 --key cosign.key \\
+    --name mirror.example.com/catalogs/ours --tag v4.20 --folder signatures
+  skopeo copy oci:signatures:sha256-HEX.sig \\
+    docker://mirror.example.com/catalogs/ours:sha256-HEX.sig
+
+Exit codes:
+  0  the signatures are written
+  1  the signatures cannot be written
+  2  invalid arguments, or a key that cannot be used
+  3  the image cannot be read";
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let names: Vec<String> = self
+            .tags
+            .iter()
+            .map(|tag| {
+                if ::images::reference::is_tag(tag) {
+                    Ok(format!("{}:{tag}", self.name))
+                } else {
+                    Err(Failure::usage(anyhow!("--tag {tag:?} is no tag")))
+                }
+            })
+            .collect::<Result<_, _>>()?;
+        let password = match (self.password_file, environment.signing_password()) {
+            (Some(file), _) => Password::File(file),
+            (None, Some(text)) => Password::Text(text),
+            (None, None) => Password::Empty,
+        };
+        let source = KeySource {
+            key: self.key,
+            password,
+        };
+        let key = source.read().map_err(Failure::usage)?;
+        let documents = self.image.open(None, environment)?;
+        let read = block_on(async { documents.read().await })?;
+        let ImageDocuments { digest, parts } = read.map_err(Failure::unreadable)?;
+        let subjects = [digest].into_iter().chain(parts);
+        let signatures = sign(&key, subjects, &names).map_err(Failure::run)?;
+        write_layout(&self.folder, &signatures)
+            .with_context(|| format!("cannot write {}", self.folder.display()))
+            .map_err(Failure::run)?;
+        output::print(|out| {
+            for tag in signatures.keys() {
+                writeln!(out, "oci:{}:{tag}", self.folder.display())?;
+            }
+            write!(out, "{}", key.public_key_pem())
+        })
+    }
+}
+
+/// The signatures of all digests, by tag.
+fn sign(
+    key: &SigningKey,
+    subjects: impl Iterator<Item = Digest>,
+    names: &[String],
+) -> anyhow::Result<BTreeMap<String, SignatureDocuments>> {
+    let signed = subjects.map(|digest| {
+        let documents = SignatureDocuments::sign(key, &digest, names);
+        Ok((
+            signature_tag(&digest),
+            documents.map_err(|problem| anyhow!(problem))?,
+        ))
+    });
+    signed.collect()
+}

@@ -1,0 +1,269 @@
+//! `almanac verify`: what the signature policy says about an image, and why.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::help::NO_HEADING;
+use crate::cli::image::{ImageArguments, OpenImage, of_registry};
+use crate::cli::output::Shown;
+use crate::cli::{Failure, block_on, format, output};
+use crate::config::Environment;
+use ::images::digest::Digest;
+use ::images::policy::{Outcome, Verdict};
+use ::images::{Error, Manifest, Platform, PolicyFiles, Reference, Registries};
+
+/// The exit code for an image that is not admitted.
+const NOT_ADMITTED: u8 = 1;
+
+/// Print what the signature policy says about an image
+///
+/// The command prints each requirement of the matching scope, whether it holds, by
+/// which signature or why not, and where signatures were looked for. Nothing of
+/// the image but its manifest is pulled.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    image: ImageArguments,
+
+    /// Ask for a signature of this public key, under any tag of the repository,
+    /// instead of the policy; repeatable, and one key will do
+    #[arg(
+        long = "key",
+        value_name = "FILE",
+        conflicts_with = "policy_file",
+        help_heading = NO_HEADING
+    )]
+    keys: Vec<PathBuf>,
+
+    /// The platform that chooses the image of a list [default: linux/amd64]
+    #[arg(long, value_name = "OS/ARCH", help_heading = NO_HEADING)]
+    platform: Option<Platform>,
+
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// For humans
+    #[default]
+    #[value(alias = "table")]
+    Text,
+    /// One JSON object
+    Json,
+    /// The same object as YAML
+    Yaml,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  almanac verify registry.redhat.io/redhat/redhat-operator-index:v4.20
+  almanac verify quay.io/team/catalog:v1 --policy-file policy.json
+  almanac verify quay.io/team/catalog:v1 --key cosign.pub --output json
+
+Exit codes:
+  0  the image is admitted
+  1  the image is not admitted
+  2  invalid arguments
+  3  the image, the policy or a place of signatures cannot be read";
+
+/// The document of `--output json` and `yaml`.
+#[derive(Serialize)]
+struct Document<'a> {
+    image: String,
+    digest: Digest,
+    /// The chosen image of a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<Digest>,
+    admitted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+    scope: &'a str,
+    requirements: Vec<RequirementJson<'a>>,
+    searched: Vec<PlaceJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct RequirementJson<'a> {
+    requirement: &'a str,
+    /// `holds`, `fails` or `unknown`.
+    outcome: &'static str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct PlaceJson<'a> {
+    place: &'a str,
+    found: &'a str,
+}
+
+/// What was found out about an image.
+struct Found {
+    digest: Digest,
+    instance: Option<Digest>,
+    verdict: Verdict,
+    failure: Option<Error>,
+}
+
+impl Arguments {
+    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        let mut image = self.image.open(self.platform, environment)?;
+        let reference = image.reference()?.clone();
+        let folder = match &self.keys[..] {
+            [] => None,
+            keys => Some(policy_of(keys).map_err(Failure::run)?),
+        };
+        if let Some(folder) = &folder {
+            image.settings.policy = PolicyFiles {
+                named: Some(folder.path().join(POLICY)),
+                usual: Vec::new(),
+            };
+        }
+        let found = block_on(judge(&image, &reference))?
+            .with_context(|| format!("{reference} cannot be verified"))
+            .map_err(Failure::unreadable)?;
+        let document = found.document(&reference, folder.is_some());
+        output::print(|out| match self.output {
+            Output::Text => text(&document, out),
+            Output::Json => output::json(&document, out),
+            Output::Yaml => format::yaml_of(&document, out),
+        })?;
+        if document.admitted {
+            return Ok(ExitCode::SUCCESS);
+        }
+        match found.failure {
+            Some(error) => Err(Failure::unreadable(error)),
+            None => Ok(ExitCode::from(NOT_ADMITTED)),
+        }
+    }
+}
+
+/// The name of the policy that is made of keys.
+const POLICY: &str = "policy.json";
+
+/// A folder with a policy that asks for a signature of one of the keys.
+fn policy_of(keys: &[PathBuf]) -> anyhow::Result<tempfile::TempDir> {
+    let keys: Vec<PathBuf> = keys
+        .iter()
+        .map(|key| std::path::absolute(key).with_context(|| key.display().to_string()))
+        .collect::<Result<_, _>>()?;
+    let policy = json!({"default": [{
+        "type": "sigstoreSigned",
+        "keyPaths": keys,
+        "signedIdentity": {"type": "matchRepository"},
+    }]});
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    write(&folder.path().join(POLICY), policy.to_string().as_bytes())?;
+    Ok(folder)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+async fn judge(image: &OpenImage, reference: &Reference) -> anyhow::Result<Found> {
+    let registries = Registries::new(&image.settings)?;
+    let route = registries.unjudged_route(reference).await?;
+    let (documents, manifest) = of_registry(&route).await?;
+    let instance = match &manifest {
+        Manifest::Image(_) => None,
+        Manifest::Index(index) => Some(index.select(&image.platform)?.digest),
+    };
+    let (verdict, failure) = route.judge(&documents.digest, instance.as_ref()).await;
+    Ok(Found {
+        digest: documents.digest,
+        instance,
+        verdict,
+        failure,
+    })
+}
+
+impl Found {
+    fn document(&self, reference: &Reference, by_keys: bool) -> Document<'_> {
+        let verdict = &self.verdict;
+        let policy = verdict.policy.as_ref().filter(|_| !by_keys);
+        let requirements = verdict.requirements.iter().map(|one| {
+            let (outcome, reason) = match &one.outcome {
+                Outcome::Holds(by) => ("holds", by),
+                Outcome::Fails(problem) => ("fails", problem),
+                Outcome::Unknown(problem) => ("unknown", problem),
+            };
+            RequirementJson {
+                requirement: &one.requirement,
+                outcome,
+                reason,
+            }
+        });
+        let searched = verdict.searched.iter().map(|one| PlaceJson {
+            place: &one.place,
+            found: &one.found,
+        });
+        Document {
+            image: reference.to_string(),
+            digest: self.digest,
+            instance: self.instance,
+            admitted: verdict.admits(),
+            policy: policy.map(|path| path.display().to_string()),
+            scope: if by_keys { "" } else { &verdict.scope },
+            requirements: requirements.collect(),
+            searched: searched.collect(),
+        }
+    }
+}
+
+fn text(document: &Document<'_>, out: &mut impl Write) -> io::Result<()> {
+    let Document {
+        image,
+        digest,
+        instance,
+        admitted,
+        policy,
+        scope,
+        requirements,
+        searched,
+    } = document;
+    writeln!(out, "{image}")?;
+    writeln!(out, "  digest    {digest}")?;
+    if let Some(instance) = instance {
+        writeln!(out, "  instance  {instance}")?;
+    }
+    match policy {
+        Some(policy) => writeln!(out, "  policy    {}, for {}", Shown(policy), Shown(scope))?,
+        None if requirements.is_empty() => writeln!(out, "  policy    none")?,
+        None => writeln!(out, "  policy    the keys of --key")?,
+    }
+    for one in requirements {
+        let RequirementJson {
+            requirement,
+            outcome,
+            reason,
+        } = one;
+        writeln!(out, "  requires  {}", Shown(requirement))?;
+        writeln!(out, "    {outcome}: {}", Shown(reason))?;
+    }
+    for one in searched {
+        writeln!(
+            out,
+            "  searched  {}: {}",
+            Shown(one.place),
+            Shown(one.found)
+        )?;
+    }
+    writeln!(
+        out,
+        "{}",
+        if *admitted {
+            "admitted"
+        } else {
+            "not admitted"
+        }
+    )
+}

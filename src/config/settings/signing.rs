@@ -1,0 +1,84 @@
+//! The settings for signing the images that almanac makes.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::config::layer::layer;
+use crate::config::value::{ValueError, deserialized_from_text};
+use ::images::Reference;
+
+/// The longest name, in bytes.
+const MAX_NAME: usize = 200;
+
+/// The key that signs images, and their names.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SigningSettings {
+    /// The private key: of cosign, or PKCS#8.
+    pub key_file: Option<PathBuf>,
+    /// The file with its password.
+    pub password_file: Option<PathBuf>,
+    /// The prefix of the names of images.
+    pub name_prefix: Option<NamePrefix>,
+}
+
+/// A prefix of the names of images outside of almanac: `HOST[/PATH]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamePrefix(String);
+
+/// The name of an image outside of almanac: `HOST/REPOSITORY`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedName(String);
+
+impl NamePrefix {
+    /// The name of a catalog's image.
+    pub(in crate::config) fn join(&self, catalog: &str) -> String {
+        format!("{}/{catalog}", self.0)
+    }
+}
+
+impl FromStr for NamePrefix {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if !is_name(&format!("{text}/a")) {
+            let problem = "write HOST or HOST/PATH, such as registry.example.com/catalogs";
+            return Err(ValueError::new(text, "prefix of names", problem));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for SignedName {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if !is_name(text) {
+            let problem = "write HOST/REPOSITORY, such as registry.example.com/team/catalog";
+            return Err(ValueError::new(text, "name of an image", problem));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// Whether a text is a whole name, without a tag or digest.
+fn is_name(text: &str) -> bool {
+    let reference: Result<Reference, _> = text.parse();
+    text.len() <= MAX_NAME && reference.is_ok_and(|reference| reference.name() == text)
+}
+
+impl fmt::Display for SignedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+deserialized_from_text! {
+    NamePrefix, "a name such as \"registry.example.com/catalogs\"";
+    SignedName, "a name such as \"registry.example.com/team/catalog\"";
+}
+
+layer!(SigningSettings: key_file, password_file, name_prefix);

@@ -1,0 +1,473 @@
+//! The signatures that almanac makes: with the images that it serves, and with
+//! `almanac sign`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use images::digest::Digest;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::trial::{SKOPEO, Trial, skopeo_copies};
+use crate::support::almanac::{Almanac, following};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::image::{Image, Index};
+use crate::support::needs::skip_without;
+use crate::support::program::{PATIENCE, Start};
+
+const NAME: &str = "catalogs.example/team/a";
+
+/// A catalog in a folder, and a signing key.
+struct Signing {
+    folder: TempDir,
+}
+
+impl Signing {
+    fn new() -> Self {
+        let signing = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let catalog = signing.path("catalog");
+        fs::create_dir(&catalog).unwrap();
+        Catalog::one("first").write_to(&catalog, Format::Yaml);
+        signing.new_key("key.pem");
+        signing
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a new key, and its public part as `cosign.pub`.
+    fn new_key(&self, name: &str) {
+        let pair = rcgen::KeyPair::generate().unwrap();
+        fs::write(self.path(name), pair.serialize_pem()).unwrap();
+        fs::write(self.path("cosign.pub"), pair.public_key_pem()).unwrap();
+    }
+
+    fn config(&self, key: &str) -> String {
+        let source = format!("file:{}", self.path("catalog").display());
+        following(&source)
+            + &format!(
+                "[signing]\nkey_file = {:?}\nname_prefix = \"catalogs.example/team\"\n",
+                self.path(key)
+            )
+    }
+
+    /// A policy that asks for the key under the name of the catalog.
+    fn policy(&self) -> PathBuf {
+        let policy = json!({"default": [{
+            "type": "sigstoreSigned",
+            "keyPath": self.path("cosign.pub"),
+            "signedIdentity": {"type": "exactReference", "dockerReference": format!("{NAME}:latest")},
+        }]});
+        fs::write(self.path("policy.json"), policy.to_string()).unwrap();
+        self.path("policy.json")
+    }
+}
+
+/// The digest of the signature of the image that is served, and its manifest.
+fn served(almanac: &mut Almanac) -> (Digest, Value) {
+    let begin = Instant::now();
+    loop {
+        let image = Digest::of(&almanac.until_pullable("a").body);
+        let reply = almanac.http(&format!("/v2/a/manifests/sha256-{}.sig", image.hex()));
+        if reply.status == 200 {
+            let manifest = serde_json::from_slice(&reply.body).unwrap();
+            return (Digest::of(&reply.body), manifest);
+        }
+        assert!(begin.elapsed() < PATIENCE, "{}", reply.text());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// The names in a signature manifest that almanac serves.
+fn names(almanac: &mut Almanac, manifest: &Value) -> Vec<String> {
+    let layers = manifest["layers"].as_array().unwrap().iter();
+    let payloads = layers.map(|layer| {
+        let digest = layer["digest"].as_str().unwrap();
+        let payload = almanac.http(&format!("/v2/a/blobs/{digest}"));
+        let payload: Value = serde_json::from_slice(&payload.body).unwrap();
+        let name = &payload["critical"]["identity"]["docker-reference"];
+        name.as_str().unwrap().to_owned()
+    });
+    payloads.collect()
+}
+
+fn verify(image: &str, policy: &Path) -> (Option<i32>, Value) {
+    let policy = policy.display().to_string();
+    let finished = Start::new(["verify", image, "--policy-file", &policy, "-o", "json"]).run();
+    let document = serde_json::from_str(&finished.stdout);
+    (
+        finished.status.code(),
+        document.unwrap_or_else(|_| panic!("{finished:?}")),
+    )
+}
+
+#[test]
+fn an_image_keeps_its_signature_until_the_key_changes() {
+    let signing = Signing::new();
+    let mut almanac = Almanac::start(&signing.config("key.pem"));
+    let (first, manifest) = served(&mut almanac);
+    assert_eq!(names(&mut almanac, &manifest), [format!("{NAME}:latest")]);
+    let image = format!("{}/a:latest", almanac.program.address("http"));
+    let (code, document) = verify(&image, &signing.policy());
+    assert_eq!(code, Some(0), "{document}");
+    assert_eq!(
+        document["requirements"][0]["outcome"], "holds",
+        "{document}"
+    );
+
+    // A new signature would have another digest.
+    almanac.stop();
+    almanac.program.restart();
+    assert_eq!(served(&mut almanac).0, first);
+    signing.new_key("other.pem");
+    almanac.reconfigure(&signing.config("other.pem"));
+    let begin = Instant::now();
+    while served(&mut almanac).0 == first {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let image = format!("{}/a:latest", almanac.program.address("http"));
+    let (code, document) = verify(&image, &signing.policy());
+    assert_eq!(code, Some(0), "{document}");
+
+    // A name of its own.
+    let source = format!("file:{}", signing.path("catalog").display());
+    almanac.reconfigure(&format!(
+        "{}signed_name = \"other.example/b\"\n[signing]\nkey_file = {:?}\n",
+        following(&source),
+        signing.path("other.pem")
+    ));
+    let begin = Instant::now();
+    loop {
+        let (_, manifest) = served(&mut almanac);
+        if names(&mut almanac, &manifest) == ["other.example/b:latest"] {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_export_carries_signatures_and_can_leave_them_out() {
+    let signing = Signing::new();
+    let config = signing.config("key.pem");
+    let mut almanac = Almanac::start(&config);
+    let (signature, _) = served(&mut almanac);
+    let unsigned = config.split("[signing]").next().unwrap().to_owned();
+    for (more, has_signature) in [(None, true), (Some("--without-signatures"), false)] {
+        let (archive, data) = (signing.path("archive.tar"), signing.path("data"));
+        let (to, from) = (archive.display().to_string(), data.display().to_string());
+        let mut export = Start::new(["export", "--file", &to]).data(almanac.program.data());
+        export = export.argument("--data-dir={data}");
+        if let Some(more) = more {
+            export = export.argument(more);
+        }
+        let finished = export.run();
+        assert!(finished.status.success(), "{finished:?}");
+        let finished = Start::new(["import", &to, "--data-dir", &from]).run();
+        assert!(finished.status.success(), "{finished:?}");
+        let mut other = Almanac::start_in(&data, &format!("offline = true\n{unsigned}"));
+        let image = Digest::of(&other.until_pullable("a").body);
+        let tag = format!("/v2/a/manifests/sha256-{}.sig", image.hex());
+        let reply = other.http(&tag);
+        assert_eq!(reply.status == 200, has_signature, "{}", reply.text());
+        if has_signature {
+            assert_eq!(Digest::of(&reply.body), signature);
+        }
+        other.stop();
+        fs::remove_dir_all(&data).unwrap();
+        fs::remove_file(&archive).unwrap();
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_used_stops_a_start_and_no_reload() {
+    let signing = Signing::new();
+    let config = signing.config("key.pem");
+    let mut almanac = Almanac::start(&config);
+    let (first, _) = served(&mut almanac);
+    fs::write(signing.path("bad.pem"), "no key").unwrap();
+    almanac.configure(&signing.config("bad.pem"));
+    almanac.until_configuration("a refusal", |status| {
+        let error = status["error"].as_str().unwrap_or_default();
+        error.contains("bad.pem") && error.contains("no PEM")
+    });
+    assert_eq!(served(&mut almanac).0, first);
+    almanac.stop();
+    let path = signing.path("almanac.toml");
+    fs::write(&path, signing.config("bad.pem")).unwrap();
+    let finished = Start::new(["serve", "--config", path.to_str().unwrap()])
+        .argument("--data-dir={data}")
+        .argument("--grpc=127.0.0.1:0")
+        .argument("--http=127.0.0.1:0")
+        .argument("--admin=127.0.0.1:0")
+        .run();
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("bad.pem"), "{finished:?}");
+    for (table, missing) in [
+        (
+            "[signing]\nname_prefix = \"a.example\"\n".to_owned(),
+            "key_file",
+        ),
+        (
+            format!("[signing]\nkey_file = {:?}\n", signing.path("key.pem")),
+            "name_prefix",
+        ),
+        ("signed_name = \"a.example/b\"\n".to_owned(), "key_file"),
+    ] {
+        let source = format!("file:{}", signing.path("catalog").display());
+        fs::write(&path, following(&source) + &table).unwrap();
+        let finished = Start::new(["serve", "--config", path.to_str().unwrap()]).run();
+        assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+        assert!(
+            finished
+                .stderr
+                .contains(&format!("[signing] needs the key {missing}")),
+            "{finished:?}"
+        );
+    }
+}
+
+#[test]
+fn a_signature_is_shown_to_those_who_may_pull_the_image() {
+    let signing = Signing::new();
+    let users = signing.path("users");
+    fs::write(
+        &users,
+        format!("ann:{}\n", bcrypt::hash("word", 4).unwrap()),
+    )
+    .unwrap();
+    let mut almanac = Almanac::start(&signing.config("key.pem"));
+    let image = Digest::of(&almanac.until_pullable("a").body);
+    served(&mut almanac);
+    almanac.stop();
+    almanac.restart_with(&format!(
+        "{}[distribution]\nuser_files = [{users:?}]\n",
+        signing.config("key.pem")
+    ));
+    almanac.program.wait_until_ready();
+    for path in [
+        format!("/v2/a/manifests/sha256-{}.sig", image.hex()),
+        "/v2/a/tags/list".to_owned(),
+    ] {
+        assert_eq!(almanac.http(&path).status, 401, "{path}");
+    }
+}
+
+/// A list of two images in a registry with the signatures that `almanac sign`
+/// makes of all three.
+fn signed_list(trial: &Trial, key: &[&str], folder: &Path) -> (String, Digest) {
+    let other = Image::of_catalog(&Catalog::one("other"))
+        .platform("linux", "arm64")
+        .build();
+    let index = Index::new().image(trial.image.clone()).image(other).build();
+    trial.upstream.push("catalogs/list", "v1", &index);
+    let name = format!("{}/catalogs/list", trial.upstream.host());
+    let image = format!("{name}:v1");
+    let output = folder.join("signatures");
+    let output = output.to_str().unwrap();
+    let finished = Start::new([
+        "sign", &image, "--name", &name, "--tag", "v1", "--folder", output,
+    ])
+    .argument("--key")
+    .argument(key[0]);
+    let finished = key[1..]
+        .iter()
+        .fold(finished, |start, more| start.argument(*more))
+        .run();
+    assert!(finished.status.success(), "{finished:?}");
+    assert_eq!(finished.stdout.matches(".sig\n").count(), 3, "{finished:?}");
+    // As any tool copies a layout.
+    let read = |digest: &str| {
+        let path = Path::new(output)
+            .join("blobs/sha256")
+            .join(digest.trim_start_matches("sha256:"));
+        fs::read(path).unwrap()
+    };
+    let layout = fs::read(Path::new(output).join("index.json")).unwrap();
+    let layout: Value = serde_json::from_slice(&layout).unwrap();
+    for entry in layout["manifests"].as_array().unwrap() {
+        let manifest = read(entry["digest"].as_str().unwrap());
+        let parsed: Value = serde_json::from_slice(&manifest).unwrap();
+        let layers = parsed["layers"].as_array().unwrap().iter();
+        for part in layers.chain([&parsed["config"]]) {
+            trial
+                .upstream
+                .put_blob(read(part["digest"].as_str().unwrap()));
+        }
+        let tag = entry["annotations"]["org.opencontainers.image.ref.name"]
+            .as_str()
+            .unwrap();
+        let kind = parsed["mediaType"].as_str().unwrap();
+        trial
+            .upstream
+            .put_manifest("catalogs/list", tag, manifest, kind);
+    }
+    (image, index.digest())
+}
+
+#[test]
+fn a_list_and_its_images_are_signed() {
+    let signing = Signing::new();
+    let trial = Trial::new();
+    let key = signing.path("key.pem").display().to_string();
+    let (image, list) = signed_list(&trial, &[&key], signing.folder.path());
+    let name = image.trim_end_matches(":v1");
+    let public = signing.path("cosign.pub").display().to_string();
+    for image in [
+        image.clone(),
+        format!("{name}@{list}"),
+        format!("{name}@{}", trial.digest()),
+    ] {
+        let finished = Start::new(["verify", &image, "--key", &public]).run();
+        assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+        assert!(
+            finished.stdout.contains("holds: a signature by"),
+            "{finished:?}"
+        );
+    }
+    // The folder is never overwritten.
+    let output = signing.path("signatures").display().to_string();
+    let finished = Start::new([
+        "sign", &image, "--name", name, "--tag", "v1", "--folder", &output, "--key", &key,
+    ])
+    .run();
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("is not empty"), "{finished:?}");
+    // Another key.
+    signing.new_key("other.pem");
+    let finished = Start::new(["verify", &image, "--key", &public, "--output", "json"]).run();
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    let document: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(document["admitted"], false);
+    let requirement = &document["requirements"][0];
+    assert_eq!(requirement["outcome"], "fails");
+    let reason = requirement["reason"].as_str().unwrap();
+    assert!(reason.contains("not made with a key"), "{document}");
+    let places = document["searched"].as_array().unwrap().iter();
+    let mut places = places.map(|place| place["place"].as_str().unwrap());
+    assert!(places.any(|place| place.ends_with(".sig")), "{document}");
+}
+
+#[test]
+fn skopeo_accepts_what_almanac_signs() {
+    if skip_without(SKOPEO) {
+        return;
+    }
+    let signing = Signing::new();
+    let folder = signing.folder.path();
+    fs::create_dir(folder.join("registries.d")).unwrap();
+    fs::write(
+        folder.join("registries.d/default.yaml"),
+        "default-docker:\n  use-sigstore-attachments: true\n",
+    )
+    .unwrap();
+    // An image that is served.
+    let mut almanac = Almanac::start(&signing.config("key.pem"));
+    served(&mut almanac);
+    let image = format!("{}/a:latest", almanac.program.address("http"));
+    let copied = |policy: &Path, image: &str, name: &str| {
+        skopeo_copies(policy, folder, image, &folder.join(name))
+    };
+    copied(&signing.policy(), &image, "served").unwrap();
+    // A list and all its parts.
+    let trial = Trial::new();
+    let key = signing.path("key.pem").display().to_string();
+    let (image, _) = signed_list(&trial, &[&key], folder);
+    let policy = json!({"default": [{
+        "type": "sigstoreSigned", "keyPath": signing.path("cosign.pub"),
+    }]});
+    fs::write(signing.path("exact.json"), policy.to_string()).unwrap();
+    copied(&signing.path("exact.json"), &image, "list").unwrap();
+    // And nothing else.
+    signing.new_key("other.pem");
+    assert!(copied(&signing.path("exact.json"), &image, "other").is_err());
+}
+
+#[test]
+fn cosign_accepts_what_almanac_signs_with_a_key_of_cosign() {
+    if skip_without("cosign") {
+        return;
+    }
+    let signing = Signing::new();
+    let folder = signing.folder.path();
+    let cosign = |arguments: &[&str]| {
+        let output = Command::new("cosign")
+            .args(arguments)
+            .current_dir(folder)
+            .env("COSIGN_PASSWORD", "pass word")
+            .env("HOME", folder)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        output.status.success().then_some(()).ok_or(error)
+    };
+    cosign(&["generate-key-pair"]).unwrap();
+    fs::write(signing.path("password"), "pass word\n").unwrap();
+    let trial = Trial::new();
+    let (key, password) = (signing.path("cosign.key"), signing.path("password"));
+    let key = [
+        key.to_str().unwrap(),
+        "--password-file",
+        password.to_str().unwrap(),
+    ];
+    let (image, list) = signed_list(&trial, &key, folder);
+    let name = image.trim_end_matches(":v1");
+    let verify = |image: &str| {
+        cosign(&[
+            "verify",
+            "--key=cosign.pub",
+            "--insecure-ignore-tlog",
+            "--allow-insecure-registry",
+            image,
+        ])
+    };
+    verify(&format!("{name}@{list}")).unwrap();
+    verify(&format!("{name}@{}", trial.digest())).unwrap();
+    verify(&image).unwrap();
+    // The signed text is the same, but for the name.
+    let output = Command::new("cosign")
+        .args(["generate", "--allow-insecure-registry", &image])
+        .env("HOME", folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let theirs = String::from_utf8(output.stdout).unwrap();
+    let theirs = theirs
+        .trim()
+        .replacen(&format!("{name}\""), &format!("{image}\""), 1);
+    assert!(
+        has_blob(&signing.path("signatures"), theirs.as_bytes()),
+        "{theirs}"
+    );
+    // A wrong password.
+    fs::write(signing.path("password"), "word").unwrap();
+    let finished = Start::new([
+        "sign", &image, "--name", name, "--tag", "v1", "--folder", "x",
+    ])
+    .argument("--key")
+    .argument(key[0])
+    .argument("--password-file")
+    .argument(key[2])
+    .run();
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    assert!(
+        finished.stderr.contains("the password is wrong"),
+        "{finished:?}"
+    );
+}
+
+/// Whether a layout has these bytes.
+fn has_blob(layout: &Path, bytes: &[u8]) -> bool {
+    layout
+        .join("blobs/sha256")
+        .join(Digest::of(bytes).hex())
+        .is_file()
+}

@@ -19,8 +19,8 @@ use ::images::signing::{
 /// Sign an image, to try a signing key or to sign an exported image
 ///
 /// The signatures have cosign's format and go into a new OCI layout, each under
-/// the tag of its image: sha256-….sig. Copy them into the repository of the image
-/// with any tool. A list of images is signed with all its parts.
+/// the tag of its image: sha256-….sig. Copy them into the image's repository with
+/// any tool. A list of images is signed with all its parts.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -51,12 +51,7 @@ pub(super) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  almanac sign oci:layout:v4.20 --key cosign.key --name mirror.example.com/catalogs/ours \\
-    --tag v4.20 --folder signatures
-  almanac sign mirror.example.com/catalogs/ours:v4.20 --key cosign.key \\
-    --name mirror.example.com/catalogs/ours --tag v4.20 --folder signatures
-  skopeo copy oci:signatures:sha256-HEX.sig \\
-    docker://mirror.example.com/catalogs/ours:sha256-HEX.sig
+  almanac sign oci:ours --key a.key --name h.example/ours --tag v1 --folder sigs
 
 Exit codes:
   0  the signatures are written

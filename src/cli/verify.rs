@@ -23,9 +23,9 @@ const NOT_ADMITTED: u8 = 1;
 
 /// Print what the signature policy says about an image
 ///
-/// The command prints each requirement of the matching scope, whether it holds, by
-/// which signature or why not, and where signatures were looked for. Nothing of
-/// the image but its manifest is pulled.
+/// The command prints each requirement of the matching scope, whether it holds,
+/// by which signature or why not, and where signatures were looked for. Nothing
+/// of the image but its manifest is pulled.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {

@@ -74,10 +74,10 @@ impl CatalogManager {
         registries: Option<Registries>,
         limits: &unpack::Limits,
     ) {
-        let id = |key: &Option<Arc<SigningKey>>| key.as_ref().map(|key| key.public_key_digest());
+        let id = |key: Option<&Arc<SigningKey>>| key.map(|key| key.public_key_digest());
         let context_changed = registries.is_some()
             || self.context.limits != *limits
-            || id(&self.context.signing_key) != id(&prepared.signing_key);
+            || id(self.context.signing_key.as_ref()) != id(prepared.signing_key.as_ref());
         self.context.signing_key = prepared.signing_key.take();
         if let Some(registries) = registries {
             self.context.registries = registries;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::slice;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -139,7 +140,7 @@ fn keyed(signer: &Signer, identity: &str) -> Value {
 fn judged(trial: &Trial, requirement: &Value, bundle: &Value) -> Result<(), String> {
     let name = trial.repository(REPOSITORY);
     put(trial, bundle, false);
-    trial.almanac(requirement, &format!("{name}:v1"), &[name])
+    trial.almanac(requirement, &format!("{name}:v1"), slice::from_ref(&name))
 }
 
 fn refused(trial: &Trial, requirement: &Value, bundle: &Value, problem: &str) {
@@ -196,7 +197,7 @@ fn a_bundle_with_a_name_is_held_against_the_identity() {
         let mut statement = statement(&trial.digest());
         statement["subject"][0]["name"] = json!(named);
         put(&trial, &bundle(&signer, &statement), false);
-        let judged = trial.almanac(&requirement, &format!("{own}:v1"), &[own.clone()]);
+        let judged = trial.almanac(&requirement, &format!("{own}:v1"), slice::from_ref(&own));
         assert_eq!(judged.is_ok(), admitted, "{judged:?}");
         let judged = trial.almanac(&requirement, &format!("{own}:v1"), &[]);
         assert_eq!(judged.is_ok(), admitted, "{judged:?}");
@@ -390,7 +391,7 @@ fn a_bundle_of_cosign_lets_an_image_in_under_the_name_that_it_claims() {
     let image = format!("{name}:v1");
     // cosign claims the name of the file.
     trial.almanac(&requirement("catalog"), &image, &[]).unwrap();
-    let error = trial.almanac(&requirement(&name), &image, &[name.clone()]);
+    let error = trial.almanac(&requirement(&name), &image, slice::from_ref(&name));
     assert!(
         error
             .unwrap_err()

@@ -94,11 +94,15 @@ fn cases(trial: &Trial) -> Vec<Case> {
         log: Log::new(),
         cases: Vec::new(),
     };
-    let only =
-        |names: Vec<SanType>| move |leaf: &mut CertificateParams| leaf.subject_alt_names = names;
-    let issuers = |all: Vec<CustomExtension>| {
-        move |leaf: &mut CertificateParams| leaf.custom_extensions = all
-    };
+    paths_and_times(&mut make, authorities);
+    purposes(&mut make, authorities);
+    issuers(&mut make, authorities);
+    emails(&mut make, authorities);
+    authorities_with_limits(&mut make);
+    make.cases
+}
+
+fn paths_and_times(make: &mut Maker<'_>, authorities: &Authorities) {
     make.add(
         "a certified signer is let in",
         None,
@@ -143,6 +147,9 @@ fn cases(trial: &Trial) -> Vec<Case> {
             },
         );
     }
+}
+
+fn purposes(make: &mut Maker<'_>, authorities: &Authorities) {
     let usage = |usage: Vec<ExtendedKeyUsagePurpose>| {
         move |leaf: &mut CertificateParams| leaf.extended_key_usages = usage
     };
@@ -177,6 +184,12 @@ fn cases(trial: &Trial) -> Vec<Case> {
             leaf.custom_extensions.push(unknown);
         }),
     );
+}
+
+fn issuers(make: &mut Maker<'_>, authorities: &Authorities) {
+    let issuers = |all: Vec<CustomExtension>| {
+        move |leaf: &mut CertificateParams| leaf.custom_extensions = all
+    };
     make.add(
         "either statement of the issuer will do",
         None,
@@ -208,6 +221,11 @@ fn cases(trial: &Trial) -> Vec<Case> {
             issuers(vec![issuer_1("https://accounts.example.net")]),
         ),
     );
+}
+
+fn emails(make: &mut Maker<'_>, authorities: &Authorities) {
+    let only =
+        |names: Vec<SanType>| move |leaf: &mut CertificateParams| leaf.subject_alt_names = names;
     make.add(
         "an email in other letters is another",
         Some("not for the email"),
@@ -229,6 +247,9 @@ fn cases(trial: &Trial) -> Vec<Case> {
             only(vec![email("a@example.com"), email(EMAIL)]),
         ),
     );
+}
+
+fn authorities_with_limits(make: &mut Maker<'_>) {
     let old = Authorities::with(|root| root.not_after = date_time_ymd(2024, 5, 1), |_| ());
     make.add(
         "an authority that was expired certifies nothing",
@@ -262,7 +283,6 @@ fn cases(trial: &Trial) -> Vec<Case> {
         Some("cannot be verified"),
         Parts::new(&short),
     );
-    make.cases
 }
 
 #[test]

@@ -122,13 +122,18 @@ fn cases(trial: &Trial) -> Vec<Case> {
             &|_| Some("{".to_owned()),
         ),
     ];
-    let mut many = case("one of several logs will do", None, &with(&|_| ()));
-    let keys = json!([other_log.key_data(), log.key_data()]);
-    let requirement = many.requirement.as_object_mut().unwrap();
-    requirement.remove("rekorPublicKeyData");
-    requirement.insert("rekorPublicKeyDatas".into(), keys);
-    cases.push(many);
+    let many = case("one of several logs will do", None, &with(&|_| ()));
+    cases.push(with_logs(many, &[&other_log, &log]));
     cases
+}
+
+/// The same case with several logs in the policy.
+fn with_logs(mut case: Case, logs: &[&Log]) -> Case {
+    let keys: Vec<String> = logs.iter().map(|log| log.key_data()).collect();
+    let requirement = case.requirement.as_object_mut().unwrap();
+    requirement.remove("rekorPublicKeyData");
+    requirement.insert("rekorPublicKeyDatas".into(), json!(keys));
+    case
 }
 
 #[test]

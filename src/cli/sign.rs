@@ -23,6 +23,7 @@ use ::images::signing::{
 /// any tool. A list of images is signed with all its parts.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
+#[command(override_usage = "almanac sign [OPTIONS] <IMAGE>")]
 pub(super) struct Arguments {
     #[command(flatten)]
     image: ImageArguments,

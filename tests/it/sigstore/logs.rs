@@ -9,6 +9,7 @@ use super::trial::{Case, SKOPEO, Trial};
 use crate::support::cosign::Signer;
 use crate::support::needs::skip_without;
 
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn cases(trial: &Trial) -> Vec<Case> {
     let (signer, stranger) = (Signer::new(), Signer::new());
     let (log, other_log) = (Log::new(), Log::new());

@@ -214,10 +214,10 @@ impl Arguments {
     fn choose(&self, mut named: Vec<Named>) -> Result<Vec<Named>, Failure> {
         for chosen in &self.chosen {
             if !named.iter().any(|catalog| catalog.name == *chosen) {
-                let names: Vec<&str> = named.iter().map(|it| it.name.as_str()).collect();
+                let all: Vec<&str> = named.iter().map(|it| it.name.as_str()).collect();
                 return Err(Failure::usage(anyhow!(
                     "--catalog: there is no catalog {chosen}, only {}",
-                    names.join(", ")
+                    all.join(", ")
                 )));
             }
         }

@@ -32,8 +32,8 @@ fn the_overlays_are_what_the_chart_renders() {
     if skip_without("helm") || skip_without("kubectl") {
         return;
     }
-    for (example, namespace) in &EXAMPLES[..3] {
-        let charted = by_name(yaml::documents(&chart(example, namespace)));
+    for (example, _) in &EXAMPLES[..3] {
+        let charted = by_name(yaml::documents(chart(example)));
         let mut overlaid = by_name(overlay(&format!("deploy/kustomize/{example}")));
         // Helm has a flag for it.
         overlaid.remove("Namespace almanac");
@@ -54,7 +54,7 @@ fn the_component_for_metrics_is_what_the_chart_renders() {
     if skip_without("helm") || skip_without("kubectl") {
         return;
     }
-    let mut charted = by_name(yaml::documents(&chart("monitored", "olm")));
+    let mut charted = by_name(yaml::documents(chart("monitored")));
     let overlaid = by_name(overlay("tests/fixtures/kustomize/monitored"));
     for name in [
         "Service almanac-admin",
@@ -126,8 +126,8 @@ fn every_object_fits_the_api_of_kubernetes() {
     let mut add = |origin: &str, objects: Vec<Value>| {
         all.extend(objects.into_iter().map(|it| (origin.to_owned(), it)));
     };
-    for (example, namespace) in EXAMPLES {
-        add(example, yaml::documents(&chart(example, namespace)));
+    for (example, _) in EXAMPLES {
+        add(example, yaml::documents(chart(example)));
     }
     for path in OVERLAYS {
         add(path, overlay(path));

@@ -41,11 +41,9 @@ fn the_chart_renders_the_examples_as_recorded() {
         return;
     }
     // As it stands in the ConfigMap. It is a file of its own.
-    let dashboard: String = (read(DASHBOARD).lines())
-        .map(|line| format!("    {line}\n"))
-        .collect();
-    for (example, namespace) in EXAMPLES {
-        let text = chart(example, namespace).replace(&dashboard, "    # The dashboard.\n");
+    let dashboard = format!("    {}\n", read(DASHBOARD).trim().replace('\n', "\n    "));
+    for (example, _) in EXAMPLES {
+        let text = chart(example).replace(&dashboard, "    # The dashboard.\n");
         insta::assert_snapshot!(example, text);
     }
 }
@@ -114,8 +112,8 @@ fn almanac_reads_the_settings_that_the_chart_renders() {
     if skip_without("helm") {
         return;
     }
-    for (example, namespace) in EXAMPLES {
-        let all = yaml::documents(&chart(example, namespace));
+    for (example, _) in EXAMPLES {
+        let all = yaml::documents(chart(example));
         let settings = all.iter().find_map(|it| {
             let data = [&it["data"], &it["stringData"]];
             data.into_iter().find_map(|it| it["almanac.toml"].as_str())
@@ -168,7 +166,7 @@ fn settings_of_catalogs_survive_the_way_through_the_chart() {
     if skip_without("helm") {
         return;
     }
-    let all = yaml::documents(&chart("many-catalogs", "olm"));
+    let all = yaml::documents(chart("many-catalogs"));
     let cluster = Cluster::of(&all);
     let config = cluster.of_kind("ConfigMap")[0];
     let config = configuration(text(&config["data"]["almanac.toml"])).unwrap();
@@ -197,8 +195,8 @@ fn every_pod_of_the_chart_is_restricted() {
     if skip_without("helm") {
         return;
     }
-    for (example, namespace) in EXAMPLES {
-        let all = yaml::documents(&chart(example, namespace));
+    for (example, _) in EXAMPLES {
+        let all = yaml::documents(chart(example));
         let pod = pod_of(&all);
         let user = &pod["securityContext"];
         assert_eq!(user["runAsNonRoot"], true, "{example}");

@@ -249,8 +249,8 @@ const RELEASES: [Release; 4] = [
 
 /// Everything that is rendered, by its origin.
 fn rendered() -> Vec<(String, Vec<Value>)> {
-    let charts = EXAMPLES.iter().map(|(example, namespace)| {
-        let objects = yaml::documents(&chart(example, namespace));
+    let charts = EXAMPLES.iter().map(|(example, _)| {
+        let objects = yaml::documents(chart(example));
         ((*example).to_owned(), objects)
     });
     let overlays = OVERLAYS
@@ -343,7 +343,7 @@ fn only_the_namespace_of_prometheus_reaches_the_admin_port() {
     if skip_without("helm") {
         return;
     }
-    let objects = yaml::documents(&chart("monitored", "olm"));
+    let objects = yaml::documents(chart("monitored"));
     let installation = Installation(&objects);
     assert!(installation.monitored());
     let network = Network {
@@ -373,7 +373,7 @@ fn every_network_policy_says_why_it_is_there() {
     }
     let mut texts: Vec<(String, String)> = EXAMPLES
         .iter()
-        .map(|(example, namespace)| ((*example).to_owned(), chart(example, namespace)))
+        .map(|(example, _)| ((*example).to_owned(), chart(example).to_owned()))
         .collect();
     for path in ["base", "unpack-bundles"] {
         let path = format!("deploy/kustomize/{path}/networkpolicy.yaml");

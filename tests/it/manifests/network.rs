@@ -175,18 +175,20 @@ mod checks {
         }
     }
 
+    /// Rules for what comes to the pod "one".
+    fn ingress(rules: Value) -> Value {
+        let selector = json!({"matchLabels": {"app": "one"}});
+        let mut spec = json!({"podSelector": selector, "policyTypes": ["Ingress"]});
+        spec["ingress"] = rules;
+        spec
+    }
+
     #[test]
     fn connections_are_allowed_as_kubernetes_allows_them() {
         let one = End::pod("a", json!({"app": "one"}));
         let two = End::pod("a", json!({"app": "two"}));
         let other = End::pod("b", json!({"app": "two"}));
         let outside = End::Outside(Ipv4Addr::new(192, 0, 2, 9));
-        let ingress = |rules: Value| {
-            let selector = json!({"matchLabels": {"app": "one"}});
-            let mut spec = json!({"podSelector": selector, "policyTypes": ["Ingress"]});
-            spec["ingress"] = rules;
-            spec
-        };
         let selecting = |app: &str| json!({"matchLabels": {"app": app}});
         let named = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
         let deny = json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]});
@@ -196,7 +198,7 @@ mod checks {
             (vec![], &two, true),
             (vec![ingress(json!([]))], &two, false),
             (vec![ingress(json!([{}]))], &outside, true),
-            (vec![deny.clone()], &outside, false),
+            (vec![deny], &outside, false),
             // Rules of several policies add up.
             (vec![ingress(json!([])), ingress(json!([{}]))], &other, true),
             (
@@ -280,10 +282,18 @@ mod checks {
             let found = network(policies.clone()).connects(from, &one, 80, "TCP");
             assert_eq!(found.is_ok(), expected, "{from:?}: {policies:?}");
         }
-        // The other direction, and pods that are not selected, stay open.
+    }
+
+    #[test]
+    fn the_other_direction_and_pods_that_are_not_selected_stay_open() {
+        let one = End::pod("a", json!({"app": "one"}));
+        let other = End::pod("b", json!({"app": "two"}));
+        let outside = End::Outside(Ipv4Addr::new(192, 0, 2, 9));
         let network = network([ingress(json!([]))]);
         assert!(network.connects(&one, &outside, 80, "TCP").is_ok());
-        assert!(network.connects(&one, &two, 80, "TCP").is_ok());
+        assert!(network.connects(&one, &other, 80, "TCP").is_ok());
+        assert!(network.connects(&other, &one, 80, "TCP").is_err());
+        let deny = json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]});
         let denied = self::network([deny]).connects(&one, &other, 80, "TCP");
         assert_eq!(denied, Err("Egress of a".to_owned()));
     }

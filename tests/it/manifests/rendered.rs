@@ -1,6 +1,7 @@
 //! What helm and kubectl render from deploy.
 
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -40,14 +41,25 @@ pub(super) fn values(example: &str) -> String {
     format!("deploy/helm/examples/{example}.yaml")
 }
 
-/// The text that the chart renders for an example.
-pub(super) fn chart(example: &str, namespace: &str) -> String {
-    let (values, chart) = (values(example), "deploy/helm/almanac");
-    let words = ["template", "almanac", chart, "--namespace", namespace];
-    let output = helm(&[&words[..], &["--values", &values]].concat());
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{example}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+/// The text that the chart renders for an example, once for all tests.
+pub(super) fn chart(example: &str) -> &'static str {
+    static TEXTS: [OnceLock<String>; EXAMPLES.len()] = [const { OnceLock::new() }; EXAMPLES.len()];
+    let mut names = EXAMPLES.iter().map(|(name, _)| *name);
+    let index = names.position(|name| name == example).unwrap();
+    TEXTS[index].get_or_init(|| {
+        let (values, namespace) = (values(example), EXAMPLES[index].1);
+        let words = [
+            "template",
+            "almanac",
+            "deploy/helm/almanac",
+            "--values",
+            &values,
+        ];
+        let output = helm(&[&words[..], &["--namespace", namespace]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{example}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    })
 }
 
 /// The objects of an overlay.

@@ -164,7 +164,8 @@ fn target(
     match (file, format) {
         (Some(file), Some(format)) => Ok((file, Some(format))),
         (Some(_), None) => Err(Failure::usage(anyhow!(
-            "--output {output:?} is no format; write json or yaml"
+            "--output {} is no format; write json or yaml",
+            output.display()
         ))),
         // A name with a dot or a slash is no mistyped format.
         (None, None)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use serde_json::json;
 
 use crate::cli::export::{ServeArguments, failure};
@@ -59,6 +59,10 @@ impl Arguments {
                  to a file first"
             )));
         }
+        let there = self.file.metadata();
+        there
+            .with_context(|| format!("cannot read {}", self.file.display()))
+            .map_err(Failure::unreadable)?;
         let settings = self.serve.settings(environment)?;
         let data = settings.data_folder();
         let limits = settings.limits.unwrap_or_default().resolve();

@@ -63,8 +63,7 @@ enum What {
     Channels,
     /// Bundles, each with its channel
     Bundles,
-    /// The catalogs of a running almanac, without --server of
-    /// http://localhost:8080
+    /// The catalogs of a running almanac, by default of the one on this machine
     Catalogs,
 }
 

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::cli::runtime::Signals;
 use crate::cli::terminal;
+use crate::fetch::Received;
 use crate::ingest::archive::Progress;
 use crate::store::content::Tally;
 
@@ -100,7 +101,7 @@ pub(super) fn pulling() -> Tally {
 }
 
 /// Shows how much of a download is received.
-pub(super) fn receiving() -> Arc<dyn Fn(u64, Option<u64>) + Send + Sync> {
+pub(super) fn receiving() -> Received {
     let line = Line::new("receiving");
     Arc::new(move |done, of| line.at(done, of))
 }

@@ -112,13 +112,13 @@ impl Arguments {
             }
             Err(error) => return Err(Failure::run(anyhow::Error::new(error).context(shown))),
         };
-        let pruned = block_on(prune(&store, &self.catalog, &configured, self.yes))??;
-        if pruned.is_empty() {
+        let catalogs = block_on(prune(&store, &self.catalog, &configured, self.yes))??;
+        if catalogs.is_empty() {
             output::note("almanac: nothing is stored that is not configured");
         }
-        let bytes: u64 = pruned.iter().map(|one| one.bytes).sum();
-        let done = self.output.print(&pruned)?;
-        if !pruned.is_empty() {
+        let bytes: u64 = catalogs.iter().map(|one| one.bytes).sum();
+        let code = self.output.print(&catalogs)?;
+        if !catalogs.is_empty() {
             let size = BinaryBytes(bytes);
             output::note(&if self.yes {
                 format!("freed: {size}")
@@ -126,7 +126,7 @@ impl Arguments {
                 format!("would be freed: {size}; --yes removes them")
             });
         }
-        Ok(done)
+        Ok(code)
     }
 }
 
@@ -151,7 +151,7 @@ async fn prune(
         named => named.contains(name),
     });
     let footprints = store.footprints(&names).await.map_err(Failure::run)?;
-    let mut pruned = Vec::with_capacity(footprints.len());
+    let mut done = Vec::with_capacity(footprints.len());
     for Footprint {
         catalog,
         files,
@@ -164,12 +164,12 @@ async fn prune(
                 .with_context(|| format!("the catalog {catalog}"))
                 .map_err(Failure::run)?;
         }
-        pruned.push(Stored {
+        done.push(Stored {
             name: catalog.to_string(),
             bytes: files + blobs,
             removed: remove,
         });
     }
     store.close().await;
-    Ok(pruned)
+    Ok(done)
 }

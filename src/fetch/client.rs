@@ -18,6 +18,9 @@ const MAX_MESSAGE: usize = 300;
 const ADVICE: &str = "name a file with the bearer token of the catalog by --token-file, or \
     write a login for the host into ~/.netrc or auth.json";
 
+/// Gets the number of bytes received so far, and of all where the server tells.
+pub type Received = Arc<dyn Fn(u64, Option<u64>) + Send + Sync>;
+
 /// Limits and trust of requests.
 #[derive(Clone)]
 pub struct Settings {
@@ -39,8 +42,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// The largest response as it is sent, in bytes.
     pub limit: u64,
-    /// Gets the number of bytes received so far, and of all where the server tells.
-    pub received: Option<Arc<dyn Fn(u64, Option<u64>) + Send + Sync>>,
+    /// Gets told how much is received.
+    pub received: Option<Received>,
 }
 
 /// A request that failed.
@@ -63,6 +66,9 @@ pub enum RequestProblem {
     /// A response without a catalog: the status, and the body after a colon.
     #[error("{0}{1}")]
     Status(u16, String),
+    /// A page for browsers instead of a catalog.
+    #[error("the response is a web page: neither almanac nor catalogd answers there")]
+    WebPage,
     /// A response in an encoding other than gzip.
     #[error("the response has the encoding {0:?}, which was not requested")]
     Encoding(String),
@@ -236,4 +242,27 @@ pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let colon = if parts.is_empty() { "" } else { ": " };
     RequestProblem::Status(status.as_u16(), format!("{colon}{}", parts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_sent_neither_in_the_clear_nor_beside_a_token() {
+        let may_log_in = |url: &str, insecure: &[&str]| {
+            let settings = Settings {
+                insecure: insecure.iter().map(|host| (*host).to_owned()).collect(),
+                ..Settings::default()
+            };
+            let url = url.parse().unwrap();
+            let client = HttpClient::new(&settings, &url).unwrap();
+            client.logins.is_some()
+        };
+        assert!(may_log_in("https://a.example", &[]));
+        assert!(may_log_in("http://127.0.0.1:1", &[]));
+        assert!(may_log_in("http://a.example:80", &["a.example"]));
+        assert!(!may_log_in("http://a.example", &[]));
+        assert!(!may_log_in("http://a.example:81", &["a.example"]));
+    }
 }

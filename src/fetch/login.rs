@@ -32,7 +32,7 @@ impl Logins {
     /// server may want no login.
     pub(super) async fn find(&self, url: &Url, host: &str) -> Option<Login> {
         if let Some(path) = &self.netrc
-            && let Some(login) = self.of_netrc(path, url, host)
+            && let Some(login) = of_netrc(path, url, host)
         {
             return Some(login);
         }
@@ -46,18 +46,19 @@ impl Logins {
             }
         }
     }
+}
 
-    fn of_netrc(&self, path: &Path, url: &Url, host: &str) -> Option<Login> {
-        match netrc::read(path) {
-            Ok(text) => {
-                let (user, password) = netrc::find(&text, &[host, url.host_str()?])?;
-                Some(Login { user, password })
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "no login is taken from netrc");
-                None
-            }
+/// The login in netrc.
+fn of_netrc(path: &Path, url: &Url, host: &str) -> Option<Login> {
+    match netrc::read(path) {
+        Ok(text) => {
+            let (user, password) = netrc::find(&text, &[host, url.host_str()?])?;
+            Some(Login { user, password })
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "no login is taken from netrc");
+            None
         }
     }
 }
@@ -90,4 +91,22 @@ fn header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_a_token_only_if_its_password_can_be_one() {
+        let login = |password: &str| Login {
+            user: "me".into(),
+            password: password.into(),
+        };
+        assert_eq!(login("secret").bearer().unwrap(), "Bearer secret");
+        assert_eq!(login("secret").basic().unwrap(), "Basic bWU6c2VjcmV0");
+        assert!(login("two words").bearer().is_none());
+        assert!(login("").bearer().is_none());
+        assert!(!format!("{:?}", login("secret").basic()).contains("bWU6"));
+    }
 }

@@ -14,10 +14,10 @@ use std::io::Write;
 use std::str::FromStr;
 
 use flate2::write::GzDecoder;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use reqwest::{StatusCode, Url};
 
-pub use client::{FetchError, RequestProblem, Settings};
+pub use client::{FetchError, Received, RequestProblem, Settings};
 pub use login::Logins;
 pub use server::{ServerAnswer, ServerUrl};
 
@@ -53,7 +53,10 @@ pub enum CatalogUrlError {
     #[error("{0:?} is neither an http nor an https URL")]
     Scheme(String),
     /// It has only a host.
-    #[error("{0:?} names no catalog; write http://HOST:PORT/catalogs/NAME")]
+    #[error(
+        "{0:?} names no catalog; write http://HOST:PORT/catalogs/NAME; `almanac list catalogs \
+         --server http://HOST:PORT` lists them"
+    )]
     NoCatalog(String),
     /// It has a user, a password, a query or a fragment. The message leaves the
     /// text out, as it may be secret.
@@ -88,6 +91,10 @@ impl CatalogUrl {
         let answer = client.get(&self.all, &headers).await?;
         if answer.status() != StatusCode::OK {
             return Err(client::refusal(answer).await);
+        }
+        let kind = answer.headers().get(CONTENT_TYPE);
+        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html")) {
+            return Err(RequestProblem::WebPage);
         }
         let encoding = answer.headers().get(CONTENT_ENCODING);
         match encoding.map_or(&b"identity"[..], |encoding| encoding.as_bytes()) {

@@ -105,6 +105,12 @@ fn a_cut_or_wrong_answer_is_an_error() {
     }
     let error = fetched(answer("404 Not Found\r\n", b"no such\n"), &settings);
     assert!(error.unwrap_err().ends_with("all: 404: no such"));
+    let page = answer(
+        "200 OK\r\nContent-Type: text/html; charset=utf-8\r\n",
+        b"<html>",
+    );
+    let error = fetched(page, &settings).unwrap_err();
+    assert!(error.contains("neither almanac nor catalogd"), "{error}");
     let elsewhere = answer("302 Found\r\nLocation: http://b/\r\n", b"");
     let error = fetched(elsewhere, &settings).unwrap_err();
     assert!(error.ends_with("302: leads to \"http://b/\""), "{error}");

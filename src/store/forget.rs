@@ -34,7 +34,7 @@ impl Store {
             let (mut files, mut blobs) = (0, 0);
             for id in self.revisions_of(name).await? {
                 let folder = self.revision_folder(id);
-                files += blocking("read", folder, size_of_files).await?;
+                files += blocking("read", folder, |folder| Ok(size_of_files(folder))).await?;
             }
             for digest in self.blobs_of_only(names, name).await? {
                 if counted.insert(digest) {
@@ -112,12 +112,12 @@ impl Store {
 }
 
 /// The bytes of the files in a folder; none if it is missing.
-fn size_of_files(folder: &Path) -> Result<u64, DiskError> {
+fn size_of_files(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else {
-        return Ok(0);
+        return 0;
     };
     let entries = entries.flatten().map(|entry| size_of(&entry.path()));
-    Ok(entries.sum())
+    entries.sum()
 }
 
 fn size_of(path: &Path) -> u64 {

@@ -525,10 +525,11 @@ fn a_file_or_folder_that_a_flag_names_has_to_be_there() {
         "--mirror-file",
         "--policy-file",
         "--token-file",
+        "--link-folder",
     ] {
         let argument = format!("{flag}=no/such");
         for command in [&["check", "-"][..], &["serve", "file:deploy/catalog"]] {
-            if command[0] == "serve" && flag == "--token-file" {
+            if command[0] == "serve" && ["--token-file", "--link-folder"].contains(&flag) {
                 continue;
             }
             let arguments = command.iter().copied().chain([argument.as_str()]);
@@ -537,6 +538,21 @@ fn a_file_or_folder_that_a_flag_names_has_to_be_there() {
             assert!(finished.stderr.contains(&message), "{finished:#?}");
             assert_eq!(printed(finished, 2), "");
         }
+    }
+    for (line, code) in [
+        ("serve --config no/such", 2),
+        ("manifests --config no/such", 2),
+        ("health --config no/such", 2),
+        ("status --config no/such", 2),
+        ("prune --config no/such", 2),
+        ("export --config no/such --file a.tar", 2),
+        ("export --data-dir no/such --file a.tar", 3),
+        ("prune --data-dir no/such --catalog a", 1),
+        ("import no/such", 3),
+    ] {
+        let finished = run(line.split(' '));
+        assert!(finished.stderr.contains("no/such"), "{line}: {finished:#?}");
+        assert_eq!(printed(finished, code), "", "{line}");
     }
 }
 

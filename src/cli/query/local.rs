@@ -23,6 +23,8 @@ use fbc::problem::Severity;
 
 /// The name of the catalog.
 const NAME: &str = "catalog";
+/// The folder of its routes.
+pub(super) const FOLDER: &str = "/catalogs/catalog/api/v1/";
 
 /// A catalog and its routes.
 pub(in crate::cli) struct Local {
@@ -65,11 +67,6 @@ impl Local {
             _store: store,
             _folder: folder,
         })
-    }
-
-    /// The folder of the routes of the catalog.
-    pub(super) fn folder(&self) -> String {
-        format!("/catalogs/{NAME}/api/v1/")
     }
 
     /// The answer of a route: the status, whether the body is JSON, and the body.

@@ -207,7 +207,7 @@ impl Respondent {
     /// The answer of a route with one object.
     pub(super) async fn object(&self, question: &Question) -> Result<Value, Failure> {
         let (status, is_json, body) = match self {
-            Self::Local(local) => local.get(&question.under(&local.folder())).await?,
+            Self::Local(local) => local.get(&question.under(local::FOLDER)).await?,
             Self::Server {
                 url,
                 catalog,

@@ -14,9 +14,12 @@ fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path());
-    let sizes = entries.map(|path| match path.is_dir() {
-        true => size(&path),
-        false => path.metadata().unwrap().len(),
+    let sizes = entries.map(|path| {
+        if path.is_dir() {
+            size(&path)
+        } else {
+            path.metadata().unwrap().len()
+        }
     });
     sizes.sum()
 }

@@ -1,5 +1,6 @@
 //! What `serve` writes to a terminal, and to a log collector.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -143,9 +144,10 @@ fn without_a_terminal_serve_logs_json() {
 #[test]
 fn a_pull_shows_its_progress_on_a_terminal_unless_it_is_quiet() {
     // What does not compress, so that the layer is as large.
-    let text: String = (0_u64..20_000)
-        .map(|number| format!("{:x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-        .collect();
+    let mut text = String::new();
+    for number in 0_u64..20_000 {
+        let _ = write!(text, "{:x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    }
     let catalog = Catalog::new().package("a", |package| {
         package
             .description(&text)

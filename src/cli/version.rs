@@ -32,7 +32,7 @@ Exit codes:
 
 /// The facts, with their names in JSON.
 #[derive(Serialize)]
-struct Version {
+struct Build {
     version: &'static str,
     commit: &'static str,
     target: &'static str,
@@ -42,7 +42,7 @@ struct Version {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let version = Version {
+        let build = Build {
             version: build_info::VERSION,
             commit: build_info::COMMIT,
             target: build_info::TARGET,
@@ -50,13 +50,13 @@ impl Arguments {
             features: build_info::features().collect(),
         };
         match self.output {
-            None => output::print(|out| version.write(out)),
-            Some(format) => format.print(&version),
+            None => output::print(|out| build.write(out)),
+            Some(format) => format.print(&build),
         }
     }
 }
 
-impl Version {
+impl Build {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let features = match &self.features[..] {
             [] => "none".to_owned(),
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn features_are_shown_as_a_list_or_as_none() {
         let shown = |features: Vec<&'static str>| {
-            let version = Version {
+            let build = Build {
                 version: "1.2.3",
                 commit: "unknown",
                 target: "t",
@@ -85,7 +85,7 @@ mod tests {
                 features,
             };
             let mut out = Vec::new();
-            version.write(&mut out).unwrap();
+            build.write(&mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         let first = "almanac 1.2.3\ncommit: unknown\ntarget: t\nprofile: debug\nfeatures: ";

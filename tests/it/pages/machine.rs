@@ -114,7 +114,7 @@ impl Machine {
                 return String::new();
             }
             ["almanac", "opm", "serve", ..] if !words.contains(&"--cache-only") => {
-                line += &format!(" --port={}", self.grpc.port());
+                line = format!("{line} --port={}", self.grpc.port());
                 self.serve(page, &line, self.grpc);
                 return String::new();
             }
@@ -196,7 +196,7 @@ impl Machine {
         });
         let packages = packages.unwrap();
         assert!(!packages.is_empty(), "{words:?}: no packages");
-        packages.iter().map(|it| format!("{it:?}\n")).collect()
+        format!("{packages:?}")
     }
 
     /// A text of the page with the names of this machine.

@@ -4,6 +4,7 @@
 //! A run is everything that one process has started, usually cargo. Its records
 //! are lines in a file named after that process: the test, a tab, the reason.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -67,9 +68,10 @@ pub(crate) fn report(skipped: &[Skipped]) -> String {
         count => format!("{count} tests were skipped:\n"),
     };
     for group in skipped.chunk_by(|one, next| one.reason == next.reason) {
-        text += &format!("  {}\n", group[0].reason);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {}", group[0].reason);
         for Skipped { test, .. } in group {
-            text += &format!("    {test}\n");
+            let _ = writeln!(text, "    {test}");
         }
     }
     text

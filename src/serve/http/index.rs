@@ -142,10 +142,10 @@ async fn list(request: QueryRequest) -> Response {
 
 /// One catalog of the index.
 async fn one(request: QueryRequest) -> Response {
-    let named = request.catalog();
+    let wanted = request.catalog();
     request
         .run_across(&LOOKUPS, &["fields"], move |query| {
-            let name = named?;
+            let name = wanted?;
             let found = query.catalogs.iter().find(|(one, _)| one.name == name);
             let (catalog, snapshot) = found.ok_or_else(|| {
                 let names = query.catalogs.iter();

@@ -103,7 +103,7 @@ struct Wanted<'a> {
 /// others are counted.
 struct Items {
     page: Page,
-    items: Vec<Bytes>,
+    kept: Vec<Bytes>,
     total: usize,
 }
 
@@ -130,13 +130,15 @@ pub(super) fn list<'a>(
     let catalogs: Vec<_> = catalogs.into_iter().collect();
     let mut items = Items {
         page,
-        items: Vec::new(),
+        kept: Vec::new(),
         total: 0,
     };
     for (catalog, snapshot) in &catalogs {
         wanted.find(*catalog, snapshot, &mut items)?;
     }
-    let Items { items, total, .. } = items;
+    let Items {
+        kept: items, total, ..
+    } = items;
     if total == 0 {
         let snapshots = catalogs.iter().map(|(_, snapshot)| *snapshot);
         (notes.hint, notes.suggestions) = wanted.hint(snapshots);
@@ -331,7 +333,7 @@ impl Items {
     fn add<T: Serialize>(&mut self, item: impl FnOnce() -> T) -> Result<(), Problem> {
         let last = self.page.offset.saturating_add(self.page.limit);
         if (self.page.offset..last).contains(&self.total) {
-            self.items.push(json(&item())?);
+            self.kept.push(json(&item())?);
         }
         self.total += 1;
         Ok(())

@@ -124,7 +124,7 @@ impl Arguments {
         if let Some(folder) = &folder {
             image.settings.policy = PolicyFiles {
                 named: Some(folder.path().join(POLICY)),
-                usual: Vec::new(),
+                ..PolicyFiles::default()
             };
         }
         let found = block_on(judge(&image, &reference))?

@@ -20,8 +20,8 @@ use std::str::FromStr;
 
 use crate::config::error::ConfigError;
 use crate::config::settings::Settings;
-use ::images::MirrorFiles;
 use ::images::credentials::Secret;
+use ::images::{MirrorFiles, SignatureStoreFiles};
 
 /// The prefix of all variables of almanac.
 const PREFIX: &str = "ALMANAC_";
@@ -69,6 +69,9 @@ const VARIABLES: &[(&str, &str, Setter)] = variables! {
     "ALMANAC_REGISTRIES_CONF": paths, registries.registries_conf;
     "ALMANAC_MIRROR_FILE": paths, registries.mirror_files;
     "ALMANAC_POLICY_FILE": path, registries.policy_file;
+    "ALMANAC_IMAGE_POLICY_FILE": paths, registries.image_policy_files;
+    "ALMANAC_IMAGE_POLICY_NAMESPACE": value, registries.image_policy_namespace;
+    "ALMANAC_REGISTRIES_D": path, registries.registries_d;
     "ALMANAC_LOG": value, log.filter;
     "ALMANAC_LOG_FORMAT": value, log.format;
 };
@@ -199,6 +202,21 @@ impl Environment {
     /// The locations of `policy.json`.
     pub(super) fn policies(&self) -> Vec<PathBuf> {
         self.containers("policy.json")
+    }
+
+    /// The folders of `registries.d`, and that of signatures without another
+    /// place.
+    pub(super) fn signature_stores(&self) -> SignatureStoreFiles {
+        let default_store = if rustix::process::geteuid().is_root() {
+            Some("/var/lib/containers/sigstore".into())
+        } else {
+            self.below("HOME", ".local/share/containers/sigstore")
+        };
+        SignatureStoreFiles {
+            named: None,
+            usual: self.containers("registries.d"),
+            default_store,
+        }
     }
 
     /// A file or folder of podman's: the user's, then the system's.

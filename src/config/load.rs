@@ -264,6 +264,12 @@ impl RegistrySettings {
             policy: images::PolicyFiles {
                 usual: environment.policies(),
                 named: self.policy_file,
+                objects: self.image_policy_files.unwrap_or_default(),
+                namespace: self.image_policy_namespace,
+                stores: images::SignatureStoreFiles {
+                    named: self.registries_d,
+                    ..environment.signature_stores()
+                },
             },
             bundle_scopes: self.bundle_scopes.unwrap_or_default(),
             connect_timeout: time(self.connect_timeout, default.connect_timeout),

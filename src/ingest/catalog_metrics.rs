@@ -30,6 +30,10 @@ pub fn describe_metrics() {
         "almanac_pass_failures_total",
         "Failed and refused passes, by catalog, stage and reason"
     );
+    describe_counter!(
+        "almanac_admissions_total",
+        "Images that the policy admitted or refused, by catalog, requirement and outcome"
+    );
     describe_gauge!(
         "almanac_last_pass_timestamp_seconds",
         "End of the last pass, by catalog"

@@ -10,7 +10,7 @@ use crate::ingest::files_error::FilesError;
 use crate::store::{DiskError, StoreError};
 use ::images::LayoutError;
 use ::images::layers::UnpackError;
-use ::images::policy::PolicyError;
+use ::images::policy::{PolicyError, PolicyRejection};
 use fbc::problem::{Problem, Severity};
 
 /// The stages of a pass. Functions, spans and metric labels use the same verb.
@@ -197,6 +197,15 @@ impl From<DiskError> for Cause {
 }
 
 impl PassError {
+    /// The rejection by the policy, if it is one.
+    pub fn rejection(&self) -> Option<&PolicyRejection> {
+        match &self.cause {
+            Cause::Oci(images::Error::Rejected { source, .. })
+            | Cause::Policy(PolicyError::Rejected(source)) => Some(source),
+            _ => None,
+        }
+    }
+
     /// For `map_err`: an error of a stage.
     pub(super) fn at<E: Into<Cause>>(stage: Stage) -> impl Fn(E) -> Self {
         move |cause| Self {

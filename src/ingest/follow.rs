@@ -179,6 +179,15 @@ async fn pass(
                 "reason" => error.reason()
             )
             .increment(1);
+            if let Some(rejection) = error.rejection() {
+                counter!(
+                    "almanac_admissions_total",
+                    "catalog" => followed.name.to_string(),
+                    "requirement" => rejection.requirement(),
+                    "outcome" => "refused"
+                )
+                .increment(1);
+            }
             let served = publisher.snapshot().is_some();
             tracing::error!(
                 catalog = %followed.name,

@@ -22,7 +22,9 @@ use crate::ingest::{curate, sqlite};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::store::Revision;
 use ::images::digest::Digest;
+use ::images::policy::Verdict;
 use fbc::problem::Problem;
+use metrics::counter;
 
 /// The longest time of a pass.
 const LONGEST: Duration = Duration::from_hours(3);
@@ -118,12 +120,14 @@ impl Pass<'_> {
         let pulling = pull::pull(&origin, store, &digest, platform, &context.limits);
         // Boxed: its state for several layers is large.
         let mut pulled = stages.run(Stage::Pull, Box::pin(pulling)).await?;
+        let admitted_by = self.admitted_by(pulled.admission.as_ref());
         if let Some(served_by) = origin.served_by() {
             tracing::info!(
                 catalog = %self.followed.name,
                 %source,
                 %digest,
                 served_by,
+                admitted_by,
                 "pulled"
             );
             self.tell(Some(served_by));
@@ -146,6 +150,24 @@ impl Pass<'_> {
             blobs: pulled.blobs,
             on_invalid: self.followed.on_invalid,
         }))
+    }
+
+    /// Tells by which requirements of the policy an image came in.
+    fn admitted_by(&self, verdict: Option<&Verdict>) -> Option<String> {
+        let verdict = verdict?;
+        for requirement in &verdict.requirements {
+            counter!(
+                "almanac_admissions_total",
+                "catalog" => self.followed.name.to_string(),
+                "requirement" => requirement.kind(),
+                "outcome" => "admitted"
+            )
+            .increment(1);
+        }
+        let admitted_by = verdict.admitted_by();
+        let told = admitted_by.clone();
+        self.publisher.update(|status| status.admitted_by = told);
+        admitted_by
     }
 
     /// Tells which registry answered.

@@ -26,6 +26,7 @@ use crate::store::content::{BlobPin, Contents};
 use ::images::digest::Digest;
 use ::images::layers::{Limits, SearchBudget, UnpackError};
 use ::images::manifest::{ImageManifest, MAX_DOCUMENT};
+use ::images::policy::Verdict;
 use ::images::{Descriptor, ImageConfig, Manifest, ManifestError, Platform, layers as unpack};
 
 /// One layer is examined at a time: the window of zstd takes memory.
@@ -43,6 +44,8 @@ pub(super) struct Pulled {
     pub(super) layers: Vec<(Descriptor, PathBuf)>,
     /// The layers below those, which the lowest of them hides.
     pub(super) covered: Vec<Descriptor>,
+    /// By what the policy let the image in; none without a policy.
+    pub(super) admission: Option<Verdict>,
     /// All blobs; they stay in the store as long as this lives.
     pub(super) blobs: Vec<BlobPin>,
 }
@@ -113,10 +116,11 @@ pub(super) async fn pull(
         bytes = origin.manifest(store, &digest, &mut blobs).await?;
         manifest = origin.parse(&digest, &bytes)?;
     }
+    let mut admission = None;
     if let Origin::Registry(route) = origin {
         // Before anything in the image is read.
         let admitted = route.admit(&top, Some(&digest)).await;
-        admitted.map_err(PassError::at(Stage::Pull))?;
+        admission = Some(admitted.map_err(PassError::at(Stage::Pull))?);
     }
     let Manifest::Image(image) = manifest else {
         return Err(failed(
@@ -148,6 +152,7 @@ pub(super) async fn pull(
         folder,
         layers,
         covered,
+        admission,
         blobs,
     })
 }

@@ -55,6 +55,9 @@ pub struct Status {
     /// The repository that answered the last request for the source; it may be
     /// a mirror's.
     pub served_by: Option<String>,
+    /// The scope and the requirements of the policy by which the last pulled
+    /// image came in.
+    pub admitted_by: Option<String>,
     /// Whether the first pass since the start has ended, or a stored revision is
     /// served: until then almanac is not ready.
     pub first_attempt_done: bool,

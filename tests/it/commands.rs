@@ -524,6 +524,8 @@ fn a_file_or_folder_that_a_flag_names_has_to_be_there() {
         "--registries-conf",
         "--mirror-file",
         "--policy-file",
+        "--image-policy-file",
+        "--registries-d",
         "--token-file",
         "--link-folder",
     ] {

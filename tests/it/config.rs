@@ -497,6 +497,9 @@ fn files_are_looked_for_where_other_tools_keep_them() {
             "--registries-conf=/conf",
             "--mirror-file=/sets",
             "--policy-file=/policy",
+            "--image-policy-file=/objects",
+            "--image-policy-namespace=ours",
+            "--registries-d=/places",
         ],
     );
     assert_eq!(flagged.auth_files, paths(&["/flag"]));
@@ -504,6 +507,9 @@ fn files_are_looked_for_where_other_tools_keep_them() {
     assert_eq!(flagged.mirrors.named, paths(&["/conf"]));
     assert_eq!(flagged.mirrors.kubernetes, paths(&["/sets"]));
     assert_eq!(flagged.policy.named, Some("/policy".into()));
+    assert_eq!(flagged.policy.objects, paths(&["/objects"]));
+    assert_eq!(flagged.policy.namespace.as_deref(), Some("ours"));
+    assert_eq!(flagged.policy.stores.named, Some("/places".into()));
     let docker = registries(&[("HOME", "/home/me"), ("DOCKER_CONFIG", "/docker")], &[]);
     assert!(
         docker
@@ -608,6 +614,8 @@ fn the_sample_shows_the_defaults() {
         "#certs_dirs",
         "#registries_conf",
         "#policy_file",
+        "#registries_d",
+        "#image_policy_namespace",
         "#image_set",
         "#signed_name",
         "#password_file",

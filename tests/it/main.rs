@@ -68,6 +68,7 @@ mod registries;
 mod reload;
 mod repository;
 mod sigstore;
+mod simple_signing;
 mod sources;
 mod stored_files;
 mod support;

@@ -68,7 +68,7 @@ impl Setup {
         let settings = Settings {
             policy: PolicyFiles {
                 named: Some(self.path()),
-                usual: Vec::new(),
+                ..PolicyFiles::default()
             },
             ..Settings::default()
         };
@@ -445,9 +445,9 @@ fn a_broken_policy_stops_pulls_and_nothing_that_is_served() {
             "rejects everything by default",
         ),
         (
-            r#"{"default":[{"type":"signedBy","keyType":"GPGKeys","keyPath":"x"}]}"#,
+            r#"{"default":[{"type":"signedBy","keyType":"GPGKeys","keyPath":"/missing/x"}]}"#,
             "policy",
-            "signedBy",
+            "signedBy with /missing/x",
         ),
     ] {
         file::replace(setup.path(), text);

@@ -26,6 +26,10 @@ pub enum FileKind {
     SigningKey,
     /// The password of that key.
     Password,
+    /// The places of signatures (`registries.d`).
+    SignatureStores,
+    /// A signature of an image.
+    Signature,
 }
 
 /// A file that cannot be used. It does not repeat the file's content.
@@ -65,7 +69,8 @@ impl FileError {
             FileKind::Certificates => "certificates",
             FileKind::Credentials => "credentials",
             FileKind::Mirrors => "mirrors",
-            FileKind::Policy | FileKind::Key => "policy",
+            FileKind::Policy | FileKind::Key | FileKind::SignatureStores => "policy",
+            FileKind::Signature => "signature_store",
             FileKind::SigningKey | FileKind::Password => "signing",
         }
     }
@@ -104,6 +109,8 @@ impl fmt::Display for FileKind {
             Self::Key => "the public key",
             Self::SigningKey => "the signing key",
             Self::Password => "the password of the signing key",
+            Self::SignatureStores => "the configuration of signatures",
+            Self::Signature => "the signature",
         })
     }
 }

@@ -178,6 +178,16 @@ pub enum Error {
         /// The cause.
         source: PolicyRejection,
     },
+    /// A place of signatures with invalid content, or with too much of it.
+    #[error("{reference}: {place} cannot be used: {problem}")]
+    SignatureStore {
+        /// The image.
+        reference: Reference,
+        /// The place.
+        place: String,
+        /// The problem.
+        problem: String,
+    },
     /// A document larger than its limit.
     #[error("{reference}: the response of {url} is larger than {limit} bytes")]
     TooLarge {
@@ -256,6 +266,7 @@ impl Error {
                 .rfind(|error| !matches!(error, Self::Blocked { .. }))
                 .map_or("blocked", Self::reason),
             Self::Rejected { source, .. } => source.reason(),
+            Self::SignatureStore { .. } => "signature_store",
             Self::TooLarge { .. } => "too_large",
             Self::BlobMismatch { .. } if self.cut_short() => "cut_short",
             Self::ManifestMismatch { .. } | Self::BlobMismatch { .. } => "digest_mismatch",

@@ -109,7 +109,7 @@
 //! std::fs::write(file.path(), text)?;
 //! let files = PolicyFiles {
 //!     named: Some(file.path().to_owned()),
-//!     usual: Vec::new(),
+//!     ..PolicyFiles::default()
 //! };
 //! let image = PolicySubject::Registry("quay.io/team/app:v1".parse()?);
 //! let admission = Admission::read(&files, &image)?;
@@ -205,6 +205,8 @@ pub mod digest;
 pub mod document;
 pub mod error;
 mod folded_keys;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod layers;
 mod layout;
 pub mod manifest;
@@ -219,6 +221,7 @@ mod settings;
 mod signatures;
 pub mod signing;
 pub mod verify;
+mod yaml;
 
 pub use config_files::{FileError, FileKind, FileProblem};
 pub use digest::Digest;
@@ -234,6 +237,7 @@ pub use pull::{LocationNumber, Registries, Route};
 pub use reference::{Reference, ReferenceError};
 pub use registry::{BlobStream, Client, Resolved, is_loopback};
 pub use settings::Settings;
+pub use signatures::SignatureStoreFiles;
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

@@ -205,9 +205,11 @@ impl Settings {
             &mut registries.certs_dirs,
             &mut registries.registries_conf,
             &mut registries.mirror_files,
+            &mut registries.image_policy_files,
         ];
         let files = files.into_iter().flatten().flatten();
         let files = files.chain(&mut registries.policy_file);
+        let files = files.chain(&mut registries.registries_d);
         let sources = self.catalogs.iter_mut();
         let sources = sources.filter_map(|catalog| match &mut catalog.source {
             WrittenSource::Plain(

@@ -52,6 +52,20 @@ pub struct RegistrySettings {
     #[arg(skip)]
     pub bundle_scopes: Option<Vec<String>>,
 
+    /// A file with a `ClusterImagePolicy` or `ImagePolicy` of OpenShift, or a
+    /// folder of such files; repeatable
+    #[arg(long = "image-policy-file", value_name = "PATH")]
+    pub image_policy_files: Option<Vec<PathBuf>>,
+
+    /// The namespace whose `ImagePolicy` objects apply
+    #[arg(long, value_name = "NAMESPACE")]
+    pub image_policy_namespace: Option<String>,
+
+    /// The folder that tells where signatures are stored (registries.d)
+    /// [default: the folder of podman]
+    #[arg(long, value_name = "DIR")]
+    pub registries_d: Option<PathBuf>,
+
     /// The timeout of a connection attempt; only in the file.
     #[arg(skip)]
     pub connect_timeout: Option<Timeout>,
@@ -79,6 +93,6 @@ pub struct RegistrySettings {
 
 layer!(
     RegistrySettings: insecure, auth_files, ca_files, certs_dirs, registries_conf, mirror_files,
-    policy_file, bundle_scopes, connect_timeout, idle_timeout, manifest_timeout, blob_timeout, attempts,
+    policy_file, bundle_scopes, image_policy_files, image_policy_namespace, registries_d, connect_timeout, idle_timeout, manifest_timeout, blob_timeout, attempts,
     requests_per_host
 );

@@ -45,6 +45,9 @@ struct CatalogStatus {
     /// The repository that last answered for the source: its own, or a mirror's.
     /// `None` before the first answer, and for sources outside of registries.
     served_by: Option<String>,
+    /// The scope and the requirements of the policy by which the last pulled
+    /// image came in. `None` without a policy, and before a pull since the start.
+    admitted_by: Option<String>,
     state: State,
     revision: Option<RevisionStatus>,
     problems: Vec<Problem>,
@@ -143,6 +146,7 @@ impl CatalogStatus {
             name: catalog.name.to_string(),
             source: status.source,
             served_by: status.served_by,
+            admitted_by: status.admitted_by,
             state: catalog.state(),
             revision: snapshot.map(|snapshot| RevisionStatus::of(&snapshot)),
             problems: status.problems.to_vec(),

@@ -24,6 +24,7 @@ mod pki;
 mod policies;
 mod programs;
 mod registry;
+mod signed_policies;
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};

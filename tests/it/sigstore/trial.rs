@@ -81,7 +81,7 @@ impl Trial {
         let settings = Settings {
             policy: PolicyFiles {
                 named: Some(self.policy(requirement)),
-                usual: Vec::new(),
+                ..PolicyFiles::default()
             },
             bundle_scopes: bundle_scopes.to_vec(),
             ..Settings::default()

@@ -8,6 +8,7 @@ pub(crate) mod catalog;
 pub(crate) mod cosign;
 pub(crate) mod file;
 pub(crate) mod fixtures;
+pub(crate) mod gpg;
 pub(crate) mod grpc;
 pub(crate) mod h2;
 pub(crate) mod http;

@@ -87,6 +87,8 @@ pub(crate) struct Behaviour {
     pub(crate) etags: bool,
     /// Redirect blobs to this base URL (the path is appended).
     pub(crate) redirect_blobs: Option<String>,
+    /// Store signatures, and answer each request for them with this document.
+    pub(crate) stored_signatures: Option<String>,
 }
 
 /// Who may pull.
@@ -367,6 +369,18 @@ async fn answer(state: &Arc<Mutex<State>>, request: Request<Body>) -> Response<B
         return error(405, "UNSUPPORTED", "no HEAD here");
     }
     let path = parts.uri.path();
+    if path == "/v2/" {
+        let mut builder = Response::builder();
+        if behaviour.stored_signatures.is_some() {
+            builder = builder.header("X-Registry-Supports-Signatures", "1");
+        }
+        return with(builder, Body::from("{}"));
+    }
+    if path.starts_with("/extensions/v2/")
+        && let Some(document) = behaviour.stored_signatures
+    {
+        return with(Response::builder(), Body::from(document));
+    }
     let Some(path) = path.strip_prefix("/v2/") else {
         return error(404, "NAME_UNKNOWN", "no such path");
     };

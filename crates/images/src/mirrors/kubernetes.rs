@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::mirrors::mirror_sets::MirrorSet;
 use crate::mirrors::rule::{PullFrom, checked_location, checked_prefix};
-use crate::mirrors::yaml;
+use crate::yaml;
 
 /// The deepest nesting of lists of objects.
 const MAX_LISTS: usize = 4;

@@ -13,9 +13,10 @@ mod remarks;
 mod rule;
 #[cfg(test)]
 mod tests;
-mod yaml;
 
 pub use matching::{InvalidLocation, Mirrors, PullLocation};
 pub use read::MirrorFiles;
 
 pub(crate) use remarks::RemarkLog;
+
+pub(crate) use rule::is_nested;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::config_files::{self, FileError, FileKind};
 use crate::policy::files::PolicyFiles;
-use crate::policy::parse::{Policy, Requirement};
+use crate::policy::objects;
+use crate::policy::parse::{KeyType, Policy, Requirement, SignedBy};
 use crate::policy::rejection::{PolicyError, PolicyRejection};
 use crate::policy::sigstore_trust;
 use crate::policy::subject::PolicySubject;
 use crate::policy::verdict::{Outcome, RequirementVerdict, Verdict};
-use crate::signatures::RequiredSignature;
+use crate::signatures::{FileOrData, RequiredSignature, SimpleRequirement};
 
 /// The largest policy, in bytes.
 const MAX_POLICY: u64 = 4 << 20;
@@ -51,12 +52,14 @@ impl Admission {
         let admission = Self::of(files, image)?;
         match admission.rejection() {
             Some(rejection) => Err(rejection.into()),
-            None if matches!(image, PolicySubject::Layout(..))
-                && admission.required_signatures().next().is_some() =>
-            {
-                Err(admission
-                    .unsigned("a layout or archive holds none".into())
-                    .into())
+            None if matches!(image, PolicySubject::Layout(..)) => {
+                let required = admission.required_signatures().next();
+                match required.map(|(number, _)| &admission.requirements[number].text) {
+                    Some(text) => Err(admission
+                        .unsigned(format!("{text}: a layout or archive holds none"))
+                        .into()),
+                    None => Ok(admission),
+                }
             }
             None => Ok(admission),
         }
@@ -72,11 +75,18 @@ impl Admission {
             )),
             None => config_files::first(FileKind::Policy, &files.usual, MAX_POLICY)?,
         };
-        let Some((path, bytes)) = found else {
-            return Ok(Self::default());
+        let namespace = files.namespace.as_deref();
+        let objects = objects::read(&files.objects, namespace)?;
+        let (path, mut policy) = match (found, files.objects.first()) {
+            (Some((path, bytes)), _) => {
+                let policy = Policy::parse(&bytes)
+                    .map_err(|problem| FileError::content(FileKind::Policy, path, problem))?;
+                (path, policy)
+            }
+            (None, Some(path)) => (path.as_path(), Policy::accepting()),
+            (None, None) => return Ok(Self::default()),
         };
-        let policy = Policy::parse(&bytes)
-            .map_err(|problem| FileError::content(FileKind::Policy, path, problem))?;
+        policy.add(&objects, namespace);
         let (scope, requirements) = policy.of(image);
         Ok(Self {
             policy: Some(path.to_owned()),
@@ -171,10 +181,7 @@ impl Judged {
                 ("insecureAcceptAnything".to_owned(), Decision::Accept)
             }
             Requirement::Reject => ("reject".to_owned(), Decision::Reject),
-            Requirement::SignedBy(_) => (
-                "signedBy (GPG signatures)".to_owned(),
-                Decision::Unsupported,
-            ),
+            Requirement::SignedBy(signed) => signed_by(signed),
             Requirement::SignedBaseLayer => ("signedBaseLayer".to_owned(), Decision::Unsupported),
             Requirement::SigstoreSigned(sigstore) => {
                 let text = sigstore_trust::text(&sigstore);
@@ -189,4 +196,25 @@ impl Judged {
         };
         Self { text, decision }
     }
+}
+
+fn signed_by(signed: SignedBy) -> (String, Decision) {
+    if signed.key_type != KeyType::GpgKeys {
+        let text = format!("signedBy with the keyType {}", signed.key_type);
+        return (text, Decision::Unsupported);
+    }
+    let text = format!("signedBy with {}", names(&signed.keys));
+    let decision = match SimpleRequirement::read(&signed.keys, signed.identity) {
+        Ok(required) => Decision::Signature(Arc::new(RequiredSignature::Simple(required))),
+        Err(problem) => Decision::Unusable(problem),
+    };
+    (text, decision)
+}
+
+fn names(keys: &[FileOrData]) -> String {
+    let names: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    if names.is_empty() {
+        return "no key".into();
+    }
+    names.join(", ")
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::signatures::SignatureStoreFiles;
+
 /// Where the policy is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyFiles {
@@ -10,4 +12,11 @@ pub struct PolicyFiles {
     /// The usual files, of which the first that exists applies. Without any of
     /// them every image is admitted.
     pub usual: Vec<PathBuf>,
+    /// Files, or folders of such, with `ClusterImagePolicy` and `ImagePolicy`
+    /// objects of OpenShift (YAML, JSON). Each must exist.
+    pub objects: Vec<PathBuf>,
+    /// The namespace whose `ImagePolicy` objects apply.
+    pub namespace: Option<String>,
+    /// Where signatures are stored apart from the registry.
+    pub stores: SignatureStoreFiles,
 }

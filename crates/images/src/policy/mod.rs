@@ -2,7 +2,7 @@
 //! (containers-policy.json(5); transports `docker`, `oci`, `oci-archive` and
 //! `docker-archive`).
 //!
-//! An unreadable policy, or one with an unknown key, rejects every image.
+//! Image policies of OpenShift are added to it. An unreadable policy, or one with an unknown key, rejects every image.
 //! Requirements that are known but unsupported reject the images in their
 //! scope, by name. Signatures are verified in `signatures` and fetched by
 //! [`Route::admit`](crate::Route::admit).
@@ -11,6 +11,7 @@ mod evaluate;
 mod fetched;
 mod files;
 mod identity;
+mod objects;
 mod parse;
 mod rejection;
 mod sigstore_trust;
@@ -27,3 +28,5 @@ pub use subject::PolicySubject;
 pub use verdict::{Outcome, RequirementVerdict, SearchedPlace, Verdict};
 
 pub(crate) use identity::SignedIdentity;
+pub(crate) use parse::check as parse_policy;
+pub(crate) use subject::registry_scopes;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config_files::FileError;
+use crate::policy::verdict::kind;
 
 /// Why the policy does not admit an image.
 #[derive(Debug, thiserror::Error)]
@@ -65,12 +66,21 @@ pub enum PolicyRejection {
         policy: PathBuf,
         /// The matching scope.
         scope: String,
-        /// The problem of the signatures.
+        /// The requirement, and the problem of the signatures.
         problem: String,
     },
 }
 
 impl PolicyRejection {
+    /// The kind of the requirement that does not hold, of a small fixed set.
+    pub fn requirement(&self) -> &'static str {
+        match self {
+            Self::Rejected { .. } => "reject",
+            Self::Unsupported { what, .. } | Self::Unusable { what, .. } => kind(what),
+            Self::Unsigned { problem, .. } => kind(problem),
+        }
+    }
+
     /// A short label for metrics, of a small fixed set.
     pub fn reason(&self) -> &'static str {
         match self {

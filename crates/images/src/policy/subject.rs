@@ -49,7 +49,7 @@ impl PolicySubject {
 
 /// The image, its repository, the parents of that, its host, the domains of
 /// that.
-fn registry_scopes(reference: &Reference) -> Vec<String> {
+pub(crate) fn registry_scopes(reference: &Reference) -> Vec<String> {
     let name = reference.name();
     let mut scopes = vec![reference.to_string()];
     let mut rest = name.as_str();

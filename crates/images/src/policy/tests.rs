@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
 use crate::config_files::FileError;
@@ -13,7 +15,7 @@ fn read(text: &str, image: &str) -> Result<Result<Admission, PolicyRejection>, F
     std::fs::write(&path, text).unwrap();
     let files = PolicyFiles {
         named: Some(path),
-        usual: Vec::new(),
+        ..PolicyFiles::default()
     };
     match Admission::read(&files, &PolicySubject::Registry(image.parse().unwrap())) {
         Ok(admission) => Ok(Ok(admission)),
@@ -244,8 +246,8 @@ fn each_transport_has_its_own_scopes() {
 fn unsupported_requirements_are_rejected_by_name() {
     for (requirement, what) in [
         (
-            json!({"type": "signedBy", "keyType": "GPGKeys", "keyPath": "x"}),
-            "signedBy",
+            json!({"type": "signedBy", "keyType": "X509Certificates", "keyPath": "x"}),
+            "signedBy with the keyType X509Certificates",
         ),
         (
             json!({"type": "signedBaseLayer", "baseLayerIdentity": {"type": "matchExact"}}),
@@ -291,12 +293,13 @@ fn without_a_policy_everything_is_admitted_unless_one_is_named() {
     let usual = PolicyFiles {
         named: None,
         usual: vec![missing.clone()],
+        ..PolicyFiles::default()
     };
     let admission = Admission::read(&usual, &reference).unwrap();
     assert!(!admission.needs_signature());
     let named = PolicyFiles {
         named: Some(missing),
-        usual: Vec::new(),
+        ..PolicyFiles::default()
     };
     assert!(Admission::read(&named, &reference).is_err());
     // A missing key is an error too.
@@ -307,6 +310,7 @@ fn without_a_policy_everything_is_admitted_unless_one_is_named() {
     let usual = PolicyFiles {
         named: None,
         usual: vec![path],
+        ..PolicyFiles::default()
     };
     assert!(Admission::read(&usual, &reference).is_err());
     // A folder exists, but is no policy.
@@ -314,6 +318,157 @@ fn without_a_policy_everything_is_admitted_unless_one_is_named() {
     let odd = PolicyFiles {
         named: None,
         usual: vec![folder.path().to_owned()],
+        ..PolicyFiles::default()
     };
     assert!(Admission::read(&odd, &reference).is_err());
+}
+
+const KEY: &str = "-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEaxfR8uEsQkf4vOblY6RA8ncDfYEt
+6zOg9KE5RdiYwpZP40Li/hp/m47n60p8D54WK84zV2sxXs7LtkBoN79R9Q==
+-----END PUBLIC KEY-----
+";
+
+/// An object with one scope and this trust, or another one.
+fn object(kind: &str, namespace: &str, scope: &str, trust: &serde_json::Value) -> String {
+    json!({
+        "apiVersion": "config.openshift.io/v1",
+        "kind": kind,
+        "metadata": {"name": "trial", "namespace": namespace},
+        "spec": {"scopes": [scope], "policy": {
+            "rootOfTrust": trust,
+            "signedIdentity": {"matchPolicy": "MatchRepository"},
+        }},
+        "status": {"anything": 1},
+    })
+    .to_string()
+}
+
+fn public_key() -> serde_json::Value {
+    json!({"policyType": "PublicKey", "publicKey": {"keyData": BASE64_STANDARD.encode(KEY)}})
+}
+
+/// How many signatures an image needs with some objects.
+fn with_objects(
+    objects: &[String],
+    namespace: Option<&str>,
+    policy: Option<&str>,
+    image: &str,
+) -> Result<usize, PolicyError> {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name)
+    };
+    let files = PolicyFiles {
+        named: policy.map(|text| write("policy", text)),
+        objects: vec![write("objects.yaml", &objects.join("\n---\n"))],
+        namespace: namespace.map(str::to_owned),
+        ..PolicyFiles::default()
+    };
+    let admission = Admission::read(&files, &PolicySubject::Registry(image.parse().unwrap()))?;
+    Ok(admission.required_signatures().count())
+}
+
+#[test]
+fn the_policies_of_a_cluster_are_added_up() {
+    let one = object("ClusterImagePolicy", "", "quay.io/a", &public_key());
+    let count = |objects: &[String], policy, image| {
+        with_objects(objects, None, policy, image).map_err(|error| error.reason())
+    };
+    let once = std::slice::from_ref(&one);
+    assert_eq!(count(once, None, "quay.io/a/b:v1"), Ok(1));
+    assert_eq!(count(once, None, "quay.io/b:v1"), Ok(0));
+    // Case 46: each asks for a signature of its own.
+    let twice = [one.clone(), one.clone()];
+    assert_eq!(count(&twice, None, "quay.io/a/b:v1"), Ok(2));
+    let list = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{one},{{"kind":"Pod"}}]}}"#);
+    assert_eq!(count(&[list], None, "quay.io/a/b:v1"), Ok(1));
+    // A policy file keeps its requirements.
+    let policy = |scope: &str, kind: &str| {
+        json!({"default": [{"type": "reject"}],
+            "transports": {"docker": {(scope): [{"type": kind}]}}})
+        .to_string()
+    };
+    let reject = policy("quay.io/a", "reject");
+    assert_eq!(count(once, Some(&reject), "quay.io/a:v1"), Err("policy"));
+    let accept = policy("quay.io/a", "insecureAcceptAnything");
+    assert_eq!(count(once, Some(&accept), "quay.io/a:v1"), Ok(1));
+    assert_eq!(count(once, Some(&accept), "quay.io/b:v1"), Err("policy"));
+}
+
+#[test]
+fn the_policy_of_a_namespace_applies_where_it_is_named() {
+    let ours = object("ImagePolicy", "ours", "quay.io/a", &public_key());
+    // Case 47: ignoring it would let everything in.
+    let error = with_objects(std::slice::from_ref(&ours), None, None, "quay.io/b:v1");
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("no namespace is configured"), "{error}");
+    let count = |objects: &[String], namespace, image| {
+        with_objects(objects, Some(namespace), None, image).unwrap()
+    };
+    assert_eq!(
+        count(std::slice::from_ref(&ours), "ours", "quay.io/a:v1"),
+        1
+    );
+    assert_eq!(
+        count(std::slice::from_ref(&ours), "other", "quay.io/a:v1"),
+        0
+    );
+    // The cluster has the last word about its scopes.
+    for (scope, expected) in [("quay.io", 1), ("quay.io/a", 1), ("quay.io/a/b", 2)] {
+        let cluster = object("ClusterImagePolicy", "", scope, &public_key());
+        let both = [cluster, ours.clone()];
+        let image = if scope == "quay.io/a/b" {
+            "quay.io/a:v1"
+        } else {
+            "quay.io/a/b:v1"
+        };
+        let expected = if scope == "quay.io/a/b" { 1 } else { expected };
+        assert_eq!(count(&both, "ours", image), expected, "{scope}");
+    }
+}
+
+#[test]
+fn an_invalid_image_policy_is_named() {
+    let good = object("ClusterImagePolicy", "", "quay.io/a", &public_key());
+    let data = BASE64_STANDARD.encode(KEY);
+    let pki = json!({"policyType": "PKI", "pki": {"caRootsData": data,
+        "pkiCertificateSubject": {"hostname": "a.example"}}});
+    let fulcio = json!({"policyType": "FulcioCAWithRekor", "fulcioCAWithRekor": {
+        "fulcioCAData": data, "rekorKeyData": data,
+        "fulcioSubject": {"oidcIssuer": "https://i.example", "signedEmail": "a@b.example"}}});
+    for trust in [&pki, &fulcio] {
+        let text = object("ClusterImagePolicy", "", "quay.io/a", trust);
+        assert!(with_objects(&[text], None, None, "quay.io/b:v1").is_ok());
+    }
+    let large = BASE64_STANDARD.encode(vec![b'x'; 9000]);
+    for (text, problem) in [
+        (good.replace("keyData", "keyDate"), "keyDat"),
+        (good.replace(&data, "%"), "no base64"),
+        (good.replace(&data, &large), "more than 8192 bytes"),
+        (good.replace("PublicKey", "Other"), "policyType"),
+        (good.replace("[\"quay.io/a\"]", "[]"), "no scopes"),
+        (good.replace("MatchRepository", "MatchExact"), "matchPolicy"),
+        (
+            good.replace("config.openshift.io", "example.com"),
+            "apiVersion",
+        ),
+        (
+            good.replace("\"scopes\"", "\"more\":1,\"scopes\""),
+            "\"more\" is unknown",
+        ),
+        (
+            good.replace("ClusterImagePolicy", "Pod"),
+            "contains no ClusterImagePolicy",
+        ),
+        (
+            object("ClusterImagePolicy", "", "quay.io/a", &pki).replace("hostname", "host"),
+            "is unknown",
+        ),
+    ] {
+        let error = with_objects(&[text.clone()], None, None, "quay.io/b:v1").unwrap_err();
+        assert_eq!(error.reason(), "policy");
+        assert!(error.to_string().contains(problem), "{problem}: {error}");
+    }
 }

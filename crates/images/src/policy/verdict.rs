@@ -44,7 +44,44 @@ pub struct SearchedPlace {
     pub found: String,
 }
 
+/// The kinds of requirements; no kind is the beginning of an earlier one.
+const KINDS: [&str; 5] = [
+    "insecureAcceptAnything",
+    "reject",
+    "signedBaseLayer",
+    "signedBy",
+    "sigstoreSigned",
+];
+
+/// The kind of a requirement, of a small fixed set.
+pub(super) fn kind(requirement: &str) -> &'static str {
+    let mut kinds = KINDS.into_iter();
+    kinds
+        .find(|kind| requirement.starts_with(kind))
+        .unwrap_or("other")
+}
+
+impl RequirementVerdict {
+    /// The kind of the requirement, of a small fixed set.
+    pub fn kind(&self) -> &'static str {
+        kind(&self.requirement)
+    }
+}
+
 impl Verdict {
+    /// By what the image came in; none without a policy.
+    pub fn admitted_by(&self) -> Option<String> {
+        self.policy.as_ref()?;
+        let requirements = self.requirements.iter().map(|one| match &one.outcome {
+            Outcome::Holds(by) => format!("{}: {by}", one.requirement),
+            Outcome::Fails(problem) | Outcome::Unknown(problem) => {
+                format!("{}: {problem}", one.requirement)
+            }
+        });
+        let requirements: Vec<String> = requirements.collect();
+        Some(format!("{}: {}", self.scope, requirements.join("; ")))
+    }
+
     /// Whether all requirements hold.
     pub fn admits(&self) -> bool {
         let mut outcomes = self.requirements.iter().map(|one| &one.outcome);

@@ -6,9 +6,10 @@ use crate::error::Error;
 use crate::mirrors::{MirrorFiles, Mirrors, RemarkLog};
 use crate::policy::{Admission, PolicyError, PolicyFiles, PolicySubject};
 use crate::pull::clients::RegistryClients;
-use crate::pull::route::Route;
+use crate::pull::route::{Route, SignaturePlaces};
 use crate::reference::Reference;
 use crate::settings::Settings;
+use crate::signatures::SignatureStores;
 
 /// All registries with their configuration. Cheap to clone.
 #[derive(Clone)]
@@ -60,16 +61,25 @@ impl Registries {
         let reading = tokio::task::spawn_blocking(move || {
             let subject = PolicySubject::Registry(reference.clone());
             let admission = read(&shared.policy, &subject)?;
+            let stores = if admission.needs_signature() {
+                SignatureStores::read(&shared.policy.stores)?
+            } else {
+                SignatureStores::default()
+            };
             let mirrors = Mirrors::read(&shared.mirrors)?;
             shared.remarks.warn(mirrors.remarks());
             let scopes = subject.scopes();
             let digest_suffices = (shared.bundle_scopes.iter()).any(|scope| scopes.contains(scope));
-            Ok((admission, mirrors.locations(&reference), digest_suffices))
+            let signatures = SignaturePlaces {
+                stores,
+                digest_suffices,
+            };
+            Ok((admission, mirrors.locations(&reference), signatures))
         });
         let read = reading.await.map_err(|error| Error::Setup {
             problem: format!("reading the files about {requested} failed: {error}"),
         })?;
-        let (admission, locations, digest_suffices) = read.map_err(|error| match error {
+        let (admission, locations, signatures) = read.map_err(|error| match error {
             PolicyError::File(source) => Error::File {
                 reference: requested.clone(),
                 source,
@@ -81,11 +91,7 @@ impl Registries {
         })?;
         let clients = Arc::clone(&self.0.clients);
         Ok(Route::new(
-            clients,
-            requested,
-            locations,
-            admission,
-            digest_suffices,
+            clients, requested, locations, admission, signatures,
         ))
     }
 

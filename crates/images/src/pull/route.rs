@@ -13,6 +13,7 @@ use crate::policy::{Admission, PolicyRejection};
 use crate::pull::clients::RegistryClients;
 use crate::reference::Reference;
 use crate::registry::{BlobStream, Client, Resolved};
+use crate::signatures::SignatureStores;
 
 /// The most failed locations that an error describes.
 const MAX_FAILURES: usize = 8;
@@ -26,6 +27,13 @@ pub struct Route {
     /// The location that responded last.
     served: AtomicUsize,
     pub(super) admission: Admission,
+    pub(super) signatures: SignaturePlaces,
+}
+
+/// Where signatures are, besides the locations, and what counts as one.
+pub(super) struct SignaturePlaces {
+    /// Where signatures are stored apart from the registries.
+    pub(super) stores: SignatureStores,
     /// Whether a bundle that names no image may be a signature of it.
     pub(super) digest_suffices: bool,
 }
@@ -46,7 +54,7 @@ impl Route {
         requested: &Reference,
         locations: Vec<Result<PullLocation, InvalidLocation>>,
         admission: Admission,
-        digest_suffices: bool,
+        signatures: SignaturePlaces,
     ) -> Self {
         let usable = |location| RouteLocation {
             location,
@@ -58,7 +66,7 @@ impl Route {
             locations: locations.into_iter().map(usable).collect(),
             served: AtomicUsize::new(usize::MAX),
             admission,
-            digest_suffices,
+            signatures,
         }
     }
 

@@ -36,7 +36,7 @@ const MAX_MEDIA_TYPE: usize = 255;
 /// tokens.
 #[derive(Clone)]
 pub struct Client {
-    session: Session,
+    pub(super) session: Session,
     tags: TagCache,
     manifest_timeout: Duration,
     blob_timeout: Duration,

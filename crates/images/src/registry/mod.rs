@@ -12,6 +12,7 @@ mod request_limits;
 mod response;
 mod retry;
 mod session;
+mod signatures;
 mod tag_cache;
 mod token;
 mod transport;

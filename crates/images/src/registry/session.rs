@@ -169,6 +169,7 @@ impl Session {
             authorization: authorization.header.clone(),
             headers: headers.clone(),
             form: None,
+            is_configured: false,
         };
         let note_pause = |response: Response| {
             if asks_all_to_wait(response.status())
@@ -194,6 +195,11 @@ impl Session {
         }
         let response = note_pause(self.transport.send(request(&second)).await?);
         Ok((response, second))
+    }
+
+    /// Sends a request without credentials.
+    pub(super) async fn send_anonymously(&self, request: Request<'_>) -> Result<Response, Error> {
+        self.transport.send(request).await
     }
 
     /// Limits the time of some work on a document.

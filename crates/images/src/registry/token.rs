@@ -208,6 +208,7 @@ fn token_request<'a>(
         authorization: None,
         headers: HeaderMap::new(),
         form: None,
+        is_configured: false,
     };
     let (basic, token) = credentials.map_or((None, None), |credentials| {
         (credentials.basic, credentials.identity_token)

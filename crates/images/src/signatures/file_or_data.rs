@@ -11,8 +11,8 @@ use crate::config_files::{self, FileError, FileKind};
 pub(crate) enum FileOrData {
     /// The path of a file.
     File(PathBuf),
-    /// The name of a field of the policy, and its bytes.
-    Data(&'static str, Vec<u8>),
+    /// The name of a field, and its bytes.
+    Data(String, Vec<u8>),
 }
 
 impl FileOrData {

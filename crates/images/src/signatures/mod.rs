@@ -1,11 +1,16 @@
 //! Signatures of images and their verification. Nothing is fetched here: the
 //! places of signatures are asked by [`Route::admit`](crate::Route::admit).
 
+pub(crate) mod blob;
 pub(crate) mod bundle;
 mod file_or_data;
 pub(crate) mod payload;
 mod required;
 pub(crate) mod sigstore;
+mod simple;
+mod stores;
+
+pub use stores::SignatureStoreFiles;
 
 pub(crate) use file_or_data::FileOrData;
 pub(crate) use required::{RequiredSignature, Signature, SignatureKind};
@@ -15,3 +20,5 @@ pub(crate) use sigstore::key::PublicKey;
 pub(crate) use sigstore::{
     FulcioTrust, KeyTrust, NamedKey, PkiTrust, SigstoreRequirement, SigstoreSignature, Trust,
 };
+pub(crate) use simple::{SimpleRequirement, open_message};
+pub(crate) use stores::{SignatureStores, StoreAddress, check as parse_stores};

@@ -4,10 +4,13 @@ use crate::digest::Digest;
 use crate::reference::Reference;
 use crate::signatures::bundle::Bundle;
 use crate::signatures::sigstore::{SigstoreRequirement, SigstoreSignature};
+use crate::signatures::simple::SimpleRequirement;
 
 /// A signature as it was found, not verified.
 #[derive(Clone, Debug)]
 pub(crate) enum Signature {
+    /// An OpenPGP message with a simple signing document.
+    Simple(Vec<u8>),
     /// A signature with its payload, as cosign stores it.
     Sigstore(SigstoreSignature),
     /// A bundle of sigstore.
@@ -17,6 +20,8 @@ pub(crate) enum Signature {
 /// A signature that an image needs, with its keys.
 #[derive(Debug)]
 pub(crate) enum RequiredSignature {
+    /// A simple signature (`signedBy`).
+    Simple(SimpleRequirement),
     /// A signature of sigstore (`sigstoreSigned`).
     Sigstore(SigstoreRequirement),
 }
@@ -24,12 +29,14 @@ pub(crate) enum RequiredSignature {
 /// The kinds of signatures. A requirement takes one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignatureKind {
+    Simple,
     Sigstore,
 }
 
 impl RequiredSignature {
     pub(crate) fn kind(&self) -> SignatureKind {
         match self {
+            Self::Simple(_) => SignatureKind::Simple,
             Self::Sigstore(_) => SignatureKind::Sigstore,
         }
     }
@@ -43,12 +50,16 @@ impl RequiredSignature {
         digest: &Digest,
     ) -> Option<Result<String, String>> {
         match (self, signature) {
+            (Self::Simple(required), Signature::Simple(message)) => {
+                Some(required.check(message, image, digest))
+            }
             (Self::Sigstore(required), Signature::Sigstore(signature)) => {
                 Some(required.check(signature, image, digest))
             }
             (Self::Sigstore(required), Signature::Bundle(bundle)) => {
                 Some(required.check_bundle(bundle, image, digest))
             }
+            _ => None,
         }
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn one(
     match (members.path(path)?, members.bytes(data)?) {
         (Some(_), Some(_)) => Err(format!("{path} and {data} exclude each other")),
         (Some(path), None) => Ok(Some(FileOrData::File(path))),
-        (None, bytes) => Ok(bytes.map(|bytes| FileOrData::Data(data, bytes))),
+        (None, bytes) => Ok(bytes.map(|bytes| FileOrData::Data(data.into(), bytes))),
     }
 }
 
@@ -72,7 +72,9 @@ pub(super) fn datas(
 ) -> Result<Option<Vec<FileOrData>>, String> {
     let list = members.many_bytes(name)?;
     Ok(list.map(|list| {
-        let data = list.into_iter().map(|bytes| FileOrData::Data(name, bytes));
+        let data = list
+            .into_iter()
+            .map(|bytes| FileOrData::Data(name.into(), bytes));
         data.collect()
     }))
 }

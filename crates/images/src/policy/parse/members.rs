@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 /// The longest key that an error repeats, in characters.
 const MAX_SHOWN: usize = 100;
@@ -32,6 +33,21 @@ pub(super) enum Json {
 /// The members of an object that are not taken yet.
 #[derive(Debug)]
 pub(super) struct Members(BTreeMap<String, Json>);
+
+impl From<Value> for Json {
+    /// The same value. A member with `null` is none, as Kubernetes has it.
+    fn from(value: Value) -> Self {
+        match value {
+            Value::String(text) => Self::Text(text),
+            Value::Array(list) => Self::List(list.into_iter().map(Self::from).collect()),
+            Value::Object(members) => {
+                let given = members.into_iter().filter(|(_, value)| !value.is_null());
+                Self::Object(given.map(|(key, value)| (key, value.into())).collect())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => Self::Other,
+        }
+    }
+}
 
 impl Json {
     pub(super) fn object(self) -> Result<Members, String> {
@@ -90,9 +106,13 @@ impl Members {
     }
 
     pub(super) fn paths(&mut self, key: &str) -> Result<Option<Vec<PathBuf>>, String> {
+        let texts = self.texts(key)?;
+        Ok(texts.map(|texts| texts.into_iter().map(PathBuf::from).collect()))
+    }
+
+    pub(super) fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>, String> {
         self.field(key, |value| {
-            let texts = value.list()?.into_iter().map(Json::text);
-            texts.map(|text| text.map(PathBuf::from)).collect()
+            value.list()?.into_iter().map(Json::text).collect()
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod fields;
 mod members;
+mod openshift;
 mod requirement;
 mod scopes;
 mod sigstore;
@@ -12,10 +13,12 @@ use std::collections::BTreeMap;
 
 use members::{Json, shown};
 
+use crate::mirrors::is_nested;
 use crate::policy::parse::scopes::check_scope;
 use crate::policy::subject::PolicySubject;
 
-pub(super) use requirement::Requirement;
+pub(super) use openshift::ImagePolicy;
+pub(super) use requirement::{KeyType, Requirement, SignedBy};
 pub(super) use sigstore::{SigstoreSigned, SigstoreTrust};
 
 /// A whole policy.
@@ -51,6 +54,35 @@ impl Policy {
         })
     }
 
+    /// A policy that accepts everything.
+    pub(super) fn accepting() -> Self {
+        Self {
+            default: vec![Requirement::InsecureAcceptAnything],
+            transports: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the image policies of a cluster, and those of one namespace. A
+    /// scope gets the requirements of all of them behind its own. A namespace
+    /// has no say in the scopes of the cluster.
+    pub(super) fn add(&mut self, objects: &[ImagePolicy], namespace: Option<&str>) {
+        let of_cluster = || objects.iter().filter(|one| one.namespace.is_none());
+        let of_namespace = objects
+            .iter()
+            .filter(|one| one.namespace.is_some() && one.namespace.as_deref() == namespace);
+        let scopes = self.transports.entry("docker".to_owned()).or_default();
+        for object in of_cluster().chain(of_namespace) {
+            for scope in &object.scopes {
+                let mut cluster = of_cluster().flat_map(|one| &one.scopes);
+                if object.namespace.is_some() && cluster.any(|above| is_nested(scope, above)) {
+                    continue;
+                }
+                let list = scopes.entry(scope.clone()).or_default();
+                list.push(object.requirement.clone());
+            }
+        }
+    }
+
     /// The requirements for an image, from the longest matching scope, and the
     /// name of that scope.
     pub(super) fn of(mut self, image: &PolicySubject) -> (String, Vec<Requirement>) {
@@ -68,6 +100,11 @@ impl Policy {
         }
         ("everything by default".to_owned(), self.default)
     }
+}
+
+/// Checks the content of a policy file.
+pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+    Policy::parse(bytes).map(drop)
 }
 
 /// A list of requirements, which is not empty.

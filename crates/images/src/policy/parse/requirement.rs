@@ -13,14 +13,13 @@ use crate::signatures::FileOrData;
 pub(in crate::policy) enum Requirement {
     InsecureAcceptAnything,
     Reject,
-    SignedBy(#[expect(dead_code, reason = "only its shape is checked")] SignedBy),
+    SignedBy(SignedBy),
     SignedBaseLayer,
     SigstoreSigned(Box<SigstoreSigned>),
 }
 
 /// A signature by OpenPGP.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "only its shape is checked")]
 pub(in crate::policy) struct SignedBy {
     pub(in crate::policy) key_type: KeyType,
     /// The keyrings, of which one key has to have signed. It may be empty.
@@ -78,7 +77,7 @@ impl SignedBy {
             files(members.paths("keyPaths")?),
             members
                 .bytes("keyData")?
-                .map(|data| vec![FileOrData::Data("keyData", data)]),
+                .map(|data| vec![FileOrData::Data("keyData".into(), data)]),
         ];
         let mut given = sources.into_iter().flatten();
         let (Some(keys), None) = (given.next(), given.next()) else {

@@ -3,6 +3,7 @@
 
 mod search;
 mod sigstore;
+mod simple;
 
 use crate::digest::Digest;
 use crate::error::Error;
@@ -42,17 +43,27 @@ impl Route {
     ) -> (Verdict, Option<Error>) {
         let mut digests = vec![*digest];
         digests.extend(instance.filter(|instance| *instance != digest));
-        let search = Search::new(&self.requested, &self.admission, self.digest_suffices);
+        let places = &self.signatures;
+        let search = Search::new(&self.requested, &self.admission, places.digest_suffices);
         for location in self.usable() {
             for digest in &digests {
                 if search.is_done() {
                     break;
                 }
-                let query = |client, image| {
-                    let search = &search;
-                    async move { sigstore::run(search, &client, &image, digest).await }
+                let (search, stores) = (&search, &places.stores);
+                let attached = |client, image| async move {
+                    sigstore::run(search, &client, &image, digest).await
                 };
-                if let Err(error) = self.clients.run(location, query).await {
+                if let Err(error) = self.clients.run(location, attached).await {
+                    search.failed(error);
+                }
+                if search.is_done() {
+                    break;
+                }
+                let apart = |client, image| async move {
+                    simple::run(search, stores, &client, &image, digest).await
+                };
+                if let Err(error) = self.clients.run(location, apart).await {
                     search.failed(error);
                 }
             }

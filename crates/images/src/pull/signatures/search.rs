@@ -63,6 +63,11 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// The image as it was asked for.
+    pub(super) fn requested(&self) -> &Reference {
+        self.requested
+    }
+
     /// Whether each requirement of a signature holds.
     pub(super) fn is_done(&self) -> bool {
         self.state.lock().missing.is_empty()
@@ -158,5 +163,14 @@ impl Missing {
         if self.problems.len() < MAX_PROBLEMS && !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
+    }
+}
+
+/// A count of signatures, for people.
+pub(super) fn count(found: usize) -> String {
+    match found {
+        0 => "no signature".into(),
+        1 => "1 signature".into(),
+        _ => format!("{found} signatures"),
     }
 }

@@ -9,7 +9,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::manifest::{Descriptor, object};
 use crate::pull::referrers::{present, referrers, tagged};
-use crate::pull::signatures::search::Search;
+use crate::pull::signatures::search::{Search, count};
 use crate::reference::Reference;
 use crate::registry::Client;
 use crate::signatures::bundle::{Bundle, MAX_BUNDLE};
@@ -113,14 +113,6 @@ async fn check(
         }
     }
     Ok(found)
-}
-
-fn count(found: usize) -> String {
-    match found {
-        0 => "no signature".into(),
-        1 => "1 signature".into(),
-        _ => format!("{found} signatures"),
-    }
 }
 
 /// A signature with its payload; none when the layer is no signature.

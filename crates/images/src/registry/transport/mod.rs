@@ -40,6 +40,9 @@ pub(super) struct Request<'a> {
     pub(super) headers: HeaderMap,
     /// The form in the body.
     pub(super) form: Option<String>,
+    /// Whether a file of the site names the host of `url`, which may then be
+    /// this machine.
+    pub(super) is_configured: bool,
 }
 
 /// How the identity of a registry is verified.
@@ -164,7 +167,12 @@ impl Transport {
                 problem: outside::PROBLEM,
             };
             let registry = self.url(reference, "")?;
-            let outside = OutsideHost::of(&registry, &url).await;
+            let home = if request.is_configured {
+                origin
+            } else {
+                &registry
+            };
+            let outside = OutsideHost::of(home, &url).await;
             let outside = outside.map_err(|_| refused())?;
             let client = self.client(reference, &registry, &url, outside).await?;
             let mut builder = client

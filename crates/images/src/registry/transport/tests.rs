@@ -101,6 +101,7 @@ async fn an_https_request_to_something_else_fails_as_tls() {
         authorization: None,
         headers: HeaderMap::new(),
         form: None,
+        is_configured: false,
     };
     let error = transport(&[]).send(request).await.unwrap_err();
     assert_eq!(error.reason(), "tls", "{error:?}");

@@ -1,4 +1,4 @@
-//! The YAML of mirror sets: objects, lists, and scalars, which are all strings.
+//! The YAML of configuration files: objects, lists, and scalars, which are all strings.
 //! Aliases are rejected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,11 +12,20 @@ const MAX_DEPTH: usize = 32;
 const MAX_VALUES: usize = 200_000;
 
 /// The documents of a text, without empty ones.
-pub(super) fn documents(text: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
+    read(text, false)
+}
+
+/// The documents of a text, in which no object repeats a key.
+pub(crate) fn unique_documents(text: &str) -> Result<Vec<Value>, String> {
+    read(text, true)
+}
+
+fn read(text: &str, unique: bool) -> Result<Vec<Value>, String> {
     // The parser needs a newline at the end, and no CRLF.
     let text = text.replace("\r\n", "\n") + "\n";
     // The parser can panic on invalid YAML.
-    catch_unwind(AssertUnwindSafe(|| parse(&text)))
+    catch_unwind(AssertUnwindSafe(|| parse(&text, unique)))
         .unwrap_or_else(|_| Err("it is not valid YAML".into()))
 }
 
@@ -27,7 +36,7 @@ enum Open {
     Object(Map<String, Value>, Option<String>),
 }
 
-fn parse(text: &str) -> Result<Vec<Value>, String> {
+fn parse(text: &str, unique: bool) -> Result<Vec<Value>, String> {
     let mut parser = Parser::new();
     parser.set_encoding(Encoding::Utf8);
     parser.set_input(text.as_bytes());
@@ -92,6 +101,10 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
             None => documents.push(value),
             Some(Open::List(items)) => items.push(value),
             Some(Open::Object(members, key)) => match (key.take(), value) {
+                (Some(key), _) if unique && members.contains_key(&key) => {
+                    let shown: String = key.chars().take(100).collect();
+                    return Err(format!("line {line}: the key {shown:?} is repeated"));
+                }
                 (Some(key), value) => {
                     members.insert(key, value);
                 }

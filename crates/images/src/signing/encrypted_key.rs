@@ -1,5 +1,5 @@
 //! The encrypted private keys of cosign (`generate-key-pair`): scrypt derives
-//! the key of a NaCl "secretbox" from the password.
+//! the key of a `NaCl` "secretbox" from the password.
 //!
 //! The file chooses the cost of scrypt, so that only the costs that cosign
 //! writes are accepted: the largest takes 128 MiB.

@@ -131,7 +131,7 @@ pub(super) fn intermediates_of_chain(chain: Option<&str>) -> Result<Vec<Vec<u8>>
 }
 
 fn described(error: Error) -> String {
-    let reason = match error {
+    match error {
         Error::CertExpired { .. } => "its certificate, or one above, was expired".into(),
         Error::CertNotValidYet { .. } => "its certificate, or one above, was not valid yet".into(),
         Error::UnknownIssuer | Error::InvalidSignatureForPublicKey => {
@@ -144,8 +144,7 @@ fn described(error: Error) -> String {
             "its certificate, or one above, has an unknown critical extension".into()
         }
         other => format!("its certificate cannot be verified: {other}"),
-    };
-    reason
+    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,14 @@
 //! function that stores them.
 
 pub mod catalog;
+pub mod changes;
 mod chunks;
 pub mod drawing;
 pub mod graphql;
 pub mod grpc;
 pub mod images;
 pub mod index;
+pub mod outline;
 pub mod rest;
 pub mod sizes;
 pub mod span;

@@ -218,6 +218,7 @@ fn pass_context(
         scrub: watch::Sender::new(config.scrub),
         scrubbing: Arc::new(Semaphore::new(1)),
         signing_key: None,
+        history: watch::Sender::new(config.history),
     })
 }
 

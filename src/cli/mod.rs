@@ -6,6 +6,7 @@
 mod check;
 mod compat;
 mod completions;
+mod diff;
 mod export;
 mod failure;
 mod format;
@@ -65,6 +66,7 @@ enum Command {
     Search(Box<query::search::Arguments>),
     Providers(Box<query::providers::Arguments>),
     Updates(Box<query::updates::Arguments>),
+    Diff(Box<diff::Arguments>),
     Graph(Box<graph::Arguments>),
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
@@ -93,6 +95,7 @@ impl Arguments {
             Command::Search(arguments) => arguments.run(environment),
             Command::Providers(arguments) => arguments.run(environment),
             Command::Updates(arguments) => arguments.run(environment),
+            Command::Diff(arguments) => arguments.run(environment),
             Command::Graph(arguments) => arguments.run(environment),
             Command::Export(arguments) => arguments.run(environment),
             Command::Import(arguments) => arguments.run(environment),

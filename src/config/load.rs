@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use crate::config::error::ConfigError;
 use crate::config::layer::Layer as _;
 use crate::config::proxies::Proxies;
 use crate::config::resolved::{CatalogConfig, Config};
-use crate::config::settings::{CacheSettings, RegistrySettings, ScrubSettings, Settings};
+use crate::config::settings::{
+    CacheSettings, HistorySettings, RegistrySettings, ScrubSettings, Settings,
+};
 use crate::config::value::{
     Address, Authority, Host, OnInvalidSetting, Origin, Poll, Time, Timeout,
 };
@@ -20,7 +23,7 @@ use crate::ingest::{FolderOptions, LayoutSource, Scrub, Source};
 use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
-use crate::store::CacheLimits;
+use crate::store::{CacheLimits, KeptHistory};
 use ::images::signing::{KeySource, Password};
 
 /// The default data folder, relative to the working directory.
@@ -70,6 +73,7 @@ impl Config {
             cache: settings.cache.resolve(),
             scrub: settings.scrub.resolve(),
             signing_key,
+            history: settings.history.resolve(),
             offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,
@@ -289,6 +293,17 @@ impl ScrubSettings {
         Scrub {
             interval: self.interval.map_or(default.interval, |Poll(time)| time),
             rate: self.rate.unwrap_or(default.rate),
+        }
+    }
+}
+
+impl HistorySettings {
+    /// How much of the history is kept.
+    pub fn resolve(self) -> KeptHistory {
+        let default = KeptHistory::default();
+        KeptHistory {
+            revisions: self.revisions.map_or(default.revisions, NonZeroUsize::get),
+            days: self.days.unwrap_or(default.days),
         }
     }
 }

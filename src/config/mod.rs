@@ -35,8 +35,8 @@ pub use reload::Written;
 pub use resolved::{CatalogConfig, Config};
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, ChannelSettings, DistributionSettings,
-    LimitSettings, NamePrefix, PackageSettings, RegistrySettings, ScrubSettings, Settings,
-    SignedName, SigningSettings,
+    HistorySettings, LimitSettings, NamePrefix, PackageSettings, RegistrySettings, ScrubSettings,
+    Settings, SignedName, SigningSettings,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use value::{

@@ -67,6 +67,7 @@ impl Config {
             unpack: _,
             scrub: _,
             signing_key: _,
+            history: _,
         } = self;
         let most = connections.connections != new.connections.connections;
         let others = {

@@ -13,7 +13,7 @@ use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
 use crate::serve::net::tls;
 use crate::serve::oci::AuthorizerSettings;
-use crate::store::CacheLimits;
+use crate::store::{CacheLimits, KeptHistory};
 use ::images::signing::KeySource;
 use ::images::{Platform, layers as unpack};
 
@@ -60,6 +60,8 @@ pub struct Config {
     pub scrub: Scrub,
     /// The key that signs the images made here, if there is one.
     pub signing_key: Option<KeySource>,
+    /// How much of the history is kept.
+    pub history: KeptHistory,
     /// The log.
     pub log: LogConfig,
 }

@@ -65,6 +65,10 @@ pub fn describe_metrics() {
         "Last change of the content, by catalog"
     );
     describe_counter!(
+        "almanac_catalog_changes_total",
+        "Changes that new revisions brought, by catalog and kind"
+    );
+    describe_counter!(
         "almanac_stored_damage_total",
         "Damaged stored files that were found, by catalog and file"
     );
@@ -118,8 +122,13 @@ fn count(catalog: &CatalogName, counts: &Counts, problems: &[Problem]) {
     }
 }
 
-/// Logs a revision that is served now, and sets its gauges.
-pub(super) fn announce(snapshot: &Snapshot, problems: &[Problem], message: &str) {
+/// Logs a revision that is served now with what it changed, and sets its gauges.
+pub(super) fn announce(
+    snapshot: &Snapshot,
+    problems: &[Problem],
+    changes: Option<&str>,
+    message: &str,
+) {
     let revision = snapshot.revision();
     let counts = &revision.counts;
     count(&revision.catalog, counts, problems);
@@ -134,6 +143,7 @@ pub(super) fn announce(snapshot: &Snapshot, problems: &[Problem], message: &str)
         bundles = counts.bundles,
         metas = counts.metas,
         quarantined = counts.quarantined,
+        changes,
         "{message}"
     );
 }

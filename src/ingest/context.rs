@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::snapshot::Catalogs;
-use crate::store::Store;
+use crate::store::{KeptHistory, Store};
 use ::images::Registries;
 use ::images::layers::Limits;
 use ::images::signing::SigningKey;
@@ -34,6 +34,8 @@ pub struct PassContext {
     pub scrubbing: Arc<Semaphore>,
     /// Signs the images that are made here.
     pub signing_key: Option<Arc<SigningKey>>,
+    /// How much of the history is kept.
+    pub history: watch::Sender<KeptHistory>,
 }
 
 /// When and how fast stored files are verified.

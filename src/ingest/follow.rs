@@ -12,6 +12,7 @@ use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError};
 use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::Followed;
+use crate::ingest::history;
 use crate::ingest::pass::run_once;
 use crate::ingest::problem_log::ProblemLog;
 use crate::ingest::retry::{LAST_RETRY, jitter, retry, sleep};
@@ -51,7 +52,7 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
             };
             publisher.update(|status| status.damage = Some(Arc::new(damaged)));
         })?;
-        announce(&snapshot, &problems, "serving the stored revision");
+        announce(&snapshot, &problems, None, "serving the stored revision");
         publisher.update(|status| {
             status.problems = problems.into();
             status.pass = pass;
@@ -166,8 +167,15 @@ async fn pass(
         Ok(Some(revision)) => {
             let problems = publisher.status().problems;
             if let Some(snapshot) = publisher.snapshot() {
-                announce(&snapshot, &problems, "serving a new revision");
+                let changes = history::describe(context, revision).await;
+                announce(
+                    &snapshot,
+                    &problems,
+                    changes.as_deref(),
+                    "serving a new revision",
+                );
             }
+            history::trim(context, revision).await;
             tracing::debug!(revision = %revision.id, "published");
             problem_log.log(digest, &problems);
         }

@@ -1,9 +1,11 @@
 //! The stages `read`, `build` and `commit`: files become a revision.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::answers::catalog::EncodedCatalog;
 use crate::answers::index::SearchRow;
+use crate::answers::outline::Outline;
 use crate::ingest::build;
 use crate::ingest::context::ReadPermit;
 use crate::ingest::error::{Cause, PassError, Stage};
@@ -80,7 +82,15 @@ pub(super) fn write_revision(
 ) -> Result<Written, PassError> {
     let started = Instant::now();
     let mut writer = store.write_revision().map_err(PassError::at(Stage::Read))?;
+    let mut digests = HashMap::new();
+    let mut metas = 0;
     let (mut catalog, counts) = read::read(&files, true, |done| {
+        for (meta, stored) in done.output.metas.iter().zip(&done.stored) {
+            if meta.schema() == "olm.bundle" {
+                digests.insert(metas, stored.digest);
+            }
+            metas += 1;
+        }
         let lines = writer.append_metas(
             &done.output.lines,
             &done.segments,
@@ -98,7 +108,10 @@ pub(super) fn write_revision(
     refuse(&catalog, on_invalid)?;
     let (index, search) =
         build::build(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
-    let finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
+    let mut finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
+    let (graph, blobs) = (&catalog.graph, &catalog.blobs);
+    let digest = |meta| digests.get(&meta).copied();
+    finished.outline = Some(Outline::of(graph, blobs, &catalog.problems, digest));
     observe(Stage::Build, started);
     let problems = std::mem::take(&mut catalog.problems);
     // Unmapping the files takes a while, and nobody waits for that.

@@ -24,6 +24,7 @@ mod folder;
 mod folder_listing;
 mod follow;
 mod followed;
+mod history;
 mod images;
 mod labels;
 mod load;

@@ -180,7 +180,7 @@ impl Repairer {
             Snapshot::open(&work, opening).map_err(PassError::at(Stage::Publish))
         })
         .await?;
-        announce(&snapshot, &problems, "serving the rebuilt revision");
+        announce(&snapshot, &problems, None, "serving the rebuilt revision");
         self.publisher
             .update(|status| status.problems = problems.into());
         self.publisher.publish(snapshot);

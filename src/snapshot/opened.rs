@@ -12,7 +12,7 @@ use crate::snapshot::entry_lookup::EntryLookup;
 use crate::snapshot::graphql::schema_error::GraphqlSchema;
 use crate::snapshot::meta_lookup::MetaLookup;
 use crate::snapshot::slices::slice;
-use crate::store::{Decoded, Encoding, Files, Revision, Searcher, Store, StoreError};
+use crate::store::{Decoded, Encoding, Files, History, Revision, Searcher, Store, StoreError};
 
 /// An open revision. It never changes.
 pub struct Snapshot {
@@ -23,6 +23,7 @@ pub struct Snapshot {
     pub(super) messages: Bytes,
     pub(super) queries: Bytes,
     pub(super) searcher: Searcher,
+    history: History,
     pub(super) meta_lookup: MetaLookup,
     pub(super) entry_lookup: EntryLookup,
     pub(super) graphql: OnceLock<GraphqlSchema>,
@@ -57,6 +58,7 @@ impl Snapshot {
             messages,
             queries,
             searcher: store.searcher(revision.id),
+            history: store.history(),
             revision,
         })
     }
@@ -64,6 +66,11 @@ impl Snapshot {
     /// The revision that this is.
     pub fn revision(&self) -> &Revision {
         &self.revision
+    }
+
+    /// The history of the store's catalogs.
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// All lines.

@@ -11,6 +11,7 @@ use sqlx::{Row as _, Sqlite, Transaction};
 use crate::answers::index::{FORMAT, SearchRow};
 use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking, sync_folder};
+use crate::store::history::PreparedOutline;
 use crate::store::images::{self, Image};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
@@ -68,6 +69,7 @@ struct Pending {
     record: Record<'static>,
     wanted: Option<RevisionId>,
     image: Option<Image>,
+    outline: Option<PreparedOutline>,
 }
 
 impl Pending {
@@ -94,6 +96,7 @@ impl Pending {
             record,
             wanted: None,
             image: None,
+            outline: None,
         }
     }
 }
@@ -105,7 +108,7 @@ impl Store {
     /// Commits a finished revision, which becomes its catalog's current one.
     pub async fn commit(
         &self,
-        finished: Finished,
+        mut finished: Finished,
         new: NewRevision<'_>,
     ) -> Result<Revision, StoreError> {
         let previous = self.current(new.catalog).await?;
@@ -128,7 +131,11 @@ impl Store {
         if !new.blobs.is_empty() {
             self.sync_contents().await?;
         }
-        let pending = Pending::new(finished, new, dates);
+        let outline = self.outline(&mut finished, new.catalog).await?;
+        let pending = Pending {
+            outline,
+            ..Pending::new(finished, new, dates)
+        };
         let (store, pins) = (self.clone(), self.pins(&pending.record.blobs));
         whole(async move {
             let mut transaction = store.begin().await?;
@@ -147,14 +154,18 @@ impl Store {
         self.sync_contents().await?;
         let mut pending = Vec::with_capacity(imports.len());
         let mut pins = Vec::new();
-        for import in imports {
+        for mut import in imports {
             let dates = Dates {
                 modified: seconds(import.modified),
                 committed: seconds(import.committed),
             };
             let parts: Vec<Digest> = import.image.parts().map(|part| part.digest).collect();
             pins.push(self.pins(&parts));
+            let outline = self
+                .outline(&mut import.finished, import.new.catalog)
+                .await?;
             pending.push(Pending {
+                outline,
                 wanted: Some(import.id),
                 image: Some(import.image.clone()),
                 ..Pending::new(import.finished, import.new, dates)
@@ -175,6 +186,18 @@ impl Store {
         .await
     }
 
+    /// The outline of a revision, ready to be committed.
+    async fn outline(
+        &self,
+        finished: &mut Finished,
+        catalog: &CatalogName,
+    ) -> Result<Option<PreparedOutline>, StoreError> {
+        match finished.outline.take() {
+            Some(outline) => Ok(Some(self.prepare_outline(catalog, outline).await?)),
+            None => Ok(None),
+        }
+    }
+
     /// Writes the rows of a finished revision and moves its files to their
     /// folder. The revision exists once the transaction is committed. It gets
     /// the wanted number unless another revision has that.
@@ -188,6 +211,7 @@ impl Store {
             record,
             wanted,
             image,
+            outline,
         } = pending;
         let wanted = match wanted {
             Some(id) if id.is_sound() && !revision_exists(&mut **transaction, id).await? => {
@@ -199,6 +223,10 @@ impl Store {
         let files = Arc::clone(&finished.sums);
         self.move_files(id, finished, record::encode(&record)?)
             .await?;
+        if let Some(outline) = outline {
+            self.insert_history(transaction, id, &record, outline)
+                .await?;
+        }
         if let Some(image) = &image {
             images::insert(transaction, id, image).await?;
             self.write_image_record(id, image).await?;

@@ -10,7 +10,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Version, description and text of each file in `migrations/sqlite`. The
 /// database keeps a checksum of each text, so a published file never changes.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (
         1,
         "catalogs",
@@ -35,6 +35,11 @@ const MIGRATIONS: [(i64, &str, &str); 5] = [
         5,
         "sums",
         include_str!("../../migrations/sqlite/0005_sums.sql"),
+    ),
+    (
+        6,
+        "history",
+        include_str!("../../migrations/sqlite/0006_history.sql"),
     ),
 ];
 

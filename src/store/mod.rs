@@ -14,6 +14,7 @@
 //!   revisions/<id>/image-record.json   the same of its image
 //!   revisions/<id>/all.gz         metas.jsonl compressed, made later
 //!   revisions/<id>/all.zst        the same
+//!   outlines/<hex>.<format>.zst   names and digests of a content, for its history
 //! ```
 //!
 //! Files are written under a temporary name in the same file system, synced
@@ -37,6 +38,7 @@ mod encodings;
 mod error;
 mod forget;
 mod handle;
+mod history;
 mod images;
 mod mapped;
 mod migrations;
@@ -66,6 +68,7 @@ pub use encodings::{Decoded, Encoding};
 pub use error::{Damage, StoreError};
 pub use forget::Footprint;
 pub use handle::Store;
+pub use history::{History, HistoryEntry, KeptHistory, MAX_CHANGES, RecordedChanges};
 pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageSigner, Referrer};
 pub use output::Output;
 pub use passes::{Outcome, Pass};

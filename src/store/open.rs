@@ -3,7 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::str::FromStr;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::disk::{DiskError, create_folder};
@@ -70,6 +70,7 @@ impl Store {
             }
         }
         remove_aside(&folder, SystemTime::now())?;
+        self.sweep_outlines(Duration::ZERO).await?;
         self.tidy_blobs().await
     }
 }

@@ -10,6 +10,7 @@ use indexmap::IndexSet;
 use tempfile::TempDir;
 
 use crate::answers::index::{self, Index, MetaIndex};
+use crate::answers::outline::Outline;
 use crate::store::disk::{DiskError, protect, sync_folder};
 use crate::store::output::{Flusher, Output};
 use crate::store::revision::FileSum;
@@ -59,6 +60,8 @@ pub struct Finished {
     pub content: Digest,
     pub(super) metas: usize,
     pub(super) sums: Arc<BTreeMap<String, FileSum>>,
+    /// The outline for the history, if it was made.
+    pub outline: Option<Outline>,
 }
 
 /// Facts about a meta's line that are stored beside it.
@@ -209,6 +212,7 @@ impl RevisionWriter {
             content: self.content.finish(),
             metas: index.metas.len(),
             sums: Arc::new(sums),
+            outline: None,
         })
     }
 }

@@ -39,6 +39,7 @@ mod follow;
 mod graphql;
 mod grpc;
 mod grpc_memory;
+mod history;
 mod http;
 mod http_table;
 mod image_sets;

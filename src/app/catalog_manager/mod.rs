@@ -87,6 +87,7 @@ impl CatalogManager {
         self.context
             .scrub
             .send_if_modified(|scrub| std::mem::replace(scrub, config.scrub) != config.scrub);
+        self.context.history.send_replace(config.history);
 
         log_warnings(config);
         let mut old = std::mem::take(&mut self.members);

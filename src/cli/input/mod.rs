@@ -92,6 +92,61 @@ pub(super) struct Catalog {
     pub(super) loaded: Loaded,
 }
 
+/// The arguments of a command that compares two catalogs.
+#[derive(Debug, clap::Args)]
+pub(super) struct PairArguments {
+    /// The older catalog, as `almanac list` takes it
+    // Parsed later: clap repeats invalid values, and a URL may have a password.
+    #[arg(value_name = "FROM")]
+    from: String,
+
+    /// The newer catalog
+    #[arg(value_name = "TO")]
+    to: String,
+
+    /// The version of Kubernetes, for an image with `{kube_major_version}`,
+    /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
+    #[arg(long, value_name = "VERSION", help_heading = "Sources")]
+    kube_version: Option<KubeVersion>,
+
+    #[command(flatten)]
+    reading: ReadingArguments,
+}
+
+impl PairArguments {
+    /// Starts the log and loads the files of both catalogs.
+    pub(super) fn load(self, environment: &Environment) -> Result<[Catalog; 2], Failure> {
+        let input = |text: &str| match text.parse() {
+            Ok(WrittenSource::Template(template)) => {
+                let version = self.kube_version.clone();
+                let source = resolve(&template, version, environment)?;
+                Ok(Input::Source(source))
+            }
+            _ => Input::found(text).map_err(Failure::usage),
+        };
+        let inputs = [input(&self.from)?, input(&self.to)?];
+        if inputs.iter().all(|input| matches!(input, Input::Stdin)) {
+            return Err(Failure::usage(anyhow!(
+                "only one of both can be standard input"
+            )));
+        }
+        let options = self.reading.open(environment)?;
+        if inputs
+            .iter()
+            .any(|input| matches!(input, Input::Source(Source::Image(_))))
+        {
+            environment.proxies().map_err(Failure::usage)?.log();
+        }
+        let [from, to] = inputs.map(|input| {
+            let loaded = block_on(input.load(&options))?
+                .with_context(|| format!("{input} cannot be read"))
+                .map_err(Failure::unreadable)?;
+            Ok(Catalog { input, loaded })
+        });
+        Ok([from?, to?])
+    }
+}
+
 impl InputArguments {
     /// The arguments of a command that reads a source unless it asks a server.
     pub(super) fn new(

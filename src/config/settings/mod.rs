@@ -132,6 +132,9 @@ pub struct Settings {
     /// Signatures of the images that are made here; only in the file.
     #[arg(skip)]
     pub signing: SigningSettings,
+    /// The history of revisions; only in the file.
+    #[arg(skip)]
+    pub history: HistorySettings,
 
     /// The log.
     #[command(flatten)]
@@ -178,6 +181,16 @@ pub struct ScrubSettings {
     pub interval: Option<Poll>,
     /// Bytes per second.
     pub rate: Option<NonZeroU64>,
+}
+
+/// How much of the history is kept, by catalog.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistorySettings {
+    /// The last revisions.
+    pub revisions: Option<NonZeroUsize>,
+    /// Before these, the last revision of each of so many days.
+    pub days: Option<usize>,
 }
 
 impl Settings {
@@ -280,10 +293,11 @@ impl LimitSettings {
 layer!(DistributionSettings: user_files, flow);
 layer!(CacheSettings: max_age, max_bytes);
 layer!(ScrubSettings: interval, rate);
+layer!(HistorySettings: revisions, days);
 layer!(
     Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
     platform, on_invalid, offline, default_catalog, cors_origins, connections, grpc_tls, http_tls,
-    distribution, registries, limits, cache, scrub, signing, log
+    distribution, registries, limits, cache, scrub, history, signing, log
 );
 
 #[cfg(test)]

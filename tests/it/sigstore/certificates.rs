@@ -1,8 +1,8 @@
 //! Fulcio and other authorities: the cases 26 to 33.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CustomExtension, ExtendedKeyUsagePurpose, IsCa,
-    KeyUsagePurpose, SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, CustomExtension, ExtendedKeyUsagePurpose, IsCa, SanType,
+    date_time_ymd,
 };
 use serde_json::{Value, json};
 
@@ -264,15 +264,6 @@ fn authorities_with_limits(make: &mut Maker<'_>) {
         "the whole path was valid at the time",
         Some("was not valid yet"),
         Parts::new(&old),
-    );
-    let signer = Authorities::with(
-        |_| (),
-        |middle| middle.key_usages = vec![KeyUsagePurpose::DigitalSignature],
-    );
-    make.add(
-        "the key usage of an authority below allows to sign certificates",
-        Some("by no authority of the policy"),
-        Parts::new(&signer),
     );
     let servers = Authorities::with(
         |root| root.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth],

@@ -8,6 +8,7 @@
 
 mod across;
 mod bundles;
+mod history;
 mod images;
 mod packages;
 pub(super) mod parameters;
@@ -53,6 +54,9 @@ pub(super) fn routes() -> Router<Catalogs> {
             "/catalogs/{name}/api/v1/bundles/{bundle}",
             any(bundles::named),
         )
+        .route("/catalogs/{name}/api/v1/revisions", any(history::revisions))
+        .route("/catalogs/{name}/api/v1/changes", any(history::differences))
+        .route("/catalogs/{name}/api/v1/changes.atom", any(history::atom))
         .route("/catalogs/{name}/api/v1/images", any(images::list))
         .route("/catalogs/{name}/api/v1/providers", any(providers::of_one))
         .route("/catalogs/{name}/api/v1/updates", any(updates::one))

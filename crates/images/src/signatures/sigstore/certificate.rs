@@ -187,16 +187,6 @@ fn matches_host(pattern: &str, host: &str) -> bool {
         })
 }
 
-/// Whether a certificate below an authority may sign others by its key usage,
-/// which webpki does not check. A certificate that cannot be read may not.
-pub(super) fn may_sign_certificates(der: &[u8]) -> bool {
-    let usage = parse(der).and_then(|certificate| {
-        let usage: Option<KeyUsage> = decoded(&certificate, KEY_USAGE)?;
-        Ok(usage.is_none_or(|usage| usage.0.contains(KeyUsages::KeyCertSign)))
-    });
-    usage.unwrap_or(false)
-}
-
 impl AnchorRules {
     /// Reads an authority, which must be allowed to sign certificates.
     pub(super) fn parse(der: &[u8]) -> Result<Self, &'static str> {

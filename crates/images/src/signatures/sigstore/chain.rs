@@ -1,8 +1,7 @@
 //! Chains of certificates from an authority of the policy to a signer's.
 //!
 //! webpki builds the path. It takes an anchor as it is, so that the anchor's own
-//! validity, purpose and length are checked here. So is the key usage of all
-//! certificates that sign others, which webpki ignores.
+//! validity, purpose and length are checked here.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use rustls::pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, Error, KeyUsage, VerifiedPath};
 use x509_cert::spki::ObjectIdentifier;
 
-use crate::signatures::sigstore::certificate::{AnchorRules, certificates, may_sign_certificates};
+use crate::signatures::sigstore::certificate::{AnchorRules, certificates};
 
 /// A purpose of certificates, in both forms that are needed.
 #[derive(Clone, Copy)]
@@ -79,7 +78,6 @@ impl Authorities {
         let leaf = EndEntityCert::try_from(&leaf).map_err(described)?;
         let intermediates: Vec<CertificateDer<'_>> = intermediates
             .iter()
-            .filter(|der| may_sign_certificates(der))
             .map(|der| CertificateDer::from(der.as_slice()))
             .collect();
         let is_short = |path: &VerifiedPath<'_>| {
@@ -144,61 +142,5 @@ fn described(error: Error) -> String {
             "its certificate, or one above, has an unknown critical extension".into()
         }
         other => format!("its certificate cannot be verified: {other}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rcgen::{
-        BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa,
-        KeyPair, KeyUsagePurpose,
-    };
-
-    use super::*;
-
-    /// 2026-06-01, within the validity of all certificates here.
-    const NOW: u64 = 1_780_272_000;
-
-    fn authority(name: &str, usage: KeyUsagePurpose) -> CertificateParams {
-        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
-        let kind = rcgen::DnType::CommonName;
-        parameters.distinguished_name.push(kind, name);
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.key_usages = vec![usage];
-        parameters
-    }
-
-    /// The verdict on a leaf below an intermediate authority.
-    fn verdict(
-        root: KeyUsagePurpose,
-        change: impl FnOnce(&mut CertificateParams),
-    ) -> Result<(), String> {
-        let key = || KeyPair::generate().unwrap();
-        let root = CertifiedIssuer::self_signed(authority("root", root), key()).unwrap();
-        let mut middle = authority("middle", KeyUsagePurpose::KeyCertSign);
-        change(&mut middle);
-        let middle = CertifiedIssuer::signed_by(middle, key(), &root).unwrap();
-        let leaf = CertificateParams::new(Vec::new()).unwrap();
-        let leaf = leaf.signed_by(&key(), &middle).unwrap();
-        let authorities = Authorities::parse(root.pem().as_bytes())?;
-        authorities.verify(leaf.der(), &[middle.der().to_vec()], NOW)
-    }
-
-    #[test]
-    fn a_certificate_signs_others_only_if_its_key_usage_allows_it() {
-        let sign = KeyUsagePurpose::KeyCertSign;
-        let other = KeyUsagePurpose::DigitalSignature;
-        assert_eq!(verdict(sign, |_| ()), Ok(()));
-        assert_eq!(verdict(sign, |middle| middle.key_usages.clear()), Ok(()));
-        let error = verdict(sign, |middle| middle.key_usages = vec![other]).unwrap_err();
-        assert!(error.contains("by no authority"), "{error}");
-        let error = verdict(other, |_| ()).unwrap_err();
-        assert!(error.contains("is no authority"), "{error}");
-        assert!(verdict(sign, |middle| middle.is_ca = IsCa::ExplicitNoCa).is_err());
-        let error = verdict(sign, |middle| {
-            middle.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        })
-        .unwrap_err();
-        assert!(error.contains("not for signing code"), "{error}");
     }
 }

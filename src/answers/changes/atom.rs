@@ -1,0 +1,109 @@
+//! A feed of changes (Atom, RFC 4287).
+
+use std::fmt::Write as _;
+use std::time::SystemTime;
+
+use crate::answers::changes::{Change, summary, text};
+use crate::answers::rest::records::percent_encoded;
+
+/// An update of a catalog in a feed.
+pub struct FeedEntry<'a> {
+    /// The number of the revision.
+    pub revision: String,
+    /// The number of the one before.
+    pub before: String,
+    /// The digest of its content, in hexadecimal digits.
+    pub content: String,
+    /// When it was published.
+    pub published: SystemTime,
+    /// Its changes, or the first of them.
+    pub changes: &'a [Change],
+    /// How many there are.
+    pub total: usize,
+}
+
+/// The feed of a catalog, or of one of its packages. The newest entry comes first. The
+/// identifier of an entry depends on catalog, package and content alone, so an entry is
+/// never repeated under another one.
+pub fn feed(
+    catalog: &str,
+    package: Option<&str>,
+    updated: SystemTime,
+    entries: &[FeedEntry<'_>],
+) -> String {
+    let api = format!("/catalogs/{catalog}/api/v1");
+    let query = package.map_or_else(String::new, |one| {
+        format!("package={}", percent_encoded(one))
+    });
+    let subject = package.map_or_else(|| catalog.to_owned(), |one| format!("{catalog}: {one}"));
+    let id = match package {
+        Some(one) => format!("urn:almanac:{catalog}:{}", percent_encoded(one)),
+        None => format!("urn:almanac:{catalog}"),
+    };
+    let (subject, id) = (escaped(&subject), escaped(&id));
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n");
+    let own = match &*query {
+        "" => format!("{api}/changes.atom"),
+        query => format!("{api}/changes.atom?{query}"),
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "<feed xmlns=\"http://www.w3.org/2005/Atom\">\n  <id>{id}</id>\n  \
+         <title>Changes of {subject}</title>\n  <updated>{}</updated>\n  \
+         <author><name>almanac</name></author>\n  <generator>almanac</generator>\n  \
+         <link rel=\"self\" type=\"application/atom+xml\" href=\"{}\"/>",
+        date(updated),
+        escaped(&own),
+    );
+    for entry in entries {
+        let mut changes = format!("{api}/changes?from={}&to={}", entry.before, entry.revision);
+        if !query.is_empty() {
+            let _ = write!(changes, "&{query}");
+        }
+        let mut content = text(entry.changes);
+        if let Some(more) = entry
+            .total
+            .checked_sub(entry.changes.len())
+            .filter(|n| *n > 0)
+        {
+            let _ = writeln!(content, "and {more} more changes");
+        }
+        let published = date(entry.published);
+        let _ = writeln!(
+            out,
+            "  <entry>\n    <id>{id}:{}</id>\n    <title>{subject}: {}</title>\n    \
+             <updated>{published}</updated>\n    <published>{published}</published>\n    \
+             <link rel=\"alternate\" type=\"application/json\" href=\"{}\"/>\n    \
+             <content type=\"text\">{}</content>\n  </entry>",
+            entry.content,
+            escaped(&summary(entry.changes)),
+            escaped(&changes),
+            escaped(&content),
+        );
+    }
+    out.push_str("</feed>\n");
+    out
+}
+
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// Text as XML 1.0 may have it.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for sign in text.chars() {
+        match sign {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push('\n'),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            sign if sign.is_control() => out.push(' '),
+            sign => out.push(sign),
+        }
+    }
+    out
+}

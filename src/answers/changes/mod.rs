@@ -1,0 +1,464 @@
+//! What differs between two outlines, in the order of the packages.
+
+mod atom;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answers::outline::{BundleOutline, ChannelOutline, Outline, PackageOutline};
+
+pub use atom::{FeedEntry, feed};
+pub use text::{markdown, sentence, summary, text};
+
+/// A change of a catalog. Fields without meaning for its kind are absent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Its kind.
+    pub kind: Kind,
+    /// The package; empty for a problem of the catalog.
+    pub package: String,
+    /// The channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// The bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<String>,
+    /// The version of the bundle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The value before: a head, a default channel, a digest, or a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The value after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The code of a problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+/// The kinds of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A package that the other catalog does not have. Its channels and bundles are
+    /// not listed.
+    PackageAdded,
+    /// A package that the catalog lost.
+    PackageRemoved,
+    /// A package that has errors now, or came with errors.
+    PackageQuarantined,
+    /// A package that has no errors any more.
+    PackageRestored,
+    /// Another default channel.
+    DefaultChannelChanged,
+    /// A channel that the package did not have. Its entries are not listed.
+    ChannelAdded,
+    /// A channel that the package lost.
+    ChannelRemoved,
+    /// Another head of a channel.
+    HeadMoved,
+    /// A bundle is in a channel now.
+    EntryAdded,
+    /// A bundle is not in a channel any more.
+    EntryRemoved,
+    /// Entries of a channel replace or skip other ones.
+    UpgradeEdgesChanged,
+    /// A bundle that the package did not have.
+    BundleAdded,
+    /// A bundle that the package lost.
+    BundleRemoved,
+    /// A bundle of the same name with other content.
+    BundleReplaced,
+    /// A package, channel or bundle is deprecated now, or with another message.
+    Deprecated,
+    /// A deprecation was lifted.
+    DeprecationLifted,
+    /// A package has a problem that it did not have.
+    ProblemFound,
+    /// A package lost its problems with a code.
+    ProblemSolved,
+}
+
+impl Kind {
+    /// All kinds, in the order of reports.
+    pub const ALL: [Self; 18] = [
+        Self::PackageAdded,
+        Self::PackageRemoved,
+        Self::PackageQuarantined,
+        Self::PackageRestored,
+        Self::DefaultChannelChanged,
+        Self::ChannelAdded,
+        Self::ChannelRemoved,
+        Self::HeadMoved,
+        Self::EntryAdded,
+        Self::EntryRemoved,
+        Self::UpgradeEdgesChanged,
+        Self::BundleAdded,
+        Self::BundleRemoved,
+        Self::BundleReplaced,
+        Self::Deprecated,
+        Self::DeprecationLifted,
+        Self::ProblemFound,
+        Self::ProblemSolved,
+    ];
+
+    /// The name in JSON, metrics and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PackageAdded => "package-added",
+            Self::PackageRemoved => "package-removed",
+            Self::PackageQuarantined => "package-quarantined",
+            Self::PackageRestored => "package-restored",
+            Self::DefaultChannelChanged => "default-channel-changed",
+            Self::ChannelAdded => "channel-added",
+            Self::ChannelRemoved => "channel-removed",
+            Self::HeadMoved => "head-moved",
+            Self::EntryAdded => "entry-added",
+            Self::EntryRemoved => "entry-removed",
+            Self::UpgradeEdgesChanged => "upgrade-edges-changed",
+            Self::BundleAdded => "bundle-added",
+            Self::BundleRemoved => "bundle-removed",
+            Self::BundleReplaced => "bundle-replaced",
+            Self::Deprecated => "deprecated",
+            Self::DeprecationLifted => "deprecation-lifted",
+            Self::ProblemFound => "problem-found",
+            Self::ProblemSolved => "problem-solved",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The changes from one outline to another, sorted by package, with those of one
+/// package in the order of [`Kind`].
+pub fn changes(from: &Outline, to: &Outline) -> Vec<Change> {
+    let mut found = Changes(Vec::new());
+    for (name, sides) in both(&from.packages, &to.packages) {
+        let quarantined = |outline: &Outline| outline.quarantined.contains(name);
+        match sides {
+            (Some(before), Some(after)) => found.package(name, before, after),
+            (Some(_), None) if quarantined(to) => found.add(Kind::PackageQuarantined, name),
+            (Some(_), None) => found.add(Kind::PackageRemoved, name),
+            (None, _) if quarantined(from) => found.add(Kind::PackageRestored, name),
+            (None, _) => found.add(Kind::PackageAdded, name),
+        }
+    }
+    let absent = |outline: &Outline, name: &String| {
+        !outline.packages.contains_key(name) && !outline.quarantined.contains(name)
+    };
+    for name in to.quarantined.iter().filter(|name| absent(from, name)) {
+        found.add(Kind::PackageQuarantined, name);
+    }
+    for name in from.quarantined.iter().filter(|name| absent(to, name)) {
+        found.add(Kind::PackageRemoved, name);
+    }
+    let none = BTreeMap::new();
+    for (package, (before, after)) in both(&from.problems, &to.problems) {
+        for (code, sides) in both(before.unwrap_or(&none), after.unwrap_or(&none)) {
+            let kind = match sides {
+                (None, Some(_)) => Kind::ProblemFound,
+                (Some(_), None) => Kind::ProblemSolved,
+                _ => continue,
+            };
+            found.push(Change {
+                code: Some(code.clone()),
+                ..change(kind, package)
+            });
+        }
+    }
+    found
+        .0
+        .sort_by(|a, b| (&a.package, a.kind).cmp(&(&b.package, b.kind)));
+    found.0
+}
+
+/// How many changes of each kind there are; kinds without any are left out.
+pub fn counts(changes: &[Change]) -> BTreeMap<Kind, usize> {
+    let mut counts = BTreeMap::new();
+    for change in changes {
+        *counts.entry(change.kind).or_default() += 1;
+    }
+    counts
+}
+
+struct Changes(Vec<Change>);
+
+impl Changes {
+    fn push(&mut self, change: Change) {
+        self.0.push(change);
+    }
+
+    fn add(&mut self, kind: Kind, package: &str) {
+        self.push(change(kind, package));
+    }
+
+    fn package(&mut self, name: &str, before: &PackageOutline, after: &PackageOutline) {
+        if before.default_channel != after.default_channel {
+            self.push(Change {
+                from: Some(before.default_channel.clone()),
+                to: Some(after.default_channel.clone()),
+                ..change(Kind::DefaultChannelChanged, name)
+            });
+        }
+        self.deprecation(
+            &change(Kind::Deprecated, name),
+            before.deprecation.as_ref(),
+            after.deprecation.as_ref(),
+        );
+        for (channel, sides) in both(&before.channels, &after.channels) {
+            match sides {
+                (Some(before), Some(after)) => self.channel(name, channel, before, after),
+                (_, Some(after)) => {
+                    self.push(Change {
+                        channel: Some(channel.clone()),
+                        to: Some(after.head.clone()),
+                        ..change(Kind::ChannelAdded, name)
+                    });
+                    let base = of_channel(Kind::Deprecated, name, channel);
+                    self.deprecation(&base, None, after.deprecation.as_ref());
+                }
+                (before, None) => self.push(Change {
+                    channel: Some(channel.clone()),
+                    from: before.map(|before| before.head.clone()),
+                    ..change(Kind::ChannelRemoved, name)
+                }),
+            }
+        }
+        for (bundle, sides) in both(&before.bundles, &after.bundles) {
+            match sides {
+                (Some(before), Some(after)) => self.bundle(name, bundle, before, after),
+                (_, Some(after)) => {
+                    self.push(of_bundle(Kind::BundleAdded, name, bundle, after));
+                    let base = of_bundle(Kind::Deprecated, name, bundle, after);
+                    self.deprecation(&base, None, after.deprecation.as_ref());
+                }
+                (Some(before), None) => {
+                    self.push(of_bundle(Kind::BundleRemoved, name, bundle, before));
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn channel(
+        &mut self,
+        package: &str,
+        name: &str,
+        before: &ChannelOutline,
+        after: &ChannelOutline,
+    ) {
+        if before.head != after.head {
+            self.push(Change {
+                from: Some(before.head.clone()),
+                to: Some(after.head.clone()),
+                ..of_channel(Kind::HeadMoved, package, name)
+            });
+        }
+        let entry = |kind, bundle: &String| Change {
+            bundle: Some(bundle.clone()),
+            ..of_channel(kind, package, name)
+        };
+        for bundle in after.entries.difference(&before.entries) {
+            self.push(entry(Kind::EntryAdded, bundle));
+        }
+        for bundle in before.entries.difference(&after.entries) {
+            self.push(entry(Kind::EntryRemoved, bundle));
+        }
+        // Other entries have other edges.
+        if before.entries == after.entries && before.edges != after.edges {
+            self.push(of_channel(Kind::UpgradeEdgesChanged, package, name));
+        }
+        self.deprecation(
+            &of_channel(Kind::Deprecated, package, name),
+            before.deprecation.as_ref(),
+            after.deprecation.as_ref(),
+        );
+    }
+
+    fn bundle(&mut self, package: &str, name: &str, before: &BundleOutline, after: &BundleOutline) {
+        if before.digest != after.digest {
+            self.push(Change {
+                from: Some(before.digest.clone()),
+                to: Some(after.digest.clone()),
+                ..of_bundle(Kind::BundleReplaced, package, name, after)
+            });
+        }
+        self.deprecation(
+            &of_bundle(Kind::Deprecated, package, name, after),
+            before.deprecation.as_ref(),
+            after.deprecation.as_ref(),
+        );
+    }
+
+    /// A deprecation that was set, changed or lifted. `base` names its object.
+    fn deprecation(&mut self, base: &Change, before: Option<&String>, after: Option<&String>) {
+        if before == after {
+            return;
+        }
+        self.push(Change {
+            kind: match after {
+                Some(_) => Kind::Deprecated,
+                None => Kind::DeprecationLifted,
+            },
+            from: before.cloned(),
+            to: after.cloned(),
+            ..base.clone()
+        });
+    }
+}
+
+fn change(kind: Kind, package: &str) -> Change {
+    Change {
+        kind,
+        package: package.to_owned(),
+        channel: None,
+        bundle: None,
+        version: None,
+        from: None,
+        to: None,
+        code: None,
+    }
+}
+
+fn of_channel(kind: Kind, package: &str, channel: &str) -> Change {
+    Change {
+        channel: Some(channel.to_owned()),
+        ..change(kind, package)
+    }
+}
+
+fn of_bundle(kind: Kind, package: &str, bundle: &str, outline: &BundleOutline) -> Change {
+    Change {
+        bundle: Some(bundle.to_owned()),
+        version: Some(outline.version.clone()),
+        ..change(kind, package)
+    }
+}
+
+/// The values of two maps by key.
+fn both<'a, T>(
+    a: &'a BTreeMap<String, T>,
+    b: &'a BTreeMap<String, T>,
+) -> impl Iterator<Item = (&'a String, (Option<&'a T>, Option<&'a T>))> {
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    keys.into_iter().map(|key| (key, (a.get(key), b.get(key))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bundle(version: &str, digest: &str) -> BundleOutline {
+        BundleOutline {
+            version: version.into(),
+            digest: digest.into(),
+            deprecation: None,
+        }
+    }
+
+    fn outline() -> Outline {
+        let channel = ChannelOutline {
+            head: "a.v1".into(),
+            entries: BTreeSet::from(["a.v1".into()]),
+            edges: "e1".into(),
+            deprecation: None,
+        };
+        let package = PackageOutline {
+            default_channel: "stable".into(),
+            channels: BTreeMap::from([("stable".into(), channel.clone()), ("old".into(), channel)]),
+            bundles: BTreeMap::from([("a.v1".into(), bundle("1.0.0", "d1"))]),
+            deprecation: None,
+        };
+        Outline {
+            packages: ["a", "b", "c"]
+                .map(|name| (name.into(), package.clone()))
+                .into(),
+            quarantined: ["q".into(), "r".into()].into(),
+            problems: BTreeMap::from([("a".into(), BTreeMap::from([("x".into(), 1)]))]),
+        }
+    }
+
+    #[test]
+    fn equal_outlines_have_no_changes() {
+        assert!(changes(&outline(), &outline()).is_empty());
+    }
+
+    #[test]
+    fn each_change_is_reported_once_with_its_kind() {
+        let from = outline();
+        let mut to = outline();
+        let a = to.packages.get_mut("a").unwrap();
+        a.default_channel = "fast".into();
+        let mut fast = a.channels["stable"].clone();
+        fast.edges = "e9".into();
+        a.channels.insert("fast".into(), fast);
+        a.channels.remove("old");
+        let stable = a.channels.get_mut("stable").unwrap();
+        stable.head = "a.v2".into();
+        stable.entries = BTreeSet::from(["a.v1".into(), "a.v2".into()]);
+        stable.deprecation = Some("use fast".into());
+        a.bundles.insert("a.v2".into(), bundle("2.0.0", "d2"));
+        a.bundles.insert("a.v1".into(), bundle("1.0.0", "other"));
+        to.packages
+            .get_mut("c")
+            .unwrap()
+            .channels
+            .get_mut("old")
+            .unwrap()
+            .edges = "e2".into();
+        let b = to.packages.remove("b").unwrap();
+        to.quarantined.insert("b".into());
+        to.quarantined.remove("q");
+        to.packages.insert("q".into(), b.clone());
+        to.packages.insert("new".into(), b);
+        to.quarantined.remove("r");
+        to.problems = BTreeMap::from([("a".into(), BTreeMap::from([("y".into(), 2)]))]);
+        let found = changes(&from, &to);
+        let short = |one: &Change| {
+            let parts = [&one.channel, &one.bundle, &one.code, &one.from, &one.to];
+            let parts: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
+            format!("{} {} {}", one.package, one.kind, parts.join(" "))
+        };
+        assert_eq!(
+            found.iter().map(short).collect::<Vec<_>>(),
+            [
+                "a default-channel-changed stable fast",
+                "a channel-added fast a.v1",
+                "a channel-removed old a.v1",
+                "a head-moved stable a.v1 a.v2",
+                "a entry-added stable a.v2",
+                "a bundle-added a.v2",
+                "a bundle-replaced a.v1 d1 other",
+                "a deprecated stable use fast",
+                "a problem-found y",
+                "a problem-solved x",
+                "b package-quarantined ",
+                "c upgrade-edges-changed old",
+                "new package-added ",
+                "q package-restored ",
+                "r package-removed ",
+            ]
+        );
+        let back = changes(&to, &from);
+        assert_eq!(back.len(), found.len());
+        assert_eq!(counts(&back)[&Kind::BundleRemoved], 1);
+        assert_eq!(counts(&back)[&Kind::EntryRemoved], 1);
+        assert_eq!(counts(&back)[&Kind::DeprecationLifted], 1);
+    }
+
+    #[test]
+    fn the_names_of_kinds_are_those_of_json() {
+        for kind in Kind::ALL {
+            let json = serde_json::to_string(&kind).unwrap();
+            assert_eq!(json, format!("{:?}", kind.as_str()));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Changes as sentences, for people: plain text, Markdown, and one line.
+
+use std::fmt::Write as _;
+
+use crate::answers::changes::{Change, Kind, counts};
+use fbc::text::display::shown;
+
+/// A change as a sentence without its package.
+pub fn sentence(change: &Change) -> String {
+    let of = |text: &Option<String>| text.as_deref().map_or_else(String::new, plain);
+    let (channel, bundle) = (of(&change.channel), of(&change.bundle));
+    let (from, to) = (of(&change.from), of(&change.to));
+    let subject = match (&change.channel, &change.bundle) {
+        (_, Some(_)) => format!("bundle {bundle}"),
+        (Some(_), None) => format!("channel {channel}"),
+        (None, None) => "package".to_owned(),
+    };
+    let code = of(&change.code);
+    match change.kind {
+        Kind::PackageAdded => "package added".to_owned(),
+        Kind::PackageRemoved => "package removed".to_owned(),
+        Kind::PackageQuarantined => "package has errors and is not served over gRPC".to_owned(),
+        Kind::PackageRestored => "package has no errors any more".to_owned(),
+        Kind::DefaultChannelChanged => format!("default channel changed from {from} to {to}"),
+        Kind::ChannelAdded => format!("channel {channel} added, with head {to}"),
+        Kind::ChannelRemoved => format!("channel {channel} removed, with head {from}"),
+        Kind::HeadMoved => format!("head of channel {channel} moved from {from} to {to}"),
+        Kind::EntryAdded => format!("bundle {bundle} added to channel {channel}"),
+        Kind::EntryRemoved => format!("bundle {bundle} removed from channel {channel}"),
+        Kind::UpgradeEdgesChanged => format!("upgrade edges of channel {channel} changed"),
+        Kind::BundleAdded => format!("bundle {bundle} added, version {}", of(&change.version)),
+        Kind::BundleRemoved => format!("bundle {bundle} removed, version {}", of(&change.version)),
+        Kind::BundleReplaced => {
+            format!("bundle {bundle} replaced by other content under the same name")
+        }
+        Kind::Deprecated => format!("{subject} deprecated: {to}"),
+        Kind::DeprecationLifted => format!("deprecation of {subject} lifted"),
+        Kind::ProblemFound => format!("problem found: {code}"),
+        Kind::ProblemSolved => format!("problem solved: {code}"),
+    }
+}
+
+/// The changes as plain text: each package with its changes below it.
+pub fn text(changes: &[Change]) -> String {
+    let mut out = String::new();
+    for group in changes.chunk_by(|a, b| a.package == b.package) {
+        let _ = writeln!(out, "{}", title(group));
+        for change in group {
+            let _ = writeln!(out, "  {} {}", sign(change.kind), sentence(change));
+        }
+    }
+    out
+}
+
+/// The changes as Markdown: a heading for each package, with a list below it.
+pub fn markdown(changes: &[Change]) -> String {
+    let mut out = String::new();
+    for group in changes.chunk_by(|a, b| a.package == b.package) {
+        let _ = writeln!(out, "### {}\n", escaped(&title(group)));
+        for change in group {
+            let _ = writeln!(out, "- {}", escaped(&sentence(change)));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The changes in a few words: the number of each kind, the most important kinds
+/// first.
+pub fn summary(changes: &[Change]) -> String {
+    if changes.is_empty() {
+        return "no package changed".to_owned();
+    }
+    let counts = counts(changes);
+    let counted = counts.iter().map(|(kind, count)| format!("{count} {kind}"));
+    counted.collect::<Vec<_>>().join(", ")
+}
+
+fn title(group: &[Change]) -> String {
+    match group.first().map(|change| change.package.as_str()) {
+        None | Some("") => "(catalog)".to_owned(),
+        Some(name) => plain(name),
+    }
+}
+
+/// Text of a catalog on one line, of bounded length.
+fn plain(text: &str) -> String {
+    shown(text).replace(char::is_control, " ")
+}
+
+fn sign(kind: Kind) -> char {
+    match kind {
+        Kind::PackageAdded | Kind::ChannelAdded | Kind::EntryAdded | Kind::BundleAdded => '+',
+        Kind::PackageRemoved | Kind::ChannelRemoved | Kind::EntryRemoved | Kind::BundleRemoved => {
+            '-'
+        }
+        Kind::PackageQuarantined | Kind::BundleReplaced | Kind::Deprecated | Kind::ProblemFound => {
+            '!'
+        }
+        _ => '~',
+    }
+}
+
+/// Text of a catalog that Markdown does not interpret.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for sign in text.chars() {
+        match sign {
+            '\r' | '\n' => out.push(' '),
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            sign => {
+                if "\\`*_[]()#!|>~".contains(sign) {
+                    out.push('\\');
+                }
+                out.push(sign);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_catalog_has_no_meaning_in_markdown() {
+        assert_eq!(
+            escaped("<b>*x*</b>\n[a](b) & `c`"),
+            "&lt;b\\>\\*x\\*&lt;/b\\> \\[a\\]\\(b\\) &amp; \\`c\\`"
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Outlines: the names and digests of a catalog, which tell what an update changed
+//! after the bytes of the older revision are gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use ::images::digest::{Digest, Hasher};
+use fbc::document::Blobs;
+use fbc::graph::{Channel, Graph, Package};
+use fbc::problem::Problem;
+
+/// The format of stored outlines. Those of another format are not read.
+pub const OUTLINE_FORMAT: u32 = 1;
+/// The longest deprecation message that is kept, in characters.
+const MAX_MESSAGE: usize = 1_000;
+/// How many hexadecimal digits of the digest of a channel's edges are kept.
+const EDGES: usize = 16;
+
+/// The outline of a catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    /// The packages without errors, by name.
+    pub packages: BTreeMap<String, PackageOutline>,
+    /// The packages with errors.
+    pub quarantined: BTreeSet<String>,
+    /// How often each problem occurs, by package (empty for none) and code.
+    pub problems: BTreeMap<String, BTreeMap<String, u32>>,
+}
+
+/// The outline of a package.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackageOutline {
+    /// Its default channel.
+    pub default_channel: String,
+    /// Its channels by name.
+    pub channels: BTreeMap<String, ChannelOutline>,
+    /// Its bundles by name.
+    pub bundles: BTreeMap<String, BundleOutline>,
+    /// The message of its deprecation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecation: Option<String>,
+}
+
+/// The outline of a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelOutline {
+    /// The name of its head.
+    pub head: String,
+    /// The names of its entries.
+    pub entries: BTreeSet<String>,
+    /// The start of a digest of its upgrade edges: each entry with what it replaces
+    /// and skips.
+    pub edges: String,
+    /// The message of its deprecation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecation: Option<String>,
+}
+
+/// The outline of a bundle.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundleOutline {
+    /// Its version.
+    pub version: String,
+    /// The digest of its canonical line.
+    pub digest: String,
+    /// The message of its deprecation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecation: Option<String>,
+}
+
+impl Outline {
+    /// The outline of a catalog. `digest` returns the digest of the canonical line of
+    /// a meta, by its number.
+    pub fn of(
+        graph: &Graph,
+        blobs: &Blobs,
+        problems: &[Problem],
+        digest: impl Fn(u32) -> Option<Digest>,
+    ) -> Self {
+        let packages = graph.packages.iter();
+        let mut outline = Self {
+            packages: packages
+                .map(|one| (one.name.clone(), package(one, blobs, &digest)))
+                .collect(),
+            quarantined: graph.quarantined.iter().cloned().collect(),
+            problems: BTreeMap::new(),
+        };
+        for problem in problems {
+            let package = problem.subject.package.clone();
+            let codes = outline.problems.entry(package).or_default();
+            *codes.entry(problem.code.as_str().to_owned()).or_default() += 1;
+        }
+        outline
+    }
+}
+
+fn package(
+    package: &Package,
+    blobs: &Blobs,
+    digest: &impl Fn(u32) -> Option<Digest>,
+) -> PackageOutline {
+    let default = package.channels.get(package.default_channel);
+    let mut bundles = BTreeMap::new();
+    let entries = package.channels.iter().flat_map(|channel| &channel.entries);
+    for entry in entries {
+        let Some(bundle) = blobs.bundles.get(entry.bundle) else {
+            continue;
+        };
+        bundles
+            .entry(entry.name.clone())
+            .or_insert_with(|| BundleOutline {
+                version: bundle.blob.version.clone(),
+                digest: digest(bundle.meta).map_or_else(String::new, |digest| digest.to_string()),
+                deprecation: package.deprecated_bundles.get(&entry.bundle).map(cut),
+            });
+    }
+    PackageOutline {
+        default_channel: default.map_or_else(String::new, |channel| channel.name.clone()),
+        channels: package
+            .channels
+            .iter()
+            .map(|one| (one.name.clone(), channel(one)))
+            .collect(),
+        bundles,
+        deprecation: package.deprecation.as_ref().map(cut),
+    }
+}
+
+fn channel(channel: &Channel) -> ChannelOutline {
+    let mut edges = Hasher::default();
+    let mut add = |text: &str| {
+        edges.update(&text.len().to_le_bytes());
+        edges.update(text.as_bytes());
+    };
+    for entry in &channel.entries {
+        // The order of skips has no meaning.
+        let mut skips: Vec<&str> = entry.skips.iter().map(String::as_str).collect();
+        skips.sort_unstable();
+        skips.dedup();
+        for text in [&entry.name, &entry.replaces, &entry.skip_range] {
+            add(text);
+        }
+        skips.iter().for_each(|text| add(text));
+        add("");
+    }
+    let head = channel.entries.get(channel.head);
+    ChannelOutline {
+        head: head.map_or_else(String::new, |head| head.name.clone()),
+        entries: channel.entries.iter().map(|one| one.name.clone()).collect(),
+        edges: edges.finish().hex().chars().take(EDGES).collect(),
+        deprecation: channel.deprecation.as_ref().map(cut),
+    }
+}
+
+/// A message of bounded length.
+fn cut(message: &String) -> String {
+    let mut kept: String = message.chars().take(MAX_MESSAGE).collect();
+    if kept.len() < message.len() {
+        kept.push('…');
+    }
+    kept
+}

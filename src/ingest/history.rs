@@ -1,0 +1,68 @@
+//! What a new revision changed: for the log and the metrics. The history is trimmed.
+
+use metrics::counter;
+
+use crate::answers::changes::Kind;
+use crate::ingest::context::PassContext;
+use crate::store::{RecordedChanges, Revision};
+
+/// The kinds of changes that are counted in the log line of a new revision. The
+/// others follow from them.
+const LOGGED: [(Kind, &str); 11] = [
+    (Kind::PackageAdded, "packages added"),
+    (Kind::PackageRemoved, "packages removed"),
+    (Kind::PackageQuarantined, "packages with new errors"),
+    (Kind::PackageRestored, "packages without errors again"),
+    (Kind::ChannelAdded, "channels added"),
+    (Kind::ChannelRemoved, "channels removed"),
+    (Kind::HeadMoved, "heads moved"),
+    (Kind::BundleAdded, "bundles added"),
+    (Kind::BundleRemoved, "bundles removed"),
+    (Kind::BundleReplaced, "bundles replaced"),
+    (Kind::Deprecated, "deprecations"),
+];
+
+/// What a revision that was just published changed, in a few words. `None` when it
+/// is the first one of its history.
+pub(super) async fn describe(context: &PassContext, revision: &Revision) -> Option<String> {
+    let history = context.store.history().latest(&revision.catalog, 1).await;
+    let latest = history.inspect_err(|error| tracing::warn!(%error, "cannot read the history"));
+    let latest = latest.ok()?.into_iter().next();
+    let changes = latest
+        .filter(|latest| latest.revision == revision.id)?
+        .changes?;
+    count(revision, &changes);
+    Some(words(&changes))
+}
+
+/// Trims the history of a catalog.
+pub(super) async fn trim(context: &PassContext, revision: &Revision) {
+    let kept = *context.history.borrow();
+    if let Err(error) = context.store.trim_history(&revision.catalog, kept).await {
+        tracing::warn!(%error, "cannot trim the history");
+    }
+}
+
+fn count(revision: &Revision, changes: &RecordedChanges) {
+    for (kind, number) in &changes.counts {
+        counter!(
+            "almanac_catalog_changes_total",
+            "catalog" => revision.catalog.to_string(),
+            "kind" => kind.as_str()
+        )
+        .increment(*number as u64);
+    }
+}
+
+fn words(changes: &RecordedChanges) -> String {
+    let counted = LOGGED.iter().filter_map(|(kind, words)| {
+        let count = changes.counts.get(kind)?;
+        Some(format!("{count} {words}"))
+    });
+    let counted: Vec<String> = counted.collect();
+    match (counted.is_empty(), changes.total()) {
+        (true, 0) => "none".to_owned(),
+        (true, total) => format!("{total} others"),
+        (false, _) => counted.join(", "),
+    }
+}

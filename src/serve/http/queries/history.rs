@@ -1,0 +1,329 @@
+//! The revisions of a catalog, and what they changed: as JSON and as a feed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::answers::changes::{Change, FeedEntry, Kind, changes, counts, feed};
+use crate::answers::outline::Outline;
+use crate::serve::http::queries::parameters::Content;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, SCANS, json, respond};
+use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
+use crate::snapshot::Snapshot;
+use crate::store::{HistoryEntry, StoreError};
+
+/// The fields of a revision, in their order. There is no source: it may name folders and
+/// internal registries.
+const REVISION: &[&str] = &[
+    "revision",
+    "digest",
+    "content",
+    "published",
+    "packages",
+    "channels",
+    "entries",
+    "bundles",
+    "quarantined",
+    "changes",
+    "served",
+];
+/// The fields of changes, in their order.
+const CHANGES: &[&str] = &["from", "to", "counts", "changes"];
+/// The most entries of a feed.
+const FEED: usize = 50;
+const DAY: Duration = Duration::from_hours(24);
+
+#[derive(Serialize)]
+struct RevisionRecord {
+    revision: String,
+    digest: String,
+    content: String,
+    published: String,
+    packages: u64,
+    channels: u64,
+    entries: u64,
+    bundles: u64,
+    quarantined: u64,
+    /// `null` for the first revision of the history.
+    changes: Option<u64>,
+    served: bool,
+}
+
+#[derive(Serialize)]
+struct ChangesRecord {
+    /// `null` when there is no revision before.
+    from: Option<RevisionRecord>,
+    to: RevisionRecord,
+    counts: BTreeMap<Kind, usize>,
+    changes: Vec<Change>,
+}
+
+/// The revisions of a catalog, the newest first.
+pub(super) async fn revisions(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["limit", "continue", "fields"];
+    let work = |query: &ParsedQuery, history: &[HistoryEntry]| {
+        let snapshot = &query.snapshot;
+        let page = query.parameters.page(Content::of(snapshot))?;
+        QueryResponse::list(page, history.len(), REVISION, |at| {
+            json(&record(&history[at], snapshot))
+        })
+    };
+    answer(request, KNOWN, false, work).await
+}
+
+/// What changed between two revisions; by default the last two.
+pub(super) async fn differences(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["from", "to", "package", "fields"];
+    let work = |query: &ParsedQuery, history: &[HistoryEntry]| {
+        let parameters = &query.parameters;
+        let to = match parameters.get("to") {
+            Some(text) => find("to", text, history)?,
+            None => newest(history)?,
+        };
+        let from = match parameters.get("from") {
+            Some(text) => Some(find("from", text, history)?),
+            None => before(to, history),
+        };
+        let package = parameters.get("package");
+        let found = match from {
+            Some(from) => between(&query.snapshot, from, to, package)?,
+            None => Vec::new(),
+        };
+        let bytes = json(&ChangesRecord {
+            from: from.map(|from| record(from, &query.snapshot)),
+            to: record(to, &query.snapshot),
+            counts: counts(&found),
+            changes: found,
+        })?;
+        Ok(QueryResponse::Object {
+            json: bytes,
+            fields: CHANGES,
+        })
+    };
+    answer(request, KNOWN, false, work).await
+}
+
+/// The last updates as an Atom feed.
+pub(super) async fn atom(request: QueryRequest) -> Response {
+    let work = |query: &ParsedQuery, history: &[HistoryEntry]| {
+        let package = query.parameters.get("package");
+        let mut updates = Vec::new();
+        let mut contents = HashSet::new();
+        for pair in history.windows(2) {
+            let [entry, before] = pair else { continue };
+            let Some(recorded) = &entry.changes else {
+                continue;
+            };
+            let total = recorded.total();
+            let listed = match package {
+                // Some of the package may not be among the recorded ones.
+                Some(_) if total > recorded.first.len() => {
+                    between(&query.snapshot, before, entry, package)?
+                }
+                Some(name) => {
+                    let own = recorded.first.iter().filter(|one| one.package == name);
+                    own.cloned().collect()
+                }
+                None => recorded.first.clone(),
+            };
+            let total = package.map_or(total, |_| listed.len());
+            // A content that came back keeps its latest entry.
+            if total > 0 && contents.insert(entry.content) {
+                updates.push((entry, before.revision, listed, total));
+            }
+        }
+        updates.truncate(FEED);
+        let entries: Vec<FeedEntry<'_>> = updates
+            .iter()
+            .map(|(entry, before, listed, total)| FeedEntry {
+                revision: entry.revision.to_string(),
+                before: before.to_string(),
+                content: entry.content.hex(),
+                published: entry.committed,
+                changes: listed,
+                total: *total,
+            })
+            .collect();
+        let revision = query.snapshot.revision();
+        let updated = entries
+            .first()
+            .map_or(revision.modified, |one| one.published);
+        let feed = feed(revision.catalog.as_str(), package, updated, &entries);
+        Ok(QueryResponse::Text {
+            bytes: feed.into(),
+            media_type: "application/atom+xml; charset=utf-8",
+        })
+    };
+    answer(request, &["package"], true, work).await
+}
+
+/// Reads the history, then makes the response on a worker.
+async fn answer(
+    request: QueryRequest,
+    known: &'static [&'static str],
+    with_changes: bool,
+    work: impl FnOnce(&ParsedQuery, &[HistoryEntry]) -> Result<QueryResponse, Problem> + Send + 'static,
+) -> Response {
+    let read = async {
+        let (query, context): (ParsedQuery, ResponseContext) = request.parse(known)?;
+        let (history, catalog) = {
+            let snapshot = &query.snapshot;
+            (
+                snapshot.history().clone(),
+                snapshot.revision().catalog.clone(),
+            )
+        };
+        let entries = if with_changes {
+            history.latest(&catalog, FEED + 1).await
+        } else {
+            history.list(&catalog).await
+        };
+        Ok((query, context, entries.map_err(|error| failed(&error))?))
+    };
+    match read.await {
+        Ok((query, context, entries)) => {
+            let work = move |query: &ParsedQuery| work(query, &entries);
+            respond(&SCANS, query, context, work).await
+        }
+        Err::<_, Problem>(problem) => problem.into_response(),
+    }
+}
+
+fn failed(error: &StoreError) -> Problem {
+    tracing::error!(%error, "the history cannot be read");
+    Problem::internal()
+}
+
+fn record(entry: &HistoryEntry, snapshot: &Snapshot) -> RevisionRecord {
+    let counts = &entry.counts;
+    RevisionRecord {
+        revision: entry.revision.to_string(),
+        digest: entry.digest.to_string(),
+        content: entry.content.to_string(),
+        published: date(entry.committed),
+        packages: counts.packages,
+        channels: counts.channels,
+        entries: counts.entries,
+        bundles: counts.bundles,
+        quarantined: counts.quarantined,
+        changes: entry.changed,
+        served: entry.revision == snapshot.revision().id,
+    }
+}
+
+/// The revision that a parameter names: a number, a digest, or a date. `history` has the
+/// newest first.
+fn find<'a>(
+    parameter: &'static str,
+    text: &str,
+    history: &'a [HistoryEntry],
+) -> Result<&'a HistoryEntry, Problem> {
+    let found = if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        history.iter().find(|one| one.revision.to_string() == text)
+    } else if text.starts_with("sha256:") {
+        history
+            .iter()
+            .find(|one| one.digest.to_string() == text || one.content.to_string() == text)
+    } else {
+        let time = moment(parameter, text)?;
+        history.iter().find(|one| one.committed <= time)
+    };
+    found.ok_or_else(|| {
+        let kept = match (history.last(), history.first()) {
+            (Some(oldest), Some(newest)) => format!(
+                "the history has {} revisions, from {} of {} to {} of {}",
+                history.len(),
+                oldest.revision,
+                date(oldest.committed),
+                newest.revision,
+                date(newest.committed)
+            ),
+            _ => "the history has no revision yet".to_owned(),
+        };
+        let detail = format!(
+            "{parameter} {:?} is no revision of this catalog; {kept}",
+            cut(text)
+        );
+        Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+    })
+}
+
+/// The moment of a date: a day counts from its start for `from`, and to its end for
+/// `to`.
+fn moment(parameter: &'static str, text: &str) -> Result<SystemTime, Problem> {
+    let is_day = text.len() == 10;
+    let full = if is_day {
+        format!("{text}T00:00:00Z")
+    } else {
+        text.to_owned()
+    };
+    let time = humantime::parse_rfc3339(&full).map_err(|_| {
+        let detail = format!(
+            "{parameter} is the number of a revision, a digest, a day such as 2026-01-31 or a time \
+             such as 2026-01-31T08:00:00Z, not {:?}",
+            cut(text)
+        );
+        Problem::invalid_parameter(parameter, detail)
+    })?;
+    if time > SystemTime::now() {
+        let detail = format!("{parameter} {text} is in the future");
+        return Err(Problem::invalid_parameter(parameter, detail));
+    }
+    Ok(if is_day && parameter == "to" {
+        time + DAY
+    } else {
+        time
+    })
+}
+
+fn newest(history: &[HistoryEntry]) -> Result<&HistoryEntry, Problem> {
+    history.first().ok_or_else(|| {
+        let detail = "the history begins with the next update of this catalog";
+        Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+    })
+}
+
+fn before<'a>(entry: &HistoryEntry, history: &'a [HistoryEntry]) -> Option<&'a HistoryEntry> {
+    history.iter().find(|one| one.revision < entry.revision)
+}
+
+/// The changes between two revisions, of one package or all.
+fn between(
+    snapshot: &Snapshot,
+    from: &HistoryEntry,
+    to: &HistoryEntry,
+    package: Option<&str>,
+) -> Result<Vec<Change>, Problem> {
+    let outline = |entry: &HistoryEntry| {
+        snapshot.history().outline(&entry.content).ok_or_else(|| {
+            let detail = format!("the outline of revision {} is not kept", entry.revision);
+            Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+        })
+    };
+    let (before, after) = (outline(from)?, outline(to)?);
+    let mut found = changes(&before, &after);
+    if let Some(package) = package {
+        if !has(&before, package) && !has(&after, package) {
+            let names = before.packages.keys().chain(after.packages.keys());
+            return Err(Problem::unknown(
+                "package",
+                package,
+                names.map(String::as_str),
+            ));
+        }
+        found.retain(|change| change.package == package);
+    }
+    Ok(found)
+}
+
+fn has(outline: &Outline, package: &str) -> bool {
+    outline.packages.contains_key(package) || outline.quarantined.contains(package)
+}
+
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}

@@ -1,0 +1,313 @@
+//! The memory of what changed: revisions, changes, the feed, and `almanac diff`.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::catalog::{Catalog, Format, bundle, entry};
+use crate::support::needs::skip_without;
+use crate::support::program::{PATIENCE, STEP, Start};
+use crate::support::served::{Folders, Served, start, with};
+
+const API: &str = "/catalogs/a/api/v1";
+
+/// A catalog, and the same after an update with changes of every kind.
+fn before_and_after() -> (Catalog, Catalog) {
+    let lamp = |version: &str, text: &str| {
+        bundle(&format!("lamp.v{version}")).property("note", text.to_owned())
+    };
+    let before = Catalog::new()
+        .package("lamp", |package| {
+            package
+                .default_channel("stable")
+                .channel("stable", [entry("lamp.v1.0.0")])
+                .channel("old", [entry("lamp.v0.9.0")])
+                .bundle(lamp("1.0.0", "first"))
+                .deprecate_channel("old", "use stable")
+        })
+        .package("mast", |package| {
+            let skipping = entry("mast.v2.0.0").replaces("mast.v1.0.0");
+            package.channel("stable", [entry("mast.v1.0.0"), skipping])
+        })
+        .package("gone", |package| {
+            package.channel("stable", [entry("gone.v1.0.0")])
+        });
+    let after = Catalog::new()
+        .package("lamp", |package| {
+            package
+                .default_channel("fast")
+                .channel(
+                    "stable",
+                    [
+                        entry("lamp.v1.0.0"),
+                        entry("lamp.v1.1.0").replaces("lamp.v1.0.0"),
+                    ],
+                )
+                .channel("fast", [entry("lamp.v2.0.0")])
+                .bundle(lamp("1.0.0", "second"))
+                .deprecate_bundle("lamp.v1.0.0", "has <a> hole")
+        })
+        .package("mast", |package| {
+            let skipping = entry("mast.v2.0.0").replaces("mast.v1.0.0");
+            let skipping = skipping.skip_range(">=1.0.0 <2.0.0");
+            package.channel("stable", [entry("mast.v1.0.0"), skipping])
+        })
+        .package("new", |package| {
+            package.channel("stable", [entry("new.v1.0.0")])
+        });
+    (before, after)
+}
+
+/// Each change in short.
+const EXPECTED: [&str; 14] = [
+    "gone package-removed",
+    "lamp default-channel-changed stable fast",
+    "lamp channel-added fast lamp.v2.0.0",
+    "lamp channel-removed old lamp.v0.9.0",
+    "lamp head-moved stable lamp.v1.0.0 lamp.v1.1.0",
+    "lamp entry-added stable lamp.v1.1.0",
+    "lamp bundle-added lamp.v1.1.0 1.1.0",
+    "lamp bundle-added lamp.v2.0.0 2.0.0",
+    "lamp bundle-removed lamp.v0.9.0 0.9.0",
+    "lamp bundle-replaced lamp.v1.0.0 1.0.0",
+    "lamp deprecated lamp.v1.0.0 1.0.0 has <a> hole",
+    "lamp problem-solved",
+    "mast upgrade-edges-changed stable",
+    "new package-added",
+];
+
+fn short(changes: &Value) -> Vec<String> {
+    let short = |change: &Value| {
+        let keep = |key: &&str| {
+            let text = change[*key].as_str();
+            text.filter(|text| !text.starts_with("sha256:"))
+                .map(str::to_owned)
+        };
+        let keys = [
+            "package", "kind", "channel", "bundle", "version", "from", "to",
+        ];
+        let parts: Vec<String> = keys.iter().filter_map(keep).collect();
+        parts.join(" ")
+    };
+    changes.as_array().unwrap().iter().map(short).collect()
+}
+
+fn write(catalog: &Catalog, folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    catalog.write_to(folder, Format::JsonLines);
+}
+
+fn json(served: &Served, path: &str) -> Value {
+    let reply = served.get(&format!("{API}/{path}"));
+    assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+    serde_json::from_slice(&reply.body).unwrap()
+}
+
+/// Waits until the history has so many revisions.
+fn until_revisions(served: &Served, count: usize) -> Value {
+    let begin = std::time::Instant::now();
+    loop {
+        let reply = served.get(&format!("{API}/revisions"));
+        let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        if body["total"] == count {
+            return body["items"].clone();
+        }
+        assert!(begin.elapsed() < PATIENCE, "{body:#}");
+        std::thread::sleep(STEP);
+    }
+}
+
+fn diff(arguments: &[&str]) -> (i32, String, String) {
+    let finished = arguments
+        .iter()
+        .fold(Start::new(["diff"]), |start, one| start.argument(*one))
+        .run();
+    (
+        finished.status.code().unwrap(),
+        finished.stdout,
+        finished.stderr,
+    )
+}
+
+#[test]
+fn diff_tells_each_change_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    let (before, after) = before_and_after();
+    write(&before, &a);
+    write(&after, &b);
+    let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
+
+    let (code, out, _) = diff(&[a, b, "-o", "json"]);
+    assert_eq!(code, 1);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(short(&report["changes"]), EXPECTED);
+    assert_eq!(report["counts"]["bundle-added"], 2);
+
+    let (code, out, _) = diff(&[a, b]);
+    assert_eq!(code, 1);
+    insta::assert_snapshot!("diff_text", out);
+    let (_, out, _) = diff(&[a, b, "--output", "markdown", "--package", "lamp"]);
+    insta::assert_snapshot!("diff_markdown", out);
+
+    assert_eq!(diff(&[a, a]), (0, String::new(), String::new()));
+    let (code, _, error) = diff(&[a, b, "--package", "lmap"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("lamp"), "{error}");
+    let (code, _, error) = diff(&[a, "./no-such-folder"]);
+    assert_eq!(code, 3, "{error}");
+}
+
+#[test]
+fn an_update_is_described_over_http_and_after_a_restart() {
+    let (before, after) = before_and_after();
+    let folders = Folders::of("a", &before);
+    let mut served = Served::catalogs(&folders);
+    let first = until_revisions(&served, 1);
+    assert_eq!(first[0]["changes"], Value::Null);
+    assert_eq!(json(&served, "changes")["from"], Value::Null);
+    let feed = format!("{API}/changes.atom");
+    assert!(!served.get(&feed).text().contains("<entry>"));
+
+    folders.replace("a", &after);
+    let both = until_revisions(&served, 2);
+    let all = json(&served, "changes");
+    assert_eq!(short(&all["changes"]), EXPECTED);
+    assert_eq!(all["from"], both[1]);
+    assert_eq!(all["to"], both[0]);
+    assert_eq!(both[0]["changes"], EXPECTED.len());
+    assert_eq!(
+        (&both[0]["served"], &both[1]["served"]),
+        (&true.into(), &false.into())
+    );
+    served
+        .program
+        .wait_for_log("the changes", |log| log.contains("changes="));
+    let log = served.program.log();
+    let line = log.lines().find(|line| line.contains("changes=")).unwrap();
+    for words in [
+        "1 packages added",
+        "1 heads moved",
+        "2 bundles added",
+        "1 bundles replaced",
+    ] {
+        assert!(line.contains(words), "{line}");
+    }
+    let metrics = crate::support::http::get(served.admin, "/metrics")
+        .unwrap()
+        .text();
+    let counted = "almanac_catalog_changes_total{catalog=\"a\",kind=\"bundle-added\"} 2";
+    assert!(metrics.contains(counted), "{metrics}");
+
+    folders.replace("a", &before);
+    let three = until_revisions(&served, 3);
+    assert_eq!(three[0]["content"], three[2]["content"]);
+    let served = served.restart();
+    assert_eq!(until_revisions(&served, 3), three);
+
+    // The same by numbers, digests and dates, and backwards.
+    let name = |at: usize, key: &str| {
+        let value = &three[at][key];
+        value.as_str().unwrap().to_owned()
+    };
+    let (from, to) = (name(2, "revision"), name(1, "revision"));
+    for (from, to) in [
+        (from.clone(), to.clone()),
+        (name(2, "digest"), name(1, "content")),
+    ] {
+        let found = json(&served, &format!("changes?from={from}&to={to}"));
+        assert_eq!(
+            short(&found["changes"]).len(),
+            EXPECTED.len(),
+            "{from} {to}"
+        );
+    }
+    let today = &name(0, "published")[..10];
+    let found = json(&served, &format!("changes?from={from}&to={today}"));
+    assert_eq!(found["to"]["revision"], three[0]["revision"]);
+    assert_eq!(found["changes"], Value::Array(Vec::new()));
+    let found = json(&served, &format!("changes?from={to}&to={from}&package=new"));
+    assert_eq!(short(&found["changes"]), ["new package-removed"]);
+
+    for (query, status, words) in [
+        ("from=999", 404, "the history has 3 revisions"),
+        ("from=2001-01-01", 404, "is no revision"),
+        ("to=2999-01-01", 400, "in the future"),
+        ("from=yesterday", 400, "a day such as"),
+        ("from=2026-13-01", 400, "a day such as"),
+        ("package=lmap", 404, "lamp"),
+    ] {
+        let reply = served.get(&format!("{API}/changes?{query}"));
+        assert_eq!(reply.status, status, "{query}: {}", reply.text());
+        assert!(reply.text().contains(words), "{query}: {}", reply.text());
+    }
+
+    // A content that came back has one entry, the latest.
+    let reply = served.get(&feed);
+    assert_eq!(
+        reply.header("content-type"),
+        Some("application/atom+xml; charset=utf-8")
+    );
+    assert_eq!(reply.text().matches("<entry>").count(), 2);
+    assert!(
+        reply.text().contains("has &lt;a&gt; hole"),
+        "{}",
+        reply.text()
+    );
+    let of_new = served.get(&format!("{feed}?package=new")).text();
+    assert_eq!(of_new.matches("<entry>").count(), 2);
+    assert!(!of_new.contains("lamp"), "{of_new}");
+    let etag = reply.header("etag").unwrap();
+    let again = served.ask("GET", &feed, &[("if-none-match", etag)]);
+    assert_eq!(again.status, 304);
+    if skip_without("python:feedparser") {
+        return;
+    }
+    let program = "import sys, feedparser\n\
+        feed = feedparser.parse(sys.argv[1])\n\
+        assert not feed.bozo, feed.bozo_exception\n\
+        assert feed.version == 'atom10', feed.version\n\
+        assert len({e.id for e in feed.entries}) == len(feed.entries) == 2\n\
+        assert all(e.updated_parsed and e.link and e.title and e.content for e in feed.entries)\n";
+    let url = format!("http://{}{feed}", served.http);
+    let parsed = Command::new("python3").args(["-c", program, &url]).status();
+    assert!(parsed.unwrap().success());
+}
+
+#[test]
+fn the_history_is_trimmed_to_its_settings() {
+    let version = |number: u32| {
+        Catalog::new().package("etcd", |package| {
+            package.channel("stable", [entry(&format!("etcd.v{number}.0.0"))])
+        })
+    };
+    let folders = Folders::of("a", &version(0));
+    let config = tempfile::tempdir().unwrap();
+    let path = config.path().join("almanac.toml");
+    std::fs::write(&path, "[history]\nrevisions = 2\ndays = 0\n").unwrap();
+    let arguments = folders.sources().into_iter();
+    let arguments = arguments.chain([
+        "--poll=100ms".into(),
+        format!("--config={}", path.display()),
+    ]);
+    let mut served = Served::begin(with(start(), arguments));
+    served.program.wait_until_ready();
+    for number in 1..4 {
+        folders.replace("a", &version(number));
+        let begin = std::time::Instant::now();
+        let head = format!("etcd.v{number}.0.0");
+        while !served
+            .get(&format!("{API}/packages/etcd"))
+            .text()
+            .contains(&head)
+        {
+            assert!(begin.elapsed() < PATIENCE);
+            std::thread::sleep(STEP);
+        }
+    }
+    let kept = until_revisions(&served, 2);
+    assert_eq!(kept[0]["served"], true);
+    let changes = json(&served, "changes");
+    assert_eq!(changes["counts"]["head-moved"], 1);
+}

@@ -407,11 +407,11 @@ fn restricted_catalogs_are_told_to_their_readers_only() {
         "/catalogs/clsed/api/v1/packages",
     ] {
         for token in [None, Some("other-secret")] {
-            let text = get(path, token).text().to_string();
+            let text = get(path, token).text();
             assert!(!text.contains("\"closed\""), "{path}: {text}");
             assert!(!text.contains("brook"), "{path}: {text}");
         }
-        let text = get(path, reader).text().to_string();
+        let text = get(path, reader).text();
         let told = text.contains("\"closed\"") || text.contains("brook");
         assert!(told, "{path}: {text}");
     }

@@ -277,7 +277,7 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
 fn the_metrics_tell_the_build_and_the_process() {
     let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let served = Served::catalogs(&Folders::of("fruit", &Catalog::small()));
-    let text = get(&served, "/metrics").text().to_string();
+    let text = get(&served, "/metrics").text();
     let version = env!("CARGO_PKG_VERSION");
     let build = format!("almanac_build_info{{version=\"{version}\",commit=\"");
     let build = text.lines().find(|line| line.starts_with(&build));

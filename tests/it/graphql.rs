@@ -701,6 +701,11 @@ fn blobs_are_filtered_by_package_name_and_fields() {
     ] {
         assert_eq!(names(&served, &query), wanted, "{query}");
     }
+}
+
+#[test]
+fn a_filter_may_be_a_variable_and_must_have_the_right_type() {
+    let served = fruit_served();
     let question = json!({
         "query": "query($w: OlmBundle_Where) { olmbundles(where: $w) { name } }",
         "variables": {"w": {"name": "apple.v2.0.0"}},

@@ -1,5 +1,6 @@
 //! Queries of a source and of a server.
 
+use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
@@ -55,7 +56,7 @@ fn answers_are_tables_for_people() {
         for colour in ["never", "always"] {
             let line = format!("{line} --color {colour}");
             let table = printed(&line).replace('\u{1b}', "ESC");
-            text.push_str(&format!("$ almanac {line}\n{table}\n"));
+            let _ = writeln!(text, "$ almanac {line}\n{table}");
         }
     }
     insta::assert_snapshot!("tables", text);
@@ -73,7 +74,7 @@ fn all_catalogs_of_a_server_are_asked_at_once() {
         "list channels PLACE ferry-operator",
     ] {
         let table = printed(&line.replace("PLACE", &place));
-        text.push_str(&format!("$ almanac {line}\n{table}\n"));
+        let _ = writeln!(text, "$ almanac {line}\n{table}");
     }
     insta::assert_snapshot!("across", text);
 

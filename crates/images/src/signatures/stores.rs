@@ -47,7 +47,9 @@ pub(crate) enum StoreAddress {
 #[derive(Default)]
 struct Merged {
     docker: BTreeMap<String, Option<Url>>,
-    default: Option<Option<Url>>,
+    /// That of `default-docker`.
+    default: Option<Url>,
+    has_default: bool,
 }
 
 impl SignatureStores {
@@ -72,7 +74,7 @@ impl SignatureStores {
         let usual = || Url::from_directory_path(files.default_store.as_ref()?).ok();
         Ok(Self {
             docker: docker.collect(),
-            default: merged.default.flatten().or_else(usual),
+            default: merged.default.or_else(usual),
         })
     }
 
@@ -135,10 +137,11 @@ impl Merged {
         match members.get("default-docker") {
             None | Some(Value::Null) => {}
             Some(section) => {
-                let url = place(section).map_err(|problem| format!("default-docker: {problem}"))?;
-                if self.default.replace(url).is_some() {
+                if std::mem::replace(&mut self.has_default, true) {
                     return Err("another file has default-docker as well".into());
                 }
+                self.default =
+                    place(section).map_err(|problem| format!("default-docker: {problem}"))?;
             }
         }
         for (scope, section) in object(members.get("docker"), "docker")? {

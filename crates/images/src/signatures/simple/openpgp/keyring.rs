@@ -29,7 +29,7 @@ pub(super) fn certificates(file: &[u8]) -> Vec<Certificate> {
         let mut keyring = Keyring::default();
         // After a packet that cannot be framed nothing can be found.
         for packet in Packets::new(&block).map_while(Result::ok) {
-            keyring.add(packet);
+            keyring.add(&packet);
             if keyring.done.len() + all.len() > MAX_KEYS {
                 break;
             }
@@ -98,7 +98,7 @@ enum About {
 }
 
 impl Keyring {
-    fn add(&mut self, packet: RawPacket<'_>) {
+    fn add(&mut self, packet: &RawPacket<'_>) {
         let length = u32::try_from(packet.body.len()).unwrap_or(u32::MAX);
         let mut body = &packet.body[..];
         match (packet.tag, &mut self.open) {

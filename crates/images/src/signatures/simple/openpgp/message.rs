@@ -39,7 +39,9 @@ impl SignedMessage {
             [SIGNATURE, LITERAL] => (1, 0),
             [LITERAL] => return Err("it is a message without a signature".into()),
             [SIGNATURE] => return Err("it is a signature without its message".into()),
-            _ if tags.iter().filter(|tag| **tag == SIGNATURE).count() > 1 => {
+            _ if tags.iter().position(|tag| *tag == SIGNATURE)
+                != tags.iter().rposition(|tag| *tag == SIGNATURE) =>
+            {
                 return Err("it has more than one signature".into());
             }
             _ => return Err("it is no signed message, or there is something behind it".into()),

@@ -15,7 +15,7 @@ pub(super) const PUBLIC_SUBKEY: u8 = 14;
 pub(super) const USER_ATTRIBUTE: u8 = 17;
 
 /// The largest content of a compressed packet, in bytes.
-const MAX_DECOMPRESSED: u64 = 1 << 20;
+const MAX_DECOMPRESSED: usize = 1 << 20;
 const CUT: &str = "a packet is cut short";
 
 /// A packet with its body.
@@ -76,7 +76,7 @@ impl<'a> Packets<'a> {
         loop {
             let length = match self.number(1)? {
                 short @ ..192 => short,
-                long @ 192..224 => (long - 192 << 8) + self.number(1)? + 192,
+                long @ 192..224 => ((long - 192) << 8) + self.number(1)? + 192,
                 part @ 224..255 => {
                     parts.extend_from_slice(self.take(1 << (part & 31))?);
                     continue;
@@ -113,11 +113,11 @@ impl<'a> Iterator for Packets<'a> {
 pub(super) fn decompressed(body: &[u8]) -> Result<Vec<u8>, &'static str> {
     let (algorithm, data) = body.split_first().ok_or(CUT)?;
     let mut content = Vec::new();
-    let limit = MAX_DECOMPRESSED + 1;
+    let limit = MAX_DECOMPRESSED as u64 + 1;
     let damaged = |_| "its compressed packet is damaged";
     let rest = match algorithm {
         0 => {
-            content.extend_from_slice(&data[..data.len().min(MAX_DECOMPRESSED as usize + 1)]);
+            content.extend_from_slice(&data[..data.len().min(MAX_DECOMPRESSED + 1)]);
             &[]
         }
         1 => {
@@ -132,7 +132,7 @@ pub(super) fn decompressed(body: &[u8]) -> Result<Vec<u8>, &'static str> {
         }
         _ => return Err("the algorithm of its compressed packet is not supported"),
     };
-    if content.len() as u64 > MAX_DECOMPRESSED {
+    if content.len() > MAX_DECOMPRESSED {
         return Err("its compressed packet contains more than 1 MiB");
     }
     if !rest.is_empty() {

@@ -1,10 +1,11 @@
 //! The signatures and keys of OpenPGP that are accepted.
 
 use pgp::crypto::hash::HashAlgorithm;
-use pgp::packet::{PacketHeader, Signature, Subpacket, SubpacketData};
+use pgp::packet::{PacketHeader, Signature, SignatureConfig, Subpacket, SubpacketData};
 use pgp::ser::Serialize as _;
 use pgp::types::{
     EcdsaPublicParams, EddsaLegacyPublicParams, KeyDetails, KeyVersion, PublicParams, Tag,
+    Timestamp,
 };
 
 /// Reads the body of a signature packet, which ends with it.
@@ -69,8 +70,8 @@ pub(super) fn has_unknown(signature: &Signature) -> bool {
 
 /// When a signature was made, in seconds since 1970.
 pub(super) fn created(signature: &Signature) -> Option<u32> {
-    let created = signature.config().and_then(|config| config.created());
-    created.map(|created| created.as_secs())
+    let created = signature.config().and_then(SignatureConfig::created);
+    created.map(Timestamp::as_secs)
 }
 
 /// Whether a signature is valid no longer.

@@ -112,7 +112,10 @@ fn package(
             .or_insert_with(|| BundleOutline {
                 version: bundle.blob.version.clone(),
                 digest: digest(bundle.meta).map_or_else(String::new, |digest| digest.to_string()),
-                deprecation: package.deprecated_bundles.get(&entry.bundle).map(cut),
+                deprecation: package
+                    .deprecated_bundles
+                    .get(&entry.bundle)
+                    .map(|message| cut(message)),
             });
     }
     PackageOutline {
@@ -123,7 +126,7 @@ fn package(
             .map(|one| (one.name.clone(), channel(one)))
             .collect(),
         bundles,
-        deprecation: package.deprecation.as_ref().map(cut),
+        deprecation: package.deprecation.as_ref().map(|message| cut(message)),
     }
 }
 
@@ -141,7 +144,9 @@ fn channel(channel: &Channel) -> ChannelOutline {
         for text in [&entry.name, &entry.replaces, &entry.skip_range] {
             add(text);
         }
-        skips.iter().for_each(|text| add(text));
+        for text in skips {
+            add(text);
+        }
         add("");
     }
     let head = channel.entries.get(channel.head);
@@ -149,12 +154,12 @@ fn channel(channel: &Channel) -> ChannelOutline {
         head: head.map_or_else(String::new, |head| head.name.clone()),
         entries: channel.entries.iter().map(|one| one.name.clone()).collect(),
         edges: edges.finish().hex().chars().take(EDGES).collect(),
-        deprecation: channel.deprecation.as_ref().map(cut),
+        deprecation: channel.deprecation.as_ref().map(|message| cut(message)),
     }
 }
 
 /// A message of bounded length.
-fn cut(message: &String) -> String {
+fn cut(message: &str) -> String {
     let mut kept: String = message.chars().take(MAX_MESSAGE).collect();
     if kept.len() < message.len() {
         kept.push('…');

@@ -95,10 +95,8 @@ impl Arguments {
             ),
             Output::Markdown => write!(out, "{}", markdown(&found)),
         })?;
-        Ok(match found.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::from(1),
-        })
+        let code = u8::from(!found.is_empty());
+        Ok(ExitCode::from(code))
     }
 }
 

@@ -139,18 +139,18 @@ async fn prune(
 ) -> Result<Vec<Stored>, Failure> {
     let stored = store.catalogs().await.map_err(Failure::run)?;
     if let Some(unknown) = named.iter().find(|name| !stored.contains(name)) {
-        let names = stored.iter().map(CatalogName::as_str);
-        let proposal = suggest::proposal_or_all(unknown.as_str(), names);
+        let known = stored.iter().map(CatalogName::as_str);
+        let proposal = suggest::proposal_or_all(unknown.as_str(), known);
         return Err(Failure::usage(anyhow!(
             "there is no stored catalog {unknown}{proposal}"
         )));
     }
-    let mut names = stored;
-    names.retain(|name| match named {
+    let mut chosen = stored;
+    chosen.retain(|name| match named {
         [] => !configured.contains(name),
         named => named.contains(name),
     });
-    let footprints = store.footprints(&names).await.map_err(Failure::run)?;
+    let footprints = store.footprints(&chosen).await.map_err(Failure::run)?;
     let mut done = Vec::with_capacity(footprints.len());
     for Footprint {
         catalog,

@@ -187,15 +187,7 @@ async fn pass(
                 "reason" => error.reason()
             )
             .increment(1);
-            if let Some(rejection) = error.rejection() {
-                counter!(
-                    "almanac_admissions_total",
-                    "catalog" => followed.name.to_string(),
-                    "requirement" => rejection.requirement(),
-                    "outcome" => "refused"
-                )
-                .increment(1);
-            }
+            count_rejection(followed, error);
             let served = publisher.snapshot().is_some();
             tracing::error!(
                 catalog = %followed.name,
@@ -247,4 +239,17 @@ async fn pass(
         }
     });
     result.map(drop).map_err(|error| error.retry_after())
+}
+
+/// Counts an image that a requirement of the policy kept out.
+fn count_rejection(followed: &Followed, error: &PassError) {
+    if let Some(rejection) = error.rejection() {
+        counter!(
+            "almanac_admissions_total",
+            "catalog" => followed.name.to_string(),
+            "requirement" => rejection.requirement(),
+            "outcome" => "refused"
+        )
+        .increment(1);
+    }
 }

@@ -88,7 +88,13 @@ pub async fn load(source: &Source, options: &LoadOptions) -> Result<Loaded, Pass
             let failed = PassError::at(Stage::Resolve);
             let registries = Registries::new(&options.registries).map_err(&failed)?;
             let route = registries.route(reference).await.map_err(&failed)?;
-            image(&Origin::Registry(route), None, options, folder.path()).await?
+            image(
+                &Origin::Registry(Box::new(route)),
+                None,
+                options,
+                folder.path(),
+            )
+            .await?
         }
         // No text on a command line stands for one.
         Source::Curated(_) => return Err(PassError::at(Stage::Resolve)(CurateError::Alone)),

@@ -24,7 +24,7 @@ const BUFFER: usize = 256 << 10;
 
 /// Where an image is read from.
 pub(super) enum Origin {
-    Registry(Route),
+    Registry(Box<Route>),
     Layout(Arc<Layout>),
 }
 

@@ -107,11 +107,13 @@ impl Pass<'_> {
             Source::Image(reference) => {
                 let route = context.registries.route(reference).await;
                 let route = route.map_err(PassError::at(Stage::Resolve))?;
-                (Origin::Registry(route), None)
+                (Origin::Registry(Box::new(route)), None)
             }
             Source::File(_) | Source::Curated(_) => return Ok(None),
         };
-        let digest = stages.run(Stage::Resolve, origin.resolve(choice)).await?;
+        // Boxed: the state of its signatures is large.
+        let resolving = Box::pin(origin.resolve(choice));
+        let digest = stages.run(Stage::Resolve, resolving).await?;
         self.tell(origin.served_by());
         if self.is_served(digest) {
             return Ok(None);

@@ -168,7 +168,7 @@ impl Scrubber {
                 Some(encoding) => {
                     self.repairer
                         .drop_encoding(snapshot, encoding, &damage)
-                        .await
+                        .await;
                 }
                 None => return self.repairer.withdraw(revision.id, &name, &damage).await,
             }

@@ -110,6 +110,10 @@ pub(super) mod tests {
 
     impl Gate {
         /// Keeps the blocking thread busy until the result is dropped.
+        #[expect(
+            clippy::unused_self,
+            reason = "the gate shows that there is one thread"
+        )]
         pub(in crate::ingest) fn close(&self) -> mpsc::Sender<()> {
             let (closed, wait) = mpsc::channel();
             tokio::task::spawn_blocking(move || wait.recv());

@@ -171,7 +171,7 @@ impl Store {
             return sql::execute(&mut **transaction, "record the history", statement).await;
         }
         let changed = changes.as_ref().map(|one| signed(one.total() as u64));
-        let changes = changes.as_ref().map(serde_json::to_string).transpose();
+        let json = changes.as_ref().map(serde_json::to_string).transpose();
         let counts = &record.counts;
         let statement = sqlx::query(
             "INSERT OR REPLACE INTO history (revision, catalog, source, digest, content,
@@ -190,7 +190,7 @@ impl Store {
         .bind(signed(counts.bundles))
         .bind(signed(counts.quarantined))
         .bind(changed)
-        .bind(changes.map_err(StoreError::encode("changes"))?);
+        .bind(json.map_err(StoreError::encode("changes"))?);
         sql::execute(&mut **transaction, "record the history", statement).await
     }
 

@@ -160,6 +160,7 @@ fn diff_tells_each_change_once() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one history, asked in all ways")]
 fn an_update_is_described_over_http_and_after_a_restart() {
     let (before, after) = before_and_after();
     let folders = Folders::of("a", &before);

@@ -1,4 +1,4 @@
-//! `signedBy`: OpenPGP signatures that GnuPG makes, in folders, on web servers
+//! `signedBy`: OpenPGP signatures that `GnuPG` makes, in folders, on web servers
 //! and in registries, judged by almanac and, where it is installed, by skopeo.
 //!
 //! | case | test |
@@ -120,7 +120,7 @@ impl Setup {
 
     /// Stores exactly these signatures.
     fn store(&self, signatures: &[Vec<u8>]) {
-        let hex = self.image.digest().hex().to_string();
+        let hex = self.image.digest().hex();
         let store = self.path("store");
         let _ = fs::remove_dir_all(&store);
         let folder = store.join(format!("{REPOSITORY}@sha256={hex}"));
@@ -144,6 +144,7 @@ impl Setup {
         }
     }
 
+    #[expect(clippy::unused_self, reason = "judgements are those of a setup")]
     fn judged(&self, settings: &Settings, source: &str) -> Result<String, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -205,9 +206,7 @@ impl Setup {
     }
 }
 
-fn yes() -> Result<(), &'static str> {
-    Ok(())
-}
+const YES: Result<(), &str> = Ok(());
 
 #[test]
 fn signatures_of_each_usual_key_are_accepted() {
@@ -224,7 +223,7 @@ fn signatures_of_each_usual_key_are_accepted() {
         let key = setup.gpg.key(name, &[algorithm, "sign", "never"]);
         setup.require(&[&key]);
         let signature = setup.signed(&key, &[]);
-        setup.judge(name, &[signature], yes(), Peer::Same);
+        setup.judge(name, &[signature], YES, Peer::Same);
     }
     let key = setup.gpg.fingerprints("rsa@example.com")[0].clone();
     setup.require(&[&key]);
@@ -235,7 +234,7 @@ fn signatures_of_each_usual_key_are_accepted() {
         ("text", &["--textmode"]),
     ] {
         let signature = setup.signed(&key, more);
-        setup.judge(name, &[signature], yes(), Peer::Same);
+        setup.judge(name, &[signature], YES, Peer::Same);
     }
     // The verdict names the key.
     assert!(setup.admitted().unwrap().contains(&key));
@@ -277,7 +276,12 @@ fn a_subkey_signs_if_its_primary_key_says_so() {
     setup.require(&[&key]);
     let signature = setup.signed(&format!("{subkey}!"), &[]);
     // skopeo 1.9 knows primary keys only.
-    setup.judge("subkey", &[signature.clone()], yes(), Peer::Differs);
+    setup.judge(
+        "subkey",
+        std::slice::from_ref(&signature),
+        YES,
+        Peer::Differs,
+    );
     // 0 is the reason, and an empty line ends its text.
     let commands = b"key 1\nrevkey\ny\n0\n\ny\nsave\n";
     let edit = ["--command-fd", "0", "--no-batch", "--edit-key", &key];
@@ -303,7 +307,7 @@ fn a_signature_or_key_that_ended_is_refused() {
     let problem = "its signature has expired";
     setup.judge("signature", &[expired], Err(problem), Peer::Same);
     let good = setup.signed(&key, &long_ago);
-    setup.judge("long ago", std::slice::from_ref(&good), yes(), Peer::Same);
+    setup.judge("long ago", std::slice::from_ref(&good), YES, Peer::Same);
     let future = ["--faked-system-time", "20990101T000000!"];
     let future = setup.signed(&key, &future);
     let problem = "made in the future";
@@ -384,7 +388,7 @@ fn a_message_with_anything_behind_it_is_refused() {
     let problem = "something behind";
     setup.judge("twice", &[twice], Err(problem), Peer::Differs);
     setup.judge("junk", &[junk], Err(problem), Peer::Differs);
-    setup.judge("good", &[good], yes(), Peer::Same);
+    setup.judge("good", &[good], YES, Peer::Same);
 }
 
 #[test]
@@ -482,7 +486,7 @@ fn one_good_signature_among_others_is_enough() {
     setup.require(&[&key]);
     let (good, foreign) = (setup.signed(&key, &[]), setup.signed(&stranger, &[]));
     let both = [foreign.clone(), good.clone()];
-    setup.judge("second", &both, yes(), Peer::Same);
+    setup.judge("second", &both, YES, Peer::Same);
     // By digest any tag will do, but not none.
     let digest = setup.image.digest();
     let name = format!("{}/{REPOSITORY}", setup.upstream.host());
@@ -494,7 +498,7 @@ fn one_good_signature_among_others_is_enough() {
     // A gap ends the search.
     setup.store(&[foreign, Vec::new(), good]);
     setup.admitted().unwrap();
-    let hex = digest.hex().to_string();
+    let hex = digest.hex();
     let gap = format!("store/{REPOSITORY}@sha256={hex}/signature-2");
     fs::remove_file(setup.path(&gap)).unwrap();
     assert_eq!(setup.admitted().unwrap_err().reason(), "signature");
@@ -511,7 +515,7 @@ fn a_signature_of_version_3_is_accepted() {
     let secret = setup.gpg.run(&["--export-secret-keys", &key], b"");
     let message = old::message(&secret, &setup.document(&setup.tagged()));
     let good = std::slice::from_ref(&message);
-    setup.judge("version 3", good, yes(), Peer::Same);
+    setup.judge("version 3", good, YES, Peer::Same);
     let mut damaged = message;
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
@@ -519,7 +523,7 @@ fn a_signature_of_version_3_is_accepted() {
     setup.judge("damaged", &[damaged], Err(problem), Peer::Same);
 }
 
-/// Signatures of version 3, which GnuPG makes no more.
+/// Signatures of version 3, which `GnuPG` makes no more.
 mod old {
     use images::digest::Digest;
     use pgp::composed::{Deserializable as _, SignedSecretKey};
@@ -531,7 +535,7 @@ mod old {
         let key = SignedSecretKey::from_bytes(secret).unwrap().primary_key;
         let created = key.created_at().as_secs() + 1;
         let hashed = [content, &[0], &created.to_be_bytes()].concat();
-        let hash = Digest::of(&hashed).hex().to_string();
+        let hash = Digest::of(&hashed).hex();
         let hash: Vec<u8> = (0..32)
             .map(|at| u8::from_str_radix(&hash[2 * at..2 * at + 2], 16).unwrap())
             .collect();
@@ -606,7 +610,7 @@ fn only_404_ends_the_signatures_of_a_web_server() {
         found.push(judged.map_or_else(|error| error.reason(), |_| "admitted"));
         let requests = server.requests();
         assert!((1..=129).contains(&requests.len()), "{}", requests.len());
-        let hex = setup.image.digest().hex().to_string();
+        let hex = setup.image.digest().hex();
         let first = format!("GET /signatures/{REPOSITORY}@sha256={hex}/signature-1 ");
         assert!(requests[0].starts_with(&first), "{}", requests[0]);
         // The registry's credentials are not for others.

@@ -36,7 +36,7 @@ pub(super) async fn pull(
     let origin = match &followed.source {
         Source::Image(reference) => {
             let route = context.registries.route(reference).await;
-            Origin::Registry(route.map_err(PassError::at(Stage::Pull))?)
+            Origin::Registry(Box::new(route.map_err(PassError::at(Stage::Pull))?))
         }
         Source::Layout(layout) => Origin::open(context.registries.policy(), layout).await?,
         Source::File(_) | Source::Curated(_) => {

@@ -72,7 +72,7 @@ fn a_cast_that_may_cut_a_number_has_its_own_reason() {
         let text = read(file);
         for (at, lint) in text.match_indices("clippy::cast_") {
             casts += 1;
-            let attribute = text[..at].rfind("#").map_or("", |from| &text[from..]);
+            let attribute = text[..at].rfind('#').map_or("", |from| &text[from..]);
             let attribute = attribute.split(")]").next().unwrap_or_default();
             if !attribute.starts_with("#[expect(") || !attribute.contains("reason = ") {
                 found.push(format!(

@@ -81,7 +81,7 @@ impl World {
             let image = image.build();
             upstream.push(repository, tag, &image);
             let digest = image.digest();
-            let hex = digest.hex().to_string();
+            let hex = digest.hex();
             let folder = root.join(format!("store/{repository}@sha256={hex}"));
             fs::create_dir_all(&folder).unwrap();
             for (number, (key, name)) in (1..).zip(&signatures) {

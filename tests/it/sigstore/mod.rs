@@ -12,6 +12,11 @@
 //! | 48 | `signing::skopeo_accepts_what_almanac_signs`, `signing::cosign_accepts_what_almanac_signs_with_a_key_of_cosign` |
 //! | 49 | `unusual_parameters_are_refused_before_any_memory_is_taken` of the crate `images` |
 
+#![allow(
+    clippy::similar_names,
+    reason = "a signer signs, and what is signed has a signature"
+)]
+
 mod bundles;
 mod certificates;
 mod logs;

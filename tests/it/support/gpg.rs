@@ -1,11 +1,11 @@
-//! Keys and signatures of GnuPG, in a home of their own.
+//! Keys and signatures of `GnuPG`, in a home of their own.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A home of GnuPG with keys. Its agent ends with it.
+/// A home of `GnuPG` with keys. Its agent ends with it.
 pub(crate) struct Gpg {
     home: TempDir,
 }

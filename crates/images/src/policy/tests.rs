@@ -376,9 +376,9 @@ fn the_policies_of_a_cluster_are_added_up() {
     let count = |objects: &[String], policy, image| {
         with_objects(objects, None, policy, image).map_err(|error| error.reason())
     };
-    let once = std::slice::from_ref(&one);
-    assert_eq!(count(once, None, "quay.io/a/b:v1"), Ok(1));
-    assert_eq!(count(once, None, "quay.io/b:v1"), Ok(0));
+    let single = std::slice::from_ref(&one);
+    assert_eq!(count(single, None, "quay.io/a/b:v1"), Ok(1));
+    assert_eq!(count(single, None, "quay.io/b:v1"), Ok(0));
     // Case 46: each asks for a signature of its own.
     let twice = [one.clone(), one.clone()];
     assert_eq!(count(&twice, None, "quay.io/a/b:v1"), Ok(2));
@@ -391,10 +391,10 @@ fn the_policies_of_a_cluster_are_added_up() {
         .to_string()
     };
     let reject = policy("quay.io/a", "reject");
-    assert_eq!(count(once, Some(&reject), "quay.io/a:v1"), Err("policy"));
+    assert_eq!(count(single, Some(&reject), "quay.io/a:v1"), Err("policy"));
     let accept = policy("quay.io/a", "insecureAcceptAnything");
-    assert_eq!(count(once, Some(&accept), "quay.io/a:v1"), Ok(1));
-    assert_eq!(count(once, Some(&accept), "quay.io/b:v1"), Err("policy"));
+    assert_eq!(count(single, Some(&accept), "quay.io/a:v1"), Ok(1));
+    assert_eq!(count(single, Some(&accept), "quay.io/b:v1"), Err("policy"));
 }
 
 #[test]
@@ -467,7 +467,8 @@ fn an_invalid_image_policy_is_named() {
             "is unknown",
         ),
     ] {
-        let error = with_objects(&[text.clone()], None, None, "quay.io/b:v1").unwrap_err();
+        let error =
+            with_objects(std::slice::from_ref(&text), None, None, "quay.io/b:v1").unwrap_err();
         assert_eq!(error.reason(), "policy");
         assert!(error.to_string().contains(problem), "{problem}: {error}");
     }

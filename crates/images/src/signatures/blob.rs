@@ -86,7 +86,7 @@ mod tests {
         let sigstore = format!("\0sigstore-json\n{json}");
         assert_eq!(kind(sigstore.as_bytes()), Some("sigstore"));
         for text in [
-            "".to_owned(),
+            String::new(),
             "\0".to_owned(),
             "\0\n".to_owned(),
             "\0simple-signing".to_owned(),

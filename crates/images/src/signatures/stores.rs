@@ -231,9 +231,7 @@ mod tests {
     fn address(stores: &SignatureStores, image: &str) -> String {
         let digest = Digest::of(b"");
         let address = stores.address(&image.parse().unwrap(), &digest).unwrap();
-        address
-            .to_string()
-            .replace(&digest.hex().to_string(), "HEX")
+        address.to_string().replace(&digest.hex(), "HEX")
     }
 
     #[test]

@@ -149,10 +149,10 @@ pub(super) async fn atom(request: QueryRequest) -> Response {
             })
             .collect();
         let revision = query.snapshot.revision();
-        let updated = entries
+        let latest = entries
             .first()
             .map_or(revision.modified, |one| one.published);
-        let feed = feed(revision.catalog.as_str(), package, updated, &entries);
+        let feed = feed(revision.catalog.as_str(), package, latest, &entries);
         Ok(QueryResponse::Text {
             bytes: feed.into(),
             media_type: "application/atom+xml; charset=utf-8",

@@ -14,7 +14,9 @@ CREATE TABLE history (
     entries     INTEGER NOT NULL,
     bundles     INTEGER NOT NULL,
     quarantined INTEGER NOT NULL,
-    -- The number of changes since the row before; NULL for the first one.
+    -- The revision that the changes are counted from.
+    before      INTEGER,
+    -- The number of changes since then; NULL for the first one.
     changed     INTEGER,
     -- The first of these changes, as JSON.
     changes     TEXT

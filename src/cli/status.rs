@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cli::format::{Column, Format};
 use crate::cli::health::admin_address;
-use crate::cli::query::{ask, text};
+use crate::cli::query::{ask, shortened, text};
 use crate::cli::terminal::TerminalArguments;
 use crate::cli::{Failure, block_on, output};
 use crate::config::{Address, Environment};
@@ -68,9 +68,7 @@ const COLUMNS: &[Column] = &[
             .unwrap_or_default()
     }),
     ("SOURCE", |item| text(item, "source")),
-    ("ERROR", |item| {
-        text(item, "last_error").chars().take(ERROR).collect()
-    }),
+    ("ERROR", |item| shortened(&text(item, "last_error"), ERROR)),
 ];
 
 impl Arguments {

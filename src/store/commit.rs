@@ -11,7 +11,7 @@ use sqlx::{Row as _, Sqlite, Transaction};
 use crate::answers::index::{FORMAT, SearchRow};
 use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking, sync_folder};
-use crate::store::history::PreparedOutline;
+use crate::store::history::{self, PreparedOutline};
 use crate::store::images::{self, Image};
 use crate::store::record::{self, RECORD, Record};
 use crate::store::revision::{Counts, Revision, RevisionId, SourceIdentity};
@@ -46,7 +46,8 @@ pub struct Import<'a> {
     pub finished: Finished,
     /// Its description.
     pub new: NewRevision<'a>,
-    /// The number that it had. It keeps it unless another revision has it here.
+    /// The number that it had. It keeps it unless another revision has or had it
+    /// here, or a later one of the catalog is known.
     pub id: RevisionId,
     /// When its content first became a revision.
     pub modified: SystemTime,
@@ -215,7 +216,8 @@ impl Store {
         } = pending;
         let wanted = match wanted {
             Some(id) if id.is_sound() && !revision_exists(&mut **transaction, id).await? => {
-                Some(id)
+                let is_new = history::is_new(&mut **transaction, &record.catalog, id).await?;
+                is_new.then_some(id)
             }
             _ => None,
         };

@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use sqlx::Row as _;
 
@@ -66,10 +68,14 @@ impl Store {
             let store = self.clone();
             let removed = blocking("remove", self.revision_folder(id), move |folder| {
                 let _alone = store.folders.lock();
-                fs::remove_dir_all(folder).map_err(DiskError::at("remove", folder))
+                match fs::remove_dir_all(folder) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    removed => removed.map_err(DiskError::at("remove", folder)),
+                }
             });
             removed.await?;
         }
+        self.sweep_outlines(Duration::ZERO).await?;
         self.release_blobs(&blobs).await
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, Sqlite, SqlitePool, Transaction};
+use sqlx::{Row as _, Sqlite, SqliteExecutor, SqlitePool, Transaction};
 
 use crate::answers::changes::{Change, Kind, changes, counts};
 use crate::answers::outline::{OUTLINE_FORMAT, Outline};
@@ -29,7 +29,7 @@ use ::images::digest::Digest;
 pub(super) const OUTLINES: &str = "outlines";
 /// How many changes of a revision are stored beside it. All of them follow from the
 /// outlines.
-pub const MAX_CHANGES: usize = 500;
+pub const MAX_CHANGES: usize = 100;
 /// The largest outline that is read, in bytes.
 const MAX_OUTLINE: u64 = 256 << 20;
 /// An outline without a row may belong to a commit that is not done yet.
@@ -67,6 +67,8 @@ pub struct HistoryEntry {
     pub committed: SystemTime,
     /// Its size; metas are not counted.
     pub counts: Counts,
+    /// The revision that its changes are counted from.
+    pub before: Option<RevisionId>,
     /// The number of its changes; `None` for the first one.
     pub changed: Option<u64>,
     /// Its changes, where they were requested.
@@ -160,7 +162,8 @@ impl Store {
             "look up the history",
             query.bind(catalog),
         );
-        if let Some(last) = last.await?
+        let last = last.await?;
+        if let Some(last) = &last
             && last.get::<&str, _>("source") == record.identity.source
             && last.get::<&str, _>("digest") == record.digest.to_string()
             && last.get::<&str, _>("content") == record.content.to_string()
@@ -170,19 +173,21 @@ impl Store {
                 .bind(last.get::<i64, _>("revision"));
             return sql::execute(&mut **transaction, "record the history", statement).await;
         }
+        let before: Option<i64> = last.map(|last| last.get("revision"));
         let changed = changes.as_ref().map(|one| signed(one.total() as u64));
         let json = changes.as_ref().map(serde_json::to_string).transpose();
         let counts = &record.counts;
         let statement = sqlx::query(
-            "INSERT OR REPLACE INTO history (revision, catalog, source, digest, content,
+            "INSERT INTO history (revision, catalog, source, digest, content, before,
                committed, packages, channels, entries, bundles, quarantined, changed, changes)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )
         .bind(id.0)
         .bind(catalog)
         .bind(&record.identity.source)
         .bind(record.digest.to_string())
         .bind(record.content.to_string())
+        .bind(before)
         .bind(record.committed)
         .bind(signed(counts.packages))
         .bind(signed(counts.channels))
@@ -271,42 +276,30 @@ fn sweep(folder: &Path, known: &HashSet<PathBuf>, spared: Duration) -> Result<()
 impl History {
     /// The catalog's history, the newest revision first, without the changes.
     pub async fn list(&self, catalog: &CatalogName) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.rows(
-            catalog,
-            "SELECT revision, digest, content, committed, packages, channels, entries,
-               bundles, quarantined, changed, NULL AS changes
+        let query = sqlx::query(
+            "SELECT revision, digest, content, committed, packages, channels, entries, bundles,
+               quarantined, before, changed, NULL AS changes
              FROM history WHERE catalog = ? ORDER BY revision DESC",
-        )
-        .await
+        );
+        self.entries(query.bind(catalog.as_str())).await
     }
 
     /// The newest revisions with their changes.
     pub async fn latest(
         &self,
         catalog: &CatalogName,
-        most: usize,
+        most: u32,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let mut rows = self
-            .rows(
-                catalog,
-                "SELECT * FROM history WHERE catalog = ? ORDER BY revision DESC LIMIT 100",
-            )
-            .await?;
-        rows.truncate(most);
-        Ok(rows)
+        let query = "SELECT * FROM history WHERE catalog = ? ORDER BY revision DESC LIMIT ?";
+        let query = sqlx::query(query).bind(catalog.as_str()).bind(most);
+        self.entries(query).await
     }
 
     async fn newest(&self, catalog: &CatalogName) -> Result<Option<HistoryEntry>, StoreError> {
-        let query = "SELECT * FROM history WHERE catalog = ? ORDER BY revision DESC LIMIT 1";
-        Ok(self.rows(catalog, query).await?.into_iter().next())
+        Ok(self.latest(catalog, 1).await?.into_iter().next())
     }
 
-    async fn rows(
-        &self,
-        catalog: &CatalogName,
-        query: &'static str,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let query = sqlx::query(query).bind(catalog.as_str());
+    async fn entries(&self, query: sql::Statement<'_>) -> Result<Vec<HistoryEntry>, StoreError> {
         match sql::all(&self.pool, "read the history", query).await {
             Ok(rows) => Ok(rows.iter().filter_map(entry).collect()),
             // A store that is only read may be of a version without a history.
@@ -326,6 +319,20 @@ impl History {
     }
 }
 
+/// Whether a number is new in the history, and above those of its catalog.
+pub(super) async fn is_new(
+    database: impl SqliteExecutor<'_>,
+    catalog: &CatalogName,
+    id: RevisionId,
+) -> Result<bool, StoreError> {
+    let query = sqlx::query(
+        "SELECT 1 FROM history WHERE revision = ?1 OR (catalog = ?2 AND revision > ?1) LIMIT 1",
+    );
+    let query = query.bind(id.0).bind(catalog.as_str());
+    let known = sql::first(database, "look up the history", query).await?;
+    Ok(known.is_none())
+}
+
 fn entry(row: &SqliteRow) -> Option<HistoryEntry> {
     // No count that was written is negative.
     let count = |column| u64::try_from(row.get::<i64, _>(column)).unwrap_or(0);
@@ -343,6 +350,7 @@ fn entry(row: &SqliteRow) -> Option<HistoryEntry> {
             bundles: count("bundles"),
             quarantined: count("quarantined"),
         },
+        before: row.get::<Option<i64>, _>("before").map(RevisionId),
         changed: row
             .get::<Option<i64>, _>("changed")
             .and_then(|n| u64::try_from(n).ok()),

@@ -11,7 +11,7 @@ use sqlx::{Sqlite, SqliteExecutor};
 use crate::store::StoreError;
 
 /// A statement with its values.
-type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
+pub(super) type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
 
 /// Runs a statement. `action` completes "cannot" in an error.
 pub(super) async fn execute(

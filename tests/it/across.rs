@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format, bundle, entry};
 use crate::support::http::{self, Reply};
+use crate::support::program::{PATIENCE, STEP};
 use crate::support::served::{Folders, Served};
 
 /// Two packages that provide a kind, one of them with two versions.
@@ -109,7 +110,14 @@ fn the_index_names_each_catalog_with_its_state_and_routes() {
     // Each path of the index is answered by something else than "not found".
     for (_, path) in north["links"].as_object().unwrap() {
         let path = path.as_str().unwrap();
-        let reply = served.get(&path.replace("bundles", "bundles/stream.v1.1.0"));
+        let asked = path.replace("bundles", "bundles/stream.v1.1.0");
+        let begin = std::time::Instant::now();
+        let mut reply = served.get(&asked);
+        // The image is made after the catalog is served.
+        while reply.status == 503 && begin.elapsed() < PATIENCE {
+            std::thread::sleep(STEP);
+            reply = served.get(&asked);
+        }
         assert!(
             [200, 400, 405].contains(&reply.status),
             "{path}: {}",

@@ -3,11 +3,13 @@
 
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use serde_json::Value;
 
 use crate::cli::format::{Column, Format};
 use crate::cli::query::{Question, Respondent, text};
 use crate::cli::{Failure, block_on};
+use fbc::text::suggest;
 
 const CATALOGS: &[Column] = &[
     ("NAME", |item| text(item, "name")),
@@ -23,8 +25,24 @@ pub(in crate::cli) fn catalogs(
     respondent: &Respondent,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let found = block_on(respondent.list(&Question::of_catalogs()))??;
+    let mut found = block_on(respondent.list(&Question::of_catalogs()))??;
     found.note();
+    if let Respondent::Server {
+        catalog: Some(name),
+        ..
+    } = respondent
+    {
+        let is_named = |item: &Value| text(item, "name") == name.as_str();
+        if !found.items.iter().any(is_named) {
+            let names: Vec<String> = found.items.iter().map(|item| text(item, "name")).collect();
+            let names = names.iter().map(String::as_str);
+            let proposal = suggest::proposal_or_all(name.as_str(), names);
+            return Err(Failure::run(anyhow!(
+                "there is no catalog {name}{proposal}"
+            )));
+        }
+        found.items.retain(is_named);
+    }
     format.print_objects(&found.items, &found.items, CATALOGS, "name")
 }
 

@@ -291,6 +291,16 @@ pub(super) async fn ask(
     answered(&subject, answer.status, answer.is_json, &answer.body)
 }
 
+/// The beginning of a text, of at most so many characters; `…` tells that there is more.
+pub(in crate::cli) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    kept.push('…');
+    kept
+}
+
 /// A text of an object, or nothing.
 pub(super) fn text(object: &Value, key: &str) -> String {
     string(object, key).unwrap_or_default()

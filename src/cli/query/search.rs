@@ -6,7 +6,7 @@ use anyhow::anyhow;
 
 use crate::cli::format::{Column, Format};
 use crate::cli::help::help_of_reading;
-use crate::cli::query::{QueryArguments, Question, flag, text};
+use crate::cli::query::{QueryArguments, Question, flag, shortened, text};
 use crate::cli::{Failure, block_on};
 use crate::config::Environment;
 
@@ -58,7 +58,7 @@ const COLUMNS: &[Column] = &[
         if flag(item, "quarantined") {
             return "(has errors)".to_owned();
         }
-        text(item, "summary").chars().take(SUMMARY).collect()
+        shortened(&text(item, "summary"), SUMMARY)
     }),
 ];
 

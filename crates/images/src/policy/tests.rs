@@ -415,7 +415,25 @@ fn the_policy_of_a_namespace_applies_where_it_is_named() {
         count(std::slice::from_ref(&ours), "other", "quay.io/a:v1"),
         0
     );
-    // The cluster has the last word about its scopes.
+    // The cluster has the last word about its scopes, also about one tag in them.
+    let cluster = object("ClusterImagePolicy", "", "quay.io/team/app", &public_key());
+    let tag = object("ImagePolicy", "ours", "quay.io/team/app:v1", &public_key());
+    let tag_alone = count(std::slice::from_ref(&tag), "ours", "quay.io/team/app:v1");
+    let both = count(&[cluster, tag], "ours", "quay.io/team/app:v1");
+    assert_eq!((tag_alone, both), (1, 1));
+    assert!(super::parse::lies_in(
+        "quay.io/team/app:v1",
+        "quay.io/team/app"
+    ));
+    assert!(super::parse::lies_in(
+        "quay.io/team/app@sha256:00",
+        "quay.io/team/app"
+    ));
+    assert!(!super::parse::lies_in("quay.io:5000/a", "quay.io"));
+    assert!(!super::parse::lies_in(
+        "quay.io/team/apple",
+        "quay.io/team/app"
+    ));
     for (scope, expected) in [("quay.io", 1), ("quay.io/a", 1), ("quay.io/a/b", 2)] {
         let cluster = object("ClusterImagePolicy", "", scope, &public_key());
         let both = [cluster, ours.clone()];

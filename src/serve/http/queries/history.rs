@@ -14,7 +14,7 @@ use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, SCANS, json, respond};
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::snapshot::Snapshot;
-use crate::store::{HistoryEntry, StoreError};
+use crate::store::{HistoryEntry, MAX_CHANGES, StoreError};
 
 /// The fields of a revision, in their order. There is no source: it may name folders and
 /// internal registries.
@@ -34,7 +34,7 @@ const REVISION: &[&str] = &[
 /// The fields of changes, in their order.
 const CHANGES: &[&str] = &["from", "to", "counts", "changes"];
 /// The most entries of a feed.
-const FEED: usize = 50;
+const FEED: u32 = 50;
 const DAY: Duration = Duration::from_hours(24);
 
 #[derive(Serialize)]
@@ -119,24 +119,35 @@ pub(super) async fn atom(request: QueryRequest) -> Response {
                 continue;
             };
             let total = recorded.total();
-            let listed = match package {
-                // Some of the package may not be among the recorded ones.
-                Some(_) if total > recorded.first.len() => {
-                    between(&query.snapshot, before, entry, package)?
-                }
-                Some(name) => {
-                    let own = recorded.first.iter().filter(|one| one.package == name);
-                    own.cloned().collect()
-                }
-                None => recorded.first.clone(),
+            // The row before may have been trimmed; and some changes of the package may
+            // not be among the recorded ones.
+            let is_next = entry.before == Some(before.revision);
+            let is_whole = package.is_none() || total == recorded.first.len();
+            let compared = match is_next && is_whole {
+                true => None,
+                false => compared(&query.snapshot, before, entry),
             };
+            let total = compared.as_ref().map_or(total, Vec::len);
+            let mut listed = compared.unwrap_or_else(|| recorded.first.clone());
+            listed.retain(|one| package.is_none_or(|name| one.package == name));
             let total = package.map_or(total, |_| listed.len());
+            listed.truncate(MAX_CHANGES);
             // A content that came back keeps its latest entry.
             if total > 0 && contents.insert(entry.content) {
                 updates.push((entry, before.revision, listed, total));
             }
         }
-        updates.truncate(FEED);
+        if let Some(name) = package
+            && updates.is_empty()
+            && query.snapshot.package_answers(name).is_none()
+        {
+            let names = query.snapshot.packages().iter();
+            return Err(Problem::unknown(
+                "package",
+                name,
+                names.map(|one| &*one.name),
+            ));
+        }
         let entries: Vec<FeedEntry<'_>> = updates
             .iter()
             .map(|(entry, before, listed, total)| FeedEntry {
@@ -289,6 +300,16 @@ fn newest(history: &[HistoryEntry]) -> Result<&HistoryEntry, Problem> {
 
 fn before<'a>(entry: &HistoryEntry, history: &'a [HistoryEntry]) -> Option<&'a HistoryEntry> {
     history.iter().find(|one| one.revision < entry.revision)
+}
+
+/// The changes between two revisions, if their outlines are kept.
+fn compared(snapshot: &Snapshot, from: &HistoryEntry, to: &HistoryEntry) -> Option<Vec<Change>> {
+    let history = snapshot.history();
+    let (before, after) = (
+        history.outline(&from.content)?,
+        history.outline(&to.content)?,
+    );
+    Some(changes(&before, &after))
 }
 
 /// The changes between two revisions, of one package or all.

@@ -74,7 +74,7 @@ impl Policy {
         for object in of_cluster().chain(of_namespace) {
             for scope in &object.scopes {
                 let mut cluster = of_cluster().flat_map(|one| &one.scopes);
-                if object.namespace.is_some() && cluster.any(|above| is_nested(scope, above)) {
+                if object.namespace.is_some() && cluster.any(|above| lies_in(scope, above)) {
                     continue;
                 }
                 let list = scopes.entry(scope.clone()).or_default();
@@ -100,6 +100,15 @@ impl Policy {
         }
         ("everything by default".to_owned(), self.default)
     }
+}
+
+/// Whether a scope is another one or lies in it: also a tag or a digest in its
+/// repository. A colon behind a host begins a port, and another registry.
+pub(super) fn lies_in(scope: &str, above: &str) -> bool {
+    let version = scope
+        .strip_prefix(above)
+        .is_some_and(|rest| rest.starts_with('@') || rest.starts_with(':') && above.contains('/'));
+    version || is_nested(scope, above)
 }
 
 /// Checks the content of a policy file.

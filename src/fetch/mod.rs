@@ -50,7 +50,7 @@ pub enum CatalogUrlError {
     #[error("{0:?} is no URL: {1}")]
     Url(String, String),
     /// Neither http nor https.
-    #[error("{0:?} is neither an http nor an https URL")]
+    #[error("{0:?} is neither an http nor an https URL; write http://HOST:PORT")]
     Scheme(String),
     /// It has only a host.
     #[error(

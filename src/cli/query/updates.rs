@@ -86,6 +86,9 @@ impl Arguments {
             respondent.choose_catalog(&package).await?;
             respondent.object(&question).await
         })??;
+        if let Some(hint) = answer.get("hint").and_then(Value::as_str) {
+            output::note(&format!("almanac: {hint}"));
+        }
         print(&answer, self.output)
     }
 }

@@ -123,9 +123,10 @@ pub(super) async fn atom(request: QueryRequest) -> Response {
             // not be among the recorded ones.
             let is_next = entry.before == Some(before.revision);
             let is_whole = package.is_none() || total == recorded.first.len();
-            let compared = match is_next && is_whole {
-                true => None,
-                false => compared(&query.snapshot, before, entry),
+            let compared = if is_next && is_whole {
+                None
+            } else {
+                compared(&query.snapshot, before, entry)
             };
             let total = compared.as_ref().map_or(total, Vec::len);
             let mut listed = compared.unwrap_or_else(|| recorded.first.clone());

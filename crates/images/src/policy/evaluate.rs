@@ -24,7 +24,7 @@ pub struct Admission {
     requirements: Vec<Judged>,
 }
 
-/// A requirement with what is known before any signature is fetched.
+/// A requirement, judged as far as possible without signatures.
 #[derive(Debug)]
 struct Judged {
     text: String,
@@ -95,7 +95,7 @@ impl Admission {
         })
     }
 
-    /// Whether a signature has to be looked for.
+    /// Whether a signature is required.
     pub fn needs_signature(&self) -> bool {
         self.required_signatures().next().is_some()
     }
@@ -145,7 +145,7 @@ impl Admission {
         }
     }
 
-    /// What the policy says before any signature is looked for.
+    /// The judgement of the policy before any search for signatures.
     pub(crate) fn verdict(&self) -> Verdict {
         let requirements = self.requirements.iter().map(|requirement| {
             let outcome = match &requirement.decision {

@@ -11,16 +11,16 @@ pub struct Verdict {
     pub scope: String,
     /// The requirements of the scope, in order. All of them have to hold.
     pub requirements: Vec<RequirementVerdict>,
-    /// Where signatures were looked for, in order.
+    /// The searched places, in order.
     pub searched: Vec<SearchedPlace>,
 }
 
-/// What came of one requirement.
+/// The outcome of one requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequirementVerdict {
     /// The requirement with its keys, as a phrase.
     pub requirement: String,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
@@ -35,7 +35,7 @@ pub enum Outcome {
     Unknown(String),
 }
 
-/// A place where signatures were looked for.
+/// A searched place of signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchedPlace {
     /// A tag, referrers, a folder or an address.

@@ -229,7 +229,7 @@ fn a_visitor_sees_each_package_and_bundle_once_and_in_order() {
 
 #[test]
 fn a_place_in_the_lines_holds_the_text_of_its_field() {
-    /// Places, and what stands there.
+    /// Places with their content.
     #[derive(Default)]
     struct Places(Vec<(Range<usize>, Vec<u8>)>);
     impl Visitor for Places {

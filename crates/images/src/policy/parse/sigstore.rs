@@ -15,7 +15,7 @@ pub(in crate::policy) struct SigstoreSigned {
     pub(in crate::policy) identity: SignedIdentity,
 }
 
-/// Who has to have signed.
+/// The required signers.
 #[derive(Clone, Debug)]
 pub(in crate::policy) enum SigstoreTrust {
     /// The owner of one of these keys; at least one is given.

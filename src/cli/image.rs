@@ -8,7 +8,8 @@ use crate::cli::terminal::TerminalArguments;
 use crate::config::{Environment, LogSettings, RegistrySettings, Settings};
 use crate::ingest::{LayoutSource, Source};
 use ::images::digest::Digest;
-use ::images::{Layout, Manifest, Platform, Reference, Registries, Route};
+use ::images::policy::PolicySubject;
+use ::images::{Layout, Manifest, Platform, Registries, Route};
 
 /// An image, and how its registry is reached.
 #[derive(Debug, clap::Args)]
@@ -72,14 +73,20 @@ impl ImageArguments {
 }
 
 impl OpenImage {
-    /// The reference of an image in a registry.
-    pub(super) fn reference(&self) -> Result<&Reference, Failure> {
+    /// The image as a policy knows it.
+    pub(super) fn subject(&self) -> Result<PolicySubject, Failure> {
         match &self.image {
-            Source::Image(reference) => Ok(reference),
+            Source::Image(reference) => Ok(PolicySubject::Registry(reference.clone())),
+            Source::Layout(layout) => Ok(PolicySubject::Layout(layout.format, layout.path.clone())),
             other => Err(Failure::usage(anyhow!(
-                "{other} has no signatures: name an image of a registry"
+                "{other} is no image: name one of a registry, a layout or an archive"
             ))),
         }
+    }
+
+    /// The name of the image.
+    pub(super) fn name(&self) -> String {
+        self.image.to_string()
     }
 
     /// Reads the documents of the image, whatever the policy says about it.

@@ -10,13 +10,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::help::NO_HEADING;
-use crate::cli::image::{ImageArguments, OpenImage, of_registry};
+use crate::cli::image::{ImageArguments, ImageDocuments, OpenImage, of_registry};
 use crate::cli::output::Shown;
 use crate::cli::{Failure, block_on, format, output};
 use crate::config::Environment;
 use ::images::digest::Digest;
-use ::images::policy::{Outcome, Verdict};
-use ::images::{Error, Manifest, Platform, PolicyFiles, Reference, Registries};
+use ::images::policy::{Outcome, PolicySubject, SearchedPlace, Verdict};
+use ::images::{Admission, Error, Manifest, Platform, PolicyFiles, Reference, Registries};
 
 /// The exit code for an image that is not admitted.
 const NOT_ADMITTED: u8 = 1;
@@ -25,7 +25,8 @@ const NOT_ADMITTED: u8 = 1;
 ///
 /// The command prints each requirement of the matching scope, whether it holds,
 /// by which signature or why not, and where signatures were looked for. Nothing
-/// of the image but its manifest is pulled.
+/// of the image but its manifest is pulled. Layouts and archives hold no
+/// signatures: a policy accepts or rejects them as a whole.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -116,7 +117,7 @@ struct Found {
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let mut image = self.image.open(self.platform, environment)?;
-        let reference = image.reference()?.clone();
+        let subject = image.subject()?;
         let folder = match &self.keys[..] {
             [] => None,
             keys => Some(policy_of(keys).map_err(Failure::run)?),
@@ -127,10 +128,10 @@ impl Arguments {
                 ..PolicyFiles::default()
             };
         }
-        let found = block_on(judge(&image, &reference))?
-            .with_context(|| format!("{reference} cannot be verified"))
+        let found = block_on(judge(&image, subject))?
+            .with_context(|| format!("{} cannot be verified", image.name()))
             .map_err(Failure::unreadable)?;
-        let document = found.document(&reference, folder.is_some());
+        let document = found.document(image.name(), folder.is_some());
         output::print(|out| match self.output {
             Output::Text => text(&document, out),
             Output::Json => output::json(&document, out),
@@ -169,7 +170,32 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-async fn judge(image: &OpenImage, reference: &Reference) -> anyhow::Result<Found> {
+async fn judge(image: &OpenImage, subject: PolicySubject) -> anyhow::Result<Found> {
+    match &subject {
+        PolicySubject::Registry(reference) => judge_in_registry(image, reference).await,
+        PolicySubject::Layout(..) => {
+            let ImageDocuments { digest, .. } = image.read().await?;
+            let policy = image.settings.policy.clone();
+            let reading = tokio::task::spawn_blocking(move || Admission::of(&policy, &subject));
+            let admission = reading.await??;
+            let mut verdict = admission.verdict();
+            if admission.needs_signature() {
+                verdict.searched.push(SearchedPlace {
+                    place: image.name(),
+                    found: "layouts and archives hold no signatures".into(),
+                });
+            }
+            Ok(Found {
+                digest,
+                instance: None,
+                verdict,
+                failure: None,
+            })
+        }
+    }
+}
+
+async fn judge_in_registry(image: &OpenImage, reference: &Reference) -> anyhow::Result<Found> {
     let registries = Registries::new(&image.settings)?;
     let route = registries.unjudged_route(reference).await?;
     let (documents, manifest) = of_registry(&route).await?;
@@ -187,7 +213,7 @@ async fn judge(image: &OpenImage, reference: &Reference) -> anyhow::Result<Found
 }
 
 impl Found {
-    fn document(&self, reference: &Reference, by_keys: bool) -> Document<'_> {
+    fn document(&self, image: String, by_keys: bool) -> Document<'_> {
         let verdict = &self.verdict;
         let policy = verdict.policy.as_ref().filter(|_| !by_keys);
         let requirements = verdict.requirements.iter().map(|one| {
@@ -207,7 +233,7 @@ impl Found {
             found: &one.found,
         });
         Document {
-            image: reference.to_string(),
+            image,
             digest: self.digest,
             instance: self.instance,
             admitted: verdict.admits(),

@@ -184,6 +184,7 @@
 //! | Manifests, indexes, layouts, layers, whiteouts | OCI image-spec |
 //! | Older media types | Docker image manifest version 2, schema 2 |
 //! | Mirrors and blocked registries | containers-registries.conf(5), version 2; `ImageDigestMirrorSet`, `ImageTagMirrorSet`, `ImageContentSourcePolicy` |
+//! | Signatures | containers-signature(5), containers-registries.d(5), RFC 9580 (OpenPGP), cosign's signature specification, sigstore's bundles |
 //! | Signature policy | containers-policy.json(5), transports `docker`, `oci`, `oci-archive` and `docker-archive` |
 //! | Credentials | containers-auth.json(5), Docker's `config.json`, credential helper protocol |
 //! | Certificates | containers-certs.d(5) |
@@ -194,8 +195,7 @@
 //! # Limits of the crate
 //!
 //! It does not push, build or run images, and it stores nothing but the file
-//! with unpacked contents. It does not resolve short names. Of signatures it
-//! verifies those of sigstore, not GPG. The only
+//! with unpacked contents. It does not resolve short names. The only
 //! digest algorithm is sha256. Docker's manifest schema 1 and foreign layers
 //! are rejected.
 

@@ -46,11 +46,51 @@ impl Reader {
         // A reload sets rules before it adds catalogs. So the rules are taken
         // after the catalogs.
         let mut readable = catalogs.all();
-        let rules: Arc<Rules> = self.access.rules();
-        readable.retain(|catalog| {
-            let name = catalog.name.as_str();
-            !catalog.routing.withheld && rules.check(name, self.credentials()).is_ok()
-        });
+        let rules = self.access.rules();
+        readable.retain(|catalog| self.may_read(catalog, &rules));
         readable
+    }
+
+    /// The catalog with a name, if it is available and the client may read it by
+    /// the rules of now.
+    pub(crate) fn catalog(&self, catalogs: &Catalogs, name: &str) -> Option<Arc<Catalog>> {
+        let catalog = catalogs.get(name)?;
+        let rules = self.access.rules();
+        self.may_read(&catalog, &rules).then_some(catalog)
+    }
+
+    fn may_read(&self, catalog: &Catalog, rules: &Rules) -> bool {
+        let name = catalog.name.as_str();
+        !catalog.routing.withheld && rules.check(name, self.credentials()).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::CatalogName;
+    use crate::serve::access::{AccessSettings, Rule};
+    use crate::snapshot::{CatalogsPublisher, Routing};
+
+    #[test]
+    fn a_reader_loses_a_catalog_by_a_later_rule() {
+        let name: CatalogName = "a".parse().unwrap();
+        let (publisher, catalogs) = CatalogsPublisher::new();
+        let (catalog, _publisher) = publisher.slot(name.clone(), Routing::default());
+        publisher.set([Arc::new(catalog)], None);
+        let access = Access::default();
+        let reader = |certified| Reader::of(&access, &HeaderMap::new(), certified);
+        let (anyone, certified) = (reader(false), reader(true));
+        let reads = |reader: &Reader, name| reader.catalog(&catalogs, name).is_some();
+        assert!(reads(&anyone, "a") && reads(&certified, "a"));
+        assert!(!reads(&certified, "b"));
+        let settings = AccessSettings {
+            client_certificate: true,
+            ..AccessSettings::default()
+        };
+        let (rule, _) = Rule::open(&name, &settings).unwrap();
+        access.set([(name, rule)]);
+        assert!(!reads(&anyone, "a"));
+        assert!(reads(&certified, "a"));
     }
 }

@@ -61,11 +61,26 @@ impl Trial {
         format!("{}/{name}", self.upstream.host())
     }
 
+    /// The path of a file of the trial.
+    pub(super) fn file(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A policy with one requirement, or with a list of them. A whole policy, which
+    /// has a default, stays as it is.
     fn policy(&self, requirement: &Value) -> std::path::PathBuf {
-        let policy = json!({
-            "default": [{"type": "reject"}],
-            "transports": {"docker": {(self.upstream.host()): [requirement]}},
-        });
+        let policy = if requirement.get("default").is_some() {
+            requirement.clone()
+        } else {
+            let list = match requirement {
+                Value::Array(_) => requirement.clone(),
+                one => json!([one]),
+            };
+            json!({
+                "default": [{"type": "reject"}],
+                "transports": {"docker": {(self.upstream.host()): list}},
+            })
+        };
         let path = self.folder.path().join("policy.json");
         fs::write(&path, policy.to_string()).unwrap();
         path

@@ -18,5 +18,3 @@ pub use matching::{InvalidLocation, Mirrors, PullLocation};
 pub use read::MirrorFiles;
 
 pub(crate) use remarks::RemarkLog;
-
-pub(crate) use rule::is_nested;

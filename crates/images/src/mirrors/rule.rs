@@ -49,7 +49,7 @@ pub(super) fn checked_prefix(text: &str) -> Result<String, String> {
 }
 
 /// Whether a prefix or location is `outer` or lies in it.
-pub(crate) fn is_nested(inner: &str, outer: &str) -> bool {
+pub(super) fn is_nested(inner: &str, outer: &str) -> bool {
     if let Some(domain) = outer.strip_prefix('*') {
         let host = inner.split([':', '/']).next();
         return host.is_some_and(|host| host.ends_with(domain));

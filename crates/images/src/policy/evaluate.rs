@@ -1,6 +1,6 @@
 //! The requirements of the policy for one image.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config_files::{self, FileError, FileKind};
@@ -75,8 +75,7 @@ impl Admission {
             )),
             None => config_files::first(FileKind::Policy, &files.usual, MAX_POLICY)?,
         };
-        let namespace = files.namespace.as_deref();
-        let objects = objects::read(&files.objects, namespace)?;
+        let objects = objects::read(files)?;
         let (path, mut policy) = match (found, files.objects.first()) {
             (Some((path, bytes)), _) => {
                 let policy = Policy::parse(&bytes)
@@ -84,9 +83,10 @@ impl Admission {
                 (path, policy)
             }
             (None, Some(path)) => (path.as_path(), Policy::accepting()),
+            (None, None) if !objects.is_empty() => (Path::new(objects::GIVEN), Policy::accepting()),
             (None, None) => return Ok(Self::default()),
         };
-        policy.add(&objects, namespace);
+        policy.add(&objects, files.namespace.as_deref());
         let (scope, requirements) = policy.of(image);
         Ok(Self {
             policy: Some(path.to_owned()),
@@ -146,7 +146,7 @@ impl Admission {
     }
 
     /// The judgement of the policy before any search for signatures.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Verdict {
         let requirements = self.requirements.iter().map(|requirement| {
             let outcome = match &requirement.decision {
                 Decision::Accept => Outcome::Holds("it accepts everything".into()),

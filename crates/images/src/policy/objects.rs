@@ -1,8 +1,9 @@
-//! Reading the files with image policies of OpenShift.
+//! Reading the image policies of OpenShift.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::config_files::{self, FileError, FileKind};
+use crate::policy::files::PolicyFiles;
 use crate::policy::parse::ImagePolicy;
 
 /// The largest file, in bytes.
@@ -10,39 +11,44 @@ const MAX_FILE: u64 = 4 << 20;
 /// The most objects.
 const MAX_OBJECTS: usize = 10_000;
 
-/// The objects of some files and folders. Those of a namespace need one.
-pub(super) fn read(
-    paths: &[PathBuf],
-    namespace: Option<&str>,
-) -> Result<Vec<ImagePolicy>, FileError> {
+/// The name of the objects that come from elsewhere than files.
+pub(super) const GIVEN: &str = "of the cluster";
+
+/// The objects of the files and folders, and the given ones. Those of a namespace
+/// need one.
+pub(super) fn read(files: &PolicyFiles) -> Result<Vec<ImagePolicy>, FileError> {
     let mut all = Vec::new();
-    for path in paths {
-        let is_folder = path.is_dir();
-        let files = if is_folder {
-            config_files::list(FileKind::Policy, path, &[".yaml", ".yml", ".json"])?
-        } else {
-            vec![path.clone()]
-        };
-        for file in files {
-            let objects = file_objects(&file)?;
-            let rejected = |problem: &str| FileError::content(FileKind::Policy, &file, problem);
-            if objects.is_empty() && !is_folder {
-                return Err(rejected(
-                    "it contains no ClusterImagePolicy and no ImagePolicy",
-                ));
-            }
-            if namespace.is_none() && objects.iter().any(|one| one.namespace.is_some()) {
-                return Err(rejected(
-                    "it contains an ImagePolicy, and no namespace is configured whose policies \
-                     apply",
-                ));
-            }
-            all.extend(objects);
-            if all.len() > MAX_OBJECTS {
-                return Err(rejected("the files contain more than 10000 objects"));
-            }
+    let mut add = |objects: Vec<ImagePolicy>, path: &Path| {
+        let rejected = |problem: &str| Err(FileError::content(FileKind::Policy, path, problem));
+        if files.namespace.is_none() && objects.iter().any(|one| one.namespace.is_some()) {
+            return rejected(
+                "it contains an ImagePolicy, and no namespace is configured whose policies apply",
+            );
         }
+        all.extend(objects);
+        if all.len() > MAX_OBJECTS {
+            return rejected("there are more than 10000 objects");
+        }
+        Ok(())
+    };
+    for path in &files.objects {
+        if path.is_dir() {
+            for file in config_files::list(FileKind::Policy, path, &[".yaml", ".yml", ".json"])? {
+                add(file_objects(&file)?, &file)?;
+            }
+            continue;
+        }
+        let objects = file_objects(path)?;
+        if objects.is_empty() {
+            let problem = "it contains no ClusterImagePolicy and no ImagePolicy";
+            return Err(FileError::content(FileKind::Policy, path, problem));
+        }
+        add(objects, path)?;
     }
+    let path = Path::new(GIVEN);
+    let given = ImagePolicy::of_objects(files.given.iter().cloned())
+        .map_err(|problem| FileError::content(FileKind::Policy, path, problem))?;
+    add(given, path)?;
     Ok(all)
 }
 

@@ -50,23 +50,42 @@ impl PolicySubject {
 /// The image, its repository, the parents of that, its host, the domains of
 /// that.
 pub(crate) fn registry_scopes(reference: &Reference) -> Vec<String> {
-    let name = reference.name();
-    let mut scopes = vec![reference.to_string()];
-    let mut rest = name.as_str();
-    loop {
-        scopes.push(rest.to_owned());
-        match rest.rsplit_once('/') {
-            Some((above, _)) => rest = above,
-            None => break,
+    enclosing_scopes(&reference.to_string())
+}
+
+/// A scope of images in registries, and all others that it lies in, longest
+/// first.
+pub(super) fn enclosing_scopes(scope: &str) -> Vec<String> {
+    let mut scopes = vec![scope.to_owned()];
+    let host = if let Some(domain) = scope.strip_prefix("*.") {
+        domain
+    } else {
+        let mut rest = without_version(scope);
+        if rest != scope {
+            scopes.push(rest.to_owned());
         }
-    }
+        while let Some((above, _)) = rest.rsplit_once('/') {
+            scopes.push(above.to_owned());
+            rest = above;
+        }
+        rest
+    };
     // A domain is written without a port.
-    let mut domain = rest.split(':').next().unwrap_or_default();
+    let mut domain = host.split(':').next().unwrap_or_default();
     while let Some((_, above)) = domain.split_once('.') {
         scopes.push(format!("*.{above}"));
         domain = above;
     }
     scopes
+}
+
+/// A name without its tag or digest. A colon behind a host begins a port.
+fn without_version(scope: &str) -> &str {
+    let name = scope.split('@').next().unwrap_or_default();
+    match name.rsplit_once(':') {
+        Some((name, tag)) if name.contains('/') && !tag.contains('/') => name,
+        _ => name,
+    }
 }
 
 /// The path without links, and the folders above it except the root.
@@ -96,6 +115,34 @@ mod tests {
             "",
         ];
         assert_eq!(subject.scopes(), expected);
+    }
+
+    #[test]
+    fn a_scope_lies_in_those_that_contain_all_of_its_images() {
+        for (scope, above) in [
+            (
+                "a.example/b@sha256:00",
+                &["a.example/b", "a.example", "*.example"][..],
+            ),
+            ("a.example:5000", &["*.example"]),
+            ("*.b.example", &["*.example"]),
+            ("[::1]:5000/a", &["[::1]:5000"]),
+            ("localhost/a", &["localhost"]),
+            ("", &[]),
+        ] {
+            let scopes = enclosing_scopes(scope);
+            assert_eq!(
+                (&*scopes[0], &scopes[1..]),
+                (
+                    scope,
+                    above
+                        .iter()
+                        .map(|it| (*it).to_owned())
+                        .collect::<Vec<_>>()
+                        .as_slice()
+                )
+            );
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub(crate) mod blob;
 pub(crate) mod bundle;
 mod file_or_data;
+mod object_only;
 pub(crate) mod payload;
 mod required;
 pub(crate) mod sigstore;

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::policy::SignedIdentity;
 use crate::reference::Reference;
+use crate::signatures::object_only::ObjectOnly;
+
+/// The end of the integers of 64 bits, where timestamps end.
+const MAX_TIMESTAMP: f64 = 9_223_372_036_854_775_808.0;
 
 /// The kind of a document, with its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +33,13 @@ pub(crate) struct Payload {
 impl Payload {
     /// Reads a document, after its signature was verified.
     pub(crate) fn parse(bytes: &[u8], kind: PayloadKind) -> Result<Self, String> {
-        let document: Document = serde_json::from_slice(bytes)
+        let ObjectOnly(document) = serde_json::from_slice::<ObjectOnly<Document>>(bytes)
             .map_err(|_| "its payload is no simple signing document".to_owned())?;
         let Critical {
-            identity,
-            image,
+            identity: ObjectOnly(identity),
+            image: ObjectOnly(image),
             kind: stated,
-        } = document.critical;
+        } = document.critical.0;
         if stated != kind.stated() {
             return Err(format!("its payload is no {:?}", kind.stated()));
         }
@@ -52,12 +56,12 @@ impl Payload {
     pub(crate) fn document(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&NewDocument {
             critical: Critical {
-                identity: Identity {
+                identity: ObjectOnly(Identity {
                     docker_reference: self.name.clone(),
-                },
-                image: Image {
+                }),
+                image: ObjectOnly(Image {
                     docker_manifest_digest: self.digest,
-                },
+                }),
                 kind: PayloadKind::Sigstore.stated().to_owned(),
             },
             optional: (),
@@ -93,7 +97,7 @@ impl PayloadKind {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
-    critical: Critical,
+    critical: ObjectOnly<Critical>,
     #[serde(deserialize_with = "Option::deserialize")]
     optional: Option<Optional>,
 }
@@ -108,8 +112,8 @@ struct NewDocument {
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Critical {
-    identity: Identity,
-    image: Image,
+    identity: ObjectOnly<Identity>,
+    image: ObjectOnly<Image>,
     #[serde(rename = "type")]
     kind: String,
 }
@@ -157,7 +161,8 @@ impl<'de> Visitor<'de> for OptionalVisitor {
                 }
                 // An integer, which may be written as a decimal.
                 "timestamp" => {
-                    if map.next_value::<f64>()?.fract() != 0.0 {
+                    let stated: f64 = map.next_value()?;
+                    if stated.fract() != 0.0 || stated.abs() >= MAX_TIMESTAMP {
                         return Err(A::Error::custom("timestamp is no integer"));
                     }
                 }
@@ -211,6 +216,7 @@ mod tests {
             assert!(with(&|d| d["optional"]["creator"] = json!(1)).is_err());
             assert!(with(&|d| d["optional"]["timestamp"] = json!(1.5)).is_err());
             assert!(with(&|d| d["optional"]["timestamp"] = json!("1")).is_err());
+            assert!(with(&|d| d["optional"]["timestamp"] = json!(1e300)).is_err());
             assert!(with(&|d| d["critical"]["type"] = json!("atomic")).is_err());
             assert!(with(&|d| d["critical"]["until"] = json!("2020")).is_err());
             assert!(with(&|d| d["critical"] = json!(null)).is_err());
@@ -219,6 +225,33 @@ mod tests {
             assert!(with(&|d| d["more"] = json!(1)).is_err());
         }
         assert!(Payload::parse(b"", PayloadKind::Simple).is_err());
+    }
+
+    #[test]
+    fn a_list_of_the_values_of_an_object_is_no_object() {
+        let good = document(PayloadKind::Sigstore);
+        let parse = |document: &Value| {
+            Payload::parse(document.to_string().as_bytes(), PayloadKind::Sigstore)
+        };
+        let Value::Object(critical) = &good["critical"] else {
+            panic!("{good}");
+        };
+        let values = ["identity", "image", "type"].map(|key| critical[key].clone());
+        let mut listed = good.clone();
+        listed["critical"] = json!(values);
+        assert!(parse(&listed).is_err());
+        assert!(parse(&json!([good["critical"], good["optional"]])).is_err());
+        for key in ["identity", "image"] {
+            let mut listed = good.clone();
+            let values: Vec<Value> = good["critical"][key]
+                .as_object()
+                .unwrap()
+                .values()
+                .cloned()
+                .collect();
+            listed["critical"][key] = json!(values);
+            assert!(parse(&listed).is_err(), "{key}");
+        }
     }
 
     #[test]

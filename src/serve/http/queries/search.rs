@@ -48,7 +48,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
 async fn search(
     request: QueryRequest,
 ) -> Result<(ParsedQuery, ResponseContext, Vec<Found>), Problem> {
-    let catalogs = request.catalogs.clone();
+    let (catalogs, reader) = (request.catalogs.clone(), request.reader.clone());
     let (mut query, context) = request.parse(KNOWN)?;
     let text = words(&query.parameters)?;
     let words = Searcher::words(&text);
@@ -59,8 +59,9 @@ async fn search(
         if let Some(found) = found {
             return Ok((query, context, found));
         }
-        // A new revision replaced the one of this snapshot.
-        let newer = catalogs.get(query.path("name"));
+        // A new revision replaced the one of this snapshot, perhaps by a reload
+        // that took the catalog away from this client.
+        let newer = reader.catalog(&catalogs, query.path("name"));
         if let Some(newer) = newer.and_then(|catalog| catalog.snapshot()) {
             query.snapshot = newer;
         }

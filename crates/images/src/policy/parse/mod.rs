@@ -9,17 +9,19 @@ mod requirement;
 mod scopes;
 mod sigstore;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use members::{Json, shown};
 
-use crate::mirrors::is_nested;
-use crate::policy::parse::scopes::check_scope;
-use crate::policy::subject::PolicySubject;
+use crate::policy::parse::scopes::{check_scope, folded};
+use crate::policy::subject::{PolicySubject, enclosing_scopes};
 
 pub(super) use openshift::ImagePolicy;
 pub(super) use requirement::{KeyType, Requirement, SignedBy};
 pub(super) use sigstore::{SigstoreSigned, SigstoreTrust};
+
+/// The transport of registries.
+const DOCKER: &str = "docker";
 
 /// A whole policy.
 #[derive(Debug)]
@@ -38,12 +40,15 @@ impl Policy {
         let given = members.field("transports", Json::object)?;
         for (transport, scopes) in given.into_iter().flat_map(members::Members::into_all) {
             let place = |problem| format!("transports.{}: {problem}", shown(&transport));
-            let mut all = BTreeMap::new();
+            let mut all: BTreeMap<String, Vec<Requirement>> = BTreeMap::new();
             for (scope, list) in scopes.object().map_err(place)?.into_all() {
                 check_scope(&transport, &scope).map_err(place)?;
                 let list = requirements(list)
                     .map_err(|problem| place(format!("{:?}: {problem}", shown(&scope))))?;
-                all.insert(scope, list);
+                // Two spellings of one host have the requirements of both.
+                all.entry(folded(&transport, scope))
+                    .or_default()
+                    .extend(list);
             }
             transports.insert(transport, all);
         }
@@ -62,25 +67,55 @@ impl Policy {
         }
     }
 
-    /// Adds the image policies of a cluster, and those of one namespace. A
-    /// scope gets the requirements of all of them behind its own. A namespace
-    /// has no say in the scopes of the cluster.
+    /// Adds the image policies of a cluster, and those of one namespace. They
+    /// let in nothing that the file keeps out: a scope gets their requirements
+    /// besides those that the file has for it, and none where the file rejects
+    /// everything. A namespace has no say in the scopes of the cluster.
     pub(super) fn add(&mut self, objects: &[ImagePolicy], namespace: Option<&str>) {
-        let of_cluster = || objects.iter().filter(|one| one.namespace.is_none());
-        let of_namespace = objects
-            .iter()
-            .filter(|one| one.namespace.is_some() && one.namespace.as_deref() == namespace);
-        let scopes = self.transports.entry("docker".to_owned()).or_default();
-        for object in of_cluster().chain(of_namespace) {
+        let mut added: BTreeMap<&str, Vec<&Requirement>> = BTreeMap::new();
+        let (cluster, namespaced): (Vec<_>, Vec<_>) =
+            objects.iter().partition(|one| one.namespace.is_none());
+        for object in &cluster {
             for scope in &object.scopes {
-                let mut cluster = of_cluster().flat_map(|one| &one.scopes);
-                if object.namespace.is_some() && cluster.any(|above| lies_in(scope, above)) {
-                    continue;
-                }
-                let list = scopes.entry(scope.clone()).or_default();
-                list.push(object.requirement.clone());
+                added.entry(scope).or_default().push(&object.requirement);
             }
         }
+        let of_cluster: BTreeSet<&str> = added.keys().copied().collect();
+        let ours = namespaced
+            .iter()
+            .filter(|one| one.namespace.as_deref() == namespace);
+        for object in ours {
+            for scope in &object.scopes {
+                let above = enclosing_scopes(scope);
+                if above.iter().all(|above| !of_cluster.contains(&**above)) {
+                    added.entry(scope).or_default().push(&object.requirement);
+                }
+            }
+        }
+        let added: Vec<_> = added
+            .into_iter()
+            .filter_map(|(scope, list)| {
+                let mut all = self.of_scope(scope).to_vec();
+                let rejects = |one: &Requirement| matches!(one, Requirement::Reject);
+                if all.iter().any(rejects) {
+                    return None;
+                }
+                all.retain(|one| !matches!(one, Requirement::InsecureAcceptAnything));
+                all.extend(list.into_iter().cloned());
+                Some((scope.to_owned(), all))
+            })
+            .collect();
+        let scopes = self.transports.entry(DOCKER.to_owned()).or_default();
+        scopes.extend(added);
+    }
+
+    /// The requirements for all images of a scope in registries.
+    fn of_scope(&self, scope: &str) -> &[Requirement] {
+        let mut scopes = enclosing_scopes(scope);
+        scopes.push(String::new());
+        let of_registries = self.transports.get(DOCKER);
+        let found = of_registries.and_then(|all| scopes.iter().find_map(|one| all.get(one)));
+        found.unwrap_or(&self.default)
     }
 
     /// The requirements for an image, from the longest matching scope, and the
@@ -100,15 +135,6 @@ impl Policy {
         }
         ("everything by default".to_owned(), self.default)
     }
-}
-
-/// Whether a scope is another one or lies in it: also a tag or a digest in its
-/// repository. A colon behind a host begins a port, and another registry.
-pub(super) fn lies_in(scope: &str, above: &str) -> bool {
-    let version = scope
-        .strip_prefix(above)
-        .is_some_and(|rest| rest.starts_with('@') || rest.starts_with(':') && above.contains('/'));
-    version || is_nested(scope, above)
 }
 
 /// Checks the content of a policy file.

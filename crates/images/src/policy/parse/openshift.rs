@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::policy::identity::SignedIdentity;
 use crate::policy::parse::members::{Json, Members};
 use crate::policy::parse::requirement::Requirement;
+use crate::policy::parse::scopes::{check_image_scope, folded};
 use crate::policy::parse::sigstore::{Fulcio, Pki, SigstoreSigned, SigstoreTrust};
 use crate::signatures::FileOrData;
 use crate::yaml;
@@ -30,9 +31,17 @@ pub(in crate::policy) struct ImagePolicy {
 impl ImagePolicy {
     /// The objects of a file. Those of other kinds are ignored.
     pub(in crate::policy) fn parse(text: &str) -> Result<Vec<Self>, String> {
+        Self::of_objects(yaml::unique_documents(text)?)
+    }
+
+    /// The objects among those of an API server. Those of other kinds are
+    /// ignored.
+    pub(in crate::policy) fn of_objects(
+        objects: impl IntoIterator<Item = Value>,
+    ) -> Result<Vec<Self>, String> {
         let mut found = Vec::new();
-        for document in yaml::unique_documents(text)? {
-            collect(document, &mut found, 0)?;
+        for object in objects {
+            collect(object, &mut found, 0)?;
         }
         Ok(found)
     }
@@ -40,16 +49,12 @@ impl ImagePolicy {
 
 fn collect(document: Value, found: &mut Vec<ImagePolicy>, depth: usize) -> Result<(), String> {
     let kind = document["kind"].as_str().unwrap_or_default().to_owned();
-    if kind.ends_with("List") {
+    if let Some(of) = kind.strip_suffix("List") {
         if depth == MAX_LISTS {
             return Err(format!("lists are nested deeper than {MAX_LISTS} times"));
         }
-        if let Value::Object(mut members) = document
-            && let Some(Value::Array(items)) = members.remove("items")
-        {
-            for item in items {
-                collect(item, found, depth + 1)?;
-            }
+        for item in items(document, of) {
+            collect(item, found, depth + 1)?;
         }
         return Ok(());
     }
@@ -82,6 +87,25 @@ fn collect(document: Value, found: &mut Vec<ImagePolicy>, depth: usize) -> Resul
     Ok(())
 }
 
+/// The items of a list. An API server leaves kind and version out of the items of
+/// a list for one kind.
+fn items(list: Value, kind: &str) -> Vec<Value> {
+    let Value::Object(mut list) = list else {
+        return Vec::new();
+    };
+    let version = list.remove("apiVersion").unwrap_or_default();
+    let Some(Value::Array(mut items)) = list.remove("items") else {
+        return Vec::new();
+    };
+    if !kind.is_empty() {
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.entry("kind").or_insert_with(|| kind.into());
+            item.entry("apiVersion").or_insert_with(|| version.clone());
+        }
+    }
+    items
+}
+
 /// The kind and name of an object, for messages.
 struct Object(String);
 
@@ -92,9 +116,11 @@ impl Object {
         if scopes.is_empty() || scopes.len() > MAX_SCOPES {
             return Err(format!("it has no scopes, or more than {MAX_SCOPES}"));
         }
-        if scopes.iter().any(String::is_empty) {
-            return Err("a scope is empty".into());
-        }
+        scopes
+            .iter()
+            .try_for_each(|scope| check_image_scope(scope))?;
+        let as_compared = |scope| folded("docker", scope);
+        let scopes = scopes.into_iter().map(as_compared).collect();
         let policy = spec.field("policy", |policy| self.policy(policy))?;
         spec.finish()?;
         Ok((scopes, policy.ok_or("policy is missing")?))

@@ -3,6 +3,10 @@
 //! any text.
 
 use crate::policy::parse::members::shown;
+use crate::reference::{Reference, is_registry};
+
+/// The longest scope of an image policy, in bytes.
+const MAX_SCOPE: usize = 512;
 
 /// Checks a scope of a transport. The empty one is always allowed.
 pub(super) fn check_scope(transport: &str, scope: &str) -> Result<(), String> {
@@ -20,6 +24,40 @@ pub(super) fn check_scope(transport: &str, scope: &str) -> Result<(), String> {
     }
     let scope = shown(scope);
     Err(format!("it has no scope {scope:?}: it takes {takes}"))
+}
+
+/// The scope as images are compared with it: hosts of registries are kept in
+/// lower case.
+pub(super) fn folded(transport: &str, scope: String) -> String {
+    if transport != "docker" || !scope.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return scope;
+    }
+    match scope.split_once('/') {
+        Some((host, path)) => format!("{}/{path}", host.to_ascii_lowercase()),
+        None => scope.to_ascii_lowercase(),
+    }
+}
+
+/// Checks a scope of an image policy: `*.DOMAIN`, or a host with a dot (or
+/// `localhost`) and perhaps a path, a tag or a digest. The API of OpenShift takes
+/// no others, and they would match no image.
+pub(super) fn check_image_scope(scope: &str) -> Result<(), String> {
+    let is_host = |host: &str| {
+        let name = host.split(':').next().unwrap_or_default();
+        is_registry(host) && (name.contains('.') || name.eq_ignore_ascii_case("localhost"))
+    };
+    let is_good = match (scope.strip_prefix("*."), scope.split_once('/')) {
+        (Some(domain), _) => is_registry(domain) && !domain.contains([':', '[']),
+        (None, None) => is_host(scope),
+        (None, Some((host, _))) => is_host(host) && scope.parse::<Reference>().is_ok(),
+    };
+    if is_good && scope.len() <= MAX_SCOPE {
+        return Ok(());
+    }
+    let scope = shown(scope);
+    Err(format!(
+        "the scope {scope:?} is neither *.DOMAIN nor HOST[:PORT][/REPOSITORY[:TAG|@DIGEST]]"
+    ))
 }
 
 /// Whether a path is absolute, and written in the shortest way.

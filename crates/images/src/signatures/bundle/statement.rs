@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::digest::Digest;
+use crate::manifest::object;
 
 /// The accepted forms.
 const FORMS: [&str; 2] = [
@@ -36,8 +37,8 @@ struct Subject {
 /// Checks that a statement signs a digest. Returns the names under which it does:
 /// none when it names no image.
 pub(super) fn names_of(statement: &[u8], digest: &Digest) -> Result<Vec<String>, String> {
-    let statement: StatementJson = serde_json::from_slice(statement)
-        .map_err(|error| format!("its statement cannot be read: {error}"))?;
+    let statement: StatementJson =
+        object(statement).map_err(|error| format!("its statement cannot be read: {error}"))?;
     if !FORMS.contains(&statement.form.as_str()) {
         return Err("its statement has an unknown form".into());
     }

@@ -8,6 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::signatures::object_only::ObjectOnly;
 use crate::signatures::sigstore::key::PublicKey;
 use crate::signatures::sigstore::pem_sections;
 
@@ -21,7 +22,7 @@ const MAX_INTEGER: i64 = 1 << 53;
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Set {
     signed_entry_timestamp: String,
-    payload: SetPayload,
+    payload: ObjectOnly<SetPayload>,
 }
 
 /// The part that the log signs. The members are in the order of their names, as
@@ -106,11 +107,12 @@ pub(crate) fn verify(
     if annotation.len() > MAX_SET {
         return Err("its log entry is too large".into());
     }
-    let set: Set = serde_json::from_str(annotation)
+    let ObjectOnly(set) = serde_json::from_str::<ObjectOnly<Set>>(annotation)
         .map_err(|error| format!("its log entry cannot be read: {error}"))?;
-    set.payload.verify(&set.signed_entry_timestamp, logs)?;
+    let ObjectOnly(promised) = set.payload;
+    promised.verify(&set.signed_entry_timestamp, logs)?;
     // Nothing of the entry is believed before the log's signature holds.
-    let body = decoded(&set.payload.body, "its log entry")?;
+    let body = decoded(&promised.body, "its log entry")?;
     let entry: Entry = serde_json::from_slice(&body)
         .map_err(|error| format!("its log entry is no hashedrekord: {error}"))?;
     if (entry.kind.as_str(), entry.api_version.as_str()) != ("hashedrekord", "0.0.1") {
@@ -136,7 +138,7 @@ pub(crate) fn verify(
     if algorithm != "sha256" || !value.eq_ignore_ascii_case(&Digest::of(payload).hex()) {
         return Err("its log entry is for another payload".into());
     }
-    u64::try_from(set.payload.integrated_time).map_err(|error| error.to_string())
+    u64::try_from(promised.integrated_time).map_err(|error| error.to_string())
 }
 
 fn decoded(text: &str, what: &str) -> Result<Vec<u8>, String> {

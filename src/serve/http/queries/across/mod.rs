@@ -12,6 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 
 use crate::name::CatalogName;
+use crate::serve::access::Reader;
 use crate::serve::http::queries::parameters::{Content, Parameters};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::providers;
@@ -27,6 +28,8 @@ pub(in crate::serve::http) struct AcrossQuery {
     pub(in crate::serve::http) catalogs: Vec<(Arc<Catalog>, Option<Arc<Snapshot>>)>,
     /// All catalogs, to look for newer snapshots.
     all: Catalogs,
+    /// Who asks: a reload may change what they may read.
+    reader: Reader,
     path: Vec<(String, String)>,
 }
 
@@ -59,6 +62,7 @@ impl QueryRequest {
             parameters,
             catalogs: catalogs.collect(),
             all: self.catalogs,
+            reader: self.reader,
             path: self.path,
         };
         Ok((query, self.context))

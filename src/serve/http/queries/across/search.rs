@@ -41,15 +41,16 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
 /// the store has few connections.
 async fn search(query: &mut AcrossQuery, text: &str) -> Result<Vec<Match>, Problem> {
     let words = Searcher::words(text);
-    let mut matches = Vec::new();
-    for (number, (catalog, snapshot)) in query.catalogs.iter_mut().enumerate() {
+    let (mut matches, mut searched) = (Vec::new(), Vec::new());
+    for (catalog, mut snapshot) in std::mem::take(&mut query.catalogs) {
         let mut tries = 0;
-        while let Some(searched) = snapshot {
-            if let Some(found) = searched.search(&words).await.map_err(failed)? {
+        let mut is_readable = true;
+        while let Some(current) = &snapshot {
+            if let Some(found) = current.search(&words).await.map_err(failed)? {
                 let found = found.into_iter();
                 matches.extend(found.map(|found| Match {
                     found,
-                    catalog: number,
+                    catalog: searched.len(),
                 }));
                 break;
             }
@@ -57,11 +58,17 @@ async fn search(query: &mut AcrossQuery, text: &str) -> Result<Vec<Match>, Probl
             if tries == TRIES {
                 return Err(Problem::internal());
             }
-            // A new revision replaced the one of this snapshot.
-            let newer = query.all.get(catalog.name.as_str());
-            *snapshot = newer.and_then(|catalog| catalog.snapshot());
+            // A new revision replaced the one of this snapshot, perhaps by a
+            // reload that took the catalog away from this client.
+            let newer = query.reader.catalog(&query.all, catalog.name.as_str());
+            is_readable = newer.is_some();
+            snapshot = newer.and_then(|catalog| catalog.snapshot());
+        }
+        if is_readable {
+            searched.push((catalog, snapshot));
         }
     }
+    query.catalogs = searched;
     Ok(matches)
 }
 

@@ -1,5 +1,6 @@
 //! A key with its subkeys, and which of them may sign now. Only signed
-//! attributes count; a revocation counts unless it proves false.
+//! attributes count; a revocation counts unless it proves false. One that cannot
+//! be computed here, such as by an unknown hash, proves nothing.
 
 use std::sync::OnceLock;
 
@@ -9,8 +10,8 @@ use pgp::types::{KeyDetails, Tag, VerifyingKey};
 
 use crate::signatures::simple::openpgp::message::SignedMessage;
 use crate::signatures::simple::openpgp::rules::{
-    check_key, created, fingerprint, has_ended, has_strong_hash, has_unknown, hashed, is_expired,
-    is_issuer,
+    check_key, created, fingerprint, has_computable_hash, has_ended, has_strong_hash, has_unknown,
+    hashed, is_expired, is_issuer,
 };
 
 /// A key with its subkeys and the signatures about them.
@@ -19,6 +20,8 @@ pub(super) struct Certificate {
     pub(super) primary: PublicKey,
     /// The signatures directly behind the key.
     pub(super) direct: Vec<Signature>,
+    /// Whether it has a revocation that cannot be read.
+    pub(super) is_perhaps_revoked: bool,
     pub(super) identities: Vec<Identity>,
     pub(super) subkeys: Vec<(PublicSubkey, Vec<Signature>)>,
     pub(super) keys: OnceLock<Vec<Result<(), String>>>,
@@ -131,16 +134,17 @@ impl Certificate {
             .direct
             .iter()
             .filter(|one| one.typ() == Some(SignatureType::KeyRevocation));
-        revocations.any(|one| {
-            // The key of a named revoker is not there to verify it.
-            let named = revokers.iter().any(|revoker| {
-                let id = &revoker[revoker.len().saturating_sub(8)..];
-                one.issuer_key_id()
-                    .iter()
-                    .any(|issuer| issuer.as_ref() == id)
-            });
-            named || one.verify_key(&self.primary).is_ok()
-        })
+        self.is_perhaps_revoked
+            || revocations.any(|one| {
+                // The key of a named revoker is not there to verify it.
+                let named = revokers.iter().any(|revoker| {
+                    let id = &revoker[revoker.len().saturating_sub(8)..];
+                    one.issuer_key_id()
+                        .iter()
+                        .any(|issuer| issuer.as_ref() == id)
+                });
+                named || is_revoking(one, |one| one.verify_key(&self.primary).is_ok())
+            })
     }
 
     fn subkey_state(
@@ -155,10 +159,9 @@ impl Certificate {
             return Err("it was made in the future".into());
         }
         let is_bound = |one: &Signature| one.verify_subkey_binding(primary, key).is_ok();
-        if signatures
-            .iter()
-            .any(|one| one.typ() == Some(SignatureType::SubkeyRevocation) && is_bound(one))
-        {
+        if signatures.iter().any(|one| {
+            one.typ() == Some(SignatureType::SubkeyRevocation) && is_revoking(one, is_bound)
+        }) {
             return Err("it is revoked".into());
         }
         let binding = newest(signatures, now, |one| {
@@ -210,7 +213,7 @@ impl Identity {
         let is_revoked = self.signatures.iter().any(|one| {
             one.typ() == Some(SignatureType::CertRevocation)
                 && created(one) >= created(found)
-                && verifies(one)
+                && is_revoking(one, verifies)
         });
         (!is_revoked).then_some(found)
     }
@@ -234,6 +237,11 @@ fn verified<K: VerifyingKey>(key: &K, message: &SignedMessage) -> Option<Result<
         Ok(()) => Ok(name),
         Err(_) => Err(format!("it was not made with the key {name}, as it says")),
     })
+}
+
+/// Whether a revocation counts.
+fn is_revoking(revocation: &Signature, verifies: impl Fn(&Signature) -> bool) -> bool {
+    !has_computable_hash(revocation) || verifies(revocation)
 }
 
 /// The newest signature that passes, unless it has expired. Of several of one

@@ -133,11 +133,10 @@ impl Keyring {
                     signatures: Vec::new(),
                 });
             }
-            (SIGNATURE, Some(open)) => {
-                if let Some(signature) = rules::signature(body) {
-                    open.sign(signature);
-                }
-            }
+            (SIGNATURE, Some(open)) => match rules::signature(body) {
+                Some(signature) => open.sign(signature),
+                None => open.sign_unread(rules::stated_type(body)),
+            },
             _ => {}
         }
         if self
@@ -161,12 +160,25 @@ impl Open {
             certificate: Certificate {
                 primary,
                 direct: Vec::new(),
+                is_perhaps_revoked: false,
                 identities: Vec::new(),
                 subkeys: Vec::new(),
                 keys: OnceLock::new(),
             },
             about: About::Key,
             parts: 0,
+        }
+    }
+
+    /// Notes a signature that cannot be read. A revocation may be a true one.
+    fn sign_unread(&mut self, stated: Option<SignatureType>) {
+        match (stated, self.about) {
+            (Some(SignatureType::KeyRevocation), _) => self.certificate.is_perhaps_revoked = true,
+            (Some(SignatureType::SubkeyRevocation), About::Subkey) => {
+                self.certificate.subkeys.pop();
+                self.about = About::Nothing;
+            }
+            _ => {}
         }
     }
 

@@ -1,7 +1,9 @@
 //! The signatures and keys of OpenPGP that are accepted.
 
 use pgp::crypto::hash::HashAlgorithm;
-use pgp::packet::{PacketHeader, Signature, SignatureConfig, Subpacket, SubpacketData};
+use pgp::packet::{
+    PacketHeader, Signature, SignatureConfig, SignatureType, Subpacket, SubpacketData,
+};
 use pgp::ser::Serialize as _;
 use pgp::types::{
     EcdsaPublicParams, EddsaLegacyPublicParams, KeyDetails, KeyVersion, PublicParams, Tag,
@@ -22,6 +24,21 @@ pub(super) fn has_strong_hash(signature: &Signature) -> bool {
         signature.hash_alg(),
         Some(HashAlgorithm::Sha256 | HashAlgorithm::Sha384 | HashAlgorithm::Sha512)
     )
+}
+
+/// Whether a signature can be verified or disproved here.
+pub(super) fn has_computable_hash(signature: &Signature) -> bool {
+    let hash = signature.hash_alg();
+    hash.is_some_and(|hash| hash.new_hasher().is_ok())
+}
+
+/// The type of a signature packet that cannot be read otherwise (RFC 9580, section
+/// 5.2; of version 3 a length comes first).
+pub(super) fn stated_type(body: &[u8]) -> Option<SignatureType> {
+    match body {
+        [2 | 3, 5, kind, ..] | [4..=u8::MAX, kind, ..] => Some(SignatureType::from(*kind)),
+        _ => None,
+    }
 }
 
 /// The signed attributes of a signature. Others can be changed by anybody.

@@ -15,3 +15,4 @@ pub mod outline;
 pub mod rest;
 pub mod sizes;
 pub mod span;
+mod xml;

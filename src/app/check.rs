@@ -11,13 +11,14 @@ use crate::config::{CatalogConfig, Config};
 use crate::ingest::Source;
 use crate::serve;
 use crate::serve::access::Access;
+use crate::store::Store;
 use ::images::credentials::AuthFiles;
 use ::images::policy::PolicySubject;
 use ::images::{Admission, Mirrors, Registries};
 
 /// The problems of a valid configuration: files that cannot be used, sources on
-/// disk that are not there, a data folder that cannot be written, ports that are
-/// taken. Nothing is stored, and no registry is asked.
+/// disk that are not there, a data folder that cannot be written or that another
+/// almanac uses, ports that are taken. Nothing is stored, and no registry is asked.
 pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     let mut problems = Vec::new();
     problems.extend(Credentials::open(config, &Access::default()).err());
@@ -35,6 +36,9 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     }
     problems.extend(Prepared::first(config).await.err());
     problems.extend(data_folder(config).err());
+    let free = Store::check_free(&config.data_dir, config.offline);
+    let shown = config.data_dir.display();
+    problems.extend(free.with_context(|| format!("data folder {shown}")).err());
     let registries = Registries::new(&config.registries);
     problems.extend(registries.context("registry client").err());
     let sources = config.catalogs.iter();

@@ -1,6 +1,6 @@
 //! `almanac diff`: the changes from one catalog to another.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -12,7 +12,8 @@ use crate::answers::changes::{Change, Kind, changes, counts, markdown, summary, 
 use crate::answers::outline::Outline;
 use crate::cli::help::{NO_HEADING, help_of_reading};
 use crate::cli::input::{Catalog, PairArguments};
-use crate::cli::{Failure, output};
+use crate::cli::output::Shown;
+use crate::cli::{Failure, format, output};
 use crate::config::Environment;
 use ::images::digest::Digest;
 use fbc::text::suggest;
@@ -41,9 +42,16 @@ pub(super) struct Arguments {
 enum Output {
     /// Sentences under the name of their package
     #[default]
+    #[value(alias = "table")]
     Text,
     /// An object with counts and all changes
     Json,
+    /// The same object as YAML
+    Yaml,
+    /// One line of JSON per change
+    Jsonl,
+    /// One changed package per line
+    Name,
     /// Headings and lists, for release notes
     Markdown,
 }
@@ -80,19 +88,31 @@ impl Arguments {
         }
         let mut found = changes(&from, &to);
         found.retain(|one| self.package.as_ref().is_none_or(|it| *it == one.package));
+        if found.is_empty() {
+            output::note("almanac: no changes");
+        }
+        let report = Report {
+            counts: counts(&found),
+            changes: &found,
+        };
         output::print(|out| match self.output {
             Output::Text if found.is_empty() => Ok(()),
             Output::Text => {
                 write!(out, "{}", text(&found))?;
                 writeln!(out, "\n{}", summary(&found))
             }
-            Output::Json => output::json(
-                &Report {
-                    counts: counts(&found),
-                    changes: &found,
-                },
-                out,
-            ),
+            Output::Json => output::json(&report, out),
+            Output::Yaml => format::yaml_of(&report, out),
+            Output::Jsonl => found
+                .iter()
+                .try_for_each(|change| format::json_line(change, out)),
+            Output::Name => {
+                // Problems of the whole catalog belong to no package.
+                let packages = found.iter().map(|change| change.package.as_str());
+                let packages: BTreeSet<&str> = packages.filter(|name| !name.is_empty()).collect();
+                let mut packages = packages.into_iter();
+                packages.try_for_each(|package| writeln!(out, "{}", Shown(package)))
+            }
             Output::Markdown => write!(out, "{}", markdown(&found)),
         })?;
         let code = u8::from(!found.is_empty());

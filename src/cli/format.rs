@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::output::Shown;
-use crate::cli::{Failure, output, terminal};
+use crate::cli::output::{Look, Shown};
+use crate::cli::{Failure, output};
 use fbc::text::yaml;
 
 /// The format of a list.
@@ -63,7 +63,7 @@ impl Format {
             cells: R::cells,
             name: R::name,
         };
-        output::print(|out| self.write(&list, document, terminal::colours_output(), out))
+        output::print(|out| self.write(&list, document, Look::of_output(), out))
     }
 
     /// Prints a list of objects, within a document for JSON and YAML. Each is named by
@@ -84,14 +84,14 @@ impl Format {
                 None => Cow::from(""),
             },
         };
-        output::print(|out| self.write(&list, document, terminal::colours_output(), out))
+        output::print(|out| self.write(&list, document, Look::of_output(), out))
     }
 
     fn write<'a, T, C, N>(
         self,
         list: &List<'a, T, C, N>,
         document: &impl Serialize,
-        coloured: bool,
+        look: Look,
         out: &mut impl Write,
     ) -> io::Result<()>
     where
@@ -103,7 +103,7 @@ impl Format {
             Self::Table => {
                 let titles = list.titles.iter().map(|title| Cow::from(*title)).collect();
                 let cells = iter::once(titles).chain(list.items.iter().map(&list.cells));
-                output::table(cells, false, coloured, out)
+                output::table(cells, false, look, out)
             }
             Self::Json => output::json(document, out),
             Self::Yaml => yaml_of(document, out),
@@ -204,9 +204,11 @@ mod tests {
             cells: Ship::cells,
             name: Ship::name,
         };
-        format
-            .write(&list, &&ships[..], coloured, &mut out)
-            .unwrap();
+        let look = Look {
+            coloured,
+            width: None,
+        };
+        format.write(&list, &&ships[..], look, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -4,23 +4,27 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
-use crate::cli::Failure;
-use crate::cli::terminal::TerminalArguments;
-use crate::config::{Address, Environment, Settings};
+use crate::cli::terminal::{self, TerminalArguments};
+use crate::cli::{Failure, output, progress};
+use crate::config::{Address, Environment, Settings, Time};
 
 /// The timeout of the whole check.
 const TIMEOUT: Duration = Duration::from_secs(3);
+/// The time between two questions of a check that waits.
+const PAUSE: Duration = Duration::from_millis(250);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 10;
 
 /// Check whether the local almanac is ready
 ///
 /// almanac is ready after one attempt per catalog. This command is meant for the
-/// health check of a container, and takes three seconds at most.
+/// health check of a container. It takes three seconds at most; with --wait, it
+/// asks again until almanac is ready.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -32,6 +36,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    /// Wait so long for almanac to start and to be ready, such as 30s or 5m
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<Time>,
+
     #[command(flatten)]
     terminal: TerminalArguments,
 }
@@ -40,6 +48,7 @@ const EXAMPLES: &str = "\
 Examples:
   almanac health
   almanac health --admin 127.0.0.1:9091
+  almanac health --wait 5m && almanac list catalogs
 
 Exit codes:
   0  ready
@@ -50,10 +59,21 @@ impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         self.terminal.apply(environment);
         let address = admin_address(self.admin, self.config.as_deref(), environment)?;
-        ask(address)
-            .with_context(|| format!("not ready: {address}"))
-            .map_err(Failure::run)?;
-        Ok(ExitCode::SUCCESS)
+        let began = Instant::now();
+        let wait = self.wait.map_or(Duration::ZERO, |Time(wait)| wait);
+        let _waiting = self.wait.map(|_| progress::Line::waiting("waiting"));
+        while let Err(error) = ask(address) {
+            let left = wait.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                let error = error.context(format!("not ready: {address}"));
+                return Err(Failure::run(error));
+            }
+            thread::sleep(left.min(PAUSE));
+        }
+        if terminal::is_quiet() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        output::print(|out| writeln!(out, "ready"))
     }
 }
 
@@ -83,7 +103,13 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 
 /// Fails unless the answer is 200.
 fn ask(address: SocketAddr) -> anyhow::Result<()> {
-    let answer = get(address, "/readyz").context("no answer")?;
+    let answer = get(address, "/readyz").map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => anyhow!(
+            "connection refused: no program listens there; is almanac running, and is this its \
+             admin port?"
+        ),
+        _ => anyhow::Error::new(error).context("no answer"),
+    })?;
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let line = head.lines().next().unwrap_or_default();
@@ -159,7 +185,8 @@ mod tests {
     #[test]
     fn nobody_there_is_not_ready() {
         // The superuser alone could listen there, and does not.
-        assert!(ask("127.0.0.1:1".parse().unwrap()).is_err());
+        let error = ask("127.0.0.1:1".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("is almanac running"), "{error}");
     }
 
     #[test]

@@ -20,6 +20,9 @@ macro_rules! help_of_reading {
 }
 pub(super) use help_of_reading;
 
+/// Stands for an option `--output` that has tables.
+const TABLE: &str = "output table";
+
 /// Variables that are no settings, each with the option whose commands read it and
 /// its meaning.
 const OTHERS: &[(&str, &str, &str)] = &[
@@ -55,6 +58,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
         "proxies, also in lower case",
     ),
     ("color", "NO_COLOR", "no colours if it is set"),
+    (TABLE, "COLUMNS", "width of tables on a terminal"),
 ];
 
 /// Adds the variables of its options to the help of a command, above its exit codes.
@@ -74,10 +78,17 @@ pub(super) fn complete(command: clap::Command) -> clap::Command {
     }
 }
 
+/// Whether the format of an option may be a table.
+fn has_table(argument: &clap::Arg) -> bool {
+    let values = argument.get_possible_values();
+    values.iter().any(|value| value.get_name() == "table")
+}
+
 /// The variables, one line each.
 fn variables(command: &clap::Command) -> String {
     let options: Vec<&str> = (command.get_arguments())
         .map(|argument| match argument.get_long() {
+            Some("output") if has_table(argument) => TABLE,
             Some(long) => long,
             // The only arguments without a name that a variable gives.
             None if command.get_name() == "serve" => "catalogs",

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::cli::format::{Format, Row};
 use crate::cli::help::{NO_HEADING, help_of_reading};
+use crate::cli::output::Look;
 use crate::cli::query::{QueryArguments, across};
 use crate::cli::{Failure, output};
 use crate::config::Environment;
@@ -224,7 +225,7 @@ fn print<R: Row>(format: Format, rows: &[R], as_opm: bool) -> Result<ExitCode, F
         }
         cells
     });
-    output::print(|out| output::table(cells, true, false, out))
+    output::print(|out| output::table(cells, true, Look::default(), out))
 }
 
 /// The package of that name, or a failure with the reason why it is missing.

@@ -11,6 +11,28 @@ use serde::Serialize;
 
 use crate::cli::{Failure, terminal};
 
+/// The least characters of the last column of a table.
+const LEAST: usize = 12;
+
+/// How a table looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    /// Whether the first line, that of the titles, is bold.
+    pub(super) coloured: bool,
+    /// The width that its last column is cut for; none without a terminal.
+    pub(super) width: Option<usize>,
+}
+
+impl Look {
+    /// The look on standard output.
+    pub(super) fn of_output() -> Self {
+        Self {
+            coloured: terminal::colours_output(),
+            width: terminal::width(),
+        }
+    }
+}
+
 /// Writes to standard output, and returns the exit code of success. A closed
 /// pipe, as by `head`, is not a failure.
 pub(super) fn print(
@@ -35,11 +57,11 @@ pub(super) fn json(value: &impl Serialize, out: &mut impl Write) -> io::Result<(
 
 /// Writes a table whose columns are as wide as their longest cells. With `blanks`, all
 /// cells but the last of a line are filled, as by Go's tabwriter; otherwise lines do not
-/// end with blanks. The first line is `bold` if it has titles and colours are wanted.
+/// end with blanks.
 pub(super) fn table<'a>(
     rows: impl Iterator<Item = Vec<Cow<'a, str>>>,
     blanks: bool,
-    bold: bool,
+    look: Look,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let rows: Vec<Vec<String>> = rows
@@ -51,24 +73,43 @@ pub(super) fn table<'a>(
             *width = cell.chars().count().max(*width);
         }
     }
+    // The last column has the longest texts, and no names to search for.
+    let others: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
+    let room = look.width.map(|width| width.saturating_sub(others));
+    let title = rows.first().and_then(|titles| titles.last());
+    let least = title.map_or(0, |title| title.chars().count()).max(LEAST);
     for (number, row) in rows.iter().enumerate() {
         let Some((last, others)) = row.split_last() else {
             continue;
+        };
+        let last = match room {
+            Some(room) => Cow::from(shortened(last, room.max(least))),
+            None => Cow::from(last),
         };
         let mut line = String::new();
         for (cell, width) in others.iter().zip(&widths) {
             // Writing to a String cannot fail.
             let _ = write!(line, "{cell:width$}  ");
         }
-        line.push_str(last);
+        line.push_str(&last);
         let line = if blanks { &line } else { line.trim_end() };
-        if bold && number == 0 {
+        if look.coloured && number == 0 {
             writeln!(out, "\x1b[1m{line}\x1b[0m")?;
         } else {
             writeln!(out, "{line}")?;
         }
     }
     Ok(())
+}
+
+/// The beginning of a text, of at most so many characters; `…` tells that there is more.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    kept.push('…');
+    kept
 }
 
 /// Writes a line to standard error, unless notes are unwanted.
@@ -132,12 +173,37 @@ mod tests {
             ];
             let rows = rows.map(|(name, head)| vec![name.into(), head.into()]);
             let mut out = Vec::new();
-            table(rows.into_iter(), blanks, false, &mut out).unwrap();
+            table(rows.into_iter(), blanks, Look::default(), &mut out).unwrap();
             assert_eq!(
                 String::from_utf8(out).unwrap(),
                 format!("NAME      HEAD\né         a.v1\nlonger\\n{end}\nb         c\n")
             );
         }
+    }
+
+    #[test]
+    fn the_last_column_is_cut_for_the_width_of_a_terminal() {
+        let of = |width: usize| {
+            let rows = [
+                ("NAME", "SUMMARY"),
+                ("ferry", "carries messages to and fro"),
+            ];
+            let rows = rows.map(|(name, text)| vec![name.into(), text.into()]);
+            let look = Look {
+                coloured: false,
+                width: Some(width),
+            };
+            let mut out = Vec::new();
+            table(rows.into_iter(), false, look, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(of(24), "NAME   SUMMARY\nferry  carries messages…\n");
+        assert_eq!(
+            of(34),
+            "NAME   SUMMARY\nferry  carries messages to and fro\n"
+        );
+        // Some of it stays, even if the line is then too long.
+        assert_eq!(of(1), "NAME   SUMMARY\nferry  carries mes…\n");
     }
 
     #[test]

@@ -112,6 +112,20 @@ impl Arguments {
             }
             Err(error) => return Err(Failure::run(anyhow::Error::new(error).context(shown))),
         };
+        let foreign = block_on(is_foreign(&store, &configured))??;
+        if foreign && self.catalog.is_empty() {
+            let said = format!(
+                "no configured catalog is stored in {}; do the configuration and the data folder \
+                 belong together?",
+                folder.display()
+            );
+            if self.yes {
+                return Err(Failure::usage(anyhow!(
+                    "{said} Name the catalogs to remove by --catalog"
+                )));
+            }
+            output::note(&format!("almanac: {said}"));
+        }
         let catalogs = block_on(prune(&store, &self.catalog, &configured, self.yes))??;
         if catalogs.is_empty() {
             output::note("almanac: nothing is stored that is not configured");
@@ -128,6 +142,12 @@ impl Arguments {
         }
         Ok(code)
     }
+}
+
+/// Whether the store has catalogs, and none that is configured.
+async fn is_foreign(store: &Store, configured: &[CatalogName]) -> Result<bool, Failure> {
+    let stored = store.catalogs().await.map_err(Failure::run)?;
+    Ok(!stored.is_empty() && !stored.iter().any(|name| configured.contains(name)))
 }
 
 /// Finds the catalogs, and removes them if that is wanted.

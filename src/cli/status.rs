@@ -9,11 +9,14 @@ use serde_json::Value;
 
 use crate::cli::format::{Column, Format};
 use crate::cli::health::admin_address;
-use crate::cli::query::{ask, shortened, text};
+use crate::cli::output::{Shown, shortened};
+use crate::cli::query::{ask, text};
 use crate::cli::terminal::TerminalArguments;
 use crate::cli::{Failure, block_on, output};
 use crate::config::{Address, Environment};
 use crate::fetch;
+use crate::name::CatalogName;
+use fbc::text::suggest;
 
 /// The longest error in a table, in characters.
 const ERROR: usize = 80;
@@ -25,6 +28,10 @@ const ERROR: usize = 80;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
+    /// Only this catalog; repeatable [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<CatalogName>,
+
     /// The address of the admin port [default: that of `serve`]
     #[arg(long, value_name = "ADDR")]
     admin: Option<Address>,
@@ -37,6 +44,10 @@ pub(super) struct Arguments {
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
 
+    /// For a message: the HTTP port has no status.
+    #[arg(long, value_name = "URL", hide = true)]
+    server: Option<String>,
+
     #[command(flatten)]
     terminal: TerminalArguments,
 }
@@ -44,12 +55,13 @@ pub(super) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   almanac status
+  almanac status community
   almanac status --admin 127.0.0.1:9091 --output json
   almanac status --config deploy/almanac.toml -o name
 
 Exit codes:
   0  printed
-  1  the output failed
+  1  unknown catalog, or the output failed
   2  invalid arguments or configuration
   3  no almanac answers";
 
@@ -74,16 +86,25 @@ const COLUMNS: &[Column] = &[
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         self.terminal.apply(environment);
+        if let Some(server) = &self.server {
+            return Err(Failure::usage(anyhow!(
+                "the admin port has the status: write --admin ADDR, such as --admin 127.0.0.1:9090; \
+                 `almanac list catalogs --server {}` lists the catalogs of an HTTP port",
+                Shown(server)
+            )));
+        }
         let address = admin_address(self.admin, self.config.as_deref(), environment)?;
         let url = format!("http://{address}")
             .parse()
             .map_err(Failure::usage)?;
         let settings = fetch::Settings::default();
-        let status = block_on(ask(&url, &settings, "/status"))??;
-        let catalogs = status.get("catalogs").and_then(Value::as_array);
+        let mut status = block_on(ask(&url, &settings, "/status"))??;
+        let catalogs = status.get_mut("catalogs").and_then(Value::as_array_mut);
         let catalogs = catalogs.ok_or_else(|| {
             Failure::unreadable(anyhow!("http://{address}/status: no almanac answers there"))
         })?;
+        choose(catalogs, &self.names)?;
+        let catalogs = catalogs.clone();
         let configuration = status.get("configuration").unwrap_or(&Value::Null);
         let error = text(configuration, "error");
         if !error.is_empty() {
@@ -92,8 +113,26 @@ impl Arguments {
             ));
         }
         self.output
-            .print_objects(catalogs, &status, COLUMNS, "name")
+            .print_objects(&catalogs, &status, COLUMNS, "name")
     }
+}
+
+/// Keeps the catalogs of these names.
+fn choose(catalogs: &mut Vec<Value>, names: &[CatalogName]) -> Result<(), Failure> {
+    let known: Vec<String> = catalogs.iter().map(|item| text(item, "name")).collect();
+    let is_known = |name: &&CatalogName| known.iter().any(|other| other == name.as_str());
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        let known = known.iter().map(String::as_str);
+        let proposal = suggest::proposal_or_all(unknown.as_str(), known);
+        return Err(Failure::run(anyhow!(
+            "there is no catalog {:?}{proposal}",
+            unknown.as_str()
+        )));
+    }
+    if !names.is_empty() {
+        catalogs.retain(|item| names.iter().any(|name| name.as_str() == text(item, "name")));
+    }
+    Ok(())
 }
 
 fn count(item: &Value, key: &str) -> String {

@@ -1,5 +1,6 @@
 //! What a command writes besides its output: how much of it, and in which colours.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 
@@ -45,6 +46,8 @@ struct Chosen {
     colour: Colour,
     /// Whether `NO_COLOR` is set.
     plain: bool,
+    /// The width in `COLUMNS`.
+    columns: Option<usize>,
 }
 
 impl TerminalArguments {
@@ -55,6 +58,7 @@ impl TerminalArguments {
             quiet: self.quiet,
             colour: self.color,
             plain: environment.get("NO_COLOR").is_some(),
+            columns: environment.get("COLUMNS").and_then(columns),
         });
     }
 
@@ -89,6 +93,24 @@ pub(super) fn colours_output() -> bool {
 /// Whether standard error gets colours.
 pub(super) fn colours_errors() -> bool {
     coloured(io::stderr().is_terminal())
+}
+
+/// The columns of the terminal that standard output is; none elsewhere, where tables
+/// are not cut.
+pub(super) fn width() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    let set = CHOSEN.get().and_then(|chosen| chosen.columns);
+    let window = || rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let width = set.or_else(|| Some(usize::from(window()?.ws_col)));
+    width.filter(|width| *width > 0)
+}
+
+/// The number in `COLUMNS`.
+fn columns(text: &OsStr) -> Option<usize> {
+    let number = text.to_str()?.trim().parse().ok();
+    number.filter(|number| *number > 0)
 }
 
 fn coloured(is_terminal: bool) -> bool {
@@ -136,6 +158,13 @@ mod tests {
         );
         assert_eq!(of(&["almanac", "--", "--color=never"]), ColorChoice::Auto);
         assert_eq!(of(&["almanac", "--color"]), ColorChoice::Auto);
+    }
+
+    #[test]
+    fn columns_are_a_number_above_zero() {
+        for (text, number) in [("80", Some(80)), ("0", None), ("wide", None), ("-1", None)] {
+            assert_eq!(columns(OsStr::new(text)), number, "{text}");
+        }
     }
 
     #[test]

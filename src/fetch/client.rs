@@ -1,22 +1,33 @@
 //! The HTTP client for one server: trust, limits and credentials.
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+};
 use reqwest::{Client, Response, StatusCode, Url};
 
 use crate::certificates::{self, Verifier};
 use crate::error_chain::error_chain;
 use crate::fetch::login::{Login, Logins};
+use fbc::text::display::clip;
 
-/// The most bytes of an error response that are shown.
-const MAX_MESSAGE: usize = 300;
+/// The most bytes of an error response that are read.
+const MAX_MESSAGE: usize = 4 << 10;
+/// The longest message of a server that is shown, in bytes.
+const MAX_SHOWN: usize = 300;
+/// The media type of error responses that almanac describes. Other servers send text.
+const PROBLEM: &str = "application/problem+json";
 /// The remedy for a response without access.
 const ADVICE: &str = "name a file with the bearer token of the catalog by --token-file, or \
     write a login for the host into ~/.netrc or auth.json";
+
+/// The remedy for a path that the server does not know.
+const FORM: &str = "the URL of a catalog is http://HOST:PORT/catalogs/NAME";
 
 /// Gets the number of bytes received so far, and of all where the server tells.
 pub type Received = Arc<dyn Fn(u64, Option<u64>) + Send + Sync>;
@@ -63,6 +74,12 @@ pub enum RequestProblem {
     /// No response, or only a part of one.
     #[error("{0}")]
     Broken(String),
+    /// No program listens at the address.
+    #[error(
+        "connection refused: no program listens there; is almanac running? By default, its HTTP port \
+         is 8080, and its admin port 9090"
+    )]
+    Refused,
     /// A response without a catalog: the status, and the body after a colon.
     #[error("{0}{1}")]
     Status(u16, String),
@@ -85,9 +102,26 @@ pub enum RequestProblem {
 
 impl From<reqwest::Error> for RequestProblem {
     fn from(error: reqwest::Error) -> Self {
+        if is_refused(&error) {
+            return Self::Refused;
+        }
         let refusal = certificates::refusal(&error);
         Self::Broken(refusal.unwrap_or_else(|| error_chain(&error.without_url())))
     }
+}
+
+/// Whether the host answered that nothing listens at the port.
+fn is_refused(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(cause) = cause.downcast_ref::<io::Error>()
+            && cause.kind() == io::ErrorKind::ConnectionRefused
+        {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 impl Default for Settings {
@@ -226,27 +260,99 @@ pub(super) async fn receive<W: Write>(
 /// The problem that a response other than 200 tells.
 pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
     let status = answer.status();
-    let mut message = Vec::new();
-    while message.len() < MAX_MESSAGE
+    let mut body = Vec::new();
+    while body.len() < MAX_MESSAGE
         && let Ok(Some(piece)) = answer.chunk().await
     {
-        message.extend_from_slice(&piece[..piece.len().min(MAX_MESSAGE)]);
+        body.extend_from_slice(&piece[..piece.len().min(MAX_MESSAGE)]);
     }
-    let target = answer.headers().get(LOCATION);
+    let headers = answer.headers();
+    let target = headers.get(LOCATION);
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .map_or(&b""[..], HeaderValue::as_bytes);
     let message = match target.filter(|_| status.is_redirection()) {
         Some(target) => format!("leads to {:?}", String::from_utf8_lossy(target.as_bytes())),
-        None => String::from_utf8_lossy(&message).trim().to_owned(),
+        None => message(status, kind, &body),
     };
-    let advice = (status == StatusCode::UNAUTHORIZED).then(|| ADVICE.to_owned());
-    let parts = [Some(message).filter(|message| !message.is_empty()), advice];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let advice = match status {
+        StatusCode::UNAUTHORIZED => ADVICE,
+        StatusCode::NOT_FOUND if !kind.starts_with(PROBLEM.as_bytes()) => FORM,
+        _ => "",
+    };
+    let parts = [message.as_str(), advice].into_iter();
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     let colon = if parts.is_empty() { "" } else { ": " };
     RequestProblem::Status(status.as_u16(), format!("{colon}{}", parts.join("; ")))
+}
+
+/// What an error response says besides its status.
+fn message(status: StatusCode, kind: &[u8], body: &[u8]) -> String {
+    #[derive(serde::Deserialize)]
+    struct Problem {
+        detail: String,
+    }
+    if kind.starts_with(b"text/html") {
+        return "the response is a web page".to_owned();
+    }
+    if let Ok(Problem { detail }) = serde_json::from_slice(body) {
+        return shown(&detail);
+    }
+    // The status is shown beside it.
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    let text = text.strip_prefix(status.as_str()).unwrap_or(text).trim();
+    let reason = status.canonical_reason().unwrap_or_default();
+    shown(text.strip_prefix(reason).unwrap_or(text).trim())
+}
+
+/// The beginning of a text of a server, with control characters escaped.
+fn shown(text: &str) -> String {
+    let mut out = String::new();
+    for sign in clip(text, MAX_SHOWN).chars() {
+        if sign.is_control() {
+            out.extend(sign.escape_default());
+        } else {
+            out.push(sign);
+        }
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_response_is_told_once_whatever_its_form() {
+        let problem = "application/problem+json";
+        let known = r#"{"type": "a", "detail": "there is no catalog \"a\""}"#;
+        for (status, kind, body, told) in [
+            (404, problem, known, "there is no catalog \"a\""),
+            (404, "text/plain", "404 page not found\n", "page not found"),
+            (
+                404,
+                "text/plain",
+                "404 Not Found\nthere is none\n",
+                "there is none",
+            ),
+            (401, "text/plain", "Unauthorized\n", ""),
+            (500, "", "\u{1b}[31mred", "\\u{1b}[31mred"),
+            (
+                502,
+                "text/html; charset=utf-8",
+                "<html>",
+                "the response is a web page",
+            ),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(
+                message(status, kind.as_bytes(), body.as_bytes()),
+                told,
+                "{body}"
+            );
+        }
+    }
 
     #[test]
     fn a_login_is_sent_neither_in_the_clear_nor_beside_a_token() {

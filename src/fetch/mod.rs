@@ -14,7 +14,7 @@ use std::io::Write;
 use std::str::FromStr;
 
 use flate2::write::GzDecoder;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use reqwest::{StatusCode, Url};
 
 pub use client::{FetchError, Received, RequestProblem, Settings};
@@ -25,6 +25,9 @@ use client::{HttpClient, receive};
 
 /// The path of the whole catalog, below the catalog's URL.
 const ALL: &str = "/api/v1/all";
+
+/// A whole catalog, whatever its media type, and descriptions of errors.
+const ACCEPTED: &str = "application/jsonl, application/problem+json, */*;q=0.5";
 
 /// The URL of a catalog that is served over HTTP.
 ///
@@ -87,7 +90,7 @@ impl CatalogUrl {
         settings: &Settings,
         out: impl Write,
     ) -> Result<(), RequestProblem> {
-        let headers = [(ACCEPT_ENCODING, "gzip")];
+        let headers = [(ACCEPT_ENCODING, "gzip"), (ACCEPT, ACCEPTED)];
         let answer = client.get(&self.all, &headers).await?;
         if answer.status() != StatusCode::OK {
             return Err(client::refusal(answer).await);

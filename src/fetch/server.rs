@@ -13,6 +13,9 @@ use crate::name::CatalogName;
 /// The folder of the catalogs on a server.
 const CATALOGS: &str = "/catalogs";
 
+/// Answers, and descriptions of errors.
+const ACCEPTED: &str = "application/json, application/problem+json";
+
 /// The URL of a server, or of one of its catalogs.
 ///
 /// ```
@@ -64,7 +67,7 @@ impl ServerUrl {
         let url = self.at(path);
         let client = HttpClient::new(settings, &self.root).map_err(FetchError::Setup)?;
         let asking = async {
-            let answer = client.get(&url, &[(ACCEPT, "application/json")]).await?;
+            let answer = client.get(&url, &[(ACCEPT, ACCEPTED)]).await?;
             let status = answer.status();
             if status.is_redirection() || status == StatusCode::UNAUTHORIZED {
                 return Err(refusal(answer).await);

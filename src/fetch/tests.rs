@@ -104,7 +104,11 @@ fn a_cut_or_wrong_answer_is_an_error() {
         assert!(fetched(bad, &settings).is_err());
     }
     let error = fetched(answer("404 Not Found\r\n", b"no such\n"), &settings);
-    assert!(error.unwrap_err().ends_with("all: 404: no such"));
+    assert!(
+        error
+            .unwrap_err()
+            .contains("all: 404: no such; the URL of a catalog is")
+    );
     let page = answer(
         "200 OK\r\nContent-Type: text/html; charset=utf-8\r\n",
         b"<html>",

@@ -34,6 +34,7 @@ mod origin;
 mod pass;
 mod problem_log;
 mod pull;
+mod pull_progress;
 mod read;
 mod read_unchanged;
 mod repair;

@@ -14,6 +14,7 @@ use crate::ingest::followed::{Followed, OnInvalid};
 use crate::ingest::make_revision::{Input, make_revision};
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
+use crate::ingest::pull_progress;
 use crate::ingest::read_unchanged::read_unchanged_in_turns;
 use crate::ingest::source::Source;
 use crate::ingest::stages::{StageTracker, blocking, blocking_with_permit};
@@ -118,8 +119,9 @@ impl Pass<'_> {
         if self.is_served(digest) {
             return Ok(None);
         }
-        let (store, platform) = (context.store.contents(), &self.followed.platform);
-        let pulling = pull::pull(&origin, store, &digest, platform, &context.limits);
+        let store = pull_progress::logged(context.store.contents(), &self.followed.name);
+        let platform = &self.followed.platform;
+        let pulling = pull::pull(&origin, &store, &digest, platform, &context.limits);
         // Boxed: its state for several layers is large.
         let mut pulled = stages.run(Stage::Pull, Box::pin(pulling)).await?;
         let admitted_by = self.admitted_by(pulled.admission.as_ref());
@@ -137,7 +139,7 @@ impl Pass<'_> {
         let (mut permit, mut files) = self.unpack(&pulled).await;
         if pulled.needs_all(&files) {
             drop(permit);
-            let pulling = pull::pull_covered(&origin, store, &mut pulled);
+            let pulling = pull::pull_covered(&origin, &store, &mut pulled);
             stages.run(Stage::Pull, Box::pin(pulling)).await?;
             (permit, files) = self.unpack(&pulled).await;
         }

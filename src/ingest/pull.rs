@@ -20,6 +20,7 @@ use crate::ingest::files::{self, CatalogFiles};
 use crate::ingest::files_error::FilesError;
 use crate::ingest::labels::catalog_path;
 use crate::ingest::origin::Origin;
+use crate::ingest::pull_progress;
 use crate::ingest::sqlite;
 use crate::ingest::stages::{blocking, blocking_with_permit};
 use crate::store::content::{BlobPin, Contents};
@@ -180,8 +181,7 @@ async fn pull_layers(
     layers: &[Descriptor],
     needed: Option<(&str, &Limits)>,
 ) -> Result<Vec<(Descriptor, PathBuf)>, PassError> {
-    let sizes = layers.iter().map(|layer| layer.size);
-    store.tally().expect(sizes.fold(0, u64::saturating_add));
+    pull_progress::expect(store, layers).await?;
     // The highest layer so far that covers those below.
     let (lowest, _) = watch::channel(0);
     let budget = Arc::default();

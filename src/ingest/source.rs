@@ -10,6 +10,7 @@ use crate::ingest::curation::Curation;
 use ::images::digest::DigestError;
 use ::images::reference::{Reference, ReferenceError};
 use ::images::{Choice, Format};
+use fbc::text::suggest;
 
 /// The source of a catalog, as in the configuration and on the command line.
 ///
@@ -73,6 +74,9 @@ pub enum SourceError {
         /// Why it is no digest.
         error: DigestError,
     },
+    /// A misspelt prefix: the text, and the proposal.
+    #[error("{0:?} is no source; did you mean {1:?}?")]
+    Prefix(String, String),
     /// No image reference either.
     #[error("{text:?} is no source: {error}; a source is {KINDS}")]
     Reference {
@@ -232,12 +236,19 @@ impl FromStr for Source {
                 return Err(SourceError::Scheme(text.to_owned()));
             }
         }
-        text.parse()
-            .map(Self::Image)
-            .map_err(|error| SourceError::Reference {
-                text: text.to_owned(),
-                error,
-            })
+        text.parse().map(Self::Image).map_err(|error| {
+            let prefix = text.split_once(':');
+            let similar = prefix.and_then(|(prefix, rest)| {
+                let known = LAYOUTS.iter().map(|(prefix, _)| *prefix).chain(["file"]);
+                let known = suggest::similar(prefix, known).into_iter().next()?;
+                Some(format!("{known}:{rest}"))
+            });
+            let text = text.to_owned();
+            match similar {
+                Some(proposal) => SourceError::Prefix(text, proposal),
+                None => SourceError::Reference { text, error },
+            }
+        })
     }
 }
 
@@ -304,6 +315,8 @@ mod tests {
         ] {
             assert!(text.parse::<Source>().is_err(), "{text}");
         }
+        let misspelt = "fiel:a".parse::<Source>().unwrap_err().to_string();
+        assert!(misspelt.ends_with("did you mean \"file:a\"?"), "{misspelt}");
     }
 
     #[test]

@@ -2,8 +2,30 @@
 
 use std::ops::Range;
 
-use http::header::IF_NONE_MATCH;
+use http::header::{HOST, IF_NONE_MATCH};
+use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The longest `Host` that a response repeats.
+const MAX_HOST: usize = 300;
+
+/// Scheme and host of this server as the client sees them; `secure` tells whether
+/// the connection has TLS. Behind a TLS proxy, they are the proxy's. A forged host
+/// would only mislead the client itself.
+pub(crate) fn origin(request: &Parts, secure: bool) -> String {
+    let headers = &request.headers;
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let proxy = header("x-forwarded-proto") == Some("https");
+    let scheme = if secure || proxy { "https" } else { "http" };
+    let authority = request.uri.authority().map(Authority::as_str);
+    let host = authority.or_else(|| header(HOST.as_str()));
+    let good = |host: &&str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+        host.len() <= MAX_HOST && host.bytes().all(plain)
+    };
+    format!("{scheme}://{}", host.filter(good).unwrap_or("localhost"))
+}
 
 /// A header value of visible ASCII, which is always valid.
 pub(crate) fn header(text: String) -> HeaderValue {

@@ -1,6 +1,7 @@
 //! Opens the store for writing, and cleans up after a crash.
 
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
@@ -40,6 +41,24 @@ impl Store {
         store.forget_replaced().await?;
         store.sweep().await?;
         Ok(store)
+    }
+
+    /// Fails when another almanac uses the data folder: for a reader only one that
+    /// writes. Nothing is created.
+    pub fn check_free(folder: &Path, to_read: bool) -> Result<(), StoreError> {
+        let path = folder.join(LOCK);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(DiskError::at("open", &path)(error).into()),
+        };
+        let lock = if to_read {
+            File::try_lock_shared
+        } else {
+            File::try_lock
+        };
+        // The lock ends with the file.
+        locked(&path, file, lock).map(drop)
     }
 
     /// Removes the rows of revisions that are not their catalog's current one,

@@ -47,10 +47,7 @@ fn a_program_that_serves_is_alive_and_ready() {
     assert_eq!(get(&served, "/").status, 404);
     let finished = health(served.admin);
     assert_eq!(finished.status.code(), Some(0), "{finished:?}");
-    assert_eq!(
-        (finished.stdout, finished.stderr),
-        (String::new(), String::new())
-    );
+    assert_eq!((&*finished.stdout, &*finished.stderr), ("ready\n", ""));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

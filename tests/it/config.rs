@@ -680,6 +680,22 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     ] {
         assert!(finished.stderr.contains(said), "{said}: {finished:#?}");
     }
+    // A store of another almanac, also if that only reads it.
+    let data = folder.path().join("data");
+    let lock = data.join("lock");
+    fs::create_dir(&data).unwrap();
+    let held = fs::File::create(&lock).unwrap();
+    held.lock().unwrap();
+    let finished = check(&good);
+    assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
+    assert!(finished.stderr.contains("it is in use"), "{finished:#?}");
+    held.unlock().unwrap();
+    held.lock_shared().unwrap();
+    assert_eq!(check(&good).status.code(), Some(1));
+    let offline = check(&format!("offline = true\n{good}"));
+    assert!(offline.status.success(), "{offline:#?}");
+    drop(held);
+    assert!(check(&good).status.success());
     // The policy is for layouts, too.
     let finished = check(&format!(
         "{ports}[[catalog]]\nsource = 'oci:{}'\n[registries]\npolicy_file = 'policy.json'\n",

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use crate::answers::changes::{Change, summary, text};
 use crate::answers::rest::records::percent_encoded;
+use crate::answers::xml::escaped;
 
 /// An update of a catalog in a feed.
 pub struct FeedEntry<'a> {
@@ -22,16 +23,18 @@ pub struct FeedEntry<'a> {
     pub total: usize,
 }
 
-/// The feed of a catalog, or of one of its packages. The newest entry comes first. The
+/// The feed of a catalog, or of one of its packages. `origin` is the scheme and the
+/// host of its links: readers resolve relative ones in different ways. The newest entry comes first. The
 /// identifier of an entry depends on catalog, package and content alone, so an entry is
 /// never repeated under another one.
 pub fn feed(
+    origin: &str,
     catalog: &str,
     package: Option<&str>,
     updated: SystemTime,
     entries: &[FeedEntry<'_>],
 ) -> String {
-    let api = format!("/catalogs/{catalog}/api/v1");
+    let api = format!("{origin}/catalogs/{catalog}/api/v1");
     let query = package.map_or_else(String::new, |one| {
         format!("package={}", percent_encoded(one))
     });
@@ -88,22 +91,4 @@ pub fn feed(
 
 fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
-}
-
-/// Text as XML 1.0 may have it.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for sign in text.chars() {
-        match sign {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push('\n'),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            sign if sign.is_control() => out.push(' '),
-            sign => out.push(sign),
-        }
-    }
-    out
 }

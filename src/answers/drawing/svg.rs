@@ -9,6 +9,7 @@ use std::iter;
 
 use crate::answers::drawing::layout::{Cell, cells};
 use crate::answers::drawing::model::{Column, Drawing, DrawnEdge, EdgeKind};
+use crate::answers::xml::escaped;
 
 /// The margin.
 const MARGIN: usize = 24;
@@ -249,24 +250,6 @@ fn cut(text: &str) -> Cow<'_, str> {
         None => Cow::Borrowed(text),
         Some(_) => text.chars().take(LONGEST - 1).chain(['…']).collect(),
     }
-}
-
-/// A text as XML, without characters that XML cannot have.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for sign in text.chars() {
-        match sign {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ if sign.is_control() => out.push('\u{fffd}'),
-            _ => out.push(sign),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -15,11 +15,16 @@ use fbc::text::yaml;
 /// A form of a list, for flags and for URLs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// One image per line
+    /// One image per line; also called name
     #[default]
+    #[value(alias = "name", alias = "table")]
     List,
     /// One object, with the reason for each image
     Json,
+    /// The same object as YAML
+    Yaml,
+    /// One line of JSON per image
+    Jsonl,
     /// SOURCE=DESTINATION lines for `oc image mirror --filename`
     Mapping,
     /// YAML for `skopeo sync --src yaml`
@@ -43,7 +48,8 @@ impl Form {
         match self {
             Self::List | Self::Mapping => "text/plain; charset=utf-8",
             Self::Json => "application/json",
-            Self::Skopeo | Self::ImageSet => "application/yaml",
+            Self::Jsonl => "application/jsonl",
+            Self::Yaml | Self::Skopeo | Self::ImageSet => "application/yaml",
         }
     }
 
@@ -84,6 +90,11 @@ impl Form {
                 let mut bytes = json_of(list).to_string().into_bytes();
                 bytes.push(b'\n');
                 bytes
+            }
+            Self::Yaml => yaml_of(&json_of(list)),
+            Self::Jsonl => {
+                let lines = images.map(|one| format!("{}\n", image(one)));
+                lines.collect::<String>().into_bytes()
             }
             Self::Skopeo => yaml_of(&skopeo(list)),
             Self::ImageSet => {
@@ -263,6 +274,18 @@ mod tests {
         let set = written(Form::ImageSet);
         assert!(set.contains("kind: ImageSetConfiguration"), "{set}");
         let json: serde_json::Value = serde_json::from_str(&written(Form::Json)).unwrap();
+        let yaml = written(Form::Yaml);
+        assert!(
+            yaml.contains("\ndigests: 1\n") || yaml.starts_with("digests: 1\n"),
+            "{yaml}"
+        );
+        let lines = written(Form::Jsonl);
+        let lines = lines.lines().map(serde_json::from_str);
+        let lines: Vec<Value> = lines.collect::<Result<_, _>>().unwrap();
+        assert_eq!(Value::from(lines), json["images"]);
+        for alias in ["name", "table"] {
+            assert_eq!(alias.parse(), Ok(Form::List));
+        }
         assert_eq!(json["digests"], 1);
         assert_eq!(json["tags"], 3);
         assert_eq!(json["images"][1]["kind"], "tag");

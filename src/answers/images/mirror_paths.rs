@@ -14,7 +14,9 @@ use fbc::image_list::{Image, ImageList, ImageVersion};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
     /// No such form.
-    #[error("{0:?} is no form of a list; there are list, json, mapping, skopeo and image-set")]
+    #[error(
+        "{0:?} is no form of a list; there are list, json, yaml, jsonl, mapping, skopeo and image-set"
+    )]
     Unknown(String),
     /// A mapping without a destination.
     #[error("a mapping needs to know where to; name the registry, such as mirror.example.com:5000")]

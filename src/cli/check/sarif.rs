@@ -68,8 +68,8 @@ fn result(input: &Input, problem: &Problem, below_root: bool) -> Value {
 
 /// The folder of a catalog with an absolute path.
 fn absolute_root(input: &Input) -> Option<PathBuf> {
-    match input {
-        Input::Source(Source::File(root)) if root.is_absolute() => {
+    match input.source() {
+        Some(Source::File(root)) if root.is_absolute() => {
             let folder = if root.is_dir() {
                 Some(&**root)
             } else {

@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 
 use crate::cli::input::location::{Input, STDIN, similar_path};
-use crate::cli::output::Shown;
+use crate::cli::input::notes::{note_all, note_errors};
 use crate::cli::{Failure, output};
 use crate::config::{image_set_source, read_image_set};
 use crate::fetch;
-use crate::ingest::{self, LoadOptions, Loaded, Spool};
+use crate::ingest::{self, LoadOptions, Loaded, Source, Spool};
 use fbc::image_list::ImageList;
 use fbc::select::{self, Request, Selected, Selection};
 
@@ -49,6 +49,7 @@ impl Input {
         let path = match self {
             Self::Source(source) => source.path(),
             Self::Curated(path) => Some(&**path),
+            Self::Configured(catalog) => catalog.plain_source().and_then(Source::path),
             Self::Stdin | Self::Server(_) => None,
         };
         let missing = path.filter(|path| !path.exists());
@@ -65,6 +66,7 @@ impl Input {
         let limits = &options.load.limits;
         match self {
             Self::Source(source) => Ok(ingest::load(source, &options.load).await?),
+            Self::Configured(catalog) => catalog.load(&options.load).await,
             Self::Curated(path) => {
                 let selected = selected(path, &options.load).await?;
                 Ok(Loaded::of_selected(&selected, limits)?)
@@ -156,13 +158,6 @@ async fn selected(path: &Path, options: &LoadOptions) -> anyhow::Result<Selected
     Ok(selected)
 }
 
-/// Prints the notes for the author of a selection.
-pub(in crate::cli) fn note_all(selected: &Selected) {
-    for note in &selected.notes {
-        output::note(&format!("almanac: {note}"));
-    }
-}
-
 /// The images of selections. Prints the notes for their authors.
 pub(in crate::cli) fn image_list(selected: &[Selected]) -> ImageList {
     selected.iter().for_each(note_all);
@@ -171,16 +166,4 @@ pub(in crate::cli) fn image_list(selected: &[Selected]) -> ImageList {
         output::note(&format!("almanac: left out: {refused}"));
     }
     list
-}
-
-/// Prints the packages of a catalog that have errors.
-pub(in crate::cli) fn note_errors(catalog: &select::Catalog) {
-    let names: Vec<&str> = catalog.quarantined.iter().map(String::as_str).collect();
-    if !names.is_empty() {
-        output::note(&format!(
-            "almanac: {}: packages with errors: {} (`almanac check` tells more)",
-            Shown(&catalog.name),
-            names.join(", ")
-        ));
-    }
 }

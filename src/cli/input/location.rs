@@ -4,9 +4,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::cli::input::configured::ConfiguredCatalog;
 use crate::cli::output::Shown;
 use crate::fetch::{CatalogUrl, CatalogUrlError};
 use crate::ingest::{Source, SourceError};
+use crate::name::CatalogName;
 use fbc::problem::DocumentPosition;
 use fbc::text::suggest;
 
@@ -14,11 +16,13 @@ use fbc::text::suggest;
 const IGNORED: &str = ".indexignore";
 /// The most entries of a folder that are compared with a name.
 const MAX_ENTRIES: usize = 10_000;
+/// The beginnings of sources that only commands take.
+const PREFIXES: [&str; 3] = ["curated", "http", "https"];
 /// The name of standard input in messages.
 pub(super) const STDIN: &str = "<stdin>";
 
 /// The location of a catalog.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(in crate::cli) enum Input {
     /// A source that almanac could follow.
     Source(Source),
@@ -28,6 +32,8 @@ pub(in crate::cli) enum Input {
     Server(CatalogUrl),
     /// The selection of an `ImageSetConfiguration`.
     Curated(PathBuf),
+    /// A catalog of a configuration file.
+    Configured(ConfiguredCatalog),
 }
 
 /// A text that is not a location.
@@ -47,6 +53,19 @@ pub(in crate::cli) enum InputError {
          almanac is http://HOST:PORT/catalogs/NAME, and standard input is -{2}"
     )]
     Unknown(String, String, String),
+    /// Nothing but the name of a catalog, with similar paths.
+    #[error(
+        "\"{0}\" is no source: there is no folder or file of that name; the catalog {0} of a running \
+         almanac is http://localhost:8080/catalogs/{0} (HOST:PORT of its HTTP port), and the catalog \
+         {0} of a configuration file is {0} with --config FILE{1}"
+    )]
+    Name(CatalogName, String),
+    /// `NAME=SOURCE`: the whole, and the source.
+    #[error("{0:?} gives a catalog a name, which only serve and manifests take: write {1}")]
+    Named(String, String),
+    /// A misspelt prefix: the whole, and the proposal.
+    #[error("{0:?} is no source; did you mean {1:?}?")]
+    Prefix(String, String),
     #[error("{0:?} is no image reference, but there is a file or folder of that name: write ./{0}")]
     Path(String),
     #[error("{path} is an OCI layout: write oci:{path}", path = .0.display())]
@@ -55,14 +74,13 @@ pub(in crate::cli) enum InputError {
 
 impl Input {
     /// Parses a location. A look at the disk finds paths without their prefix.
-    pub(super) fn found(text: &str) -> Result<Self, InputError> {
+    pub(in crate::cli) fn found(text: &str) -> Result<Self, InputError> {
         let input = match text.parse() {
             Err(InputError::Source(_)) if Path::new(text).exists() => {
                 return Err(InputError::Path(text.to_owned()));
             }
             Err(InputError::Source(SourceError::Reference { text, error })) => {
-                let proposal = similar_path(Path::new(&text));
-                return Err(InputError::Unknown(text, error.to_string(), proposal));
+                return Err(unknown(text, &error.to_string()));
             }
             read => read?,
         };
@@ -77,11 +95,28 @@ impl Input {
         }
     }
 
+    /// The configuration file of the catalog.
+    pub(super) fn config_file(&self) -> Option<&Path> {
+        match self {
+            Self::Configured(catalog) => Some(catalog.file()),
+            _ => None,
+        }
+    }
+
+    /// The source that is read, if it is one that almanac could follow.
+    pub(in crate::cli) fn source(&self) -> Option<&Source> {
+        match self {
+            Self::Source(source) => Some(source),
+            Self::Configured(catalog) => catalog.plain_source(),
+            Self::Stdin | Self::Server(_) | Self::Curated(_) => None,
+        }
+    }
+
     /// The file of a position, as a path that the user can open.
     pub(in crate::cli) fn path(&self, position: &DocumentPosition) -> PathBuf {
-        match self {
-            Self::Source(Source::File(root)) if !root.is_dir() => root.clone(),
-            Self::Source(Source::File(root)) => {
+        match self.source() {
+            Some(Source::File(root)) if !root.is_dir() => root.clone(),
+            Some(Source::File(root)) => {
                 root.strip_prefix("./").unwrap_or(root).join(&position.file)
             }
             _ => PathBuf::from(&position.file),
@@ -110,6 +145,28 @@ impl FromStr for Input {
             return Ok(Self::Source(Source::File(Path::new(text).to_owned())));
         }
         Ok(Self::Source(text.parse()?))
+    }
+}
+
+/// The error for a text that is no source, with what it may mean.
+fn unknown(text: String, why: &str) -> InputError {
+    if let Some((name, source)) = text.split_once('=')
+        && name.parse::<CatalogName>().is_ok()
+        && source.parse::<Input>().is_ok()
+    {
+        let source = source.to_owned();
+        return InputError::Named(text, source);
+    }
+    if let Some((prefix, rest)) = text.split_once(':')
+        && let Some(known) = suggest::similar(prefix, PREFIXES).first()
+    {
+        let proposal = format!("{known}:{rest}");
+        return InputError::Prefix(text, proposal);
+    }
+    let proposal = similar_path(Path::new(&text));
+    match text.parse() {
+        Ok(name) => InputError::Name(name, proposal),
+        Err(_) => InputError::Unknown(text, why.to_owned(), proposal),
     }
 }
 
@@ -160,6 +217,7 @@ impl fmt::Display for Input {
             Self::Stdin => STDIN.to_owned(),
             Self::Server(url) => url.to_string(),
             Self::Curated(path) => format!("curated:{}", path.display()),
+            Self::Configured(catalog) => catalog.name().to_string(),
         };
         Shown(&text).fmt(f)
     }
@@ -210,6 +268,30 @@ mod tests {
             error.contains("did you mean \"./deploy/catalog\"?"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_text_that_is_almost_a_source_is_told_with_the_right_one() {
+        for (text, said) in [
+            (
+                "fil:deploy/catalog",
+                "did you mean \"file:deploy/catalog\"?",
+            ),
+            ("oci-archiv:a.tar", "did you mean \"oci-archive:a.tar\"?"),
+            ("curate:set.yaml", "did you mean \"curated:set.yaml\"?"),
+            (
+                "htp://a/catalogs/b",
+                "did you mean \"http://a/catalogs/b\"?",
+            ),
+            ("community=file:deploy/catalog", "write file:deploy/catalog"),
+            ("community", "http://localhost:8080/catalogs/community"),
+            ("community", "community with --config FILE"),
+            ("no/where", "there is no folder or file of that name"),
+        ] {
+            let error = Input::found(text).unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.matches(" is no source").count() < 2, "{error}");
+        }
     }
 
     #[test]

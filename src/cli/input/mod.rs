@@ -1,8 +1,10 @@
 //! The catalog arguments that several commands share, and the catalog that they
 //! load.
 
+mod configured;
 mod load;
 mod location;
+mod notes;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,8 +13,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
 
-pub(super) use load::{Options, image_list, note_all, note_errors};
+pub(super) use configured::Configured;
+use configured::ConfiguredCatalog;
+pub(super) use load::{Options, image_list};
 pub(super) use location::Input;
+use location::InputError;
 
 use crate::cli::telemetry::{self, Unattended};
 use crate::cli::terminal::TerminalArguments;
@@ -23,6 +28,7 @@ use crate::config::{
 };
 use crate::fetch;
 use crate::ingest::{FolderOptions, LoadOptions, Loaded, Reading, Source};
+use crate::name::CatalogName;
 use ::images::Platform;
 use ::images::credentials::AuthFiles;
 use ::images::layers::Limits;
@@ -48,13 +54,25 @@ pub(super) struct InputArguments {
     #[arg(value_name = "SOURCE")]
     input: String,
 
-    /// The version of Kubernetes, for an image with `{kube_major_version}`,
-    /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
-    #[arg(long, value_name = "VERSION", help_heading = "Sources")]
-    kube_version: Option<KubeVersion>,
+    #[command(flatten)]
+    source: SourceArguments,
 
     #[command(flatten)]
     reading: ReadingArguments,
+}
+
+/// The arguments that a SOURCE needs for its meaning.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Sources")]
+pub(super) struct SourceArguments {
+    /// The configuration file of `serve`: SOURCE is the name of a catalog in it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The version of Kubernetes, for an image with `{kube_major_version}`,
+    /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<KubeVersion>,
 }
 
 /// The arguments of every command that loads catalogs.
@@ -104,10 +122,8 @@ pub(super) struct PairArguments {
     #[arg(value_name = "TO")]
     to: String,
 
-    /// The version of Kubernetes, for an image with `{kube_major_version}`,
-    /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
-    #[arg(long, value_name = "VERSION", help_heading = "Sources")]
-    kube_version: Option<KubeVersion>,
+    #[command(flatten)]
+    source: SourceArguments,
 
     #[command(flatten)]
     reading: ReadingArguments,
@@ -116,24 +132,20 @@ pub(super) struct PairArguments {
 impl PairArguments {
     /// Starts the log and loads the files of both catalogs.
     pub(super) fn load(self, environment: &Environment) -> Result<[Catalog; 2], Failure> {
-        let input = |text: &str| match text.parse() {
-            Ok(WrittenSource::Template(template)) => {
-                let version = self.kube_version.clone();
-                let source = resolve(&template, version, environment)?;
-                Ok(Input::Source(source))
-            }
-            _ => Input::found(text).map_err(Failure::usage),
-        };
-        let inputs = [input(&self.from)?, input(&self.to)?];
+        let inputs = [
+            self.source.input(&self.from, environment)?,
+            self.source.input(&self.to, environment)?,
+        ];
         if inputs.iter().all(|input| matches!(input, Input::Stdin)) {
             return Err(Failure::usage(anyhow!(
                 "only one of both can be standard input"
             )));
         }
-        let options = self.reading.open(environment)?;
+        let file = inputs.iter().find_map(Input::config_file);
+        let options = self.reading.open(file, environment)?;
         if inputs
             .iter()
-            .any(|input| matches!(input, Input::Source(Source::Image(_))))
+            .any(|input| matches!(input.source(), Some(Source::Image(_))))
         {
             environment.proxies().map_err(Failure::usage)?.log();
         }
@@ -149,14 +161,10 @@ impl PairArguments {
 
 impl InputArguments {
     /// The arguments of a command that reads a source unless it asks a server.
-    pub(super) fn new(
-        input: String,
-        kube_version: Option<KubeVersion>,
-        reading: ReadingArguments,
-    ) -> Self {
+    pub(super) fn new(input: String, source: SourceArguments, reading: ReadingArguments) -> Self {
         Self {
             input,
-            kube_version,
+            source,
             reading,
         }
     }
@@ -180,19 +188,40 @@ impl InputArguments {
     }
 
     fn open(self, environment: &Environment) -> Result<(Input, Options), Failure> {
-        let input = match self.input.parse() {
-            Ok(WrittenSource::Template(template)) => {
-                Input::Source(resolve(&template, self.kube_version, environment)?)
-            }
-            _ => Input::found(&self.input).map_err(Failure::usage)?,
-        };
-        let proxies = match &input {
-            Input::Source(Source::Image(_)) => environment.proxies().map_err(Failure::usage)?,
+        let input = self.source.input(&self.input, environment)?;
+        let proxies = match input.source() {
+            Some(Source::Image(_)) => environment.proxies().map_err(Failure::usage)?,
             _ => Proxies::default(),
         };
-        let options = self.reading.open(environment)?;
+        let options = self.reading.open(input.config_file(), environment)?;
         proxies.log();
         Ok((input, options))
+    }
+}
+
+impl SourceArguments {
+    /// The location that a text means.
+    fn input(&self, text: &str, environment: &Environment) -> Result<Input, Failure> {
+        if let Ok(WrittenSource::Template(template)) = text.parse() {
+            let version = self.kube_version.clone();
+            return resolve(&template, version, environment).map(Input::Source);
+        }
+        let configured = |name: CatalogName, file: &Path| {
+            ConfiguredCatalog::open(name, file, environment).map(Input::Configured)
+        };
+        if let Some(file) = &self.config {
+            let name = text.parse().map_err(|_| {
+                Failure::usage(anyhow!(
+                    "--config is for the name of a configured catalog, and {text:?} is none; \
+                     leave out one of both"
+                ))
+            })?;
+            return configured(name, file);
+        }
+        match (Input::found(text), environment.config_file()) {
+            (Err(InputError::Name(name, _)), Some(file)) => configured(name, file),
+            (found, _) => found.map_err(Failure::usage),
+        }
     }
 }
 
@@ -210,8 +239,13 @@ fn resolve(
 }
 
 impl ReadingArguments {
-    /// Starts the log, and returns the options for reading catalogs.
-    pub(super) fn open(self, environment: &Environment) -> Result<Options, Failure> {
+    /// Starts the log, and returns the options for reading catalogs. Those about
+    /// registries may stand in a configuration file, too.
+    pub(super) fn open(
+        self,
+        file: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Options, Failure> {
         self.terminal.apply(environment);
         check_files(&self.registries)?;
         check_paths("--link-folder", &self.link_folders)?;
@@ -224,8 +258,12 @@ impl ReadingArguments {
             log,
             ..Settings::default()
         };
-        let settings = flags.over(environment).map_err(Failure::usage)?;
+        let mut settings = flags.over(environment).map_err(Failure::usage)?;
         start_log(&settings.log, environment)?;
+        if file.is_some() {
+            let gathered = Settings::gather(settings, file, environment);
+            settings = gathered.map_err(Failure::usage)?;
+        }
         let registries = settings.registries.resolve(environment);
         let limits = Limits::default();
         let fetch = fetch::Settings {

@@ -1,6 +1,5 @@
 //! `almanac manifests`: writes the Kubernetes manifests for catalogs and a mirror.
 
-mod configured;
 mod network;
 mod shapes;
 
@@ -12,18 +11,17 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::answers::images::Form;
-use crate::cli::input::{Input, Options, ReadingArguments, image_list};
-use crate::cli::{Failure, block_on, output};
+use crate::cli::input::{Configured, Input, Options, ReadingArguments, image_list};
+use crate::cli::query::text;
+use crate::cli::{Failure, block_on, format, output};
 use crate::config::{Config, Environment, Settings, suggest_name};
 use crate::ingest::Mirror;
 use crate::name::CatalogName;
-use configured::Configured;
 use fbc::image_list::ImageList;
 use fbc::select::Request;
-use fbc::text::yaml;
 use shapes::{Kind, Mirrors, PORT, Presentation, Way};
 
 /// Write the manifests with which a cluster uses the catalogs
@@ -81,8 +79,23 @@ pub(super) struct Arguments {
     #[arg(long = "kind", value_enum, value_name = "KIND")]
     kinds: Vec<Kind>,
 
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Output,
+
     #[command(flatten)]
     reading: ReadingArguments,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// YAML documents
+    #[default]
+    Yaml,
+    /// One object of the kind List
+    Json,
+    /// KIND/NAME of each object, one per line
+    Name,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -136,7 +149,10 @@ impl Arguments {
             manifests.extend(catalogs.map(|named| shapes::cluster_catalog(&named.name, host)));
         }
         if let Some(mirror) = &self.mirror {
-            let options = self.reading.open(environment)?;
+            // The catalogs in the arguments have nothing to do with a configuration.
+            let file = self.config.as_deref().or(environment.config_file());
+            let file = file.filter(|_| self.catalogs.is_empty());
+            let options = self.reading.open(file, environment)?;
             let lists = block_on(lists(&named, &options))??;
             let mirrors = Mirrors::of(&lists, mirror).map_err(|error| {
                 let apart = "or give each catalog a --mirror and a --mirror-name of its own";
@@ -150,14 +166,7 @@ impl Arguments {
         if manifests.is_empty() {
             output::note("almanac: there is nothing of the kinds that were asked for");
         }
-        output::print(|out| {
-            for manifest in &manifests {
-                let mut text = b"---\n".to_vec();
-                yaml::from_json(manifest.to_string().as_bytes(), &mut text);
-                out.write_all(&text)?;
-            }
-            Ok(())
-        })
+        self.output.print(&manifests)
     }
 
     /// Adds the objects for OLM v0.
@@ -313,6 +322,27 @@ impl Arguments {
     }
 }
 
+impl Output {
+    fn print(self, manifests: &[Value]) -> Result<ExitCode, Failure> {
+        let mut each = manifests.iter();
+        output::print(|out| match self {
+            Self::Yaml => each.try_for_each(|manifest| {
+                writeln!(out, "---")?;
+                format::yaml_of(manifest, out)
+            }),
+            Self::Json => output::json(
+                &json!({"apiVersion": "v1", "kind": "List", "items": manifests}),
+                out,
+            ),
+            Self::Name => each.try_for_each(|manifest| {
+                let kind = text(manifest, "kind").to_lowercase();
+                let name = manifest.get("metadata").map(|data| text(data, "name"));
+                writeln!(out, "{kind}/{}", name.unwrap_or_default())
+            }),
+        })
+    }
+}
+
 /// Whether manifests of a kind are written, for the kinds in the arguments.
 fn wants(kinds: &[Kind], kind: Kind) -> bool {
     match kinds {
@@ -359,7 +389,7 @@ fn read(text: &str) -> Result<Named, Failure> {
         None => match &input {
             Input::Source(source) => suggest_name(source),
             Input::Server(_) => source.rsplit('/').find_map(|part| part.parse().ok()),
-            Input::Stdin | Input::Curated(_) => None,
+            Input::Configured(_) | Input::Stdin | Input::Curated(_) => None,
         },
     };
     let name = name.ok_or_else(|| {

@@ -17,9 +17,10 @@ use serde_json::Value;
 
 use crate::answers::rest::records::percent_encoded;
 use crate::cli::format::{Column, Format};
-use crate::cli::input::{InputArguments, ReadingArguments};
+use crate::cli::input::{Input, InputArguments, ReadingArguments, SourceArguments};
+use crate::cli::output::Shown;
 use crate::cli::{Failure, output};
-use crate::config::{Environment, KubeVersion};
+use crate::config::Environment;
 use crate::fetch::{self, ServerUrl};
 use crate::name::CatalogName;
 use local::Local;
@@ -43,10 +44,8 @@ pub(super) struct QueryArguments {
     #[arg(long, value_name = "NAME", requires = "server")]
     catalog: Option<CatalogName>,
 
-    /// The version of Kubernetes, for an image with `{kube_major_version}`,
-    /// `{kube_minor_version}` or `{kube_patch_version}` in its reference
-    #[arg(long, value_name = "VERSION")]
-    kube_version: Option<KubeVersion>,
+    #[command(flatten)]
+    source: SourceArguments,
 
     #[command(flatten)]
     reading: ReadingArguments,
@@ -99,7 +98,7 @@ impl QueryArguments {
                 url.at(&format!("/catalogs/{catalog}")).to_string()
             }
         };
-        Ok(InputArguments::new(source, self.kube_version, self.reading))
+        Ok(InputArguments::new(source, self.source, self.reading))
     }
 
     /// Whether all catalogs of a server are asked about.
@@ -125,7 +124,7 @@ impl QueryArguments {
     ) -> Result<Respondent, Failure> {
         let Some(server) = self.server else {
             let source = source.ok_or_else(nothing_named)?;
-            let input = InputArguments::new(source, self.kube_version, self.reading);
+            let input = InputArguments::new(source, self.source, self.reading);
             return Local::open(input, environment).map(|local| Respondent::Local(Box::new(local)));
         };
         let url: ServerUrl = server.parse().map_err(Failure::usage)?;
@@ -136,7 +135,7 @@ impl QueryArguments {
                 "--catalog {named} and the catalog {other} in --server contradict each other"
             )));
         }
-        let options = self.reading.open(environment)?;
+        let options = self.reading.open(None, environment)?;
         Ok(Respondent::Server {
             catalog: self.catalog.or_else(|| url.catalog().cloned()),
             url,
@@ -251,8 +250,24 @@ impl Respondent {
 
 fn nothing_named() -> Failure {
     Failure::usage(anyhow!(
-        "name a SOURCE, or a running almanac by --server URL"
+        "SOURCE is missing: write one, such as file:deploy/catalog, or name a running almanac by \
+         --server, such as --server http://localhost:8080"
     ))
+}
+
+/// The failure for a single word: SOURCE, or what should follow it. `missing` says what
+/// that is, and `name` is its name in the usage.
+pub(super) fn one_word(command: &str, word: &str, missing: &str, name: &str) -> Failure {
+    let is_source = Input::found(word).is_ok();
+    let word = Shown(word);
+    Failure::usage(if is_source {
+        anyhow!("{missing} is missing after SOURCE: write `almanac {command} {word} {name}`")
+    } else {
+        anyhow!(
+            "SOURCE or --server is missing beside {word}: write `almanac {command} SOURCE {word}`, or \
+             `almanac {command} --server http://localhost:8080 {word}` for a running almanac"
+        )
+    })
 }
 
 /// A list, and what the server says about it.
@@ -289,16 +304,6 @@ pub(super) async fn ask(
     let answer = url.get(settings, path).await.map_err(Failure::unreadable)?;
     let subject = url.at(path).to_string();
     answered(&subject, answer.status, answer.is_json, &answer.body)
-}
-
-/// The beginning of a text, of at most so many characters; `…` tells that there is more.
-pub(in crate::cli) fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    kept.push('…');
-    kept
 }
 
 /// A text of an object, or nothing.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cli::format::{Column, Format};
 use crate::cli::help::help_of_reading;
-use crate::cli::query::{QueryArguments, Question, flag, text};
+use crate::cli::query::{QueryArguments, Question, flag, one_word, text};
 use crate::cli::{Failure, block_on};
 use crate::config::Environment;
 
@@ -73,9 +73,11 @@ impl Arguments {
         }
         let kind = kinds.pop();
         if kind.is_none() && self.group.is_none() {
-            return Err(Failure::usage(anyhow!(
-                "name the kind of an API after SOURCE, or its group by --group"
-            )));
+            let missing = "the kind of an API (or its group, by --group)";
+            return Err(match source {
+                Some(source) => one_word("providers", &source, missing, "KIND"),
+                None => Failure::usage(anyhow!("{missing} is missing")),
+            });
         }
         let respondent = self.query.open(source, environment)?;
         let mut question = Question::new("providers");

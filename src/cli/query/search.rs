@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
-
 use crate::cli::format::{Column, Format};
 use crate::cli::help::help_of_reading;
-use crate::cli::query::{QueryArguments, Question, flag, shortened, text};
+use crate::cli::output::shortened;
+use crate::cli::query::{QueryArguments, Question, flag, one_word, text};
 use crate::cli::{Failure, block_on};
 use crate::config::Environment;
 
@@ -66,9 +65,8 @@ impl Arguments {
     pub(in crate::cli) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         let (source, words) = self.query.divide(self.words);
         if words.is_empty() {
-            return Err(Failure::usage(anyhow!(
-                "name at least one word to search for, after SOURCE"
-            )));
+            let source = source.unwrap_or_default();
+            return Err(one_word("search", &source, "a word to search for", "WORD"));
         }
         let respondent = self.query.open(source, environment)?;
         let question = Question::new("search").with("q", &words.join(" "));

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::cli::format::{self, Format};
 use crate::cli::help::help_of_reading;
-use crate::cli::output::Shown;
-use crate::cli::query::{QueryArguments, Question, Respondent, flag, text};
-use crate::cli::{Failure, block_on, output, terminal};
+use crate::cli::output::{Look, Shown};
+use crate::cli::query::{QueryArguments, Question, Respondent, flag, one_word, text};
+use crate::cli::{Failure, block_on, output};
 use crate::config::Environment;
 
 /// Show the updates of an installed operator
@@ -64,7 +64,10 @@ impl Arguments {
         let (source, mut packages) = self.query.divide(self.words);
         let package = match (packages.pop(), packages.is_empty()) {
             (Some(package), true) => package,
-            (None, _) => return Err(Failure::usage(anyhow!("name a package after SOURCE"))),
+            (None, _) => {
+                let source = source.unwrap_or_default();
+                return Err(one_word("updates", &source, "a package", "PACKAGE"));
+            }
             (Some(_), false) => {
                 return Err(Failure::usage(anyhow!(
                     "name one package: with --server there is no SOURCE"
@@ -119,7 +122,7 @@ impl Respondent {
 fn print(answer: &Value, format: Format) -> Result<ExitCode, Failure> {
     let candidates = members(answer, "candidates");
     output::print(|out| match format {
-        Format::Table => write(answer, terminal::colours_output(), out),
+        Format::Table => write(answer, Look::of_output(), out),
         Format::Json => output::json(answer, out),
         Format::Yaml => format::yaml_of(answer, out),
         Format::Jsonl => {
@@ -134,7 +137,7 @@ fn print(answer: &Value, format: Format) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the two tables.
-fn write(answer: &Value, coloured: bool, out: &mut impl Write) -> io::Result<()> {
+fn write(answer: &Value, look: Look, out: &mut impl Write) -> io::Result<()> {
     let candidates = members(answer, "candidates");
     writeln!(out, "OLM v1 may install, the best first:\n")?;
     if candidates.is_empty() {
@@ -153,7 +156,7 @@ fn write(answer: &Value, coloured: bool, out: &mut impl Write) -> io::Result<()>
         table(
             &["BUNDLE", "VERSION", "CHANNELS", "BY", "DEPRECATION"],
             rows,
-            coloured,
+            look,
             out,
         )?;
     }
@@ -187,23 +190,18 @@ fn write(answer: &Value, coloured: bool, out: &mut impl Write) -> io::Result<()>
             steps,
         ]
     });
-    table(
-        &["CHANNEL", "HEAD", "REACHES IT", "STEPS"],
-        rows,
-        coloured,
-        out,
-    )
+    table(&["CHANNEL", "HEAD", "REACHES IT", "STEPS"], rows, look, out)
 }
 
 fn table<const N: usize>(
     titles: &[&'static str; N],
     rows: impl Iterator<Item = [String; N]>,
-    coloured: bool,
+    look: Look,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let titles = std::iter::once(titles.map(String::from));
     let rows = titles.chain(rows).map(|row| row.map(Into::into).to_vec());
-    output::table(rows, false, coloured, out)
+    output::table(rows, false, look, out)
 }
 
 fn members<'a>(object: &'a Value, key: &str) -> &'a [Value] {

@@ -6,11 +6,11 @@ use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, MirrorError, PassError, Stage};
 use crate::ingest::followed::Followed;
 use crate::ingest::origin::Origin;
+use crate::ingest::pull_progress;
 use crate::ingest::source::Source;
 use crate::snapshot::Snapshot;
-use crate::store::{
-    BlobPin, Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer, Store,
-};
+use crate::store::content::Contents;
+use crate::store::{BlobPin, Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, Referrer};
 use ::images::digest::Digest;
 use ::images::manifest::{DOCKER_LIST, DOCKER_MANIFEST, Manifest, OCI_INDEX, OCI_MANIFEST};
 use ::images::{
@@ -46,7 +46,7 @@ pub(super) async fn pull(
     let digest = snapshot.revision().digest;
     let mut walk = Walk {
         origin: &origin,
-        store: &context.store,
+        store: pull_progress::logged(context.store.contents(), &followed.name),
         unsigned: None,
         left: context.limits.bytes.saturating_mul(IMAGES),
         seen: HashSet::new(),
@@ -109,7 +109,7 @@ pub(super) fn followed_tag(source: &Source) -> Option<&str> {
 /// The parts that were found so far, all of them in the store and pinned.
 struct Walk<'a> {
     origin: &'a Origin,
-    store: &'a Store,
+    store: Contents,
     /// Checks the signature of each image, when the policy requires one and the
     /// index has none.
     unsigned: Option<&'a Route>,
@@ -131,7 +131,7 @@ impl Walk<'_> {
             }
             let bytes = self
                 .origin
-                .manifest(self.store.contents(), &digest, &mut self.pins)
+                .manifest(&self.store, &digest, &mut self.pins)
                 .await?;
             let manifest = self.origin.parse(&digest, &bytes)?;
             self.count(bytes.len() as u64)?;
@@ -166,7 +166,11 @@ impl Walk<'_> {
                             .map_err(|error| of_part(error, digest))
                             .map_err(PassError::at(Stage::Pull))?;
                     }
-                    for part in [image.config].iter().chain(&image.layers) {
+                    let mut parts = vec![image.config];
+                    parts.extend(image.layers);
+                    parts.retain(|part| !self.seen.contains(&part.digest));
+                    pull_progress::expect(&self.store, &parts).await?;
+                    for part in &parts {
                         self.add_blob(part).await?;
                     }
                 }
@@ -180,8 +184,8 @@ impl Walk<'_> {
             return Ok(());
         }
         self.count(descriptor.size)?;
-        self.pins.push(self.store.contents().pin(descriptor.digest));
-        self.origin.blob(self.store.contents(), descriptor).await?;
+        self.pins.push(self.store.pin(descriptor.digest));
+        self.origin.blob(&self.store, descriptor).await?;
         self.blobs.push(ImageBlob {
             digest: descriptor.digest,
             size: descriptor.size,

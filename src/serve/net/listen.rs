@@ -76,6 +76,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Whether it has a verified client certificate.
     pub certified: bool,
+    /// Whether the connection has TLS.
+    pub secure: bool,
 }
 
 /// A connection whose client has sent its first bytes.
@@ -200,6 +202,7 @@ impl Opening {
                     peer: Peer {
                         address: peer,
                         certified: stream.certified(),
+                        secure: self.tls.is_some(),
                     },
                     stream,
                     protocol,

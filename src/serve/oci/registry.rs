@@ -9,15 +9,14 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::name::CatalogName;
-use crate::serve::fields::header;
+use crate::serve::fields::{header, origin};
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
 use crate::serve::observed::Observed;
@@ -30,9 +29,6 @@ use crate::serve::oci::repository::Repository;
 use crate::serve::oci::token::{self, Repositories};
 use crate::snapshot::Images;
 use crate::store::content::OpenBlob;
-
-/// The longest `Host` that a response repeats.
-const MAX_HOST: usize = 300;
 
 /// The routes below `/v2/`; `secure` says whether the port has TLS.
 pub fn router(images: Images, authorizer: Authorizer, secure: bool) -> Router {
@@ -102,7 +98,7 @@ impl Registry {
         }
         let parsed = parsed?;
         let headers = &request.headers;
-        let here = self.here(request);
+        let here = origin(request, self.secure);
         let parameters = Parameters::read(request.uri.query().unwrap_or_default());
         let caller = self.authorizer.caller(headers, peer).await?;
         let (name, namespace) = match &parsed {
@@ -286,26 +282,6 @@ impl Registry {
         let namespace = parameters.namespace.as_deref()?;
         let own = here.split_once("://").map(|(_, host)| host);
         (Some(namespace) != own).then_some(namespace)
-    }
-
-    /// The address of this registry as the client sees it. Behind a TLS proxy, that
-    /// is the proxy's. A forged address would only mislead the client itself.
-    fn here(&self, request: &Parts) -> String {
-        let headers = &request.headers;
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let proxy = header("x-forwarded-proto") == Some("https");
-        let scheme = if self.secure || proxy {
-            "https"
-        } else {
-            "http"
-        };
-        let authority = request.uri.authority().map(Authority::as_str);
-        let host = authority.or_else(|| header(HOST.as_str()));
-        let good = |host: &&str| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
-            host.len() <= MAX_HOST && host.bytes().all(plain)
-        };
-        format!("{scheme}://{}", host.filter(good).unwrap_or("localhost"))
     }
 }
 

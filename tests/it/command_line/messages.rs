@@ -26,6 +26,23 @@ fn a_mistake_is_told_with_what_is_similar() {
         "prune",
         "serve --http :808080 file:deploy/catalog",
         "serve --log-format xml file:deploy/catalog",
+        "help prun",
+        "list packages community",
+        "list packages catlog --config deploy/almanac.toml",
+        "list packages community=file:deploy/catalog",
+        "list packages fil:deploy/catalog",
+        "serve fil:deploy/catalog",
+        "list packages",
+        "search ferry",
+        "providers Crossing",
+        "updates ferry-operator",
+        "images file:deploy/catalog --output jsnl",
+        "status --server http://localhost:8080",
+        "status --admin 127.0.0.1:1",
+        "health --admin 127.0.0.1:1",
+        "health --wait soon",
+        "list catalogs --server http://127.0.0.1:1",
+        "list packages http://127.0.0.1:1/catalogs/community",
     ] {
         let finished = run(line);
         assert_ne!(finished.status.code(), Some(0), "{line}: {finished:#?}");

@@ -1,6 +1,8 @@
 //! The command line as people use it: help, messages, formats, queries of a source
 //! and of a server, and what a terminal shows.
 
+mod configured;
+mod formats;
 mod help;
 mod logins;
 mod messages;

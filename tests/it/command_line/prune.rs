@@ -51,12 +51,30 @@ fn a_catalog_that_is_no_longer_configured_is_removed_when_told_to() {
     let row = listed.stdout.lines().nth(1).unwrap();
     assert!(row.starts_with("b ") && row.ends_with(" no"), "{listed:#?}");
     assert!(listed.stderr.contains("--yes removes them"), "{listed:#?}");
+    fs::write(
+        &config,
+        following(&source("c")).replacen("\"a\"", "\"c\"", 1),
+    )
+    .unwrap();
+    let foreign = run(&prune);
+    assert_eq!(foreign.status.code(), Some(0), "{foreign:#?}");
+    assert!(foreign.stderr.contains("belong together?"), "{foreign:#?}");
+    fs::write(&config, following(&source("a"))).unwrap();
     let used = run(&format!("{prune} --yes"));
     assert_eq!(used.status.code(), Some(1), "{used:#?}");
     assert!(used.stderr.contains("stop the almanac"), "{used:#?}");
 
     almanac.program.terminate();
     almanac.program.wait(crate::support::program::PATIENCE);
+    fs::write(
+        &config,
+        following(&source("c")).replacen("\"a\"", "\"c\"", 1),
+    )
+    .unwrap();
+    let foreign = run(&format!("{prune} --yes"));
+    assert_eq!(foreign.status.code(), Some(2), "{foreign:#?}");
+    assert!(foreign.stderr.contains("belong together?"), "{foreign:#?}");
+    fs::write(&config, following(&source("a"))).unwrap();
     let before = size(&data.join("revisions")) + size(&data.join("blobs"));
     let removed = run(&format!("{prune} --yes --output json"));
     assert_eq!(removed.status.code(), Some(0), "{removed:#?}");

@@ -6,7 +6,9 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use super::{printed, run, server};
+use super::{printed, root, run, server};
+use crate::support::port::free_port;
+use crate::support::program::Program;
 
 #[test]
 fn a_source_and_a_server_give_the_same_answers() {
@@ -138,6 +140,55 @@ fn status_is_that_of_the_admin_port() {
     assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
     let yaml = printed(&format!("status --admin {admin} -o yaml"));
     assert!(yaml.contains("catalogs:\n"), "{yaml}");
+    let one = printed(&format!("status other --admin {admin} -o name"));
+    assert_eq!(one, "other\n");
+    let one = printed(&format!("status other --admin {admin} -o json"));
+    let one: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(one["catalogs"].as_array().unwrap().len(), 1);
+    assert_eq!(one["version"], document["version"]);
+    let unknown = run(&format!("status othr --admin {admin}"));
+    assert_eq!(unknown.status.code(), Some(1), "{unknown:#?}");
+    let said = unknown.stderr.contains("did you mean \"other\"?");
+    assert!(said, "{unknown:#?}");
+}
+
+#[test]
+fn a_refusal_of_a_server_is_told_once_in_words() {
+    let mut server = server();
+    let url = format!("http://{}", server.address("http"));
+    let no_catalog = "404: there is no catalog \"comunity\"; did you mean \"community\"?\n";
+    let no_path = "404: there is no such path; /openapi.json lists the paths\n";
+    for (line, said) in [
+        ("list packages URL/catalogs/comunity", no_catalog),
+        ("search --server URL/catalogs/comunity ferry", no_catalog),
+        ("list packages URL/nope", no_path),
+    ] {
+        let finished = run(&line.replace("URL", &url));
+        assert_eq!(finished.status.code(), Some(3), "{line}: {finished:#?}");
+        assert!(finished.stderr.ends_with(said), "{line}: {finished:#?}");
+    }
+}
+
+#[test]
+fn health_waits_for_an_almanac_that_starts_later() {
+    let admin = free_port().to_string();
+    let waiting = {
+        let admin = admin.clone();
+        std::thread::spawn(move || run(&format!("health --admin {admin} --wait 5m")))
+    };
+    let refused = run(&format!("health --admin {admin} --wait 1ms"));
+    assert_eq!(refused.status.code(), Some(1), "{refused:#?}");
+    let sample = root().join("deploy/catalog").display().to_string();
+    let _server = Program::start([
+        "serve",
+        "--data-dir={data}",
+        "--grpc=127.0.0.1:0",
+        "--http=127.0.0.1:0",
+        &format!("--admin={admin}"),
+        &format!("community=file:{sample}"),
+    ]);
+    let ready = waiting.join().unwrap();
+    assert_eq!(ready.status.code(), Some(0), "{ready:#?}");
 }
 
 /// A server that answers each request with a page.

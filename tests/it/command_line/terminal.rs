@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
-use super::root;
+use super::{root, server};
 use crate::support::catalog::{Catalog, entry};
 use crate::support::image::Image;
 use crate::support::program::{PATIENCE, Start};
@@ -25,6 +25,22 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, None)
+    }
+
+    /// What a command shows on a terminal with so many columns, until it ends.
+    fn shown(line: &str, columns: &str) -> String {
+        // Progress would mix with the output.
+        let words: Vec<&str> = line.split_whitespace().chain(["--quiet"]).collect();
+        let mut program = Self::start_with(&words, Some(columns));
+        let mut bytes = Vec::new();
+        // It fails at the end: the program has closed its end.
+        let _ = program.terminal.read_to_end(&mut bytes);
+        String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
+    }
+
+    /// With `columns`, the terminal is standard output, too.
+    fn start_with(arguments: &[&str], columns: Option<&str>) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
@@ -42,12 +58,19 @@ impl OnTerminal {
                 command.env_remove(name);
             }
         }
+        let output = match columns {
+            Some(columns) => {
+                command.env("COLUMNS", columns);
+                user.try_clone().unwrap().into()
+            }
+            None => Stdio::null(),
+        };
         let child = command
             .args(arguments)
             .current_dir(root())
             .env_remove("NO_COLOR")
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(output)
             .stderr(user)
             .spawn();
         Self {
@@ -124,6 +147,57 @@ fn a_terminal_gets_short_lines_and_the_page_to_open() {
             "{:?}",
             failing.text
         );
+    }
+}
+
+#[test]
+fn tables_fit_a_terminal_of_80_columns() {
+    let mut text = String::new();
+    for line in [
+        "search file:deploy/catalog operator",
+        "providers file:deploy/catalog Crossing",
+        "providers file:deploy/catalog Crossing --entries",
+        "updates file:deploy/catalog ferry-operator --from 2.0.0",
+        "list packages file:deploy/catalog",
+        "list channels file:deploy/catalog",
+        "list bundles file:deploy/catalog lantern-operator",
+    ] {
+        for colour in ["never", "always"] {
+            let line = format!("{line} --color {colour}");
+            let table = OnTerminal::shown(&line, "80").replace('\u{1b}', "ESC");
+            let _ = writeln!(text, "$ almanac {line}\n{table}");
+        }
+    }
+    insta::assert_snapshot!("tables_80", text);
+    let search = "search file:deploy/catalog operator --color never";
+    for columns in [60, 80, 100] {
+        let table = OnTerminal::shown(search, &columns.to_string());
+        let fits = table.lines().all(|line| line.chars().count() <= columns);
+        assert!(fits && table.contains('…'), "{columns}: {table}");
+    }
+}
+
+#[test]
+fn tables_of_a_server_have_titles_in_bold_on_a_terminal() {
+    let mut server = server();
+    let (http, admin) = (server.address("http"), server.address("admin"));
+    for (line, titles) in [
+        (
+            format!("list catalogs --server http://{http}"),
+            "NAME       STATE    PACKAGES  BUNDLES  MODIFIED              DIGEST",
+        ),
+        (
+            format!("status --admin {admin}"),
+            "NAME       STATE    PACKAGES  BUNDLES  LEFT OUT  LAST PASS",
+        ),
+    ] {
+        let coloured = OnTerminal::shown(&line, "80");
+        let start = format!("\u{1b}[1m{titles}");
+        assert!(coloured.starts_with(&start), "{coloured}");
+        assert_eq!(coloured.matches('\u{1b}').count(), 2, "{coloured}");
+        let plain = OnTerminal::shown(&format!("{line} --color never"), "80");
+        assert!(plain.starts_with(titles), "{plain}");
+        assert!(!plain.contains('\u{1b}'), "{plain}");
     }
 }
 

@@ -33,6 +33,10 @@ pub(crate) fn read_head<'a>(object: &Object<'a>) -> Result<Head<'a>, (Code, Stri
             // Quoted as written: in YAML, 4.20 and 4.2 are the same number.
             let advice = match value[0] {
                 b'{' | b'[' | b'n' => "write one",
+                b't' | b'f' => {
+                    "this is a boolean, as y, n, yes, no, on and off are in YAML: quote it as it is \
+                     written, as in \"y\""
+                }
                 _ => "quote it as it is written, as in \"4.20\"",
             };
             let message = format!("the value of {key:?} must be a string; {advice}");

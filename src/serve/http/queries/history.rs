@@ -11,7 +11,9 @@ use crate::answers::changes::{Change, FeedEntry, Kind, changes, counts, feed};
 use crate::answers::outline::Outline;
 use crate::serve::http::queries::parameters::Content;
 use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::request::{ParsedQuery, QueryRequest, SCANS, json, respond};
+use crate::serve::http::queries::request::{
+    Origin, ParsedQuery, QueryRequest, SCANS, json, respond,
+};
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::snapshot::Snapshot;
 use crate::store::{HistoryEntry, MAX_CHANGES, StoreError};
@@ -108,8 +110,8 @@ pub(super) async fn differences(request: QueryRequest) -> Response {
 }
 
 /// The last updates as an Atom feed.
-pub(super) async fn atom(request: QueryRequest) -> Response {
-    let work = |query: &ParsedQuery, history: &[HistoryEntry]| {
+pub(super) async fn atom(origin: Origin, request: QueryRequest) -> Response {
+    let work = move |query: &ParsedQuery, history: &[HistoryEntry]| {
         let package = query.parameters.get("package");
         let mut updates = Vec::new();
         let mut contents = HashSet::new();
@@ -164,7 +166,13 @@ pub(super) async fn atom(request: QueryRequest) -> Response {
         let latest = entries
             .first()
             .map_or(revision.modified, |one| one.published);
-        let feed = feed(revision.catalog.as_str(), package, latest, &entries);
+        let feed = feed(
+            &origin.0,
+            revision.catalog.as_str(),
+            package,
+            latest,
+            &entries,
+        );
         Ok(QueryResponse::Text {
             bytes: feed.into(),
             media_type: "application/atom+xml; charset=utf-8",

@@ -1,5 +1,6 @@
 //! Requests for queries, from their parameters to a worker that runs them.
 
+use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -12,9 +13,11 @@ use crate::answers::index::PackageAnswers;
 use crate::answers::rest::records::ChannelRecord;
 use crate::name::CatalogName;
 use crate::serve::access::Reader;
+use crate::serve::fields;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
+use crate::serve::net::listen::Peer;
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalogs, Snapshot};
 
@@ -32,6 +35,20 @@ pub(in crate::serve::http) struct QueryRequest {
     pub(super) path: Vec<(String, String)>,
     pub(super) query: String,
     pub(super) context: ResponseContext,
+}
+
+/// Scheme and host of this server as the client sees them.
+pub(super) struct Origin(pub(super) String);
+
+impl FromRequestParts<Catalogs> for Origin {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Catalogs) -> Result<Self, Infallible> {
+        // There is no peer for requests of this process.
+        let peer = parts.extensions.get::<Peer>();
+        let secure = peer.is_some_and(|peer| peer.secure);
+        Ok(Self(fields::origin(parts, secure)))
+    }
 }
 
 /// A query whose parameters and catalog are valid.

@@ -1,29 +1,92 @@
 //! The catalogs of a configuration, from their sources or, in offline mode, from
 //! the store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::{Context as _, anyhow};
 
-use crate::cli::input::{note_all, note_errors};
-use crate::config::{CatalogConfig, Config};
+use crate::cli::Failure;
+use crate::cli::input::notes::{note_all, note_errors};
+use crate::config::{CatalogConfig, Config, Environment, Settings};
 use crate::ingest::{self, Curation, LoadOptions, Loaded, Source};
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use fbc::select::{self, Catalog, Request, Selected};
+use fbc::text::suggest;
 
 /// The catalogs of a configuration.
-pub(super) struct Configured {
+#[derive(Debug)]
+pub(in crate::cli) struct Configured {
     /// The ports of the gRPC and HTTP APIs.
-    pub(super) ports: (u16, u16),
+    pub(in crate::cli) ports: (u16, u16),
     catalogs: Vec<CatalogConfig>,
     /// The data folder, in offline mode.
     stored: Option<PathBuf>,
 }
 
+/// One of them.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct ConfiguredCatalog {
+    name: CatalogName,
+    file: PathBuf,
+    all: Rc<Configured>,
+}
+
+impl ConfiguredCatalog {
+    /// The catalog of that name in a configuration file.
+    pub(super) fn open(
+        name: CatalogName,
+        file: &Path,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
+        let config = Config::load(Settings::default(), Some(file), environment);
+        let all = Configured::new(config.map_err(Failure::usage)?);
+        if all.find(&name).is_err() {
+            let names = all.catalogs.iter().map(|catalog| catalog.name.as_str());
+            let proposal = suggest::proposal_or_all(name.as_str(), names);
+            return Err(Failure::usage(anyhow!(
+                "there is no catalog {:?} in {}{proposal}",
+                name.as_str(),
+                file.display()
+            )));
+        }
+        Ok(Self {
+            name,
+            file: file.to_owned(),
+            all: Rc::new(all),
+        })
+    }
+
+    pub(super) fn name(&self) -> &CatalogName {
+        &self.name
+    }
+
+    /// The configuration file.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The source that is read, unless others or the store are.
+    pub(super) fn plain_source(&self) -> Option<&Source> {
+        let source = &self.all.find(&self.name).ok()?.source;
+        let is_plain = self.all.stored.is_none() && !matches!(source, Source::Curated(_));
+        is_plain.then_some(source)
+    }
+
+    /// Its files.
+    pub(super) async fn load(&self, options: &LoadOptions) -> anyhow::Result<Loaded> {
+        if self.plain_source().is_some() {
+            return load(self.all.find(&self.name)?, options).await;
+        }
+        let selected = self.all.select(&self.name, options).await?;
+        Ok(Loaded::of_selected(&selected, &options.limits)?)
+    }
+}
+
 impl Configured {
-    pub(super) fn new(config: Config) -> Self {
+    pub(in crate::cli) fn new(config: Config) -> Self {
         Self {
             ports: (config.grpc.port(), config.http.port()),
             stored: config.offline.then_some(config.data_dir),
@@ -31,12 +94,12 @@ impl Configured {
         }
     }
 
-    pub(super) fn catalogs(&self) -> &[CatalogConfig] {
+    pub(in crate::cli) fn catalogs(&self) -> &[CatalogConfig] {
         &self.catalogs
     }
 
     /// The whole content of a catalog.
-    pub(super) async fn select(
+    pub(in crate::cli) async fn select(
         &self,
         name: &CatalogName,
         options: &LoadOptions,
@@ -82,13 +145,7 @@ impl Configured {
     ) -> anyhow::Result<Catalog> {
         let name = catalog.name.as_str();
         let Some(folder) = &self.stored else {
-            let options = LoadOptions {
-                platform: catalog.platform.clone(),
-                folder: catalog.folder.clone(),
-                ..options.clone()
-            };
-            let loaded = ingest::load(&catalog.source, &options).await?;
-            return Ok(loaded.selection_input(name)?);
+            return Ok(load(catalog, options).await?.selection_input(name)?);
         };
         let nothing = || {
             anyhow!(
@@ -109,4 +166,14 @@ impl Configured {
         store.close().await;
         Ok(snapshot?.ok_or_else(nothing)?.selection_input(name, &[]))
     }
+}
+
+/// The files of a catalog with a source of its own, as `serve` reads it.
+async fn load(catalog: &CatalogConfig, options: &LoadOptions) -> anyhow::Result<Loaded> {
+    let options = LoadOptions {
+        platform: catalog.platform.clone(),
+        folder: catalog.folder.clone(),
+        ..options.clone()
+    };
+    Ok(ingest::load(&catalog.source, &options).await?)
 }

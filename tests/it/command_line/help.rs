@@ -3,6 +3,8 @@
 use almanac::cli;
 use clap::CommandFactory as _;
 
+use super::plain;
+
 /// Commands in the place of other programs, with flags of those.
 const STAND_INS: [&str; 2] = ["opm", "grpc-health-probe"];
 
@@ -45,14 +47,6 @@ fn colours_change_nothing_else_in_a_help() {
     assert!(coloured.contains("\u{1b}["), "{coloured}");
     assert_eq!(plain(&coloured), help.to_string());
     insta::assert_snapshot!("help_search_coloured", coloured.replace('\u{1b}', "ESC"));
-}
-
-/// A text without escape sequences of colours.
-fn plain(text: &str) -> String {
-    let mut parts = text.split("\u{1b}[");
-    let first = parts.next().unwrap_or_default().to_owned();
-    let rest = parts.map(|part| part.split_once('m').map_or("", |(_, rest)| rest));
-    first + &rest.collect::<String>()
 }
 
 #[test]

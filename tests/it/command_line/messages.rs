@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{root, run};
+use super::{plain, root, run};
 use crate::support::program::Start;
 
 #[test]
@@ -71,6 +71,24 @@ fn messages_have_colours_only_where_they_are_wanted() {
         }
     }
     assert!(!run("check file:nowhere").stderr.contains('\u{1b}'));
+}
+
+#[test]
+fn colours_change_nothing_else_in_a_message() {
+    let mut text = String::new();
+    for line in [
+        "check file:nowhere",
+        "check file:deploy/catalog --outptu json",
+        "search file:deploy/catalog --output tabel",
+        "graph file:deploy/catalog fery-operator",
+    ] {
+        let coloured = run(&format!("{line} --color always")).stderr;
+        let never = run(&format!("{line} --color never")).stderr;
+        assert_eq!(plain(&coloured), never, "{line}");
+        let shown = coloured.replace('\u{1b}', "ESC");
+        let _ = writeln!(text, "$ almanac {line} --color always\n{shown}");
+    }
+    insta::assert_snapshot!("messages_coloured", text);
 }
 
 #[test]

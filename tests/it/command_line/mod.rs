@@ -48,3 +48,11 @@ fn server() -> Program {
     server.wait_until_ready();
     server
 }
+
+/// A text without escape sequences of colours.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.map(|part| part.split_once('m').map_or("", |(_, rest)| rest));
+    first + &rest.collect::<String>()
+}

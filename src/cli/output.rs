@@ -73,17 +73,19 @@ pub(super) fn table<'a>(
             *width = cell.chars().count().max(*width);
         }
     }
-    // The last column has the longest texts, and no names to search for.
+    // The last column has the longest texts. Where the others leave too little room,
+    // a cut would not help.
     let others: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
     let room = look.width.map(|width| width.saturating_sub(others));
     let title = rows.first().and_then(|titles| titles.last());
     let least = title.map_or(0, |title| title.chars().count()).max(LEAST);
+    let room = room.filter(|room| *room >= least);
     for (number, row) in rows.iter().enumerate() {
         let Some((last, others)) = row.split_last() else {
             continue;
         };
         let last = match room {
-            Some(room) => Cow::from(shortened(last, room.max(least))),
+            Some(room) => Cow::from(shortened(last, room)),
             None => Cow::from(last),
         };
         let mut line = String::new();
@@ -202,8 +204,8 @@ mod tests {
             of(34),
             "NAME   SUMMARY\nferry  carries messages to and fro\n"
         );
-        // Some of it stays, even if the line is then too long.
-        assert_eq!(of(1), "NAME   SUMMARY\nferry  carries mes…\n");
+        assert_eq!(of(19), "NAME   SUMMARY\nferry  carries mes…\n");
+        assert_eq!(of(18), of(34));
     }
 
     #[test]

@@ -686,16 +686,17 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     fs::create_dir(&data).unwrap();
     let held = fs::File::create(&lock).unwrap();
     held.lock().unwrap();
-    let finished = check(&good);
+    let stored = format!("data_dir = 'data'\n{good}");
+    let finished = check(&stored);
     assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
     assert!(finished.stderr.contains("it is in use"), "{finished:#?}");
     held.unlock().unwrap();
     held.lock_shared().unwrap();
-    assert_eq!(check(&good).status.code(), Some(1));
-    let offline = check(&format!("offline = true\n{good}"));
+    assert_eq!(check(&stored).status.code(), Some(1));
+    let offline = check(&format!("offline = true\n{stored}"));
     assert!(offline.status.success(), "{offline:#?}");
     drop(held);
-    assert!(check(&good).status.success());
+    assert!(check(&stored).status.success());
     // The policy is for layouts, too.
     let finished = check(&format!(
         "{ports}[[catalog]]\nsource = 'oci:{}'\n[registries]\npolicy_file = 'policy.json'\n",

@@ -55,9 +55,9 @@ pub(in crate::cli) enum InputError {
     Unknown(String, String, String),
     /// Nothing but the name of a catalog, with similar paths.
     #[error(
-        "\"{0}\" is no source: there is no folder or file of that name; the catalog {0} of a running \
-         almanac is http://localhost:8080/catalogs/{0} (HOST:PORT of its HTTP port), and the catalog \
-         {0} of a configuration file is {0} with --config FILE{1}"
+        "\"{0}\" is no source: there is no folder or file of that name; if it is a catalog of a \
+         running almanac, write http://localhost:8080/catalogs/{0} (with HOST:PORT of its HTTP port); \
+         if it is one of a configuration file, add --config FILE{1}"
     )]
     Name(CatalogName, String),
     /// `NAME=SOURCE`: the whole, and the source.
@@ -78,6 +78,9 @@ impl Input {
         let input = match text.parse() {
             Err(InputError::Source(_)) if Path::new(text).exists() => {
                 return Err(InputError::Path(text.to_owned()));
+            }
+            Err(InputError::Source(SourceError::Prefix(text, proposal))) => {
+                return Err(InputError::Prefix(text, proposal));
             }
             Err(InputError::Source(SourceError::Reference { text, error })) => {
                 return Err(unknown(text, &error.to_string()));
@@ -285,7 +288,7 @@ mod tests {
             ),
             ("community=file:deploy/catalog", "write file:deploy/catalog"),
             ("community", "http://localhost:8080/catalogs/community"),
-            ("community", "community with --config FILE"),
+            ("community", "add --config FILE"),
             ("no/where", "there is no folder or file of that name"),
         ] {
             let error = Input::found(text).unwrap_err().to_string();

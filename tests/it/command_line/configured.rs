@@ -51,7 +51,11 @@ fn the_name_of_a_configured_catalog_is_a_source() {
     let checked = printed(&format!("check community {config} -o json"));
     assert!(checked.contains("\"source\": \"community\""), "{checked}");
     let differ = run(&format!("diff community team {config} -o name"));
-    assert_eq!(differ.stdout, "granary-operator\nlantern-operator\n");
+    // The selection has the head of ferry-operator only.
+    assert_eq!(
+        differ.stdout,
+        "ferry-operator\ngranary-operator\nlantern-operator\n"
+    );
 
     for (source, code, said) in [
         ("comunity", 2, "did you mean \"community\"?"),

@@ -170,7 +170,7 @@ fn tables_fit_a_terminal_of_80_columns() {
     }
     insta::assert_snapshot!("tables_80", text);
     let search = "search file:deploy/catalog operator --color never";
-    for columns in [60, 80, 100] {
+    for columns in [72, 80, 100] {
         let table = OnTerminal::shown(search, &columns.to_string());
         let fits = table.lines().all(|line| line.chars().count() <= columns);
         assert!(fits && table.contains('…'), "{columns}: {table}");

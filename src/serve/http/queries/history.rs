@@ -17,6 +17,7 @@ use crate::serve::http::queries::request::{
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::snapshot::Snapshot;
 use crate::store::{HistoryEntry, MAX_CHANGES, StoreError};
+use ::images::digest::Digest;
 
 /// The fields of a revision, in their order. There is no source: it may name folders and
 /// internal registries.
@@ -68,10 +69,9 @@ struct ChangesRecord {
 pub(super) async fn revisions(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["limit", "continue", "fields"];
     let work = |query: &ParsedQuery, history: &[HistoryEntry]| {
-        let snapshot = &query.snapshot;
-        let page = query.parameters.page(Content::of(snapshot))?;
+        let page = query.parameters.page(Content::of(&query.snapshot))?;
         QueryResponse::list(page, history.len(), REVISION, |at| {
-            json(&record(&history[at], snapshot))
+            json(&record(&history[at], history))
         })
     };
     answer(request, KNOWN, false, work).await
@@ -96,8 +96,8 @@ pub(super) async fn differences(request: QueryRequest) -> Response {
             None => Vec::new(),
         };
         let bytes = json(&ChangesRecord {
-            from: from.map(|from| record(from, &query.snapshot)),
-            to: record(to, &query.snapshot),
+            from: from.map(|from| record(from, history)),
+            to: record(to, history),
             counts: counts(&found),
             changes: found,
         })?;
@@ -181,7 +181,7 @@ pub(super) async fn atom(origin: Origin, request: QueryRequest) -> Response {
     answer(request, &["package"], true, work).await
 }
 
-/// Reads the history, then makes the response on a worker.
+/// Reads the history up to the served revision, then makes the response on a worker.
 async fn answer(
     request: QueryRequest,
     known: &'static [&'static str],
@@ -202,7 +202,10 @@ async fn answer(
         } else {
             history.list(&catalog).await
         };
-        Ok((query, context, entries.map_err(|error| failed(&error))?))
+        let mut entries = entries.map_err(|error| failed(&error))?;
+        let content = query.snapshot.revision().content;
+        drop_unserved(&mut entries, &content);
+        Ok((query, context, entries))
     };
     match read.await {
         Ok((query, context, entries)) => {
@@ -213,12 +216,20 @@ async fn answer(
     }
 }
 
+/// Removes the revisions that are committed, but not served yet. The served one comes
+/// first then. It is found by its content: a number changes when a revision is rebuilt.
+fn drop_unserved(history: &mut Vec<HistoryEntry>, served: &Digest) {
+    let newest = history.iter().position(|one| one.content == *served);
+    history.drain(..newest.unwrap_or(history.len()));
+}
+
 fn failed(error: &StoreError) -> Problem {
     tracing::error!(%error, "the history cannot be read");
     Problem::internal()
 }
 
-fn record(entry: &HistoryEntry, snapshot: &Snapshot) -> RevisionRecord {
+/// `history` begins with the served revision.
+fn record(entry: &HistoryEntry, history: &[HistoryEntry]) -> RevisionRecord {
     let counts = &entry.counts;
     RevisionRecord {
         revision: entry.revision.to_string(),
@@ -231,7 +242,9 @@ fn record(entry: &HistoryEntry, snapshot: &Snapshot) -> RevisionRecord {
         bundles: counts.bundles,
         quarantined: counts.quarantined,
         changes: entry.changed,
-        served: entry.revision == snapshot.revision().id,
+        served: history
+            .first()
+            .is_some_and(|first| first.revision == entry.revision),
     }
 }
 

@@ -116,8 +116,10 @@ impl RequestMetrics {
 
 impl Equivalent<Key> for Borrowed<'_> {
     fn equivalent(&self, Key(api, labels): &Key) -> bool {
-        let labels = labels.iter().map(|(name, value)| (*name, value.as_str()));
-        self.0 == *api && labels.eq(self.1.iter().copied())
+        let mut pairs = self.1.iter().zip(labels);
+        self.0 == *api
+            && self.1.len() == labels.len()
+            && pairs.all(|(one, other)| one.1 == other.1 && one.0 == other.0)
     }
 }
 

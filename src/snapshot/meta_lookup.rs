@@ -1,8 +1,9 @@
 //! Lookup tables for metas, made once from an index, and runs of neighbours.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use foldhash::HashMap;
 
 use crate::answers::index::Index;
 use crate::snapshot::encoded::Encoded;
@@ -76,6 +77,8 @@ pub(super) struct MetaLookup {
     pub(super) segments: Vec<u64>,
     /// CRC-32 of all lines before each, and of all.
     pub(super) crcs: Vec<u32>,
+    // Looking names up is a large part of a small request, and clients add none: so the
+    // hash is a fast one, with a seed of its own in each process.
     texts: HashMap<Box<str>, u32>,
     by_schema: Vec<List>,
     by_package: Vec<List>,
@@ -98,7 +101,7 @@ impl MetaLookup {
             by_package: vec![List::default(); index.texts.len()],
             all: OnceLock::new(),
             kept: AtomicUsize::new(0),
-            by_name: HashMap::new(),
+            by_name: HashMap::default(),
         };
         let (mut line, mut segment) = (0, 0);
         let mut crc = crc32fast::Hasher::new();

@@ -138,6 +138,7 @@ impl Selection {
     }
 
     /// An identifier of the selected lines; it changes only with the content.
+    #[inline]
     pub fn tag(&self) -> Digest {
         let content = &self.snapshot.revision.content;
         if let [(from, to)] = self.runs() {

@@ -18,6 +18,8 @@ pub struct Message {
 }
 
 impl Message {
+    // A message has several parts, and a call to append one costs more than the rest.
+    #[inline]
     pub(super) fn push(&mut self, part: Bytes) {
         self.length += part.len();
         self.parts.push(part);

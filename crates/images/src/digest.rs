@@ -46,13 +46,14 @@ impl Digest {
 
     /// The 64 hexadecimal digits as ASCII bytes.
     pub fn digits(&self) -> [u8; 64] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut digits = [0; 64];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
-        }
-        digits
+        digits(&self.0)
+    }
+
+    /// The first 32 hexadecimal digits as ASCII bytes.
+    #[expect(clippy::inline_always, reason = "each response has an entity tag")]
+    #[inline(always)]
+    pub fn first_digits(&self) -> [u8; 32] {
+        digits(&self.0)
     }
 
     /// The 32 bytes.
@@ -64,6 +65,20 @@ impl Digest {
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
+}
+
+/// As many of the hexadecimal digits as fit.
+#[expect(clippy::inline_always, reason = "the same")]
+#[inline(always)]
+fn digits<const COUNT: usize>(bytes: &[u8; 32]) -> [u8; COUNT] {
+    // Computed instead of looked up: the compiler makes vector instructions of it.
+    let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
+    let mut digits = [0; COUNT];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = digit(byte >> 4);
+        pair[1] = digit(byte & 15);
+    }
+    digits
 }
 
 impl FromStr for Digest {

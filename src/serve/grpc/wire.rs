@@ -177,8 +177,10 @@ fn is_grpc(kind: &str) -> bool {
 /// client that does not read holds no copies.
 pub(super) fn unary(message: Message) -> Response {
     let prefix = Bytes::copy_from_slice(&prefix(length(&message)));
-    let parts = std::iter::once(prefix).chain(message.parts);
-    respond(Slices::new(parts.collect::<VecDeque<_>>()))
+    let mut parts = VecDeque::with_capacity(1 + message.parts.len());
+    parts.push_back(prefix);
+    parts.extend(message.parts);
+    respond(Slices::new(parts))
 }
 
 /// Framed messages and the status OK, if the memory budget admits the list of

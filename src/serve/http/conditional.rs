@@ -11,10 +11,6 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::serve::fields::{any_tag, header, none_match, strong};
 use ::images::digest::Digest;
 
-/// How many digits of a digest an entity tag has: half of them exclude
-/// collisions and keep logs short.
-const TAG: usize = 32;
-
 /// The validators of a response: its entity tag, and its date if it has one.
 pub(super) struct Validators {
     etag: String,
@@ -32,11 +28,12 @@ pub(super) enum Precondition {
 impl Validators {
     /// The validators of the content `tag`, in the form of `suffix`.
     pub(super) fn new(tag: &Digest, modified: impl Into<Option<SystemTime>>, suffix: &str) -> Self {
-        let digits = tag.digits();
-        let mut etag = String::with_capacity(2 + TAG + suffix.len());
+        // Half of the digits exclude collisions and keep logs short.
+        let digits = tag.first_digits();
+        let mut etag = String::with_capacity(2 + digits.len() + suffix.len());
         etag.push('"');
         // Hexadecimal digits are UTF-8.
-        etag.push_str(std::str::from_utf8(&digits[..TAG]).unwrap_or_default());
+        etag.push_str(std::str::from_utf8(&digits).unwrap_or_default());
         etag.push_str(suffix);
         etag.push('"');
         let modified = modified.into();

@@ -33,9 +33,13 @@ pub(crate) struct Slices {
 impl Slices {
     pub(crate) fn new(parts: impl Into<VecDeque<Bytes>>) -> Self {
         let mut parts = parts.into();
-        parts.retain(|part| !part.is_empty());
+        let mut remaining = 0;
+        parts.retain(|part| {
+            remaining += part.len() as u64;
+            !part.is_empty()
+        });
         Self {
-            remaining: parts.iter().map(|part| part.len() as u64).sum(),
+            remaining,
             parts,
             piece: PIECE,
             trailers: None,
@@ -57,14 +61,15 @@ impl Slices {
 
     /// The next piece.
     fn piece(&mut self) -> Option<Bytes> {
-        let small = self.parts.iter().take_while(|part| part.len() < SMALL);
-        let mut length = 0;
-        let together = small
-            .take_while(|part| {
-                length += part.len();
-                length <= SMALL
-            })
-            .count();
+        let (mut together, mut length) = (0, 0);
+        for part in &self.parts {
+            length += part.len();
+            // A part of this size is sent without a copy.
+            if length > SMALL || part.len() == SMALL {
+                break;
+            }
+            together += 1;
+        }
         if together > 1 {
             let mut piece = BytesMut::with_capacity(SMALL);
             for part in self.parts.drain(..together) {

@@ -14,8 +14,8 @@
 //!
 //! Small modules serve several of these: [`name`] for catalog names, [`proto`]
 //! for gRPC messages, [`map`] for memory maps, [`certificates`] for those of
-//! servers, [`fetch`] for catalogs behind a URL, [`build_info`] for facts about the
-//! build.
+//! servers, [`fetch`] for catalogs behind a URL, [`webhooks`] for events,
+//! [`build_info`] for facts about the build.
 //!
 //! `tests/it/architecture` checks these directions; docs/ARCHITECTURE.md explains
 //! them.
@@ -38,3 +38,4 @@ pub mod fetch;
 pub mod map;
 pub mod name;
 pub mod proto;
+pub mod webhooks;

@@ -41,6 +41,7 @@ use crate::serve::admin::Configuration;
 use crate::serve::{grpc, http, oci};
 use crate::snapshot::{Catalogs, CatalogsPublisher, Images};
 use crate::store::{Store, StoreError};
+use crate::webhooks::{self, Webhooks};
 use ::images::Registries;
 use catalog_manager::{CatalogManager, Prepared, Shared};
 use listeners::{Credentials, Listeners};
@@ -219,6 +220,7 @@ fn pass_context(
         scrubbing: Arc::new(Semaphore::new(1)),
         signing_key: None,
         history: watch::Sender::new(config.history),
+        webhooks: Webhooks::default(),
     })
 }
 
@@ -234,6 +236,7 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
         .context("cannot set up metrics")?;
     serve::describe_metrics();
     ingest::describe_metrics();
+    webhooks::describe_metrics();
     reload::describe_metrics();
     Ok(handle)
 }

@@ -34,6 +34,7 @@ mod telemetry;
 mod terminal;
 mod verify;
 mod version;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -76,6 +77,7 @@ enum Command {
     Status(status::Arguments),
     Sign(Box<sign::Arguments>),
     Verify(Box<verify::Arguments>),
+    Webhook(webhook::Arguments),
     Health(health::Arguments),
     Version(version::Arguments),
     Completions(completions::Arguments),
@@ -105,6 +107,7 @@ impl Arguments {
             Command::Status(arguments) => arguments.run(environment),
             Command::Sign(arguments) => arguments.run(environment),
             Command::Verify(arguments) => arguments.run(environment),
+            Command::Webhook(arguments) => arguments.run(environment),
             Command::Health(arguments) => arguments.run(environment),
             Command::Version(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(Self::command()),

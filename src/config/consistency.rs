@@ -15,6 +15,7 @@ impl Config {
         self.check_addresses()?;
         self.check_access()?;
         self.check_mirrors()?;
+        self.check_webhooks()?;
         self.check_data_dir(&self.data_dir)
     }
 
@@ -109,6 +110,23 @@ impl Config {
             }),
             None => Ok(()),
         }
+    }
+
+    fn check_webhooks(&self) -> Result<(), ConfigError> {
+        let names: Vec<&str> = self.catalogs.iter().map(|it| it.name.as_str()).collect();
+        for webhook in &self.webhooks {
+            let mut catalogs = webhook.catalogs.iter();
+            if let Some(name) = catalogs.find(|name| !names.contains(&name.as_str())) {
+                return Err(ConfigError::Webhook {
+                    name: webhook.name.clone(),
+                    problem: format!(
+                        "catalogs names {name}, but the catalogs are: {}",
+                        names.join(", ")
+                    ),
+                });
+            }
+        }
+        Ok(())
     }
 
     fn check_access(&self) -> Result<(), ConfigError> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ingest::Source;
 use crate::name::CatalogName;
+use crate::webhooks::WebhookName;
 use fbc::select::RequestError;
 use fbc::select::image_set::ImageSetError;
 
@@ -108,6 +109,14 @@ pub enum ConfigError {
         table: &'static str,
         /// The key that is missing.
         key: &'static str,
+    },
+    /// A webhook that cannot be used.
+    #[error("the webhook {name}: {problem}")]
+    Webhook {
+        /// Its name.
+        name: WebhookName,
+        /// The mistake.
+        problem: String,
     },
     /// Settings for signatures without a required key.
     #[error(

@@ -14,7 +14,7 @@ use crate::config::layer::Layer as _;
 use crate::config::proxies::Proxies;
 use crate::config::resolved::{CatalogConfig, Config};
 use crate::config::settings::{
-    CacheSettings, HistorySettings, RegistrySettings, ScrubSettings, Settings,
+    CacheSettings, HistorySettings, RegistrySettings, ScrubSettings, Settings, resolve_webhooks,
 };
 use crate::config::value::{
     Address, Authority, Host, OnInvalidSetting, Origin, Poll, Time, Timeout,
@@ -24,6 +24,7 @@ use crate::name::CatalogName;
 use crate::serve::access::AccessSettings;
 use crate::serve::http::Origins;
 use crate::store::{CacheLimits, KeptHistory};
+use crate::webhooks::Webhook;
 use ::images::signing::{KeySource, Password};
 
 /// The default data folder, relative to the working directory.
@@ -74,6 +75,7 @@ impl Config {
             scrub: settings.scrub.resolve(),
             signing_key,
             history: settings.history.resolve(),
+            webhooks: settings.webhooks()?,
             offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,
@@ -114,6 +116,11 @@ impl Settings {
         }
         let catalogs = catalogs(self)?.into_iter();
         Ok(catalogs.map(|catalog| catalog.name).collect())
+    }
+
+    /// The webhooks.
+    pub fn webhooks(&self) -> Result<Vec<Webhook>, ConfigError> {
+        resolve_webhooks(&self.webhooks)
     }
 
     /// The data folder.

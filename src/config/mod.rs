@@ -36,7 +36,7 @@ pub use resolved::{CatalogConfig, Config};
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, ChannelSettings, DistributionSettings,
     HistorySettings, LimitSettings, NamePrefix, PackageSettings, RegistrySettings, ScrubSettings,
-    Settings, SignedName, SigningSettings,
+    Settings, SignedName, SigningSettings, WebhookSettings,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use value::{

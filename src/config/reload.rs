@@ -68,6 +68,7 @@ impl Config {
             scrub: _,
             signing_key: _,
             history: _,
+            webhooks: _,
         } = self;
         let most = connections.connections != new.connections.connections;
         let others = {

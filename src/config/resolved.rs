@@ -14,6 +14,7 @@ use crate::serve::http::Origins;
 use crate::serve::net::tls;
 use crate::serve::oci::AuthorizerSettings;
 use crate::store::{CacheLimits, KeptHistory};
+use crate::webhooks::Webhook;
 use ::images::signing::KeySource;
 use ::images::{Platform, layers as unpack};
 
@@ -62,6 +63,8 @@ pub struct Config {
     pub signing_key: Option<KeySource>,
     /// How much of the history is kept.
     pub history: KeptHistory,
+    /// The webhooks, with unique names.
+    pub webhooks: Vec<Webhook>,
     /// The log.
     pub log: LogConfig,
 }

@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::snapshot::Catalogs;
 use crate::store::{KeptHistory, Store};
+use crate::webhooks::Webhooks;
 use ::images::Registries;
 use ::images::layers::Limits;
 use ::images::signing::SigningKey;
@@ -36,6 +37,8 @@ pub struct PassContext {
     pub signing_key: Option<Arc<SigningKey>>,
     /// How much of the history is kept.
     pub history: watch::Sender<KeptHistory>,
+    /// Gets told what passes find.
+    pub webhooks: Webhooks,
 }
 
 /// When and how fast stored files are verified.

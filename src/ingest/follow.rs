@@ -14,12 +14,14 @@ use crate::ingest::folder_listing::FolderRules;
 use crate::ingest::followed::Followed;
 use crate::ingest::history;
 use crate::ingest::pass::run_once;
+use crate::ingest::pass_events::{self, PassEvents};
 use crate::ingest::problem_log::ProblemLog;
 use crate::ingest::retry::{LAST_RETRY, jitter, retry, sleep};
 use crate::ingest::source::Source;
 use crate::ingest::watch::Watch;
 use crate::snapshot::{Damaged, Publisher, Repair, Snapshot};
 use crate::store::{Outcome, Pass, StoreError};
+use ::images::digest::Digest;
 
 /// Serves the stored revision of a catalog, if there is one. Needs no network.
 pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Publisher) {
@@ -80,6 +82,7 @@ pub async fn follow(
     let following = async {
         let mut failures = 0;
         let mut problem_log = ProblemLog::default();
+        let mut events = PassEvents::default();
         let path = followed.source.path().filter(|_| followed.poll.is_some());
         let mut watch = match path {
             Some(path) => {
@@ -104,7 +107,9 @@ pub async fn follow(
             } else {
                 // A dropped pass leaves nothing behind.
                 tokio::select! {
-                    result = pass(&context, &followed, &publisher, &mut problem_log) => result,
+                    result = pass(
+                        &context, &followed, &publisher, &mut problem_log, &mut events,
+                    ) => result,
                     () = stop.cancelled() => break,
                 }
             };
@@ -145,6 +150,7 @@ async fn pass(
     followed: &Followed,
     publisher: &Publisher,
     problem_log: &mut ProblemLog,
+    events: &mut PassEvents,
 ) -> Result<(), Option<Duration>> {
     let started = SystemTime::now();
     let mut digest = None;
@@ -161,13 +167,21 @@ async fn pass(
         Err(_) => (Some(Outcome::Failed), "failed"),
     };
     counter!("almanac_passes_total", "catalog" => name.clone(), "outcome" => label).increment(1);
-    gauge!("almanac_last_pass_timestamp_seconds", "catalog" => name.clone()).set(unix(finished));
+    gauge!("almanac_last_pass_timestamp_seconds", "catalog" => name).set(unix(finished));
+    let serving = publisher.snapshot();
+    let serving = serving.map(|snapshot| snapshot.revision().id);
+    match &result {
+        Ok(_) => events.succeeded(context, &followed.name, digest, serving),
+        Err(error) => events.failed(context, &followed.name, digest, error, serving),
+    }
     match &result {
         Ok(None) => tracing::debug!(?digest, "nothing new"),
         Ok(Some(revision)) => {
             let problems = publisher.status().problems;
+            let entry = history::published(context, revision).await;
             if let Some(snapshot) = publisher.snapshot() {
-                let changes = history::describe(context, revision).await;
+                let changes = entry.as_ref().and_then(|entry| entry.changes.as_ref());
+                let changes = changes.map(history::words);
                 announce(
                     &snapshot,
                     &problems,
@@ -175,31 +189,14 @@ async fn pass(
                     "serving a new revision",
                 );
             }
+            pass_events::published(context, revision, entry.as_ref());
             history::trim(context, revision).await;
             tracing::debug!(revision = %revision.id, "published");
             problem_log.log(digest, &problems);
         }
         Err(error) => {
-            counter!(
-                "almanac_pass_failures_total",
-                "catalog" => name,
-                "stage" => error.stage.as_str(),
-                "reason" => error.reason()
-            )
-            .increment(1);
-            count_rejection(followed, error);
-            let served = publisher.snapshot().is_some();
-            tracing::error!(
-                catalog = %followed.name,
-                source = %followed.source,
-                digest = digest.map(tracing::field::display),
-                reason = error.reason(),
-                "the pass failed, {}: {error}",
-                if served { "the current revision stays" } else { "nothing is served yet" }
-            );
-            if let Cause::Refused(problems) = &error.cause {
-                problem_log.log(digest, problems);
-            }
+            let is_served = serving.is_some();
+            report(followed, error, digest, is_served, problem_log);
         }
     }
     let record = outcome.map(|outcome| {
@@ -239,6 +236,35 @@ async fn pass(
         }
     });
     result.map(drop).map_err(|error| error.retry_after())
+}
+
+/// Logs and counts a pass that failed.
+fn report(
+    followed: &Followed,
+    error: &PassError,
+    digest: Option<Digest>,
+    is_served: bool,
+    problem_log: &mut ProblemLog,
+) {
+    counter!(
+        "almanac_pass_failures_total",
+        "catalog" => followed.name.to_string(),
+        "stage" => error.stage.as_str(),
+        "reason" => error.reason()
+    )
+    .increment(1);
+    count_rejection(followed, error);
+    tracing::error!(
+        catalog = %followed.name,
+        source = %followed.source,
+        digest = digest.map(tracing::field::display),
+        reason = error.reason(),
+        "the pass failed, {}: {error}",
+        if is_served { "the current revision stays" } else { "nothing is served yet" }
+    );
+    if let Cause::Refused(problems) = &error.cause {
+        problem_log.log(digest, problems);
+    }
 }
 
 /// Counts an image that a requirement of the policy kept out.

@@ -4,7 +4,7 @@ use metrics::counter;
 
 use crate::answers::changes::Kind;
 use crate::ingest::context::PassContext;
-use crate::store::{RecordedChanges, Revision};
+use crate::store::{HistoryEntry, RecordedChanges, Revision};
 
 /// The kinds of changes that are counted in the log line of a new revision. The
 /// others follow from them.
@@ -22,17 +22,17 @@ const LOGGED: [(Kind, &str); 11] = [
     (Kind::Deprecated, "deprecations"),
 ];
 
-/// What a revision that was just published changed, in a few words. `None` when it
-/// is the first one of its history.
-pub(super) async fn describe(context: &PassContext, revision: &Revision) -> Option<String> {
+/// The place of a revision that was just published in its history. Its changes are
+/// counted.
+pub(super) async fn published(context: &PassContext, revision: &Revision) -> Option<HistoryEntry> {
     let history = context.store.history().latest(&revision.catalog, 1).await;
     let latest = history.inspect_err(|error| tracing::warn!(%error, "cannot read the history"));
     let latest = latest.ok()?.into_iter().next();
-    let changes = latest
-        .filter(|latest| latest.revision == revision.id)?
-        .changes?;
-    count(revision, &changes);
-    Some(words(&changes))
+    let latest = latest.filter(|latest| latest.revision == revision.id)?;
+    if let Some(changes) = &latest.changes {
+        count(revision, changes);
+    }
+    Some(latest)
 }
 
 /// Trims the history of a catalog.
@@ -54,7 +54,8 @@ fn count(revision: &Revision, changes: &RecordedChanges) {
     }
 }
 
-fn words(changes: &RecordedChanges) -> String {
+/// The changes in a few words, for the log.
+pub(super) fn words(changes: &RecordedChanges) -> String {
     let counted = LOGGED.iter().filter_map(|(kind, words)| {
         let count = changes.counts.get(kind)?;
         Some(format!("{count} {words}"))

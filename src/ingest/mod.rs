@@ -32,6 +32,7 @@ mod make_revision;
 mod ordered;
 mod origin;
 mod pass;
+mod pass_events;
 mod problem_log;
 mod pull;
 mod pull_progress;

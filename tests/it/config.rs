@@ -560,10 +560,10 @@ fn the_sample_shows_every_key() {
     let mut table = String::new();
     let mut shown = Vec::new();
     for line in text.lines() {
+        let line = line.strip_prefix('#').unwrap_or(line);
         if line.starts_with('[') {
             line.clone_into(&mut table);
         }
-        let line = line.strip_prefix('#').unwrap_or(line);
         if let Some((key, _)) = line.split_once(" = ")
             && !key.starts_with(' ')
         {
@@ -578,12 +578,13 @@ fn the_sample_shows_every_key() {
         "[http_tls]",
         "[registries]",
         "[limits]",
+        "[[webhook]]",
         "[log]",
     ] {
         let mut keys = keys_of(table);
         assert!(keys.len() > 1, "{table}: {keys:?}");
         if table.is_empty() {
-            keys.retain(|key| !text.contains(&format!("\n[{key}]\n")) && key != "catalog");
+            keys.retain(|key| !text.contains(&format!("\n[{key}]\n")) && !["catalog", "webhook"].contains(&key.as_str()));
         }
         for key in keys {
             let one = (table.to_owned(), key);
@@ -621,14 +622,21 @@ fn the_sample_shows_the_defaults() {
         "#password_file",
         "#name_prefix",
     ];
+    // A table that is a comment is an example as a whole.
+    let mut is_example = false;
     let shown: Vec<_> = text
         .lines()
-        .map(|line| match line.strip_prefix('#') {
-            Some(rest) if rest.starts_with(|sign: char| sign.is_ascii_lowercase()) => {
-                let example = examples.iter().any(|example| line.starts_with(example));
-                if example { line } else { rest }
+        .map(|line| {
+            if line.starts_with('[') || line.starts_with("#[") {
+                is_example = line.starts_with('#');
             }
-            _ => line,
+            match line.strip_prefix('#') {
+                Some(rest) if rest.starts_with(|sign: char| sign.is_ascii_lowercase()) => {
+                    let named = examples.iter().any(|example| line.starts_with(example));
+                    if named || is_example { line } else { rest }
+                }
+                _ => line,
+            }
         })
         .collect();
     let folder = tempfile::tempdir().unwrap();
@@ -639,6 +647,29 @@ fn the_sample_shows_the_defaults() {
         format!("{:#?}", config.unwrap())
     };
     assert_eq!(debug(&text), debug(&shown.join("\n")));
+}
+
+#[test]
+fn the_webhook_of_the_sample_can_be_used_with_its_defaults() {
+    let text = fs::read_to_string(sample()).unwrap();
+    let (_, table) = text.split_once("#[[webhook]]\n").unwrap();
+    let (table, _) = table.split_once("\n\n\n").unwrap();
+    let keys = table.lines().filter_map(|line| line.strip_prefix('#'));
+    let keys = keys.filter(|line| line.starts_with(|sign: char| sign.is_ascii_lowercase()));
+    let all = keys.map(|key| format!("{key}\n")).collect::<String>();
+    let needed = all.lines().filter(|key| {
+        let examples = ["name", "url", "source", "secret_files", "token_file", "catalogs"];
+        examples.iter().any(|example| key.starts_with(example))
+    });
+    let needed: Vec<&str> = needed.collect();
+    assert_eq!(needed.len(), 6, "{needed:?}");
+    let resolved = |keys: &str| {
+        let file = of_file(&format!(
+            "[[catalog]]\nname = 'catalog'\nsource = 'file:a'\n[[webhook]]\n{keys}"
+        ));
+        file.unwrap().webhooks
+    };
+    assert_eq!(resolved(&all), resolved(&needed.join("\n")));
 }
 
 #[test]

@@ -167,10 +167,10 @@ fn the_keys_in_the_pages_are_those_of_the_sample() {
     let mut sample = BTreeSet::new();
     let mut table = String::new();
     for line in read("deploy/almanac.toml").lines() {
+        let line = line.strip_prefix('#').unwrap_or(line);
         if line.starts_with('[') {
             line.clone_into(&mut table);
         }
-        let line = line.strip_prefix('#').unwrap_or(line);
         match line.split_once(" = ") {
             Some((key, _)) if !key.contains(' ') => {
                 sample.insert((table.clone(), key.to_owned()));

@@ -74,3 +74,4 @@ mod sources;
 mod stored_files;
 mod support;
 mod tls;
+mod webhooks;

@@ -47,7 +47,7 @@ impl CatalogManager {
     /// without interruption.
     ///
     /// # Errors
-    /// When a port, token file or registry setting cannot be used. Then nothing
+    /// When a port, token file, webhook or registry setting cannot be used. Then nothing
     /// has changed.
     pub(super) async fn reconfigure(&mut self, config: &Config) -> anyhow::Result<()> {
         let prepared = Prepared::new(config, &self.members).await?;
@@ -88,6 +88,9 @@ impl CatalogManager {
             .scrub
             .send_if_modified(|scrub| std::mem::replace(scrub, config.scrub) != config.scrub);
         self.context.history.send_replace(config.history);
+        let receivers = std::mem::take(&mut prepared.receivers);
+        let (tasks, stopping) = (&self.shared.followers, &self.shared.stopping);
+        self.context.webhooks.set(receivers, tasks, stopping);
 
         log_warnings(config);
         let mut old = std::mem::take(&mut self.members);

@@ -14,6 +14,7 @@ use crate::name::CatalogName;
 use crate::serve::access::{Rule, Tokens};
 use crate::serve::net::credential;
 use crate::serve::{self, Listener};
+use crate::webhooks::Receiver;
 use ::images::signing::SigningKey;
 
 /// How long to wait for a port that another catalog releases.
@@ -29,6 +30,8 @@ pub(in crate::app) struct Prepared {
     pub(super) ports: BTreeMap<CatalogName, Port>,
     /// The key that signs images.
     pub(super) signing_key: Option<Arc<SigningKey>>,
+    /// The receivers of webhooks.
+    pub(super) receivers: Vec<Receiver>,
 }
 
 impl Prepared {
@@ -80,10 +83,16 @@ impl Prepared {
             }
             None => None,
         };
+        let webhooks = config.webhooks.clone();
+        let receivers = tokio::task::spawn_blocking(move || {
+            let receivers = webhooks.iter().map(Receiver::new);
+            receivers.collect::<Result<_, _>>()
+        });
         Ok(Self {
             rules,
             ports,
             signing_key,
+            receivers: receivers.await??,
         })
     }
 }

@@ -4,6 +4,7 @@
 mod catalog;
 mod registries;
 mod signing;
+mod webhook;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,6 +16,8 @@ use serde::Deserialize;
 pub use catalog::{CatalogError, CatalogSettings, ChannelSettings, PackageSettings};
 pub use registries::RegistrySettings;
 pub use signing::{NamePrefix, SignedName, SigningSettings};
+pub use webhook::WebhookSettings;
+pub(in crate::config) use webhook::resolve as resolve_webhooks;
 
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
@@ -132,9 +135,15 @@ pub struct Settings {
     /// Signatures of the images that are made here; only in the file.
     #[arg(skip)]
     pub signing: SigningSettings,
+
     /// The history of revisions; only in the file.
     #[arg(skip)]
     pub history: HistorySettings,
+
+    /// The webhooks; only in the file.
+    #[arg(skip)]
+    #[serde(rename = "webhook")]
+    pub webhooks: Vec<WebhookSettings>,
 
     /// The log.
     #[command(flatten)]
@@ -249,7 +258,10 @@ impl Settings {
             .key_file
             .iter_mut()
             .chain(&mut signing.password_file);
-        for path in tls.chain(tokens).chain(users).chain(signing) {
+        let webhooks = self.webhooks.iter_mut();
+        let webhooks = webhooks.flat_map(WebhookSettings::files_mut);
+        let files = tls.chain(tokens).chain(users).chain(signing);
+        for path in files.chain(webhooks) {
             *path = folder.join(&path);
         }
     }
@@ -297,7 +309,8 @@ layer!(HistorySettings: revisions, days);
 layer!(
     Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
     platform, on_invalid, offline, default_catalog, cors_origins, connections, grpc_tls, http_tls,
-    distribution, registries, limits, cache, scrub, history, signing, log
+    distribution, registries, limits, cache, scrub, history, webhooks, signing,
+    log
 );
 
 #[cfg(test)]

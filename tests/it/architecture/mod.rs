@@ -51,6 +51,10 @@ const LEVELS: &[(&[&str], &[&str])] = &[
         &["error_chain", "map", "name", "proto", "answers", "store"],
     ),
     (
+        &["webhooks"],
+        &["certificates", "error_chain", "name", "answers"],
+    ),
+    (
         &["ingest", "serve"],
         &[
             "build_info",
@@ -62,6 +66,7 @@ const LEVELS: &[(&[&str], &[&str])] = &[
             "answers",
             "store",
             "snapshot",
+            "webhooks",
         ],
     ),
 ];
@@ -75,8 +80,9 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("sqlx", &["store"], "SQL is asked in one place"),
     (
         "reqwest",
-        &["fetch"],
-        "only the crate images speaks to registries, and only fetch asks a URL that a user typed",
+        &["fetch", "webhooks"],
+        "only the crate images speaks to registries, only fetch asks a URL that a user typed, and \
+         only webhooks sends events",
     ),
     (
         "axum",

@@ -20,6 +20,7 @@ pub(crate) mod needs;
 pub(crate) mod port;
 pub(crate) mod program;
 pub(crate) mod proxy;
+pub(crate) mod receiver;
 pub(crate) mod registry;
 pub(crate) mod schema;
 pub(crate) mod served;

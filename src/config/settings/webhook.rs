@@ -1,0 +1,134 @@
+//! The settings of a webhook, as a table of the file.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::config::error::ConfigError;
+use crate::config::value::{Timeout, deserialized_from_text};
+use crate::name::CatalogName;
+use crate::webhooks::{EventKind, ReceiverUrl, Webhook, WebhookName};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Together with the waits between them, these take some eight minutes.
+const ATTEMPTS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
+/// The most attempts: more than two days.
+const MAX_ATTEMPTS: u32 = 300;
+const EVENTS: [EventKind; 3] = [
+    EventKind::Published,
+    EventKind::Refused,
+    EventKind::Recovered,
+];
+/// The longest URL of this almanac, in bytes.
+const MAX_SOURCE: usize = 500;
+
+/// A webhook.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookSettings {
+    /// Its name.
+    pub name: WebhookName,
+    /// The URL of the receiver.
+    pub url: ReceiverUrl,
+    /// The kinds of events.
+    #[serde(default)]
+    pub events: Option<Vec<EventKind>>,
+    /// The catalogs.
+    #[serde(default)]
+    pub catalogs: Vec<CatalogName>,
+    /// The URL of this almanac.
+    #[serde(default)]
+    pub source: String,
+    /// Files with secrets.
+    #[serde(default)]
+    pub secret_files: Vec<PathBuf>,
+    /// The file with the bearer token for the receiver.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
+    /// PEM files of authorities.
+    #[serde(default)]
+    pub ca_files: Vec<PathBuf>,
+    /// The longest time of one attempt.
+    #[serde(default)]
+    pub timeout: Option<Timeout>,
+    /// The most attempts.
+    #[serde(default)]
+    pub attempts: Option<NonZeroU32>,
+    /// Whether the receiver may be on this machine.
+    #[serde(default)]
+    pub allow_local: bool,
+}
+
+impl WebhookSettings {
+    /// Its files.
+    pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let files = self.secret_files.iter_mut().chain(&mut self.token_file);
+        files.chain(&mut self.ca_files)
+    }
+
+    fn resolve(&self) -> Result<Webhook, ConfigError> {
+        let refused = |problem: &str| {
+            Err(ConfigError::Webhook {
+                name: self.name.clone(),
+                problem: problem.to_owned(),
+            })
+        };
+        if self.url.is_local() && !self.allow_local {
+            return refused(
+                "url leads to this machine or its network link; allow_local = true allows that",
+            );
+        }
+        if self.token_file.is_some() && !self.url.has_tls() && !self.url.is_local() {
+            return refused("token_file needs a url with https");
+        }
+        let source = self.source.trim_end_matches('/');
+        let is_plain = source.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_plain || source.len() > MAX_SOURCE {
+            return refused("source is a URL of at most 500 ASCII characters");
+        }
+        let attempts = self.attempts.unwrap_or(ATTEMPTS);
+        if attempts.get() > MAX_ATTEMPTS {
+            return refused("attempts is at most 300");
+        }
+        let events = self.events.clone().unwrap_or_else(|| EVENTS.to_vec());
+        if events.is_empty() {
+            return refused("events is empty");
+        }
+        Ok(Webhook {
+            name: self.name.clone(),
+            url: self.url.clone(),
+            events,
+            catalogs: self.catalogs.clone(),
+            source: source.to_owned(),
+            secret_files: self.secret_files.clone(),
+            token_file: self.token_file.clone(),
+            ca_files: self.ca_files.clone(),
+            timeout: self.timeout.map_or(TIMEOUT, |Timeout(time)| time),
+            attempts,
+            allow_local: self.allow_local,
+        })
+    }
+}
+
+/// The webhooks, with unique names.
+pub(in crate::config) fn resolve(webhooks: &[WebhookSettings]) -> Result<Vec<Webhook>, ConfigError> {
+    let mut resolved: Vec<Webhook> = Vec::with_capacity(webhooks.len());
+    for settings in webhooks {
+        let webhook = settings.resolve()?;
+        if resolved.iter().any(|other| other.name == webhook.name) {
+            return Err(ConfigError::Webhook {
+                name: webhook.name,
+                problem: "another webhook has this name".to_owned(),
+            });
+        }
+        resolved.push(webhook);
+    }
+    Ok(resolved)
+}
+
+deserialized_from_text! {
+    WebhookName, "a name such as \"chat\"";
+    ReceiverUrl, "a URL such as \"https://hooks.example.com/almanac\"";
+}

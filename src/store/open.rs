@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::store::content::{CacheLimits, Contents};
 use crate::store::disk::{DiskError, create_folder};
@@ -12,7 +12,7 @@ use crate::store::handle::REVISIONS;
 use crate::store::recorded::{LOST, remove_aside};
 use crate::store::recover::open_database;
 use crate::store::revision::RevisionId;
-use crate::store::{Store, StoreError, sql};
+use crate::store::{Store, StoreError, history, sql};
 
 /// Locked by the process that writes.
 pub(super) const LOCK: &str = "lock";
@@ -89,7 +89,7 @@ impl Store {
             }
         }
         remove_aside(&folder, SystemTime::now())?;
-        self.sweep_outlines(Duration::ZERO).await?;
+        self.sweep_outlines(history::KEPT_ASIDE).await?;
         self.tidy_blobs().await
     }
 }

@@ -2,7 +2,7 @@
 //! the files of each revision.
 //!
 //! A damaged database is moved aside, and so are revisions without a usable record.
-//! Only the results of earlier passes are lost.
+//! The results of earlier passes and the history before these revisions are lost.
 
 use std::fs;
 use std::io;
@@ -13,6 +13,7 @@ use sqlx::{Row as _, SqlitePool};
 
 use crate::store::disk::{DiskError, sync_folder};
 use crate::store::handle::REVISIONS;
+use crate::store::history::insert_rebuilt;
 use crate::store::recorded::{Scan, insert_recorded, keep_aside, scan};
 use crate::store::{Damage, StoreError, migrations, sql};
 
@@ -72,7 +73,7 @@ async fn build(folder: &Path, found: &Scan) -> Result<(), StoreError> {
     }
     // Without a log: a commit is in the file that gets the name, and nowhere else.
     let pool = connect(&unfinished, SqliteJournalMode::Delete).await?;
-    let inserted = insert(&pool, found).await;
+    let inserted = insert(&pool, folder, found).await;
     pool.close().await;
     inserted
 }
@@ -151,11 +152,12 @@ async fn prepare(path: &Path, pool: &SqlitePool) -> Result<(), StoreError> {
 }
 
 /// Inserts the rows of revisions. The newest of a catalog becomes its current one.
-async fn insert(pool: &SqlitePool, found: &Scan) -> Result<(), StoreError> {
+async fn insert(pool: &SqlitePool, folder: &Path, found: &Scan) -> Result<(), StoreError> {
     let begun = pool.begin().await;
     let mut transaction = begun.map_err(StoreError::sql("begin"))?;
     for (id, (record, image)) in &found.recorded {
         insert_recorded(&mut transaction, *id, record, image.as_ref()).await?;
+        insert_rebuilt(&mut transaction, folder, *id, record).await?;
     }
     // No number is assigned twice.
     let action = "reserve the numbers of revisions";

@@ -322,3 +322,98 @@ fn the_history_is_trimmed_to_its_settings() {
     let changes = json(&served, "changes");
     assert_eq!(changes["counts"]["head-moved"], 1);
 }
+
+/// A catalog with one package at a version.
+fn version(number: u32) -> Catalog {
+    Catalog::new().package("etcd", |package| {
+        package.channel("stable", [entry(&format!("etcd.v{number}.0.0"))])
+    })
+}
+
+fn until_head(served: &Served, number: u32) {
+    let begin = std::time::Instant::now();
+    let head = format!("etcd.v{number}.0.0");
+    let path = format!("{API}/packages/etcd");
+    while !served.get(&path).text().contains(&head) {
+        assert!(begin.elapsed() < PATIENCE, "{head} is not served");
+        std::thread::sleep(STEP);
+    }
+}
+
+#[test]
+fn a_lost_database_takes_the_past_but_no_outline_and_no_later_change() {
+    let folders = Folders::of("a", &version(0));
+    let mut served = Served::catalogs(&folders);
+    until_revisions(&served, 1);
+    folders.replace("a", &version(1));
+    let before = until_revisions(&served, 2);
+    let data = served.program.data().to_owned();
+    let outlines = || std::fs::read_dir(data.join("outlines")).unwrap().count();
+    assert_eq!(outlines(), 2);
+    served.program.terminate();
+    assert!(served.program.wait(PATIENCE).success());
+    for name in ["almanac.db", "almanac.db-wal", "almanac.db-shm"] {
+        let removed = std::fs::remove_file(data.join(name));
+        assert!(removed.is_ok() || name != "almanac.db");
+    }
+    served.program.restart();
+    let mut served = Served {
+        grpc: served.program.address("grpc"),
+        http: served.program.address("http"),
+        admin: served.program.address("admin"),
+        program: served.program,
+    };
+    served.program.wait_until_ready();
+    let rebuilt = until_revisions(&served, 1);
+    assert_eq!(rebuilt[0]["revision"], before[0]["revision"]);
+    assert_eq!(rebuilt[0]["content"], before[0]["content"]);
+    assert_eq!(outlines(), 2);
+    folders.replace("a", &version(2));
+    let after = until_revisions(&served, 2);
+    assert_eq!(after[0]["changes"], before[0]["changes"]);
+    assert_eq!(json(&served, "changes")["from"], rebuilt[0]);
+}
+
+#[test]
+fn a_feed_of_one_package_tells_its_updates_and_refuses_unknown_names() {
+    let (before, after) = before_and_after();
+    let folders = Folders::of("a", &before);
+    let served = Served::catalogs(&folders);
+    until_revisions(&served, 1);
+    folders.replace("a", &after);
+    until_revisions(&served, 2);
+    let feed = |query: &str| served.get(&format!("{API}/changes.atom{query}"));
+    let entries = |query: &str| feed(query).text().matches("<entry>").count();
+    assert_eq!(entries(""), 1);
+    assert_eq!(entries("?package=mast"), 1);
+    // A package that is gone has a feed as long as its end is remembered.
+    assert_eq!(entries("?package=gone"), 1);
+    let unknown = feed("?package=lmap");
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.text().contains("lamp"), "{}", unknown.text());
+    assert_eq!(feed("?packages=lamp").status, 400);
+
+    // The same content at another digest changes nothing, and is no news.
+    let beside = tempfile::NamedTempFile::new().unwrap();
+    std::fs::rename(beside.path(), folders.path("a").join(".indexignore")).unwrap();
+    let both = until_revisions(&served, 3);
+    assert_eq!(both[0]["changes"], 0);
+    assert_eq!(entries(""), 1);
+}
+
+/// The content of two revisions may be the same, and the answers about them are not.
+#[test]
+fn answers_about_the_history_have_a_tag_and_no_date() {
+    let folders = Folders::of("a", &version(0));
+    let served = Served::catalogs(&folders);
+    until_revisions(&served, 1);
+    for path in ["revisions", "changes", "changes.atom"] {
+        let reply = served.get(&format!("{API}/{path}"));
+        assert!(reply.header("etag").is_some(), "{path}");
+        assert_eq!(reply.header("last-modified"), None, "{path}");
+        let since = "Sun, 01 Jan 2090 00:00:00 GMT";
+        let headers = [("if-modified-since", since)];
+        let reply = served.ask("GET", &format!("{API}/{path}"), &headers);
+        assert_eq!(reply.status, 200, "{path}");
+    }
+}

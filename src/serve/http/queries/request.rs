@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
+use std::time::SystemTime;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::response::{IntoResponse as _, Response};
@@ -156,15 +157,28 @@ pub(super) fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
     found.map_or("", |(_, value)| value)
 }
 
-/// Makes the response on a worker, which does not block other requests.
+/// Makes the response on a worker, which does not block other requests. It has the
+/// date of the content.
 pub(super) async fn respond(
     pool: &WorkerPool,
     query: ParsedQuery,
     context: ResponseContext,
     work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
 ) -> Response {
+    let modified = Some(query.snapshot.revision().modified);
+    respond_dated(pool, query, context, modified, work).await
+}
+
+/// The same with another date, or none where the answer depends on more than the
+/// content.
+pub(super) async fn respond_dated(
+    pool: &WorkerPool,
+    query: ParsedQuery,
+    context: ResponseContext,
+    modified: Option<SystemTime>,
+    work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+) -> Response {
     let working = move || {
-        let modified = Some(query.snapshot.revision().modified);
         let sent =
             work(&query).and_then(|response| context.send(response, &query.parameters, modified));
         sent.unwrap_or_else(Problem::into_response)

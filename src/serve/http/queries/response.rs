@@ -139,8 +139,8 @@ impl ResponseContext {
         // A new revision may replace this one at any time, so caches have to
         // revalidate.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Only answers over several catalogs have no date. They depend on the
-        // catalogs that the client may read.
+        // Answers over several catalogs have no date, and depend on the catalogs that
+        // the client may read. Those about the history have no date either.
         let vary = match modified {
             Some(_) => "Accept-Encoding",
             None => "Accept-Encoding, Authorization",

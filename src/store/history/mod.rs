@@ -1,0 +1,185 @@
+//! The history: every revision that was published, with its outline and what it
+//! changed. It outlives the files of the revisions.
+//!
+//! Outlines are files named after the content, so that a content that comes back
+//! needs no second one. They are written before the rows that name them.
+
+mod outline_file;
+mod recording;
+mod trim;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqlitePool};
+
+use crate::answers::changes::{Change, Kind};
+use crate::answers::outline::{OUTLINE_FORMAT, Outline};
+use crate::name::CatalogName;
+use crate::store::revision::{Counts, RevisionId};
+use crate::store::sql::{self, time};
+use crate::store::{Store, StoreError};
+use ::images::digest::Digest;
+
+pub(super) use recording::{PreparedOutline, insert_rebuilt, is_new};
+pub(super) use trim::KEPT_ASIDE;
+
+/// The folder of the outlines.
+const OUTLINES: &str = "outlines";
+/// How many changes of a revision are stored beside it. All of them follow from the
+/// outlines.
+pub const MAX_CHANGES: usize = 100;
+
+/// How much of the history is kept, by catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptHistory {
+    /// The last revisions; one at least.
+    pub revisions: usize,
+    /// Before these, the last revision of each of so many days.
+    pub days: usize,
+}
+
+impl Default for KeptHistory {
+    fn default() -> Self {
+        Self {
+            revisions: 200,
+            days: 365,
+        }
+    }
+}
+
+/// A revision that was published.
+#[derive(Clone, Debug)]
+pub struct HistoryEntry {
+    /// Its number.
+    pub revision: RevisionId,
+    /// The source as it was configured.
+    pub source: String,
+    /// The digest that the source was at.
+    pub digest: Digest,
+    /// The digest of its content.
+    pub content: Digest,
+    /// When it was committed.
+    pub committed: SystemTime,
+    /// Its size; metas are not counted.
+    pub counts: Counts,
+    /// The revision that its changes are counted from.
+    pub before: Option<RevisionId>,
+    /// The number of its changes; `None` for the first one.
+    pub changed: Option<u64>,
+    /// Its changes, where they were requested.
+    pub changes: Option<RecordedChanges>,
+}
+
+/// What a revision changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedChanges {
+    /// The number of changes by kind.
+    pub counts: BTreeMap<Kind, usize>,
+    /// The first [`MAX_CHANGES`] of them.
+    pub first: Vec<Change>,
+}
+
+impl RecordedChanges {
+    /// The number of changes.
+    pub fn total(&self) -> usize {
+        self.counts.values().sum()
+    }
+}
+
+/// Reads the history. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct History {
+    pool: SqlitePool,
+    folder: Arc<Path>,
+}
+
+impl Store {
+    /// Reads the history.
+    pub fn history(&self) -> History {
+        History {
+            pool: self.pool.clone(),
+            folder: self.folder.join(OUTLINES).into(),
+        }
+    }
+}
+
+impl History {
+    /// The catalog's history, the newest revision first, without the changes.
+    pub async fn list(&self, catalog: &CatalogName) -> Result<Vec<HistoryEntry>, StoreError> {
+        let query = sqlx::query(
+            "SELECT revision, source, digest, content, committed, packages, channels, entries, bundles,
+               quarantined, before, changed, NULL AS changes
+             FROM history WHERE catalog = ? ORDER BY revision DESC",
+        );
+        self.entries(query.bind(catalog.as_str())).await
+    }
+
+    /// The newest revisions with their changes.
+    pub async fn latest(
+        &self,
+        catalog: &CatalogName,
+        most: u32,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        let query = "SELECT * FROM history WHERE catalog = ? ORDER BY revision DESC LIMIT ?";
+        let query = sqlx::query(query).bind(catalog.as_str()).bind(most);
+        self.entries(query).await
+    }
+
+    async fn newest(&self, catalog: &CatalogName) -> Result<Option<HistoryEntry>, StoreError> {
+        Ok(self.latest(catalog, 1).await?.into_iter().next())
+    }
+
+    async fn entries(&self, query: sql::Statement<'_>) -> Result<Vec<HistoryEntry>, StoreError> {
+        match sql::all(&self.pool, "read the history", query).await {
+            Ok(rows) => Ok(rows.iter().filter_map(entry).collect()),
+            // A store that is only read may be of a version without a history.
+            Err(error) if error.to_string().contains("no such table") => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The outline of a content. `None` when it is not kept, or damaged. This blocks.
+    pub fn outline(&self, content: &Digest) -> Option<Outline> {
+        outline_file::read(&self.path(content))
+    }
+
+    fn path(&self, content: &Digest) -> PathBuf {
+        outline_path(&self.folder, content)
+    }
+}
+
+/// The file of a content's outline.
+fn outline_path(outlines: &Path, content: &Digest) -> PathBuf {
+    outlines.join(format!("{}.{OUTLINE_FORMAT}.zst", content.hex()))
+}
+
+fn entry(row: &SqliteRow) -> Option<HistoryEntry> {
+    // No count that was written is negative.
+    let count = |column| u64::try_from(row.get::<i64, _>(column)).unwrap_or(0);
+    let changes: Option<String> = row.get("changes");
+    Some(HistoryEntry {
+        revision: RevisionId(row.get("revision")),
+        source: row.get("source"),
+        digest: row.get::<&str, _>("digest").parse().ok()?,
+        content: row.get::<&str, _>("content").parse().ok()?,
+        committed: time(row.get("committed")),
+        counts: Counts {
+            metas: 0,
+            packages: count("packages"),
+            channels: count("channels"),
+            entries: count("entries"),
+            bundles: count("bundles"),
+            quarantined: count("quarantined"),
+        },
+        before: row.get::<Option<i64>, _>("before").map(RevisionId),
+        changed: row
+            .get::<Option<i64>, _>("changed")
+            .and_then(|n| u64::try_from(n).ok()),
+        changes: changes.and_then(|json| serde_json::from_str(&json).ok()),
+    })
+}

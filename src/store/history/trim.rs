@@ -1,0 +1,124 @@
+//! Removes what is beyond the limits of the history.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use sqlx::Row as _;
+
+use crate::name::CatalogName;
+use crate::store::disk::{DiskError, blocking};
+use crate::store::history::KeptHistory;
+use crate::store::sql::{self, seconds, signed};
+use crate::store::{Store, StoreError};
+use ::images::digest::Digest;
+
+/// An outline without a row may belong to a commit that is not done yet.
+const SPARED: Duration = Duration::from_hours(1);
+/// How long outlines without a row stay at a start. After the loss of a database,
+/// they are all that is left of the history.
+pub(in crate::store) const KEPT_ASIDE: Duration = Duration::from_hours(30 * 24);
+const DAY: i64 = 24 * 60 * 60;
+
+impl Store {
+    /// Removes what is beyond the limits from a catalog's history.
+    pub async fn trim_history(
+        &self,
+        catalog: &CatalogName,
+        kept: KeptHistory,
+    ) -> Result<(), StoreError> {
+        let query = sqlx::query(
+            "SELECT revision, committed FROM history WHERE catalog = ? ORDER BY revision DESC",
+        );
+        let query = query.bind(catalog.as_str());
+        let rows = sql::all(&self.pool, "read the history", query).await?;
+        let rows = rows.iter().map(|row| (row.get(0), row.get(1)));
+        let superfluous = superfluous(rows, kept, seconds(SystemTime::now()));
+        for revision in &superfluous {
+            let statement = sqlx::query("DELETE FROM history WHERE revision = ?").bind(revision);
+            sql::execute(&self.pool, "trim the history", statement).await?;
+        }
+        if superfluous.is_empty() {
+            return Ok(());
+        }
+        self.sweep_outlines(SPARED).await
+    }
+
+    /// Removes outlines without a row that are older than `spared`.
+    pub(in crate::store) async fn sweep_outlines(&self, spared: Duration) -> Result<(), StoreError> {
+        let query = sqlx::query("SELECT DISTINCT content FROM history");
+        let rows = sql::all(&self.pool, "read the history", query).await?;
+        let digests = rows
+            .iter()
+            .map(|row| row.get::<&str, _>(0).parse::<Digest>());
+        let history = self.history();
+        let known: HashSet<PathBuf> = digests
+            .filter_map(Result::ok)
+            .map(|content| history.path(&content))
+            .collect();
+        let folder = history.folder.to_path_buf();
+        let swept = blocking("read", folder, move |folder| sweep(folder, &known, spared));
+        Ok(swept.await?)
+    }
+}
+
+/// The revisions that are neither among the last ones, nor the last of a kept day.
+/// `rows` are numbers and dates, the newest first.
+fn superfluous(rows: impl Iterator<Item = (i64, i64)>, kept: KeptHistory, now: i64) -> Vec<i64> {
+    let oldest = now.saturating_sub(signed(kept.days as u64).saturating_mul(DAY));
+    let mut day = None;
+    let mut superfluous = Vec::new();
+    for (number, (revision, committed)) in rows.enumerate() {
+        let of = committed.div_euclid(DAY);
+        let is_last_of_day = day.replace(of) != Some(of);
+        let keeps_day = is_last_of_day && committed >= oldest;
+        if number >= kept.revisions.max(1) && !keeps_day {
+            superfluous.push(revision);
+        }
+    }
+    superfluous
+}
+
+fn sweep(folder: &Path, known: &HashSet<PathBuf>, spared: Duration) -> Result<(), DiskError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(DiskError::at("read", folder))?,
+    };
+    for entry in entries {
+        let path = entry.map_err(DiskError::at("read", folder))?.path();
+        let modified = fs::metadata(&path).and_then(|metadata| metadata.modified());
+        let age = modified.map_or(Duration::ZERO, |date| date.elapsed().unwrap_or_default());
+        if !known.contains(&path) && age >= spared {
+            fs::remove_file(&path).map_err(DiskError::at("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_revisions_and_the_last_of_each_day_are_kept() {
+        let kept = KeptHistory {
+            revisions: 2,
+            days: 3,
+        };
+        let now = 10 * DAY + 100;
+        let rows = [
+            (9, now),
+            (8, now - 10),
+            (7, now - 20),
+            (6, 9 * DAY + 50),
+            (5, 9 * DAY + 40),
+            (4, 8 * DAY + 1),
+            (3, 7 * DAY + 99),
+            (2, 6 * DAY),
+            (1, 0),
+        ];
+        assert_eq!(superfluous(rows.into_iter(), kept, now), [7, 5, 3, 2, 1]);
+    }
+}

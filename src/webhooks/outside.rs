@@ -21,7 +21,9 @@ impl Error for LocalAddress {}
 
 impl fmt::Display for LocalAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the receiver is on this machine or its network link; allow_local = true allows that")
+        f.write_str(
+            "the receiver is on this machine or its network link; allow_local = true allows that",
+        )
     }
 }
 

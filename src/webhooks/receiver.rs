@@ -188,9 +188,7 @@ fn refusal(status: StatusCode, headers: &HeaderMap) -> DeliveryError {
         is_temporary: status.is_server_error()
             || matches!(
                 status,
-                StatusCode::REQUEST_TIMEOUT
-                    | StatusCode::TOO_EARLY
-                    | StatusCode::TOO_MANY_REQUESTS
+                StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
             ),
         retry_after: retry_after(headers),
     }

@@ -37,12 +37,7 @@ impl Webhooks {
     /// Replaces the webhooks. The events of one that keeps its name still wait, and
     /// are sent with its new settings. The tasks belong to `tasks`, and end when
     /// `stopping` is cancelled.
-    pub fn set(
-        &self,
-        receivers: Vec<Receiver>,
-        tasks: &TaskTracker,
-        stopping: &CancellationToken,
-    ) {
+    pub fn set(&self, receivers: Vec<Receiver>, tasks: &TaskTracker, stopping: &CancellationToken) {
         let mut active = self.active.write();
         let mut old = std::mem::take(&mut *active);
         for receiver in receivers {
@@ -99,11 +94,7 @@ impl Webhooks {
 }
 
 /// Sends the events of a queue, one after the other, until it is stopped.
-async fn run(
-    mut current: watch::Receiver<Receiver>,
-    queue: Arc<Queue>,
-    stop: CancellationToken,
-) {
+async fn run(mut current: watch::Receiver<Receiver>, queue: Arc<Queue>, stop: CancellationToken) {
     let name = current.borrow().webhook.name.clone();
     let sending = async {
         loop {

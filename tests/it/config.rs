@@ -584,7 +584,10 @@ fn the_sample_shows_every_key() {
         let mut keys = keys_of(table);
         assert!(keys.len() > 1, "{table}: {keys:?}");
         if table.is_empty() {
-            keys.retain(|key| !text.contains(&format!("\n[{key}]\n")) && !["catalog", "webhook"].contains(&key.as_str()));
+            keys.retain(|key| {
+                !text.contains(&format!("\n[{key}]\n"))
+                    && !["catalog", "webhook"].contains(&key.as_str())
+            });
         }
         for key in keys {
             let one = (table.to_owned(), key);
@@ -658,7 +661,14 @@ fn the_webhook_of_the_sample_can_be_used_with_its_defaults() {
     let keys = keys.filter(|line| line.starts_with(|sign: char| sign.is_ascii_lowercase()));
     let all = keys.map(|key| format!("{key}\n")).collect::<String>();
     let needed = all.lines().filter(|key| {
-        let examples = ["name", "url", "source", "secret_files", "token_file", "catalogs"];
+        let examples = [
+            "name",
+            "url",
+            "source",
+            "secret_files",
+            "token_file",
+            "catalogs",
+        ];
         examples.iter().any(|example| key.starts_with(example))
     });
     let needed: Vec<&str> = needed.collect();

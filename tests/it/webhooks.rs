@@ -95,7 +95,11 @@ fn each_publication_is_told_once_and_signed() {
     );
     let webhooks = [
         webhook("all", &url(&all), &signed),
-        webhook("one", &url(&one), "catalogs = ['b']\nevents = ['published']\n"),
+        webhook(
+            "one",
+            &url(&one),
+            "catalogs = ['b']\nevents = ['published']\n",
+        ),
     ];
     let mut almanac = Almanac::start(&config(&folders, &["a", "b"], &webhooks));
     for received in all.until(2) {
@@ -133,7 +137,9 @@ fn each_publication_is_told_once_and_signed() {
     let received = all.until(4);
     assert_eq!(received[3].event()["data"]["catalog"], "b");
     let received = one.until(2);
-    let catalogs = received.iter().map(|it| it.event()["data"]["catalog"].clone());
+    let catalogs = received
+        .iter()
+        .map(|it| it.event()["data"]["catalog"].clone());
     assert_eq!(catalogs.collect::<Vec<_>>(), ["b", "b"]);
     assert_eq!(received[0].header("webhook-signature"), None);
     let ids = all.received().into_iter().chain(received);
@@ -162,8 +168,14 @@ fn a_refusal_that_repeats_and_its_end_are_told_once() {
     let refused = receiver.until(2)[1].event();
     assert_eq!(refused["type"], "almanac.catalog.refused");
     let data = &refused["data"];
-    assert_eq!((&data["stage"], &data["reason"]), (&"read".into(), &"refused".into()));
-    assert!(data["error"].as_str().unwrap().contains("bad.json"), "{data}");
+    assert_eq!(
+        (&data["stage"], &data["reason"]),
+        (&"read".into(), &"refused".into())
+    );
+    assert!(
+        data["error"].as_str().unwrap().contains("bad.json"),
+        "{data}"
+    );
     let serving = almanac.status("a")["revision"]["id"].to_string();
     assert_eq!(data["serving"].as_str().unwrap(), serving.trim_matches('"'));
     fs::remove_file(&bad).unwrap();
@@ -259,7 +271,9 @@ fn test(config: &str, names: &[&str]) -> Finished {
     let path = folder.path().join("almanac.toml");
     fs::write(&path, config).unwrap();
     let start = Start::new(["webhook", "test", "--config", path.to_str().unwrap()]);
-    let start = names.iter().fold(start, |start, name| start.argument(*name));
+    let start = names
+        .iter()
+        .fold(start, |start, name| start.argument(*name));
     start.run()
 }
 
@@ -335,7 +349,9 @@ fn a_webhook_that_cannot_be_used_is_refused_before_the_start() {
             .argument("--admin=127.0.0.1:0")
             .run()
     };
-    let plain = |more: &str| format!("[[webhook]]\nname = 'it'\nurl = 'https://h.example/secret'\n{more}\n");
+    let plain = |more: &str| {
+        format!("[[webhook]]\nname = 'it'\nurl = 'https://h.example/secret'\n{more}\n")
+    };
     assert_eq!(check(&plain("")).status.code(), Some(0));
     for (text, code, words) in [
         (plain("catalogs = ['b']"), 2, "catalogs are: a"),
@@ -358,9 +374,21 @@ fn a_webhook_that_cannot_be_used_is_refused_before_the_start() {
             2,
             "https",
         ),
-        (plain(&format!("secret_files = ['{}']", path("gone"))), 1, "No such file"),
-        (plain(&format!("secret_files = ['{}']", path("weak"))), 1, "whsec_"),
-        (plain(&format!("ca_files = ['{}']", path("token"))), 1, "certificate"),
+        (
+            plain(&format!("secret_files = ['{}']", path("gone"))),
+            1,
+            "No such file",
+        ),
+        (
+            plain(&format!("secret_files = ['{}']", path("weak"))),
+            1,
+            "whsec_",
+        ),
+        (
+            plain(&format!("ca_files = ['{}']", path("token"))),
+            1,
+            "certificate",
+        ),
     ] {
         let finished = check(&text);
         assert_eq!(finished.status.code(), Some(code), "{text}: {finished:?}");

@@ -113,7 +113,9 @@ impl WebhookSettings {
 }
 
 /// The webhooks, with unique names.
-pub(in crate::config) fn resolve(webhooks: &[WebhookSettings]) -> Result<Vec<Webhook>, ConfigError> {
+pub(in crate::config) fn resolve(
+    webhooks: &[WebhookSettings],
+) -> Result<Vec<Webhook>, ConfigError> {
     let mut resolved: Vec<Webhook> = Vec::with_capacity(webhooks.len());
     for settings in webhooks {
         let webhook = settings.resolve()?;

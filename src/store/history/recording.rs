@@ -8,9 +8,7 @@ use crate::answers::changes::{changes, counts};
 use crate::answers::outline::Outline;
 use crate::name::CatalogName;
 use crate::store::disk::{DiskError, blocking};
-use crate::store::history::{
-    MAX_CHANGES, OUTLINES, RecordedChanges, outline_file, outline_path,
-};
+use crate::store::history::{MAX_CHANGES, OUTLINES, RecordedChanges, outline_file, outline_path};
 use crate::store::record::Record;
 use crate::store::revision::RevisionId;
 use crate::store::sql::{self, signed};

@@ -47,7 +47,10 @@ impl Store {
     }
 
     /// Removes outlines without a row that are older than `spared`.
-    pub(in crate::store) async fn sweep_outlines(&self, spared: Duration) -> Result<(), StoreError> {
+    pub(in crate::store) async fn sweep_outlines(
+        &self,
+        spared: Duration,
+    ) -> Result<(), StoreError> {
         let query = sqlx::query("SELECT DISTINCT content FROM history");
         let rows = sql::all(&self.pool, "read the history", query).await?;
         let digests = rows

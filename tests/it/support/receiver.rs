@@ -166,7 +166,9 @@ impl State {
         match answer.unwrap_or_else(|| Answer::status("204 No Content")) {
             Answer::Head(head) => {
                 let end = "Content-Length: 0\r\nConnection: close\r\n\r\n";
-                connection.write_all(format!("{head}{end}").as_bytes()).ok()?;
+                connection
+                    .write_all(format!("{head}{end}").as_bytes())
+                    .ok()?;
                 connection.flush().ok()
             }
             Answer::Silence => {

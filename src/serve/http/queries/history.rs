@@ -6,23 +6,25 @@ use std::time::{Duration, SystemTime};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use serde::Serialize;
+use tokio::runtime::Handle;
 
 use crate::answers::changes::{Change, FeedEntry, Kind, changes, counts, feed};
 use crate::answers::outline::Outline;
 use crate::serve::http::queries::parameters::Content;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{
-    Origin, ParsedQuery, QueryRequest, SCANS, json, respond,
+    Origin, ParsedQuery, QueryRequest, SCANS, json, respond_dated,
 };
-use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
+use crate::serve::http::queries::response::QueryResponse;
 use crate::snapshot::Snapshot;
 use crate::store::{HistoryEntry, MAX_CHANGES, StoreError};
+use ::images::Reference;
 use ::images::digest::Digest;
 
-/// The fields of a revision, in their order. There is no source: it may name folders and
-/// internal registries.
+/// The fields of a revision, in their order.
 const REVISION: &[&str] = &[
     "revision",
+    "source",
     "digest",
     "content",
     "published",
@@ -36,6 +38,8 @@ const REVISION: &[&str] = &[
 ];
 /// The fields of changes, in their order.
 const CHANGES: &[&str] = &["from", "to", "counts", "changes"];
+/// How long reading the rows of the history may take.
+const LONGEST: Duration = Duration::from_secs(10);
 /// The most entries of a feed.
 const FEED: u32 = 50;
 const DAY: Duration = Duration::from_hours(24);
@@ -43,6 +47,8 @@ const DAY: Duration = Duration::from_hours(24);
 #[derive(Serialize)]
 struct RevisionRecord {
     revision: String,
+    /// The image; `null` for other sources, which name paths of this machine.
+    source: Option<String>,
     digest: String,
     content: String,
     published: String,
@@ -181,39 +187,36 @@ pub(super) async fn atom(origin: Origin, request: QueryRequest) -> Response {
     answer(request, &["package"], true, work).await
 }
 
-/// Reads the history up to the served revision, then makes the response on a worker.
+/// Reads the history up to the served revision and makes the response, both on a
+/// worker: the database has two connections, and passes need them too.
 async fn answer(
     request: QueryRequest,
     known: &'static [&'static str],
     with_changes: bool,
     work: impl FnOnce(&ParsedQuery, &[HistoryEntry]) -> Result<QueryResponse, Problem> + Send + 'static,
 ) -> Response {
-    let read = async {
-        let (query, context): (ParsedQuery, ResponseContext) = request.parse(known)?;
-        let (history, catalog) = {
-            let snapshot = &query.snapshot;
-            (
-                snapshot.history().clone(),
-                snapshot.revision().catalog.clone(),
-            )
-        };
-        let entries = if with_changes {
-            history.latest(&catalog, FEED + 1).await
-        } else {
-            history.list(&catalog).await
-        };
-        let mut entries = entries.map_err(|error| failed(&error))?;
-        let content = query.snapshot.revision().content;
-        drop_unserved(&mut entries, &content);
-        Ok((query, context, entries))
+    let (query, context) = match request.parse(known) {
+        Ok(parsed) => parsed,
+        Err(problem) => return problem.into_response(),
     };
-    match read.await {
-        Ok((query, context, entries)) => {
-            let work = move |query: &ParsedQuery| work(query, &entries);
-            respond(&SCANS, query, context, work).await
-        }
-        Err::<_, Problem>(problem) => problem.into_response(),
-    }
+    let runtime = Handle::current();
+    let work = move |query: &ParsedQuery| {
+        let (history, revision) = (query.snapshot.history(), query.snapshot.revision());
+        let reading = async {
+            if with_changes {
+                history.latest(&revision.catalog, FEED + 1).await
+            } else {
+                history.list(&revision.catalog).await
+            }
+        };
+        let reading = async { tokio::time::timeout(LONGEST, reading).await };
+        let read = runtime.block_on(reading).map_err(|_| too_long())?;
+        let mut entries = read.map_err(|error| failed(&error))?;
+        drop_unserved(&mut entries, &revision.content);
+        work(query, &entries)
+    };
+    // Another revision with the same content changes the answer.
+    respond_dated(&SCANS, query, context, None, work).await
 }
 
 /// Removes the revisions that are committed, but not served yet. The served one comes
@@ -221,6 +224,11 @@ async fn answer(
 fn drop_unserved(history: &mut Vec<HistoryEntry>, served: &Digest) {
     let newest = history.iter().position(|one| one.content == *served);
     history.drain(..newest.unwrap_or(history.len()));
+}
+
+fn too_long() -> Problem {
+    tracing::error!(longest = ?LONGEST, "the history took too long to read");
+    Problem::internal()
 }
 
 fn failed(error: &StoreError) -> Problem {
@@ -233,6 +241,7 @@ fn record(entry: &HistoryEntry, history: &[HistoryEntry]) -> RevisionRecord {
     let counts = &entry.counts;
     RevisionRecord {
         revision: entry.revision.to_string(),
+        source: image(&entry.source),
         digest: entry.digest.to_string(),
         content: entry.content.to_string(),
         published: date(entry.committed),
@@ -246,6 +255,12 @@ fn record(entry: &HistoryEntry, history: &[HistoryEntry]) -> RevisionRecord {
             .first()
             .is_some_and(|first| first.revision == entry.revision),
     }
+}
+
+/// A source that is an image reference.
+fn image(source: &str) -> Option<String> {
+    let reference = source.parse::<Reference>().ok()?;
+    (reference.to_string() == source).then(|| source.to_owned())
 }
 
 /// The revision that a parameter names: a number, a digest, or a date. `history` has the
@@ -369,4 +384,29 @@ fn has(outline: &Outline, package: &str) -> bool {
 
 fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_images_are_named_as_sources() {
+        for source in [
+            "quay.io/operatorhubio/catalog:latest",
+            "localhost:5000/a/b@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        ] {
+            assert_eq!(image(source).as_deref(), Some(source));
+        }
+        for source in [
+            "file:/srv/catalog",
+            "file:/a",
+            "oci:/srv/layout:v1",
+            "oci-archive:/srv/a.tar",
+            "docker-archive:/srv/a.tar:v1",
+            "",
+        ] {
+            assert_eq!(image(source), None, "{source}");
+        }
+    }
 }

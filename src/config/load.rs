@@ -56,6 +56,7 @@ impl Config {
         let signing = signing.into_iter().flatten().cloned();
         let files = image_sets.chain(signing).collect();
         let data_dir = settings.data_folder();
+        let webhooks = settings.webhooks()?;
         let mut config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
             http: settings.http.map_or(HTTP, |Address(address)| address),
@@ -75,7 +76,7 @@ impl Config {
             scrub: settings.scrub.resolve(),
             signing_key,
             history: settings.history.resolve(),
-            webhooks: settings.webhooks()?,
+            webhooks,
             offline: settings.offline,
             default_catalog: settings.default_catalog,
             catalogs,

@@ -170,7 +170,7 @@ fn a_refusal_that_repeats_and_its_end_are_told_once() {
     let data = &refused["data"];
     assert_eq!(
         (&data["stage"], &data["reason"]),
-        (&"read".into(), &"refused".into())
+        (&"build".into(), &"refused".into())
     );
     assert!(
         data["error"].as_str().unwrap().contains("bad.json"),

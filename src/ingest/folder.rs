@@ -54,6 +54,7 @@ pub async fn store_folder(
         permit: ReadPermit::alone(),
         blobs: Vec::new(),
         on_invalid,
+        before: None,
     };
     let made = make_revision(store, name, identity, &stages, input).await?;
     store
@@ -82,6 +83,7 @@ pub async fn store_loaded(
         permit: ReadPermit::alone(),
         blobs: Vec::new(),
         on_invalid: OnInvalid::Quarantine,
+        before: None,
     };
     let (revision, _) = make_revision(store, name, identity, &stages, input).await?;
     Ok(revision)

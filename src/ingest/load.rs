@@ -12,7 +12,7 @@ use crate::ingest::files_error::FilesError;
 use crate::ingest::folder_listing::{FolderOptions, FolderRules};
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
-use crate::ingest::read::{self, Base};
+use crate::ingest::read::{self, Base, Segments};
 use crate::ingest::source::Source;
 use crate::ingest::stages::blocking;
 use crate::ingest::{curate, sqlite};
@@ -136,7 +136,7 @@ impl Loaded {
         mut sink: impl FnMut(u32, &Meta, &[u8]) -> Result<(), E>,
     ) -> Result<Reading, E> {
         let mut number = 0;
-        let (catalog, counts) = read::read(&self.files, false, |done| {
+        let (catalog, counts) = read::read(&self.files, &Segments::Omitted, |done| {
             let mut lines = &done.output.lines[..];
             for meta in &done.output.metas {
                 let (line, rest) = lines.split_at(meta.length as usize);

@@ -148,6 +148,7 @@ impl Pass<'_> {
             return Ok(None);
         }
         Ok(Some(Input {
+            before: self.publisher.snapshot(),
             digest,
             files: files?,
             permit,
@@ -227,6 +228,7 @@ impl Pass<'_> {
         let (digest, files) = self.stages.run(Stage::Unpack, unpacking).await?;
         *self.found = Some(digest);
         Ok(Some(Input {
+            before: self.publisher.snapshot(),
             digest,
             files,
             permit,
@@ -254,6 +256,7 @@ impl Pass<'_> {
         // A selection from valid packages must be valid.
         let own = curation.is_copy().then_some(self.followed.on_invalid);
         Ok(Some(Input {
+            before: self.publisher.snapshot(),
             digest,
             files,
             permit,

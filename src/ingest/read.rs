@@ -13,6 +13,7 @@ use crate::answers::grpc::encoder::Encoder;
 use crate::answers::{graphql, sizes};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::ordered::ordered;
+use crate::snapshot::KnownSegments;
 use crate::store::{Counts, Segmenter, Stored};
 use ::images::digest::Digest;
 use fbc::document::{Blobs, Defect, Located};
@@ -48,12 +49,19 @@ pub(super) struct Base {
     pub(super) messages: u64,
 }
 
+/// Whether deflate segments are made of the lines.
+pub(super) enum Segments {
+    /// None are made.
+    Omitted,
+    /// They are copied where they are known, and made where not.
+    Made(Option<KnownSegments>),
+}
+
 /// Reads the files and builds the graph. Each piece's bytes go to `sink`, in
-/// catalog order, which returns where they lie. Without `compress` no segments
-/// are made.
+/// catalog order, which returns where they lie.
 pub(super) fn read<E>(
     files: &CatalogFiles,
-    compress: bool,
+    segments: &Segments,
     mut sink: impl FnMut(&Done) -> Result<Base, E>,
 ) -> Result<(EncodedCatalog, Counts), E> {
     let mut collected = Collected {
@@ -74,7 +82,7 @@ pub(super) fn read<E>(
             let mut done = recycled.lock().pop().unwrap_or_default();
             done.file = file;
             reader.read(&piece, &bytes, file, &mut done.output, &mut done.encoder);
-            store(&mut done, compress.then_some(segmenter));
+            store(&mut done, segments, segmenter);
             done
         },
         |mut done| {
@@ -96,18 +104,27 @@ fn pieces_of(files: &CatalogFiles) -> impl Iterator<Item = (u32, Piece, Bytes)> 
 }
 
 /// Computes the values that are stored beside each line.
-fn store(done: &mut Done, mut segmenter: Option<&mut Segmenter>) {
+fn store(done: &mut Done, segments: &Segments, segmenter: &mut Segmenter) {
     let mut start = 0;
     for meta in &done.output.metas {
         let line = &done.output.lines[start..start + meta.length as usize];
         start += meta.length as usize;
-        let segment = match &mut segmenter {
-            Some(segmenter) => saturated(segmenter.append(line, &mut done.segments)),
-            None => 0,
+        let crc = crc32fast::hash(line);
+        let known = match segments {
+            Segments::Made(Some(known)) => known.find(line, crc),
+            _ => None,
+        };
+        let segment = match (segments, known) {
+            (Segments::Omitted, _) => 0,
+            (_, Some(known)) => {
+                done.segments.extend_from_slice(known);
+                known.len()
+            }
+            (_, None) => segmenter.append(line, &mut done.segments),
         };
         done.stored.push(Stored {
-            segment,
-            crc: crc32fast::hash(line),
+            segment: saturated(segment),
+            crc,
             digest: Digest::of(line),
         });
     }

@@ -148,7 +148,7 @@ impl Repairer {
                 contents: vec![metas],
             };
             let stages = StageTracker::at(Stage::Read);
-            let written = write_revision(&work, &stages, &of, files, OnInvalid::Quarantine)?;
+            let written = write_revision(&work, &stages, &of, files, OnInvalid::Quarantine, None)?;
             if written.finished.content == old.content {
                 return Ok(written);
             }

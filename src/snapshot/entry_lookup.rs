@@ -1,7 +1,5 @@
 //! Lookup tables for channel entries, made once from an index.
 
-use std::collections::HashMap;
-
 use crate::answers::index::Index;
 
 /// An entry of a channel of a package, by its numbers in the index.
@@ -17,14 +15,15 @@ pub(super) struct EntryLookup {
     /// Entries sorted by bundle, and the first entry of each bundle.
     entries: Vec<EntryAt>,
     first_of_bundle: Vec<usize>,
-    /// Entries by what they replace or skip, in the order of the index.
-    replacing: HashMap<Box<str>, Vec<EntryAt>>,
+    /// Entries sorted by what they replace or skip, and the number of that among their
+    /// targets. Of one target, they are in the order of the index.
+    replacing: Vec<(EntryAt, u32)>,
 }
 
 impl EntryLookup {
     pub(super) fn new(index: &Index) -> Self {
         let mut by_bundle = Vec::new();
-        let mut replacing: HashMap<Box<str>, Vec<EntryAt>> = HashMap::new();
+        let mut replacing: Vec<(&str, EntryAt, u32)> = Vec::new();
         for (package, packages) in (0_u32..).zip(&index.packages) {
             for (channel, channels) in (0_u32..).zip(&packages.channels) {
                 for (entry, entries) in (0_u32..).zip(&channels.entries) {
@@ -34,18 +33,14 @@ impl EntryLookup {
                         entry,
                     };
                     by_bundle.push((entries.bundle, at));
-                    for target in entries.targets() {
-                        match replacing.get_mut(target) {
-                            Some(list) => list.push(at),
-                            None => {
-                                replacing.insert(target.into(), vec![at]);
-                            }
-                        }
-                    }
+                    let targets = (0..).zip(entries.targets());
+                    replacing.extend(targets.map(|(number, target)| (target, at, number)));
                 }
             }
         }
         by_bundle.sort_unstable();
+        // The order of the index is that of the numbers.
+        replacing.sort_unstable();
         let mut first_of_bundle = Vec::with_capacity(index.bundles.len() + 1);
         let mut at = 0;
         for (bundle, _) in (0_u32..).zip(0..=index.bundles.len()) {
@@ -57,7 +52,10 @@ impl EntryLookup {
         Self {
             entries: by_bundle.into_iter().map(|(_, at)| at).collect(),
             first_of_bundle,
-            replacing,
+            replacing: replacing
+                .into_iter()
+                .map(|(_, at, number)| (at, number))
+                .collect(),
         }
     }
 
@@ -71,7 +69,20 @@ impl EntryLookup {
     }
 
     /// The entries that replace or skip a bundle, in the order of the index.
-    pub(super) fn replacing(&self, name: &str) -> &[EntryAt] {
-        self.replacing.get(name).map_or(&[], Vec::as_slice)
+    pub(super) fn replacing(
+        &self,
+        index: &Index,
+        name: &str,
+    ) -> impl Iterator<Item = EntryAt> + use<'_> {
+        let target = |(at, number): &(EntryAt, u32)| {
+            let package = index.packages.get(at.package as usize)?;
+            let channel = package.channels.get(at.channel as usize)?;
+            let entry = channel.entries.get(at.entry as usize)?;
+            entry.targets().nth(*number as usize)
+        };
+        let sorted = &self.replacing;
+        let from = sorted.partition_point(|one| target(one) < Some(name));
+        let to = sorted.partition_point(|one| target(one) <= Some(name));
+        sorted[from..to].iter().map(|(at, _)| *at)
     }
 }

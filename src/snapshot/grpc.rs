@@ -110,8 +110,8 @@ impl Snapshot {
     /// replaces.
     pub fn entries_that_replace(&self, bundle: &str) -> Result<Stream, NotFound> {
         let mut pieces = Pieces::default();
-        let replacing = self.entry_lookup.replacing(bundle).iter();
-        let entries = replacing.filter_map(|at| self.at(*at));
+        let replacing = self.entry_lookup.replacing(&self.index, bundle);
+        let entries = replacing.filter_map(|at| self.at(at));
         for frame in entries.filter_map(|(.., entry)| self.frames(entry).next()) {
             pieces.push(frame);
         }
@@ -294,7 +294,7 @@ impl Snapshot {
                 let end = package.ends.of(*described);
                 let text: Vec<Bytes> = parts
                     .iter()
-                    .map(|part| self.part(*part))
+                    .map(|part| self.part(part))
                     .chain([self.message(end)])
                     .collect();
                 let length = text.iter().map(Bytes::len).sum();

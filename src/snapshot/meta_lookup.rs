@@ -86,7 +86,8 @@ pub(super) struct MetaLookup {
     pub(super) all: OnceLock<Arc<Runs>>,
     /// Copied bytes that are kept.
     kept: AtomicUsize,
-    by_name: HashMap<Box<str>, Vec<u32>>,
+    /// The metas sorted by name, then by number.
+    by_name: Vec<u32>,
 }
 
 impl MetaLookup {
@@ -101,7 +102,7 @@ impl MetaLookup {
             by_package: vec![List::default(); index.texts.len()],
             all: OnceLock::new(),
             kept: AtomicUsize::new(0),
-            by_name: HashMap::default(),
+            by_name: Vec::new(),
         };
         let (mut line, mut segment) = (0, 0);
         let mut crc = crc32fast::Hasher::new();
@@ -120,13 +121,12 @@ impl MetaLookup {
                     list.metas.push(number);
                 }
             }
-            match lookup.by_name.get_mut(&meta.name) {
-                Some(list) => list.push(number),
-                None => {
-                    lookup.by_name.insert(meta.name.clone(), vec![number]);
-                }
-            }
         }
+        let names = (0_u32..).zip(&index.metas);
+        let mut names: Vec<(&str, u32)> =
+            names.map(|(number, meta)| (&*meta.name, number)).collect();
+        names.sort_unstable();
+        lookup.by_name = names.into_iter().map(|(_, number)| number).collect();
         lookup.lines.push(line);
         lookup.segments.push(segment);
         lookup.crcs.push(crc.finalize());
@@ -151,8 +151,16 @@ impl MetaLookup {
         self.text(&self.by_package, package)
     }
 
-    pub(super) fn name(&self, name: &str) -> &[u32] {
-        self.by_name.get(name).map_or(&[], Vec::as_slice)
+    /// The metas of a name, by number.
+    pub(super) fn name(&self, index: &Index, name: &str) -> &[u32] {
+        let name_of = |meta: &u32| index.metas.get(*meta as usize).map(|meta| &*meta.name);
+        let from = self
+            .by_name
+            .partition_point(|meta| name_of(meta) < Some(name));
+        let to = self
+            .by_name
+            .partition_point(|meta| name_of(meta) <= Some(name));
+        &self.by_name[from..to]
     }
 
     /// The number of a schema or a package.

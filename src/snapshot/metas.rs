@@ -65,7 +65,7 @@ impl Snapshot {
                 .package
                 .as_deref()
                 .map(|it| &*lookup.package(it).metas),
-            query.name.as_deref().map(|it| lookup.name(it)),
+            query.name.as_deref().map(|it| lookup.name(&self.index, it)),
         ];
         lists.sort_by_key(|list| list.map_or(usize::MAX, <[u32]>::len));
         let [Some(shortest), others @ ..] = lists else {

@@ -57,7 +57,8 @@ impl Snapshot {
     /// The bundles of that name in all packages, by their metas.
     pub fn bundles_named(&self, name: &str) -> Vec<u32> {
         let bundles = &self.meta_lookup.schema("olm.bundle").metas;
-        let named = self.meta_lookup.name(name).iter().copied();
+        let named = self.meta_lookup.name(&self.index, name);
+        let named = named.iter().copied();
         named
             .filter(|meta| bundles.binary_search(meta).is_ok())
             .collect()

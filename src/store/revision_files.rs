@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::answers::index::Index;
 use crate::store::disk::DiskError;
 use crate::store::revision::Revision;
+use crate::store::summing::Summing;
 use crate::store::{Damage, Store, StoreError};
 
 pub(super) const METAS: &str = "metas.jsonl";
@@ -27,6 +28,15 @@ pub struct Files {
     pub messages: Bytes,
     /// `queries.jsonl`.
     pub queries: Bytes,
+}
+
+impl Revision {
+    /// Whether these are the bytes that were written as its segments. Of a revision
+    /// without sums that is not known.
+    pub fn has_segments(&self, bytes: &[u8]) -> bool {
+        let written = self.files.get(SEGMENTS);
+        written.is_some_and(|written| *written == Summing::of(bytes))
+    }
 }
 
 impl Store {

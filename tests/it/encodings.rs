@@ -2,13 +2,16 @@
 //! gets which, and what becomes of their files.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::{fruit, fruit_served};
-use crate::support::catalog::Catalog;
+use crate::support::catalog::{Catalog, Format, entry};
 use crate::support::http::{self, Reply};
+use crate::support::program::{PATIENCE, STEP};
 use crate::support::served::{Folders, Served};
 
 const ALL: &str = "/catalogs/fruit/api/v1/all";
@@ -290,4 +293,83 @@ fn encodings_go_with_their_revision_and_come_with_the_next() {
         "{}",
         served.program.log()
     );
+}
+
+/// The next revision copies the segments of lines that it has too.
+#[tokio::test]
+async fn a_known_segment_is_that_of_the_same_line_and_never_a_damaged_one() {
+    use almanac::ingest::{OnInvalid, store_folder};
+    use almanac::snapshot::{KnownSegments, Snapshot};
+    use almanac::store::Store;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (data, source) = (folder.path().join("data"), folder.path().join("source"));
+    fs::create_dir(&source).unwrap();
+    fruit().write_to(&source, Format::JsonLines);
+    let store = Store::open(&data).await.unwrap();
+    let (name, limits) = ("fruit".parse().unwrap(), images::layers::Limits::default());
+    let made = store_folder(&store, &name, &source, &limits, OnInvalid::Quarantine);
+    let (revision, _) = made.await.unwrap();
+    let open = || Arc::new(Snapshot::open(&store, revision.clone()).unwrap());
+    let known = KnownSegments::of(open()).unwrap();
+    let all = open().lines();
+    let lines: Vec<&[u8]> = all.split_inclusive(|byte| *byte == b'\n').collect();
+    assert!(lines.len() > 5);
+    for line in lines {
+        let crc = crc32fast::hash(line);
+        let segment = known.find(line, crc).unwrap();
+        let mut plain = Vec::new();
+        let end: &[u8] = &[3, 0];
+        let mut decoder = flate2::read::DeflateDecoder::new(segment.chain(end));
+        decoder.read_to_end(&mut plain).unwrap();
+        assert_eq!(plain, line);
+        // Another line with the same CRC-32 and length gets nothing.
+        let mut other = line.to_vec();
+        other[0] ^= 1;
+        assert_eq!(known.find(&other, crc), None);
+        assert_eq!(known.find(&line[1..], crc), None);
+    }
+    // One changed byte on disk, and none is copied.
+    let file = data.join(format!("revisions/{}/metas.deflate", revision.id));
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, bytes).unwrap();
+    assert!(KnownSegments::of(open()).is_none());
+    store.close().await;
+}
+
+/// Each version is compressed in part by the one before.
+#[test]
+fn updates_back_and_forth_answer_as_a_fresh_store_does() {
+    let folders = Folders::of("fruit", &fruit());
+    let mut served = Served::catalogs(&folders);
+    let fresh = |catalog: &Catalog| {
+        let served = Served::catalogs(&Folders::of("fruit", catalog));
+        let plain = served.get(ALL).body;
+        let gzip = ask(&served, &format!("{METAS}?schema=olm.bundle"), "gzip");
+        (plain, gzip.body)
+    };
+    let changed = fruit().package("added", |package| {
+        package.channel("stable", [entry("added.v1.0.0"), entry("added.v2.0.0")])
+    });
+    let expected = [fresh(&fruit()), fresh(&changed)];
+    for round in 1..7 {
+        let number = round % 2;
+        folders.replace("fruit", [&fruit(), &changed][number]);
+        let begin = std::time::Instant::now();
+        while served.get(ALL).body != expected[number].0 {
+            assert!(begin.elapsed() < PATIENCE, "round {round}");
+            std::thread::sleep(STEP);
+        }
+        if round == 4 {
+            served = served.restart();
+            served.program.wait_until_ready();
+        }
+        let reply = ask(&served, &format!("{METAS}?schema=olm.bundle"), "gzip");
+        assert_eq!(reply.header("content-encoding"), Some("gzip"));
+        assert!(reply.body == expected[number].1, "round {round}");
+        assert!(!decode(&reply).is_empty());
+    }
 }

@@ -28,13 +28,15 @@ impl BundleMessage {
         match &mut self.manifests {
             Manifests::None => {}
             Manifests::Made { parts, .. } => {
-                for part in parts {
+                let mut moved: Vec<CsvPart> = parts.iter().collect();
+                for part in &mut moved {
                     match part {
                         CsvPart::Fixed(_) => {}
                         CsvPart::Metas(span) => span.shift(lines),
                         CsvPart::Messages(span) => span.shift(messages),
                     }
                 }
+                *parts = moved.into();
             }
             Manifests::Objects { objects, csv } => {
                 objects.shift(messages);
@@ -56,7 +58,7 @@ pub enum Manifests {
     /// adds. It is `csvJson` and the only `object`.
     Made {
         /// The JSON text, in parts.
-        parts: Box<[CsvPart]>,
+        parts: CsvParts,
         /// Whether it has a description; if not, the package's end adds one.
         described: bool,
     },
@@ -68,6 +70,40 @@ pub enum Manifests {
         /// JSON text.
         csv: Option<Span>,
     },
+}
+
+/// The parts of a made text in some five bytes each: a catalog has hundreds of
+/// thousands of them, and a call needs those of one bundle.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<CsvPart>", into = "Vec<CsvPart>")]
+pub struct CsvParts(Box<[u8]>);
+
+impl CsvParts {
+    /// The parts, in order.
+    pub fn iter(&self) -> impl Iterator<Item = CsvPart> + '_ {
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            // Only what was encoded here is decoded, so that an error is the end.
+            let (part, after) = postcard::take_from_bytes(rest).ok()?;
+            rest = after;
+            Some(part)
+        })
+    }
+}
+
+impl From<Vec<CsvPart>> for CsvParts {
+    fn from(parts: Vec<CsvPart>) -> Self {
+        let encode = |bytes: Vec<u8>, part| postcard::to_extend(part, bytes);
+        // Parts are numbers, which can always be encoded.
+        let bytes = parts.iter().try_fold(Vec::new(), encode);
+        Self(bytes.unwrap_or_default().into())
+    }
+}
+
+impl From<CsvParts> for Vec<CsvPart> {
+    fn from(parts: CsvParts) -> Self {
+        parts.iter().collect()
+    }
 }
 
 /// A part of the text of a made `ClusterServiceVersion`.
@@ -105,5 +141,50 @@ impl CsvEnds {
     pub fn shift(&mut self, by: u64) {
         self.plain.shift(by);
         self.described.shift(by);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_read_as_they_were_written_and_moved() {
+        let span = |start, length| Span { start, length };
+        let parts = vec![
+            CsvPart::Fixed(200),
+            CsvPart::Metas(span(1 << 40, u32::MAX)),
+            CsvPart::Messages(span(0, 0)),
+            CsvPart::Fixed(0),
+        ];
+        let encoded = CsvParts::from(parts.clone());
+        assert_eq!(encoded.iter().collect::<Vec<_>>(), parts);
+        assert_eq!(CsvParts::from(Vec::new()).iter().count(), 0);
+        // On disk, they are a list as before.
+        let stored = postcard::to_stdvec(&encoded).unwrap();
+        assert_eq!(stored, postcard::to_stdvec(&parts).unwrap());
+        assert_eq!(
+            postcard::from_bytes::<CsvParts>(&stored),
+            Ok(encoded.clone())
+        );
+
+        let mut message = BundleMessage {
+            common: span(1, 1),
+            manifests: Manifests::Made {
+                parts: encoded,
+                described: true,
+            },
+        };
+        message.shift(7, 9);
+        let Manifests::Made { parts: moved, .. } = message.manifests else {
+            panic!("{message:?}");
+        };
+        let expected = [
+            parts[0],
+            CsvPart::Metas(span((1 << 40) + 9, u32::MAX)),
+            CsvPart::Messages(span(7, 0)),
+            parts[3],
+        ];
+        assert_eq!(moved.iter().collect::<Vec<_>>(), expected);
     }
 }

@@ -81,9 +81,9 @@ fn manifests(manifests: &Manifests, ends: CsvEnds) -> u64 {
     match manifests {
         Manifests::None => 0,
         Manifests::Made { parts, described } => {
-            let length = |part: &CsvPart| match part {
+            let length = |part: CsvPart| match part {
                 CsvPart::Fixed(number) => {
-                    FIXED.get(usize::from(*number)).map_or(0, |text| text.len()) as u64
+                    FIXED.get(usize::from(number)).map_or(0, |text| text.len()) as u64
                 }
                 CsvPart::Metas(span) | CsvPart::Messages(span) => u64::from(span.length),
             };

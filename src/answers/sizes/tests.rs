@@ -46,7 +46,7 @@ fn objects(objects: u32, csv: u32) -> Manifests {
 
 fn made(length: u32) -> Manifests {
     Manifests::Made {
-        parts: [CsvPart::Fixed(0), CsvPart::Metas(span(length))].into(),
+        parts: vec![CsvPart::Fixed(0), CsvPart::Metas(span(length))].into(),
         described: false,
     }
 }

@@ -26,9 +26,9 @@ fn made(metadata: &str, related: Option<&str>, icon: Option<&str>) -> (Value, us
     };
     let mut text = Vec::new();
     let mut from_line = 0;
-    for part in parts {
+    for part in parts.iter() {
         match part {
-            CsvPart::Fixed(number) => text.extend(FIXED[usize::from(*number)].bytes()),
+            CsvPart::Fixed(number) => text.extend(FIXED[usize::from(number)].bytes()),
             CsvPart::Metas(span) => {
                 from_line += 1;
                 text.extend(span.of(&out.lines).unwrap());

@@ -293,7 +293,7 @@ impl Snapshot {
             Manifests::Made { parts, described } => {
                 let end = package.ends.of(*described);
                 let text: Vec<Bytes> = parts
-                    .iter()
+                    .decode()
                     .map(|part| self.part(part))
                     .chain([self.message(end)])
                     .collect();

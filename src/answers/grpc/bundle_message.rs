@@ -28,7 +28,7 @@ impl BundleMessage {
         match &mut self.manifests {
             Manifests::None => {}
             Manifests::Made { parts, .. } => {
-                let mut moved: Vec<CsvPart> = parts.iter().collect();
+                let mut moved: Vec<CsvPart> = parts.decode().collect();
                 for part in &mut moved {
                     match part {
                         CsvPart::Fixed(_) => {}
@@ -80,7 +80,7 @@ pub struct CsvParts(Box<[u8]>);
 
 impl CsvParts {
     /// The parts, in order.
-    pub fn iter(&self) -> impl Iterator<Item = CsvPart> + '_ {
+    pub fn decode(&self) -> impl Iterator<Item = CsvPart> + '_ {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {
             // Only what was encoded here is decoded, so that an error is the end.
@@ -93,7 +93,7 @@ impl CsvParts {
 
 impl From<Vec<CsvPart>> for CsvParts {
     fn from(parts: Vec<CsvPart>) -> Self {
-        let encode = |bytes: Vec<u8>, part| postcard::to_extend(part, bytes);
+        let encode = |bytes: Vec<u8>, part: &CsvPart| postcard::to_extend(part, bytes);
         // Parts are numbers, which can always be encoded.
         let bytes = parts.iter().try_fold(Vec::new(), encode);
         Self(bytes.unwrap_or_default().into())
@@ -102,7 +102,7 @@ impl From<Vec<CsvPart>> for CsvParts {
 
 impl From<CsvParts> for Vec<CsvPart> {
     fn from(parts: CsvParts) -> Self {
-        parts.iter().collect()
+        parts.decode().collect()
     }
 }
 
@@ -158,8 +158,8 @@ mod tests {
             CsvPart::Fixed(0),
         ];
         let encoded = CsvParts::from(parts.clone());
-        assert_eq!(encoded.iter().collect::<Vec<_>>(), parts);
-        assert_eq!(CsvParts::from(Vec::new()).iter().count(), 0);
+        assert_eq!(encoded.decode().collect::<Vec<_>>(), parts);
+        assert_eq!(CsvParts::from(Vec::new()).decode().count(), 0);
         // On disk, they are a list as before.
         let stored = postcard::to_stdvec(&encoded).unwrap();
         assert_eq!(stored, postcard::to_stdvec(&parts).unwrap());
@@ -185,6 +185,6 @@ mod tests {
             CsvPart::Messages(span(7, 0)),
             parts[3],
         ];
-        assert_eq!(moved.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(moved.decode().collect::<Vec<_>>(), expected);
     }
 }

@@ -88,7 +88,7 @@ fn manifests(manifests: &Manifests, ends: CsvEnds) -> u64 {
                 CsvPart::Metas(span) | CsvPart::Messages(span) => u64::from(span.length),
             };
             let end = ends.of(*described);
-            let text = parts.iter().map(length).sum::<u64>() + u64::from(end.length);
+            let text = parts.decode().map(length).sum::<u64>() + u64::from(end.length);
             // It is `csvJson` and the only `object`.
             2 * field_length(text)
         }

@@ -185,7 +185,7 @@ fn select<'a>(
     };
     let lookup = &snapshot.meta_lookup;
     let of_package = package.map(|package| &lookup.package(package).metas);
-    let named = name.map(|name| lookup.name(name));
+    let named = name.map(|name| lookup.name(&snapshot.index, name));
     // The shortest list is gone through, and looked up in the others.
     let mut lists: Vec<&[u32]> = vec![&lookup.schema(schema).metas];
     lists.extend(of_package.map(Vec::as_slice));

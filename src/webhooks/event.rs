@@ -1,4 +1,4 @@
-//! Events and their form as CloudEvents, version 1.0.
+//! Events and their form as `CloudEvents`, version 1.0.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -189,7 +189,7 @@ impl Event {
     }
 }
 
-/// A CloudEvent in the JSON format.
+/// A `CloudEvent` in the JSON format.
 #[derive(Serialize)]
 struct CloudEvent<'a, T> {
     specversion: &'static str,

@@ -14,7 +14,7 @@ use crate::webhooks::outside::{LocalAddress, OutsideHost};
 use crate::webhooks::signature::{Secret, read_text};
 use crate::webhooks::webhook::{Webhook, WebhookName};
 
-/// The media type of a CloudEvent in structured mode.
+/// The media type of a `CloudEvent` in structured mode.
 const MEDIA_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 /// The longest time that a receiver may ask to wait.
 const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);

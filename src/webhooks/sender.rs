@@ -42,9 +42,8 @@ impl Webhooks {
         let mut old = std::mem::take(&mut *active);
         for receiver in receivers {
             let name = receiver.webhook.name.clone();
-            let known = old.remove(&name).map(|known| {
+            let known = old.remove(&name).inspect(|known| {
                 known.receiver.send_replace(receiver.clone());
-                known
             });
             let new = known.unwrap_or_else(|| {
                 let (receiver, current) = watch::channel(receiver);

@@ -350,6 +350,13 @@ fn a_lost_database_takes_the_past_but_no_outline_and_no_later_change() {
     let data = served.program.data().to_owned();
     let outlines = || std::fs::read_dir(data.join("outlines")).unwrap().count();
     assert_eq!(outlines(), 2);
+    // Files of the first revision would bring it back.
+    let revisions = || std::fs::read_dir(data.join("revisions")).unwrap().count();
+    let begin = std::time::Instant::now();
+    while revisions() != 1 {
+        assert!(begin.elapsed() < PATIENCE, "{} revisions", revisions());
+        std::thread::sleep(STEP);
+    }
     served.program.terminate();
     assert!(served.program.wait(PATIENCE).success());
     for name in ["almanac.db", "almanac.db-wal", "almanac.db-shm"] {

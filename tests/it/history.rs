@@ -330,16 +330,6 @@ fn version(number: u32) -> Catalog {
     })
 }
 
-fn until_head(served: &Served, number: u32) {
-    let begin = std::time::Instant::now();
-    let head = format!("etcd.v{number}.0.0");
-    let path = format!("{API}/packages/etcd");
-    while !served.get(&path).text().contains(&head) {
-        assert!(begin.elapsed() < PATIENCE, "{head} is not served");
-        std::thread::sleep(STEP);
-    }
-}
-
 #[test]
 fn a_lost_database_takes_the_past_but_no_outline_and_no_later_change() {
     let folders = Folders::of("a", &version(0));

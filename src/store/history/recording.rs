@@ -106,10 +106,10 @@ async fn insert_row(
     id: RevisionId,
     record: &Record<'_>,
     before: Option<i64>,
-    changes: Option<&RecordedChanges>,
+    update: Option<&RecordedChanges>,
 ) -> Result<(), StoreError> {
-    let changed = changes.map(|one| signed(one.total() as u64));
-    let json = changes.map(serde_json::to_string).transpose();
+    let total = update.map(|one| signed(one.total() as u64));
+    let json = update.map(serde_json::to_string).transpose();
     let counts = &record.counts;
     let statement = sqlx::query(
         "INSERT INTO history (revision, catalog, source, digest, content, before,
@@ -128,7 +128,7 @@ async fn insert_row(
     .bind(signed(counts.entries))
     .bind(signed(counts.bundles))
     .bind(signed(counts.quarantined))
-    .bind(changed)
+    .bind(total)
     .bind(json.map_err(StoreError::encode("changes"))?);
     sql::execute(&mut **transaction, "record the history", statement).await
 }

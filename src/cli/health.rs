@@ -116,6 +116,9 @@ fn ask(address: SocketAddr) -> anyhow::Result<()> {
     let status = line.strip_prefix("HTTP/1.").and_then(|line| line.get(2..));
     match status {
         Some(status) if status.starts_with("200") => Ok(()),
+        Some(status) if status.starts_with("404") => {
+            bail!("404: it has no /readyz, so it is not the admin port, by default 9090")
+        }
         Some(status) => bail!("{}", format!("{status} {body}").trim().replace('\n', "; ")),
         None => bail!("the answer is not HTTP, so another program listens there"),
     }
@@ -178,6 +181,8 @@ mod tests {
             asked("HTTP/1.1 503 Service Unavailable\r\nA: b\r\n\r\nwaiting for a\nand b\n");
         let message = "503 Service Unavailable waiting for a; and b";
         assert_eq!(waiting, Err(message.to_owned()));
+        let other = asked("HTTP/1.1 404 Not Found\r\n\r\n404 page not found\n").unwrap_err();
+        assert!(other.contains("not the admin port"), "{other}");
         assert!(asked("SSH-2.0\r\n").is_err());
         assert!(asked("").is_err());
     }

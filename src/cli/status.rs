@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cli::format::{Column, Format};
 use crate::cli::health::admin_address;
 use crate::cli::output::{Shown, shortened};
-use crate::cli::query::{ask, text};
+use crate::cli::query::{Port, ask, text};
 use crate::cli::terminal::TerminalArguments;
 use crate::cli::{Failure, block_on, output};
 use crate::config::{Address, Environment};
@@ -98,7 +98,7 @@ impl Arguments {
             .parse()
             .map_err(Failure::usage)?;
         let settings = fetch::Settings::default();
-        let mut status = block_on(ask(&url, &settings, "/status"))??;
+        let mut status = block_on(ask(&url, Port::Admin, &settings, "/status"))??;
         let catalogs = status.get_mut("catalogs").and_then(Value::as_array_mut);
         let catalogs = catalogs.ok_or_else(|| {
             Failure::unreadable(anyhow!("http://{address}/status: no almanac answers there"))

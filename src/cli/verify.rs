@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::cli::help::NO_HEADING;
 use crate::cli::image::{ImageArguments, ImageDocuments, OpenImage, of_registry};
+use crate::cli::input::check_paths;
 use crate::cli::output::Shown;
 use crate::cli::{Failure, block_on, format, output};
 use crate::config::Environment;
@@ -116,6 +117,7 @@ struct Found {
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+        check_paths("--key", &self.keys)?;
         let mut image = self.image.open(self.platform, environment)?;
         let subject = image.subject()?;
         let folder = match &self.keys[..] {

@@ -353,6 +353,13 @@ fn the_images_of_a_selection_are_listed_over_http() {
     assert_eq!(reply.text().lines().count(), 4, "{}", reply.text());
     let reply = ask("?package=crane&channel=stable&max=1.0.0&format=image-set");
     assert!(reply.text().contains("quay.io/harbor/crane:1.0.0"));
+    let lines = ask("?package=crane&format=jsonl");
+    assert_eq!(lines.header("content-type"), Some("application/jsonl"));
+    let yaml = ask("?package=crane&format=yaml");
+    assert_eq!(yaml.header("content-type"), Some("application/yaml"));
+    let yaml = &crate::support::yaml::documents(&yaml.text())[0];
+    let images = yaml["images"].as_array().unwrap();
+    assert_eq!(lines.text().lines().count(), images.len());
     for (query, status, wanted) in [
         ("?package=crone", 404, "unknown-package"),
         ("?package=crane&channel=x", 404, "unknown-channel"),

@@ -324,7 +324,8 @@ pub(super) fn check_files(flags: &RegistrySettings) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check_paths(flag: &str, paths: &[PathBuf]) -> Result<(), Failure> {
+/// The same for one flag.
+pub(super) fn check_paths(flag: &str, paths: &[PathBuf]) -> Result<(), Failure> {
     for path in paths {
         path.metadata()
             .with_context(|| format!("{flag} {}", path.display()))

@@ -383,7 +383,7 @@ fn read(text: &str) -> Result<Named, Failure> {
         .split_once('=')
         .filter(|(name, _)| !name.contains(['/', ':']));
     let source = named.map_or(text, |(_, source)| source);
-    let input: Input = source.parse().map_err(Failure::usage)?;
+    let input = Input::found(source).map_err(Failure::usage)?;
     let name = match named {
         Some((name, _)) => Some(name.parse().map_err(Failure::usage)?),
         None => match &input {

@@ -24,6 +24,7 @@ use crate::config::Environment;
 use crate::fetch::{self, ServerUrl};
 use crate::name::CatalogName;
 use local::Local;
+pub(super) use problem::Port;
 use problem::answered;
 
 /// The items of a page: the most that the API allows.
@@ -216,10 +217,10 @@ impl Respondent {
                     Some(name) => format!("/catalogs/{name}/api/v1/"),
                     None => "/api/v1/".to_owned(),
                 };
-                return ask(url, settings, &question.under(&folder)).await;
+                return ask(url, Port::Http, settings, &question.under(&folder)).await;
             }
         };
-        answered("the catalog", status, is_json, &body)
+        answered("the catalog", Port::Http, status, is_json, &body)
     }
 
     /// All items of a list.
@@ -295,15 +296,16 @@ impl Answered {
     }
 }
 
-/// Asks a server.
+/// Asks a port of a server.
 pub(super) async fn ask(
     url: &ServerUrl,
+    port: Port,
     settings: &fetch::Settings,
     path: &str,
 ) -> Result<Value, Failure> {
     let answer = url.get(settings, path).await.map_err(Failure::unreadable)?;
     let subject = url.at(path).to_string();
-    answered(&subject, answer.status, answer.is_json, &answer.body)
+    answered(&subject, port, answer.status, answer.is_json, &answer.body)
 }
 
 /// A text of an object, or nothing.

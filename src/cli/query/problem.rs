@@ -1,5 +1,7 @@
 //! The errors of answers.
 
+use std::fmt;
+
 use anyhow::anyhow;
 use http::StatusCode;
 use serde_json::Value;
@@ -9,12 +11,23 @@ use crate::cli::output::Shown;
 
 /// The beginning of the types of almanac's problems.
 const PROBLEMS: &str = "urn:almanac:problem:";
+/// The kind of a problem with a path that a port does not have.
+const UNKNOWN_PATH: &str = "unknown-path";
 /// How much of a text that is no JSON is shown, in characters.
 const MAX_SHOWN: usize = 200;
 
-/// The JSON of an answer, or the failure that it tells. `subject` is the URL.
+/// A port of almanac, with its default.
+#[derive(Clone, Copy)]
+pub(in crate::cli) enum Port {
+    Http,
+    Admin,
+}
+
+/// The JSON of an answer, or the failure that it tells. `subject` is the URL, and `port`
+/// that of almanac which has the route.
 pub(super) fn answered(
     subject: &str,
+    port: Port,
     status: StatusCode,
     is_json: bool,
     body: &[u8],
@@ -22,18 +35,33 @@ pub(super) fn answered(
     let json: Option<Value> = serde_json::from_slice(body).ok().filter(|_| is_json);
     match json {
         Some(json) if status == StatusCode::OK => Ok(json),
-        Some(json) if kind(&json).is_some() => Err(refused(subject, status, &json)),
+        Some(json) if kind(&json).is_some_and(|kind| kind != UNKNOWN_PATH) => {
+            Err(refused(subject, status, &json))
+        }
+        Some(json) if kind(&json).is_some() => Err(Failure::unreadable(anyhow!(
+            "{subject}: {}: almanac has no such path on this port; is it the {port}?",
+            status.as_u16()
+        ))),
         _ => {
             let text = String::from_utf8_lossy(body);
             let text: String = text.trim().chars().take(MAX_SHOWN).collect();
             let colon = if text.is_empty() { "" } else { ": " };
             Err(Failure::unreadable(anyhow!(
                 "{subject}: no almanac answers there, or one of a version without this route \
-                 ({}{colon}{})",
+                 ({}{colon}{}); is it the {port}?",
                 status.as_u16(),
                 Shown(&text)
             )))
         }
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Http => "HTTP port, by default 8080",
+            Self::Admin => "admin port, by default 9090",
+        })
     }
 }
 
@@ -69,7 +97,7 @@ mod tests {
 
     fn failure(status: u16, is_json: bool, body: &str) -> String {
         let status = StatusCode::from_u16(status).unwrap();
-        let answer = answered("http://a/", status, is_json, body.as_bytes());
+        let answer = answered("http://a/", Port::Admin, status, is_json, body.as_bytes());
         answer.unwrap_err().to_string()
     }
 
@@ -84,6 +112,12 @@ mod tests {
             let message = failure(status, is_json, body);
             assert!(message.contains("no almanac answers there"), "{message}");
         }
+        let path = r#"{"type":"urn:almanac:problem:unknown-path","detail":"none"}"#;
+        let message = failure(404, true, path);
+        assert!(
+            message.ends_with("is it the admin port, by default 9090?"),
+            "{message}"
+        );
         let known =
             r#"{"type":"urn:almanac:problem:unknown-package","detail":"there is no \"a\""}"#;
         assert_eq!(failure(404, true, known), "there is no \"a\"");

@@ -41,6 +41,11 @@ fn a_mistake_is_told_with_what_is_similar() {
         "status --admin 127.0.0.1:1",
         "health --admin 127.0.0.1:1",
         "health --wait soon",
+        "list catalogs --server localhost:8080",
+        "list catalogs --server 127.0.0.1:8080",
+        "manifests community",
+        "manifests ./deploy/catlog --mirror mirror.example.com",
+        "verify quay.io/org/catalog --key nowhere.pub",
         "list catalogs --server http://127.0.0.1:1",
         "list packages http://127.0.0.1:1/catalogs/community",
     ] {

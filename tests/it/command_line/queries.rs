@@ -155,7 +155,26 @@ fn status_is_that_of_the_admin_port() {
 #[test]
 fn a_refusal_of_a_server_is_told_once_in_words() {
     let mut server = server();
-    let url = format!("http://{}", server.address("http"));
+    let (http, admin) = (server.address("http"), server.address("admin"));
+    let url = format!("http://{http}");
+    for (line, said) in [
+        (
+            format!("status --admin {http}"),
+            "is it the admin port, by default 9090?",
+        ),
+        (
+            format!("health --admin {http}"),
+            "not the admin port, by default 9090",
+        ),
+        (
+            format!("list catalogs --server http://{admin}"),
+            "is it the HTTP port, by default 8080?",
+        ),
+    ] {
+        let finished = run(&line);
+        assert!(!finished.status.success(), "{line}: {finished:#?}");
+        assert!(finished.stderr.contains(said), "{line}: {finished:#?}");
+    }
     let no_catalog = "404: there is no catalog \"comunity\"; did you mean \"community\"?\n";
     let no_path = "404: there is no such path; /openapi.json lists the paths\n";
     for (line, said) in [
@@ -196,7 +215,7 @@ fn other_server() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        for connection in listener.incoming().take(8) {
+        for connection in listener.incoming().take(12) {
             let mut connection = connection.unwrap();
             let _ = connection.read(&mut [0; 4096]);
             let body = "<html>hello</html>";
@@ -223,6 +242,21 @@ fn a_server_that_is_no_almanac_is_told_as_such() {
         let finished = run(&line);
         assert_eq!(finished.status.code(), Some(3), "{line}: {finished:#?}");
         let said = finished.stderr.contains("no almanac answers there");
+        assert!(said, "{line}: {finished:#?}");
+    }
+    for line in [
+        format!("list catalogs --server http://{address}"),
+        format!("status --admin {address}"),
+    ] {
+        let finished = run(&line);
+        let port = if line.starts_with("status") {
+            "admin"
+        } else {
+            "HTTP"
+        };
+        let said = finished
+            .stderr
+            .contains(&format!("is it the {port} port, by default"));
         assert!(said, "{line}: {finished:#?}");
     }
     let finished = run("status --admin 127.0.0.1:1");

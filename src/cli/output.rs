@@ -78,8 +78,8 @@ pub(super) fn table<'a>(
     let others: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
     let room = look.width.map(|width| width.saturating_sub(others));
     let title = rows.first().and_then(|titles| titles.last());
-    let least = title.map_or(0, |title| title.chars().count()).max(LEAST);
-    let room = room.filter(|room| *room >= least);
+    let minimum = title.map_or(0, |title| title.chars().count()).max(LEAST);
+    let room = room.filter(|room| *room >= minimum);
     for (number, row) in rows.iter().enumerate() {
         let Some((last, others)) = row.split_last() else {
             continue;

@@ -1,9 +1,11 @@
 //! Lookup tables for metas, made once from an index, and runs of neighbours.
 
+use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
+use foldhash::fast::RandomState;
 
 use crate::answers::index::Index;
 use crate::snapshot::encoded::Encoded;
@@ -86,7 +88,10 @@ pub(super) struct MetaLookup {
     pub(super) all: OnceLock<Arc<Runs>>,
     /// Copied bytes that are kept.
     kept: AtomicUsize,
-    /// The metas sorted by name, then by number.
+    hasher: RandomState,
+    /// The hashes of all names, sorted.
+    name_hashes: Vec<u32>,
+    /// Their metas: sorted by hash, then by name and number.
     by_name: Vec<u32>,
 }
 
@@ -102,7 +107,9 @@ impl MetaLookup {
             by_package: vec![List::default(); index.texts.len()],
             all: OnceLock::new(),
             kept: AtomicUsize::new(0),
-            by_name: Vec::new(),
+            hasher: RandomState::default(),
+            name_hashes: Vec::with_capacity(count),
+            by_name: Vec::with_capacity(count),
         };
         let (mut line, mut segment) = (0, 0);
         let mut crc = crc32fast::Hasher::new();
@@ -123,10 +130,14 @@ impl MetaLookup {
             }
         }
         let names = (0_u32..).zip(&index.metas);
-        let mut names: Vec<(&str, u32)> =
-            names.map(|(number, meta)| (&*meta.name, number)).collect();
+        let mut names: Vec<(u32, &str, u32)> = names
+            .map(|(number, meta)| (lookup.hash(&meta.name), &*meta.name, number))
+            .collect();
         names.sort_unstable();
-        lookup.by_name = names.into_iter().map(|(_, number)| number).collect();
+        for (hash, _, number) in names {
+            lookup.name_hashes.push(hash);
+            lookup.by_name.push(number);
+        }
         lookup.lines.push(line);
         lookup.segments.push(segment);
         lookup.crcs.push(crc.finalize());
@@ -153,14 +164,19 @@ impl MetaLookup {
 
     /// The metas of a name, by number.
     pub(super) fn name(&self, index: &Index, name: &str) -> &[u32] {
+        let hash = self.hash(name);
+        let from = self.name_hashes.partition_point(|one| *one < hash);
+        let same = self.name_hashes[from..].partition_point(|one| *one == hash);
+        // Rarely more than one name.
+        let metas = &self.by_name[from..from + same];
         let name_of = |meta: &u32| index.metas.get(*meta as usize).map(|meta| &*meta.name);
-        let from = self
-            .by_name
-            .partition_point(|meta| name_of(meta) < Some(name));
-        let to = self
-            .by_name
-            .partition_point(|meta| name_of(meta) <= Some(name));
-        &self.by_name[from..to]
+        let from = metas.partition_point(|meta| name_of(meta) < Some(name));
+        let to = metas.partition_point(|meta| name_of(meta) <= Some(name));
+        &metas[from..to]
+    }
+
+    fn hash(&self, name: &str) -> u32 {
+        (self.hasher.hash_one(name) >> 32) as u32
     }
 
     /// The number of a schema or a package.

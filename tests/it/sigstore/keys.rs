@@ -92,7 +92,7 @@ fn cases(trial: &Trial) -> Vec<KeyCase> {
             9,
             &key,
             Some(edited(9, &|payload| {
-                payload["critical"]["until"] = json!(1)
+                payload["critical"]["until"] = json!(1);
             })),
             Some("no simple signing document"),
         ),

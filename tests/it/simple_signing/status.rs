@@ -110,7 +110,7 @@ fn a_verification_names_the_key_and_the_place_of_a_simple_signature() {
 }
 
 #[test]
-fn a_verification_of_a_layout_or_archive_tells_that_it_holds_no_signatures() {
+fn a_verification_of_a_layout_tells_that_it_holds_no_signatures_and_which_file_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let (layout, archive) = (root.join("layout"), root.join("archive.tar"));
@@ -143,6 +143,14 @@ fn a_verification_of_a_layout_or_archive_tells_that_it_holds_no_signatures() {
         ] {
             assert!(finished.stdout.contains(text), "{text}: {finished:?}");
         }
+    }
+    // A flag whose file is not there.
+    let layout = format!("oci:{}:v1", layout.display());
+    for flag in ["--key", "--policy-file"] {
+        let finished = Start::new(["verify", &layout, flag, "missing"]).run();
+        assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+        let problem = format!("{flag} missing: No such file");
+        assert!(finished.stderr.contains(&problem), "{finished:?}");
     }
     let finished = run(&format!("file:{}", root.display()), &accept);
     assert_eq!(finished.status.code(), Some(2), "{finished:?}");

@@ -98,7 +98,7 @@ fn chosen(webhooks: Vec<Webhook>, names: &[String]) -> Result<Vec<Webhook>, Fail
     }
     let known: BTreeSet<&str> = webhooks.iter().map(|it| it.name.as_str()).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(name.as_str())) {
-        let proposal = suggest::proposal_or_all(name, known.into_iter());
+        let proposal = suggest::proposal_or_all(name, known);
         return Err(Failure::usage(anyhow!(
             "there is no webhook {name:?}{proposal}"
         )));
@@ -110,9 +110,10 @@ fn chosen(webhooks: Vec<Webhook>, names: &[String]) -> Result<Vec<Webhook>, Fail
     Ok(webhooks.into_iter().filter(is_chosen).collect())
 }
 
-fn report(
-    results: Vec<(Webhook, Result<(u16, Duration), DeliveryError>)>,
-) -> Result<ExitCode, Failure> {
+/// A webhook, and the status of its receiver after a time.
+type Tested = (Webhook, Result<(u16, Duration), DeliveryError>);
+
+fn report(results: Vec<Tested>) -> Result<ExitCode, Failure> {
     let mut code = ExitCode::SUCCESS;
     for (webhook, result) in results {
         match result {

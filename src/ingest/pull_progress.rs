@@ -82,8 +82,7 @@ mod tests {
         writer.write(b"01234").unwrap();
         writer.write(b"56789").unwrap();
         writer.finish().await.unwrap();
-        let told = told.lock().clone();
-        told
+        std::mem::take(&mut *told.lock())
     }
 
     #[tokio::test]

@@ -210,7 +210,7 @@ struct Data<'a> {
     catalog: &'a CatalogName,
     digest: Option<Digest>,
     #[serde(flatten)]
-    data: &'a EventData,
+    by_kind: &'a EventData,
 }
 
 /// An identifier that no other event has.
@@ -231,7 +231,7 @@ pub(super) fn encode(event: &Event, id: &str, source: &str, time: SystemTime) ->
         data: Data {
             catalog: &event.catalog,
             digest: event.digest,
-            data: &event.data,
+            by_kind: &event.data,
         },
     };
     json(&cloud_event)

@@ -197,13 +197,12 @@ fn refusal(status: StatusCode, headers: &HeaderMap) -> DeliveryError {
 /// `Retry-After` in seconds or as a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = match text.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let date = httpdate::parse_http_date(text).ok()?;
-            // A date in the past means no wait.
-            date.duration_since(SystemTime::now()).unwrap_or_default()
-        }
+    let wait = if let Ok(seconds) = text.parse() {
+        Duration::from_secs(seconds)
+    } else {
+        let date = httpdate::parse_http_date(text).ok()?;
+        // A date in the past means no wait.
+        date.duration_since(SystemTime::now()).unwrap_or_default()
     };
     Some(wait.min(MAX_RETRY_AFTER))
 }

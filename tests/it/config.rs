@@ -659,7 +659,7 @@ fn the_webhook_of_the_sample_can_be_used_with_its_defaults() {
     let (table, _) = table.split_once("\n\n\n").unwrap();
     let keys = table.lines().filter_map(|line| line.strip_prefix('#'));
     let keys = keys.filter(|line| line.starts_with(|sign: char| sign.is_ascii_lowercase()));
-    let all = keys.map(|key| format!("{key}\n")).collect::<String>();
+    let all = keys.collect::<Vec<_>>().join("\n");
     let needed = all.lines().filter(|key| {
         let examples = [
             "name",

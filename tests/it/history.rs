@@ -259,13 +259,13 @@ fn an_update_is_described_over_http_and_after_a_restart() {
         reply.text()
     );
     // Readers of feeds resolve relative links in different ways.
-    let link = format!("href=\"http://{}{feed}\"/>", served.http);
-    assert!(reply.text().contains(&link), "{}", reply.text());
+    let address = format!("href=\"http://{}{feed}\"/>", served.http);
+    assert!(reply.text().contains(&address), "{}", reply.text());
     assert!(!reply.text().contains("href=\"/"), "{}", reply.text());
     let proxied = served.ask("GET", &feed, &[("x-forwarded-proto", "https")]);
     let proxied = proxied.text();
-    let link = format!("href=\"https://{}{feed}\"/>", served.http);
-    assert!(proxied.contains(&link), "{proxied}");
+    let address = format!("href=\"https://{}{feed}\"/>", served.http);
+    assert!(proxied.contains(&address), "{proxied}");
     let of_new = served.get(&format!("{feed}?package=new")).text();
     assert_eq!(of_new.matches("<entry>").count(), 2);
     assert!(!of_new.contains("lamp"), "{of_new}");

@@ -13,7 +13,7 @@ fn agree(command: &str, items: &str, name: &str) {
     let of = |format: &str| run(&format!("{command} --output {format}")).stdout;
     let document: Value = serde_json::from_str(&of("json")).unwrap();
     let yaml = documents(&of("yaml"));
-    assert_eq!(yaml, [document.clone()], "{command}");
+    assert_eq!(yaml, std::slice::from_ref(&document), "{command}");
     let lines = of("jsonl");
     let lines: Vec<Value> = lines
         .lines()

@@ -106,7 +106,13 @@ pub async fn run(
     let secure = ports.http.tls.is_some();
     let pulling = oci::router(images, credentials.authorizer, secure);
     servers.spawn(ports.http.serve(
-        http::Service::new(catalogs.clone(), access, config.origins.clone(), pulling),
+        http::Service::new(
+            catalogs.clone(),
+            access,
+            config.origins.clone(),
+            config.pages,
+            pulling,
+        ),
         limits.clone(),
         stopping.clone(),
         connections.clone(),

@@ -55,6 +55,7 @@ impl Config {
             cache,
             offline,
             origins,
+            pages,
             log,
             // These take effect at once.
             drain: _,
@@ -89,6 +90,7 @@ impl Config {
             ("cache", *cache != new.cache),
             ("offline", *offline != new.offline),
             ("cors_origins", *origins != new.origins),
+            ("pages", *pages != new.pages),
             ("log", *log != new.log),
         ]
         .into_iter()
@@ -116,7 +118,7 @@ mod tests {
         let old = config("data_dir = '/data/a'\n[[catalog]]\nsource = 'file:/a'\n");
         let new = config(
             "data_dir = '/data/b'\ngrpc = '127.0.0.1:1'\nmax_connections = 7\ndrain = '1s'\n\
-             cors_origins = ['*']\n[connections]\ncalls = 3\n[log]\nformat = 'json'\n\
+             cors_origins = ['*']\npages = false\n[connections]\ncalls = 3\n[log]\nformat = 'json'\n\
              [registries]\ninsecure = ['a:1']\n[[catalog]]\nsource = 'file:/b'\n",
         );
         assert_eq!(
@@ -127,6 +129,7 @@ mod tests {
                 "max_connections",
                 "connections",
                 "cors_origins",
+                "pages",
                 "log"
             ]
         );

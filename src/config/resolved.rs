@@ -41,6 +41,8 @@ pub struct Config {
     pub distribution: AuthorizerSettings,
     /// The pages that may use the HTTP API.
     pub origins: Origins,
+    /// Whether browsers get pages.
+    pub pages: bool,
     /// The catalogs: at least one, with unique names and authorities.
     pub catalogs: Vec<CatalogConfig>,
     /// Further files that were read for them.

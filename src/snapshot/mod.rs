@@ -2,13 +2,14 @@
 //!
 //! The index and the lookup tables made from it are in memory; the bytes are
 //! mapped from disk. `metas` selects canonical metas for HTTP, `queries` finds
-//! the stored answers about packages, `grpc` answers the calls of the gRPC API,
+//! the stored answers about packages, `dependents` who needs them, `grpc` answers the calls of the gRPC API,
 //! `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
 //! `images` the image that clients pull. `catalog`, `catalogs` and `images`
 //! hand what ingest publishes to serve.
 
 mod catalog;
 mod catalogs;
+mod dependents;
 mod encoded;
 mod entry_lookup;
 mod files;

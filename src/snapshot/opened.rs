@@ -7,6 +7,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::answers::index::Index;
+use crate::answers::rest::facets::FacetRow;
+use crate::answers::rest::needs::Needs;
 use crate::answers::span::Span;
 use crate::snapshot::entry_lookup::EntryLookup;
 use crate::snapshot::graphql::schema_error::GraphqlSchema;
@@ -27,6 +29,8 @@ pub struct Snapshot {
     pub(super) meta_lookup: MetaLookup,
     pub(super) entry_lookup: EntryLookup,
     pub(super) graphql: OnceLock<GraphqlSchema>,
+    pub(super) facets: OnceLock<Vec<FacetRow>>,
+    pub(super) needs: OnceLock<Vec<Needs>>,
     gzip: Mutex<Option<Bytes>>,
     zstd: Mutex<Option<Bytes>>,
     damaged: AtomicBool,
@@ -50,6 +54,8 @@ impl Snapshot {
             damaged: AtomicBool::new(false),
             entry_lookup: EntryLookup::new(&index),
             graphql: OnceLock::new(),
+            facets: OnceLock::new(),
+            needs: OnceLock::new(),
             gzip: encoded(Encoding::Gzip),
             zstd: encoded(Encoding::Zstd),
             index,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::answers::index::PackageAnswers;
+use crate::answers::rest::facets::FacetRow;
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::span::Span;
 use crate::snapshot::Snapshot;
@@ -35,6 +36,17 @@ impl Snapshot {
         let packages = self.packages();
         let at = packages.binary_search_by(|package| (*package.name).cmp(name));
         packages.get(at.ok()?)
+    }
+
+    /// What packages are filtered by, in the order of [`packages`](Self::packages). It
+    /// is made when it is first asked for.
+    pub fn facets(&self) -> &[FacetRow] {
+        self.facets.get_or_init(|| {
+            let packages = self.packages().iter();
+            packages
+                .map(|package| FacetRow::of(&self.answer(package.details)))
+                .collect()
+        })
     }
 
     /// A stored answer: JSON in one line.

@@ -144,7 +144,7 @@ fn the_index_names_each_catalog_with_its_state_and_routes() {
 }
 
 #[test]
-fn a_browser_gets_a_page_that_loads_nothing() {
+fn the_root_answers_browsers_and_programs_by_what_they_accept() {
     let served = served();
     let html = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
     let page = served.ask("GET", "/", &html);
@@ -153,29 +153,18 @@ fn a_browser_gets_a_page_that_loads_nothing() {
         page.header("content-type"),
         Some("text/html; charset=utf-8")
     );
-    assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
-    assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
-    let policy = page.header("content-security-policy").unwrap();
-    assert!(
-        policy.starts_with("default-src 'none'; style-src 'sha256-"),
-        "{policy}"
-    );
-    assert!(!policy.contains("script-src"), "{policy}");
     let text = page.text();
-    for part in [
-        "href=\"/catalogs/north\"",
-        "<td>serving</td>",
-        "<td>failing</td>",
-    ] {
+    for part in ["href=\"/catalogs/north\"", "serving", "failing"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(!text.contains("<!-- catalogs -->"));
     // The index has one address, so the page and the index differ by `Accept`.
     let index = served.ask("GET", "/", &[("Accept", "*/*")]);
     assert_eq!(index.header("content-type"), Some("application/json"));
-    let vary = index.headers.iter().filter(|(name, _)| name == "vary");
-    let vary: Vec<&str> = vary.map(|(_, value)| value.as_str()).collect();
-    assert!(vary.contains(&"Accept"), "{vary:?}");
+    for reply in [page, index] {
+        let vary = reply.headers.iter().filter(|(name, _)| name == "vary");
+        let vary: Vec<&str> = vary.map(|(_, value)| value.as_str()).collect();
+        assert!(vary.contains(&"Accept"), "{vary:?}");
+    }
 }
 
 #[test]

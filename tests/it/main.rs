@@ -74,4 +74,5 @@ mod sources;
 mod stored_files;
 mod support;
 mod tls;
+mod web_pages;
 mod webhooks;

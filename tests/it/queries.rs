@@ -673,7 +673,7 @@ fn description() -> Value {
 }
 
 /// The routes of the HTTP port, with `{}` for what is variable: what stands
-/// behind `.route(`, a literal or a constant.
+/// behind `.route(`, a literal or a constant. Pages for people are no part of the API.
 fn routes() -> BTreeSet<String> {
     let mut text = String::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/http")];
@@ -681,7 +681,9 @@ fn routes() -> BTreeSet<String> {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                if !path.ends_with("http/pages") {
+                    folders.push(path);
+                }
             } else if path.extension().is_some_and(|ending| ending == "rs") {
                 text += &std::fs::read_to_string(path).unwrap();
             }
@@ -769,6 +771,12 @@ fn answers_are_as_they_are_described() {
         held("/providers", "/providers?kind=CraneCluster&by=package");
         held("/providers", "/providers?kind=cranecluster");
         held("/updates", "/updates?package=crane&from=1.1.5");
+        held("/plan", "/plan?package=crane&from=1.1.5");
+        held("/plan", "/plan?package=ferry-operator&from=2.0.0&rules=v1");
+        held("/plan", "/plan?package=ferry-operator");
+        held("/dependents", "/dependents?package=ferry-operator");
+        held("/dependents", "/dependents?package=crane&limit=1");
+        held("/dependents", "/dependents");
         held("/providers", "/providers?kind=CraneCluster");
         held(
             "/providers",
@@ -819,6 +827,13 @@ fn answers_over_all_catalogs_are_as_they_are_described() {
         ("/catalogs/{catalog}", "/harbor"),
         ("/catalogs/{catalog}", "/later"),
         ("/catalogs/{catalog}", "/nope"),
+        ("/api/v1/facets", ""),
+        (
+            "/api/v1/facets",
+            "?q=e&mode=AllNamespaces&mode=OwnNamespace",
+        ),
+        ("/api/v1/facets", "?fields=total"),
+        ("/api/v1/facets", "?sort=name"),
         ("/api/v1/search", "?q=e"),
         ("/api/v1/search", "?q=crana"),
         ("/api/v1/search", "?q=e&fields=catalog,name"),

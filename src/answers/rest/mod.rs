@@ -1,6 +1,12 @@
 //! Answers of the HTTP queries.
 
+pub mod facets;
+pub mod install;
+pub mod lifecycle;
+pub mod matrix;
+pub mod needs;
 mod ordered;
 pub mod packages;
+pub mod plan;
 pub mod records;
 pub mod updates;

@@ -60,7 +60,13 @@ impl Local {
         let publisher = publishers.into_iter().next();
         let publisher = publisher.ok_or_else(|| Failure::run(anyhow!("there is no catalog")))?;
         publisher.publish(snapshot);
-        let service = Service::new(catalogs, Access::default(), Origins::None, Router::new());
+        let service = Service::new(
+            catalogs,
+            Access::default(),
+            Origins::None,
+            false,
+            Router::new(),
+        );
         Ok(Self {
             routes: service.into_routes(),
             _publisher: publisher,

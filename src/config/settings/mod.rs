@@ -100,6 +100,10 @@ pub struct Settings {
     #[arg(skip)]
     pub cors_origins: Option<Vec<Origin>>,
 
+    /// Whether the HTTP port has pages for browsers; only in the file.
+    #[arg(skip)]
+    pub pages: Option<bool>,
+
     /// Limits of connections and calls; only in the file.
     #[arg(skip)]
     pub connections: ConnectionSettings,
@@ -308,7 +312,7 @@ layer!(ScrubSettings: interval, rate);
 layer!(HistorySettings: revisions, days);
 layer!(
     Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
-    platform, on_invalid, offline, default_catalog, cors_origins, connections, grpc_tls, http_tls,
+    platform, on_invalid, offline, default_catalog, cors_origins, pages, connections, grpc_tls, http_tls,
     distribution, registries, limits, cache, scrub, history, webhooks, signing,
     log
 );

@@ -24,7 +24,10 @@ impl Reader {
     pub(crate) fn of(access: &Access, headers: &HeaderMap, certified: bool) -> Self {
         let token = match Authorization::read(headers) {
             Some(Authorization::Bearer(token)) => Some(token.to_vec()),
-            _ => None,
+            // Browsers cannot send a bearer token when they navigate. The user does
+            // not matter.
+            Some(Authorization::Basic { password, .. }) => Some(password),
+            None => None,
         };
         Self {
             access: access.clone(),
@@ -39,6 +42,15 @@ impl Reader {
             token: self.token.as_deref(),
             certified: self.certified,
         }
+    }
+
+    /// Whether nothing is restricted, or the client has proved something that grants
+    /// access to some catalog.
+    pub(crate) fn is_known(&self) -> bool {
+        let token = self.token.as_deref();
+        !self.access.restricts_any()
+            || self.certified
+            || token.is_some_and(|token| self.access.knows_token(token))
     }
 
     /// The available catalogs that it may read, sorted by name.

@@ -1,5 +1,6 @@
 //! The admin port: probes, metrics and status.
 
+mod page;
 mod process;
 mod status;
 
@@ -46,6 +47,8 @@ pub fn router(
         .route("/readyz", get(ready))
         .route("/metrics", get(render_metrics))
         .route("/status", get(status))
+        .route("/", get(page))
+        .route("/almanac.css", get(async || page::style()))
         .with_state(admin)
 }
 
@@ -84,6 +87,11 @@ async fn render_metrics(State(admin): State<Admin>) -> Response {
         admin.metrics.render() + &process::render(),
     )
         .into_response()
+}
+
+async fn page(State(admin): State<Admin>) -> Response {
+    let configuration = admin.configuration.borrow().clone();
+    page::show(&Status::of(&admin.catalogs, configuration))
 }
 
 async fn status(State(admin): State<Admin>) -> Response {

@@ -15,9 +15,9 @@ const MAX_QUARANTINED: usize = 100;
 /// The document.
 #[derive(Serialize)]
 pub(super) struct Status {
-    version: &'static str,
-    configuration: Configuration,
-    catalogs: Vec<CatalogStatus>,
+    pub(super) version: &'static str,
+    pub(super) configuration: Configuration,
+    pub(super) catalogs: Vec<CatalogStatus>,
 }
 
 /// The state of the configuration.
@@ -39,28 +39,28 @@ pub struct Configuration {
 
 /// A catalog.
 #[derive(Serialize)]
-struct CatalogStatus {
-    name: String,
-    source: String,
+pub(super) struct CatalogStatus {
+    pub(super) name: String,
+    pub(super) source: String,
     /// The repository that last answered for the source: its own, or a mirror's.
     /// `None` before the first answer, and for sources outside of registries.
-    served_by: Option<String>,
+    pub(super) served_by: Option<String>,
     /// The scope and the requirements of the policy by which the last pulled
     /// image came in. `None` without a policy, and before a pull since the start.
     admitted_by: Option<String>,
-    state: State,
+    pub(super) state: State,
     revision: Option<RevisionStatus>,
-    problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
     /// The errors of the catalog that the last pass refused, if it did.
     refused: Vec<Problem>,
     /// When the last pass ended.
-    last_pass: Option<String>,
+    pub(super) last_pass: Option<String>,
     /// When the next pass is due; `None` if the source is not polled.
-    next_pass: Option<String>,
+    pub(super) next_pass: Option<String>,
     /// How many passes in a row failed.
-    failures: u32,
+    pub(super) failures: u32,
     /// The error of the last of them.
-    last_error: Option<String>,
+    pub(super) last_error: Option<String>,
     /// The last pass that changed something or failed.
     last_result: Option<PassStatus>,
     /// When all stored files were last found whole.

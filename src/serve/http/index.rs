@@ -1,22 +1,12 @@
-//! The catalogs that a client may read, with their states and routes: as JSON for
-//! programs, as a small page for browsers.
-
-use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock};
+//! The catalogs that a client may read, with their states and routes.
 
 use axum::Router;
-use axum::extract::{FromRequestParts as _, Request, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::routing::any;
-use http::header::VARY;
-use http::{HeaderValue, Method};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::name::CatalogName;
-use crate::serve::http::content::reader;
-use crate::serve::http::encoding::accepts_named;
-use crate::serve::http::html::HtmlPage;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, json as to_json};
 use crate::serve::http::queries::response::{Notes, QueryResponse};
@@ -25,15 +15,11 @@ use crate::store::Counts;
 
 /// The fields of a catalog, in their order.
 const FIELDS: &[&str] = &["name", "state", "revision", "counts", "links"];
-const STYLE: &str = include_str!("index.css");
-
-static PAGE: LazyLock<HtmlPage> =
-    LazyLock::new(|| HtmlPage::new(include_str!("index.html"), STYLE, None));
 
 /// The routes.
 pub(super) fn routes() -> Router<Catalogs> {
     Router::new()
-        .route("/", any(root))
+        .route("/", any(list))
         .route("/catalogs", any(list))
         .route("/catalogs/{name}", any(one))
 }
@@ -161,61 +147,4 @@ async fn one(request: QueryRequest) -> Response {
             })
         })
         .await
-}
-
-/// The page for browsers, the index for others.
-async fn root(State(catalogs): State<Catalogs>, request: Request) -> Response {
-    let get = matches!(*request.method(), Method::GET | Method::HEAD);
-    if get && accepts_named(request.headers(), "text/html") {
-        return page(&reader(&request).catalogs(&catalogs));
-    }
-    let (mut parts, _) = request.into_parts();
-    let request = QueryRequest::from_request_parts(&mut parts, &catalogs).await;
-    let mut response = match request {
-        Ok(request) => list(request).await,
-        Err(problem) => Problem::into_response(problem),
-    };
-    let vary = HeaderValue::from_static("Accept");
-    response.headers_mut().append(VARY, vary);
-    response
-}
-
-fn page(catalogs: &[Arc<Catalog>]) -> Response {
-    let mut rows = String::new();
-    for catalog in catalogs {
-        // Names of catalogs and of states need no escapes.
-        let links = Links::of(&catalog.name);
-        let record = CatalogRecord::of(catalog, catalog.snapshot().as_deref());
-        let state = to_text(record.state);
-        let counts = record.counts.unwrap_or_default();
-        let _ = writeln!(
-            rows,
-            "<tr><th><a href=\"{}\">{}</a></th><td>{state}</td><td>{}</td><td>{}</td>\
-             <td><a href=\"{}\">packages</a> <a href=\"{}\">GraphQL</a></td></tr>",
-            links.own, catalog.name, counts.packages, counts.bundles, links.packages, links.graphql,
-        );
-    }
-    let text = PAGE.text.replace("<!-- catalogs -->", &rows);
-    PAGE.respond(text, "Accept, Authorization")
-}
-
-/// The name of a state.
-fn to_text(state: CatalogState) -> &'static str {
-    match state {
-        CatalogState::Unavailable => "unavailable",
-        CatalogState::Serving => "serving",
-        CatalogState::Damaged => "damaged",
-        CatalogState::Loading => "loading",
-        CatalogState::Failing => "failing",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
-        PAGE.assert_whole(STYLE, None);
-    }
 }

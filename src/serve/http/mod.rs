@@ -6,7 +6,7 @@
 //! - `graphql` answers GraphQL queries, as catalogd does.
 //! - `queries` has the routes that catalogd does not have.
 //! - `index` names the catalogs and the routes of each.
-//! - `html` builds pages for browsers, with a policy that allows nothing foreign.
+//! - `pages` has the pages for people, `html` the page of GraphQL.
 //! - `hint` tells in a header why a selection is empty.
 //! - `service` joins them, and answers common requests without the router.
 //!
@@ -25,6 +25,7 @@ mod hint;
 mod html;
 mod index;
 mod observe;
+mod pages;
 mod path;
 mod queries;
 mod query;

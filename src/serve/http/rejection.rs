@@ -97,6 +97,15 @@ impl IntoResponse for HttpRejection {
     }
 }
 
+/// The problem of an error response, if it has one.
+pub(super) fn problem_of(response: &Response) -> Option<Problem> {
+    let extensions = response.extensions();
+    let rejection = extensions.get::<HttpRejection>().cloned();
+    rejection
+        .map(HttpRejection::problem)
+        .or_else(|| extensions.get::<Problem>().cloned())
+}
+
 /// Turns rejections into problems for clients that accept them.
 pub(super) async fn describe(request: Request, next: Next) -> Response {
     // A client that accepts anything gets the text, as from catalogd.

@@ -21,7 +21,7 @@ use crate::serve::http::guard::guard;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::{self, HttpRejection};
 use crate::serve::http::respond::respond;
-use crate::serve::http::{graphql, hint, index, observe, path, queries};
+use crate::serve::http::{graphql, hint, index, observe, pages, path, queries};
 use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
@@ -41,11 +41,18 @@ pub struct Service {
 
 impl Service {
     /// A service for all catalogs. `others` are further routes, of other APIs.
-    pub fn new(catalogs: Catalogs, access: Access, origins: Origins, others: Router) -> Self {
+    /// `with_pages` says whether browsers get pages.
+    pub fn new(
+        catalogs: Catalogs,
+        access: Access,
+        origins: Origins,
+        with_pages: bool,
+        others: Router,
+    ) -> Self {
         // With CORS, every response depends on the origin.
         let cors = origins != Origins::None;
         Self {
-            router: router(catalogs.clone(), access.clone(), origins).merge(others),
+            router: router(catalogs.clone(), access.clone(), origins, with_pages).merge(others),
             direct: Direct {
                 catalogs,
                 access,
@@ -147,17 +154,27 @@ fn names_one_host<B>(request: &Request<B>) -> bool {
     request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
 }
 
-fn router(catalogs: Catalogs, access: Access, origins: Origins) -> Router {
+fn router(catalogs: Catalogs, access: Access, origins: Origins, with_pages: bool) -> Router {
+    let mut index = index::routes();
+    if with_pages {
+        let instead = middleware::from_fn_with_state(catalogs.clone(), pages::instead);
+        index = index.layer(instead).merge(pages::routes());
+    }
     let routes = Router::new()
         .route(ALL, any(all))
         .route(METAS, any(metas))
-        .merge(index::routes())
+        .merge(index)
         .merge(queries::routes())
         .route(GRAPHQL, graphql::route())
         .fallback(async || HttpRejection::UnknownPath)
         .layer(middleware::from_fn_with_state(access, guard))
         .layer(middleware::from_fn(path::clean))
         .layer(middleware::from_fn(rejection::describe));
+    let routes = if with_pages {
+        routes.layer(middleware::from_fn(pages::describe))
+    } else {
+        routes
+    };
     let routes = match cors::layer(origins) {
         Some(layer) => routes.layer(layer),
         None => routes,

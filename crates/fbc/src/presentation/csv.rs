@@ -4,10 +4,17 @@ use serde::Serialize;
 
 use crate::manifest_objects;
 use crate::object::MAX_LIST;
+use crate::presentation::features::Features;
 use crate::properties::{BundleObject, each_property};
 use crate::text::json::cursor::Cursor;
 use crate::text::json::typed::{fields, or_default};
 
+/// The beginning of labels that state architectures.
+const ARCHITECTURE: &str = "operatorframework.io/arch.";
+/// The architecture of a bundle without such labels.
+const DEFAULT_ARCHITECTURE: &str = "amd64";
+/// The beginning of annotations that state features one by one.
+const FEATURE: &str = "features.operators.openshift.io/";
 /// The longest summary, in characters.
 const SUMMARY: usize = 200;
 
@@ -65,6 +72,19 @@ pub struct Presentation {
     /// From the annotation `support`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub support: String,
+    /// The architectures that its labels state. Without such labels, `amd64`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub architectures: Vec<String>,
+    /// What it supports of the cluster, from two families of annotations.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub infrastructure_features: Vec<String>,
+    /// The subscriptions that it needs, from the annotation
+    /// `operators.openshift.io/valid-subscription`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subscriptions: Vec<String>,
+    /// The namespace that its author suggests.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub suggested_namespace: String,
 }
 
 /// A name with an address.
@@ -155,18 +175,21 @@ impl Presentation {
     /// Reads a `ClusterServiceVersion`, given as canonical JSON.
     fn of_csv(json: &[u8]) -> Self {
         let mut presentation = Self::default();
-        let mut annotations = None;
+        let (mut annotations, mut labels) = (None, None);
         Cursor::new(json).each_member(|key, cursor| match key {
-            "metadata" => cursor.each_member(|key, cursor| {
-                if key == "annotations" {
-                    annotations = Some(*cursor);
-                }
+            "metadata" => cursor.each_member(|key, cursor| match key {
+                "annotations" => annotations = Some(*cursor),
+                "labels" => labels = Some(*cursor),
+                _ => {}
             }),
             "spec" => presentation = Self::of_metadata(cursor),
             _ => {}
         });
         if let Some(mut annotations) = annotations {
             presentation.annotations(&mut annotations);
+        }
+        if let Some(mut labels) = labels {
+            presentation.architectures = architectures(&mut labels);
         }
         presentation
     }
@@ -176,11 +199,13 @@ impl Presentation {
     fn of_metadata(cursor: &mut Cursor<'_>) -> Self {
         let mut presentation = Self::default();
         let mut modes: Vec<InstallMode> = Vec::new();
+        presentation.architectures = vec![DEFAULT_ARCHITECTURE.to_owned()];
         cursor.each_member(|key, value| match key {
             "annotations" => presentation.annotations(value),
             "description" => presentation.description = or_default(value),
             "displayName" => presentation.display_name = or_default(value),
             "installModes" => modes = or_default(value),
+            "labels" => presentation.architectures = architectures(value),
             "keywords" => presentation.keywords = or_default(value),
             "links" => presentation.links = or_default(value),
             "maintainers" => presentation.maintainers = or_default(value),
@@ -195,6 +220,7 @@ impl Presentation {
     }
 
     fn annotations(&mut self, cursor: &mut Cursor<'_>) {
+        let mut features = Features::default();
         cursor.each_member(|key, value| match key {
             "description" => self.short = or_default(value),
             "categories" => {
@@ -209,9 +235,52 @@ impl Presentation {
             "containerImage" => self.container_image = or_default(value),
             "createdAt" => self.created_at = or_default(value),
             "support" => self.support = or_default(value),
-            _ => {}
+            "operatorframework.io/suggested-namespace" => {
+                self.suggested_namespace = or_default(value);
+            }
+            "operators.openshift.io/valid-subscription" => {
+                self.subscriptions = listed(&or_default::<String>(value));
+            }
+            "operators.openshift.io/infrastructure-features" => {
+                features.list(&listed(&or_default::<String>(value)));
+            }
+            _ => {
+                if let Some(feature) = key.strip_prefix(FEATURE) {
+                    features.state(feature, &or_default::<String>(value));
+                }
+            }
         });
+        self.infrastructure_features = features.supported();
     }
+}
+
+/// The supported architectures among labels, sorted (package-server of Operator
+/// Lifecycle Manager, `pkg/package-server/provider/labels.go`).
+fn architectures(labels: &mut Cursor<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    labels.each_member(|key, value| {
+        let supported = or_default::<String>(value) == "supported";
+        if let Some(name) = key.strip_prefix(ARCHITECTURE)
+            && supported
+            && found.len() < MAX_LIST
+        {
+            found.push(name.to_owned());
+        }
+    });
+    if found.is_empty() {
+        found.push(DEFAULT_ARCHITECTURE.to_owned());
+    }
+    found.sort();
+    found
+}
+
+/// The strings of a JSON list. Other text is an item of its own.
+fn listed(text: &str) -> Vec<String> {
+    let items = serde_json::from_str::<Vec<String>>(text);
+    let mut items = items.unwrap_or_else(|_| vec![text.trim().to_owned()]);
+    items.retain(|item| !item.is_empty());
+    items.truncate(MAX_LIST);
+    items
 }
 
 /// A text on one line, cut to the length of a summary.

@@ -3,10 +3,13 @@
 //!
 //! Malformed values count as absent: reading the catalog reported them.
 
+mod apis;
 mod csv;
+mod features;
 #[cfg(test)]
 mod tests;
 mod view;
 
+pub use apis::{ApiDescriptions, KindDescription};
 pub use csv::{Link, Maintainer, Presentation};
 pub use view::{BundleView, PackageView, RelatedImage, image};

@@ -120,7 +120,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The settings that take effect after a restart. */}}
 {{- define "almanac.restart" -}}
 {{- $settings := include "almanac.settings" . | fromJson -}}
-{{- pick $settings "data_dir" "grpc" "http" "admin" "max_connections" "cors_origins" "offline" "cache" "connections" "distribution" "http_tls" "log" | toJson | sha256sum | trunc 16 -}}
+{{- pick $settings "data_dir" "grpc" "http" "admin" "max_connections" "cors_origins" "pages" "offline" "cache" "connections" "distribution" "http_tls" "log" | toJson | sha256sum | trunc 16 -}}
 {{- end -}}
 
 {{/* What the schema of the values cannot express. */}}

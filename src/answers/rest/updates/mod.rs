@@ -144,43 +144,25 @@ pub fn candidates<'a>(
 
 /// The path of OLM v0 in a channel, from the installed bundle or from nothing.
 pub fn path<'a>(channel: &'a ChannelRecord<'a>, installed: Option<&Installed<'a>>) -> Path<'a> {
-    let chain = chain(channel);
-    let head = chain.first().map(|entry| &*entry.name);
+    let chain = Chain::of(channel);
+    let head = chain.entries.first().map(|entry| &*entry.name);
     let mut steps = Vec::new();
-    let mut at = match installed {
-        Some(installed) => chain.iter().position(|entry| entry.name == installed.name),
-        None => None,
-    };
+    let mut at = installed.and_then(|installed| chain.place(installed.name));
     let known = at.is_some();
-    let allowed = |(_, entry): &(usize, &&EntryRecord<'_>)| !entry.prohibited;
-    match (installed, chain.first()) {
+    match (installed, head) {
         (None, Some(_)) => {
-            if let Some((place, entry)) = chain.iter().enumerate().find(allowed) {
-                steps.push(step(entry, None));
+            if let Some(place) = chain.first() {
+                steps.push(step(chain.entries[place], None));
                 at = Some(place);
             }
         }
         (Some(installed), Some(_)) => {
-            let ranges: Vec<(usize, Range)> = (chain.iter().enumerate().filter(allowed))
-                .filter_map(|(place, entry)| Some((place, Range::parse(&entry.skip_range).ok()?)))
-                .collect();
-            let named = named(&chain);
             let mut current = installed.clone();
             while at != Some(0) && steps.len() < MAX_STEPS {
-                // Only towards the head: whatever the edges of a broken
-                // catalog say, the way comes to an end.
-                let limit = at.unwrap_or(chain.len());
-                let by_name = named.get(current.name).copied();
-                let by_range = current.version.as_ref().and_then(|version| {
-                    let mut ranges = ranges.iter().take_while(|(place, _)| *place < limit);
-                    let (place, _) = ranges.find(|(_, range)| range.contains(version))?;
-                    Some((*place, Edge::SkipRange))
-                });
-                let next = [by_name, by_range].into_iter().flatten();
-                let Some((place, edge)) = next.filter(|(place, _)| *place < limit).min() else {
+                let Some((place, edge)) = chain.next(&current, at) else {
                     break;
                 };
-                let entry = chain[place];
+                let entry = chain.entries[place];
                 steps.push(step(entry, Some(edge)));
                 at = Some(place);
                 current = Installed {
@@ -197,6 +179,92 @@ pub fn path<'a>(channel: &'a ChannelRecord<'a>, installed: Option<&Installed<'a>
         reaches_head: at == Some(0) && (known || !steps.is_empty()),
         steps,
     }
+}
+
+/// The entries of a channel that OLM v0 considers, with what leads to them.
+pub(crate) struct Chain<'a> {
+    /// From the head along `replaces`, without those that an entry skips.
+    pub(crate) entries: Vec<&'a EntryRecord<'a>>,
+    /// The places of entries that may be installed, with their ranges.
+    ranges: Vec<(usize, Range)>,
+    /// For each name the entry nearest to the head that replaces or skips it.
+    named: HashMap<&'a str, (usize, Edge)>,
+}
+
+impl<'a> Chain<'a> {
+    pub(crate) fn of(channel: &'a ChannelRecord<'a>) -> Self {
+        let entries = chain(channel);
+        let allowed = entries.iter().enumerate();
+        let allowed = allowed.filter(|(_, entry)| !entry.prohibited);
+        let ranges = allowed
+            .filter_map(|(place, entry)| Some((place, Range::parse(&entry.skip_range).ok()?)))
+            .collect();
+        Self {
+            named: named(&entries),
+            ranges,
+            entries,
+        }
+    }
+
+    /// The place of an entry, 0 for the head.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.name == name)
+    }
+
+    /// The entry that is installed first.
+    fn first(&self) -> Option<usize> {
+        self.entries.iter().position(|entry| !entry.prohibited)
+    }
+
+    /// The next step from a bundle at a place of the chain, or from one that the chain
+    /// does not have.
+    pub(crate) fn next(&self, current: &Installed<'_>, at: Option<usize>) -> Option<(usize, Edge)> {
+        // Only towards the head: whatever the edges of a broken catalog say, the way
+        // comes to an end.
+        let limit = at.unwrap_or(self.entries.len());
+        let by_name = self.named.get(current.name).copied();
+        let by_range = current.version.as_ref().and_then(|version| {
+            let mut ranges = self.ranges.iter().take_while(|(place, _)| *place < limit);
+            let (place, _) = ranges.find(|(_, range)| range.contains(version))?;
+            Some((*place, Edge::SkipRange))
+        });
+        let next = [by_name, by_range].into_iter().flatten();
+        next.filter(|(place, _)| *place < limit).min()
+    }
+}
+
+/// Why OLM v0 never installs an entry of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Never<'a> {
+    /// This entry of the channel skips it.
+    Skipped(&'a str),
+    /// It has the property `olm.deprecated`.
+    Prohibited,
+    /// No `replaces` leads to it from the head.
+    Beside,
+}
+
+/// The entries of a channel that OLM v0 never installs, by name.
+pub(crate) fn never_installed<'a>(channel: &'a ChannelRecord<'a>) -> HashMap<&'a str, Never<'a>> {
+    let on_chain: HashSet<&str> = chain(channel).iter().map(|entry| &*entry.name).collect();
+    let mut skipped: HashMap<&str, &str> = HashMap::new();
+    for entry in &channel.entries {
+        for skip in &entry.skips {
+            skipped.entry(skip).or_insert(&entry.name);
+        }
+    }
+    let entries = channel.entries.iter();
+    let never = entries.filter_map(|entry| {
+        let name = &*entry.name;
+        let why = match skipped.get(name) {
+            Some(by) => Never::Skipped(by),
+            None if entry.prohibited => Never::Prohibited,
+            None if !on_chain.contains(name) => Never::Beside,
+            None => return None,
+        };
+        Some((name, why))
+    });
+    never.collect()
 }
 
 fn step<'a>(entry: &'a EntryRecord<'a>, edge: Option<Edge>) -> Step<'a> {

@@ -6,18 +6,20 @@
 //! read, and are only selected here. `parameters` reads requests, `response`
 //! writes responses, `problem` describes errors.
 
-mod across;
+pub(super) mod across;
 mod bundles;
-mod history;
-mod images;
+pub(super) mod dependents;
+pub(super) mod history;
+pub(super) mod images;
 mod packages;
 pub(super) mod parameters;
+pub(super) mod plan;
 pub(super) mod problem;
 mod providers;
 pub(super) mod request;
 pub(super) mod response;
-mod search;
-mod updates;
+pub(super) mod search;
+pub(super) mod updates;
 
 use std::sync::LazyLock;
 use std::time::SystemTime;
@@ -61,7 +63,10 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route("/catalogs/{name}/api/v1/providers", any(providers::of_one))
         .route("/catalogs/{name}/api/v1/updates", any(updates::one))
         .route("/catalogs/{name}/api/v1/search", any(search::list))
+        .route("/catalogs/{name}/api/v1/plan", any(plan::one))
+        .route("/catalogs/{name}/api/v1/dependents", any(dependents::list))
         .route("/api/v1/search", any(across::search::list))
+        .route("/api/v1/facets", any(across::facets::list))
         .route("/api/v1/providers", any(across::providers))
         .route("/api/v1/packages/{package}", any(across::packages::named))
 }

@@ -46,6 +46,10 @@ const OF_CATALOG: &[&str] = &[
     "containerImage",
     "createdAt",
     "support",
+    "architectures",
+    "infrastructureFeatures",
+    "subscriptions",
+    "suggestedNamespace",
     "providedApis",
     "problems",
 ];

@@ -20,8 +20,20 @@ const MAX_PARAMETERS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve::http) struct Content([u8; TOKEN_CONTENT]);
 
-/// The one parameter that may be repeated.
-const REPEATED: &str = "channel";
+/// The parameters that may be repeated.
+const REPEATED: [&str; 11] = [
+    "channel",
+    "catalog",
+    "category",
+    "provider",
+    "level",
+    "mode",
+    "architecture",
+    "feature",
+    "subscription",
+    "state",
+    "pick",
+];
 /// Parameters that select a part of a list and do not change the list.
 const OF_PAGES: [&str; 3] = ["limit", "continue", "fields"];
 /// How many bytes of the digests of the content and of the query a token has.
@@ -79,7 +91,7 @@ impl Parameters {
                 let detail = format!("{key} is longer than {MAX_VALUE} bytes");
                 return Err(Problem::invalid_parameter(key, detail));
             }
-            if key != REPEATED && parameters.given.iter().any(|(name, _)| *name == key) {
+            if !REPEATED.contains(&key) && parameters.given.iter().any(|(name, _)| *name == key) {
                 let detail = format!("{key} is given more than once; give it once");
                 return Err(Problem::invalid_parameter(key, detail));
             }
@@ -89,12 +101,12 @@ impl Parameters {
     }
 
     /// The value of a parameter.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(in crate::serve::http) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
     /// The values of a parameter that may be given several times.
-    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+    pub(in crate::serve::http) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let named = self.given.iter().filter(move |(key, _)| *key == name);
         named
             .map(|(_, value)| value.as_str())
@@ -102,7 +114,7 @@ impl Parameters {
     }
 
     /// A parameter that is `true` or `false` (default `false`).
-    pub(super) fn flag(&self, name: &str) -> Result<bool, Problem> {
+    pub(in crate::serve::http) fn flag(&self, name: &str) -> Result<bool, Problem> {
         match self.get(name) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),

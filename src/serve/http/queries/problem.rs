@@ -66,6 +66,33 @@ impl Problem {
         &self.detail
     }
 
+    /// The kind in words.
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The stable part of the type.
+    pub(crate) fn kind(&self) -> &str {
+        self.r#type.rsplit(':').next().unwrap_or_default()
+    }
+
+    /// The status.
+    pub(crate) fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Similar names that exist.
+    pub(crate) fn suggestions(&self) -> &[String] {
+        &self.suggestions
+    }
+
+    /// Adds a remark to the detail.
+    pub(crate) fn remarking(mut self, remark: &str) -> Self {
+        self.detail.push_str("; ");
+        self.detail.push_str(remark);
+        self
+    }
+
     fn titled(mut self, title: &str) -> Self {
         self.title = title.into();
         self
@@ -243,6 +270,8 @@ impl IntoResponse for Problem {
             _ => None,
         };
         no_sniffing(headers);
+        // Pages for browsers are made of it.
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -31,7 +31,7 @@ pub(in crate::serve::http) static SCANS: LazyLock<WorkerPool> =
 
 /// A request for a query, not parsed yet.
 pub(in crate::serve::http) struct QueryRequest {
-    pub(super) catalogs: Catalogs,
+    pub(in crate::serve::http) catalogs: Catalogs,
     pub(super) reader: Reader,
     pub(super) path: Vec<(String, String)>,
     pub(super) query: String,
@@ -146,7 +146,10 @@ impl ParsedQuery {
 }
 
 /// The stored channels of a package, as JSON.
-pub(super) fn channels(snapshot: &Snapshot, package: &PackageAnswers) -> Vec<Bytes> {
+pub(in crate::serve::http) fn channels(
+    snapshot: &Snapshot,
+    package: &PackageAnswers,
+) -> Vec<Bytes> {
     let spans = package.channels.iter();
     spans.map(|(_, span)| snapshot.answer(*span)).collect()
 }
@@ -188,7 +191,7 @@ pub(super) async fn respond_dated(
 }
 
 /// Reads stored channels.
-pub(super) fn read(stored: &[Bytes]) -> Result<Vec<ChannelRecord<'_>>, Problem> {
+pub(in crate::serve::http) fn read(stored: &[Bytes]) -> Result<Vec<ChannelRecord<'_>>, Problem> {
     let channels = stored.iter().map(Snapshot::channel_record);
     channels.collect::<Result<_, _>>().map_err(|error| {
         tracing::error!(%error, "a stored channel cannot be read");

@@ -115,7 +115,10 @@ impl QueryResponse {
 
 impl ResponseContext {
     /// Only GET and HEAD are answered.
-    pub(super) fn of(method: &Method, headers: &HeaderMap) -> Result<Self, Problem> {
+    pub(in crate::serve::http) fn of(
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Self, Problem> {
         match *method {
             Method::GET | Method::HEAD => Ok(Self {
                 head: method == Method::HEAD,
@@ -127,7 +130,7 @@ impl ResponseContext {
 
     /// The response, or 304 when the client has it already. Without a date of its
     /// content, only the entity tag tells.
-    pub(super) fn send(
+    pub(in crate::serve::http) fn send(
         &self,
         response: QueryResponse,
         parameters: &Parameters,

@@ -186,7 +186,7 @@ fn hint(package: &str, from: &str, nearest: &[String]) -> String {
 
 /// The meaning of `from`: a bundle of the package, a version, or a removed bundle
 /// that edges still name.
-fn installed<'a>(
+pub(in crate::serve::http) fn installed<'a>(
     channels: &'a [ChannelRecord<'a>],
     from: &'a str,
 ) -> Result<Installed<'a>, Problem> {

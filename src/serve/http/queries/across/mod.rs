@@ -3,8 +3,9 @@
 //! `search` and `packages` answer for packages, `providers` for APIs as over one
 //! catalog. Catalogs without content are named in the answer.
 
+pub(in crate::serve::http) mod facets;
 pub(super) mod packages;
-pub(super) mod search;
+pub(in crate::serve::http) mod search;
 
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ impl QueryRequest {
         }
     }
 
-    fn parse_across(
+    pub(in crate::serve::http) fn parse_across(
         self,
         known: &'static [&'static str],
     ) -> Result<(AcrossQuery, ResponseContext), Problem> {
@@ -76,7 +77,9 @@ impl AcrossQuery {
     }
 
     /// The catalogs with content.
-    fn loaded(&self) -> impl Iterator<Item = (&CatalogName, &Arc<Snapshot>)> {
+    pub(in crate::serve::http) fn loaded(
+        &self,
+    ) -> impl Iterator<Item = (&CatalogName, &Arc<Snapshot>)> {
         let catalogs = self.catalogs.iter();
         catalogs.filter_map(|(catalog, snapshot)| Some((&catalog.name, snapshot.as_ref()?)))
     }
@@ -102,7 +105,7 @@ impl AcrossQuery {
 
 /// Makes the response on a worker. It has no date: a removed catalog changes it
 /// too.
-async fn respond(
+pub(in crate::serve::http) async fn respond(
     pool: &WorkerPool,
     query: AcrossQuery,
     context: ResponseContext,

@@ -15,20 +15,17 @@ use crate::serve::http::queries::search::{
 use crate::store::{Found, Searcher};
 
 /// A found package.
-struct Match {
-    found: Found,
+pub(in crate::serve::http) struct Match {
+    pub(in crate::serve::http) found: Found,
     /// The number of its catalog in the query.
-    catalog: usize,
+    pub(in crate::serve::http) catalog: usize,
 }
 
 /// The packages that match words: the best match first, then by name and catalog.
 pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
     let searched = async {
         let (mut query, context) = request.parse_across(KNOWN)?;
-        let text = words(&query.parameters)?;
-        let searching = search(&mut query, &text);
-        let found = tokio::time::timeout(LONGEST, searching).await;
-        let found = found.map_err(|_| too_long())??;
+        let found = search(&mut query).await?;
         Ok::<_, Problem>((query, context, found))
     };
     match searched.await {
@@ -37,9 +34,17 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
     }
 }
 
+/// The packages with the words of `q`.
+pub(in crate::serve::http) async fn search(query: &mut AcrossQuery) -> Result<Vec<Match>, Problem> {
+    let text = words(&query.parameters)?;
+    let searching = search_each(query, &text);
+    let found = tokio::time::timeout(LONGEST, searching).await;
+    found.map_err(|_| too_long())?
+}
+
 /// Searches one catalog after the other: a search takes about a millisecond, and
 /// the store has few connections.
-async fn search(query: &mut AcrossQuery, text: &str) -> Result<Vec<Match>, Problem> {
+async fn search_each(query: &mut AcrossQuery, text: &str) -> Result<Vec<Match>, Problem> {
     let words = Searcher::words(text);
     let (mut matches, mut searched) = (Vec::new(), Vec::new());
     for (catalog, mut snapshot) in std::mem::take(&mut query.catalogs) {

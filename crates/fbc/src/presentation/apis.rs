@@ -1,0 +1,165 @@
+//! What a bundle says about its APIs: the descriptions of its kinds, and examples.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::manifest_objects;
+use crate::object::MAX_LIST;
+use crate::properties::{BundleObject, each_property};
+use crate::text::json::cursor::Cursor;
+use crate::text::json::typed::{fields, or_default};
+
+/// A kind that a bundle owns, as its `ClusterServiceVersion` describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KindDescription {
+    /// The name of its definition: `PLURAL.GROUP`.
+    pub name: String,
+    /// The version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// The name to display.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+fields!(KindDescription {
+    name = "name",
+    version = "version",
+    kind = "kind",
+    display_name = "displayName",
+    description = "description",
+});
+
+#[derive(Default)]
+struct Definitions {
+    owned: Vec<KindDescription>,
+}
+
+fields!(Definitions { owned = "owned" });
+
+/// The descriptions of a bundle's kinds, and its examples.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ApiDescriptions {
+    /// The kinds that it owns.
+    pub owned: Vec<KindDescription>,
+    /// The objects of the annotation `alm-examples`.
+    pub examples: Vec<Value>,
+    /// The text of that annotation if it is not a JSON list, and the reason.
+    pub unreadable: Option<(String, String)>,
+}
+
+impl ApiDescriptions {
+    /// Reads the canonical line of a bundle. Malformed values count as absent.
+    pub fn of(line: &[u8]) -> Self {
+        let mut found = Self::default();
+        let mut objects = Vec::new();
+        let mut metadata = false;
+        each_property(line, |kind, cursor| match kind {
+            "olm.csv.metadata" if !metadata => {
+                metadata = true;
+                cursor.each_member(|key, value| match key {
+                    "annotations" => found.annotations(value),
+                    "crdDescriptions" => found.owned = or_default::<Definitions>(value).owned,
+                    _ => {}
+                });
+            }
+            "olm.bundle.object" if objects.len() < MAX_LIST => {
+                let object: BundleObject<'_> = or_default(cursor);
+                objects.push(object.data.0);
+            }
+            _ => {}
+        });
+        if !metadata && let Some(csv) = manifest_objects::find_csv(objects) {
+            found.read_csv(&csv);
+        }
+        found
+    }
+
+    /// The examples of a kind, by its group.
+    pub fn examples_of<'a>(
+        &'a self,
+        group: &'a str,
+        kind: &'a str,
+    ) -> impl Iterator<Item = &'a Value> {
+        self.examples.iter().filter(move |example| {
+            let version = example["apiVersion"].as_str().unwrap_or_default();
+            let of = version.split_once('/').map_or("", |(group, _)| group);
+            example["kind"] == kind && of == group
+        })
+    }
+
+    /// The descriptions by group and kind.
+    pub fn by_kind(&self) -> HashMap<(&str, &str), &KindDescription> {
+        let owned = self.owned.iter().map(|one| {
+            let group = one.name.split_once('.').map_or("", |(_, group)| group);
+            ((group, one.kind.as_str()), one)
+        });
+        owned.collect()
+    }
+
+    fn read_csv(&mut self, csv: &[u8]) {
+        Cursor::new(csv).each_member(|key, cursor| match key {
+            "metadata" => cursor.each_member(|key, value| {
+                if key == "annotations" {
+                    self.annotations(value);
+                }
+            }),
+            "spec" => cursor.each_member(|key, value| {
+                if key == "customresourcedefinitions" {
+                    self.owned = or_default::<Definitions>(value).owned;
+                }
+            }),
+            _ => {}
+        });
+    }
+
+    fn annotations(&mut self, cursor: &mut Cursor<'_>) {
+        cursor.each_member(|key, value| {
+            if key != "alm-examples" {
+                return;
+            }
+            let text: String = or_default(value);
+            match serde_json::from_str::<Vec<Value>>(&text) {
+                Ok(examples) => self.examples = examples,
+                Err(_) if text.trim().is_empty() => {}
+                Err(error) => self.unreadable = Some((text, error.to_string())),
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METADATA: &str = r#"{"schema":"olm.bundle","properties":[{"type":"olm.csv.metadata","value":{"annotations":{"alm-examples":"[{\"apiVersion\":\"a.example.com/v1\",\"kind\":\"A\"}]"},"crdDescriptions":{"owned":[{"name":"as.a.example.com","version":"v1","kind":"A","description":"An A."}]}}}]}"#;
+
+    #[test]
+    fn kinds_have_their_descriptions_and_examples() {
+        let found = ApiDescriptions::of(METADATA.as_bytes());
+        assert_eq!(
+            found.by_kind()[&("a.example.com", "A")].description,
+            "An A."
+        );
+        assert_eq!(found.examples_of("a.example.com", "A").count(), 1);
+        assert_eq!(found.examples_of("b.example.com", "A").count(), 0);
+        assert_eq!(found.unreadable, None);
+    }
+
+    #[test]
+    fn an_example_that_is_not_json_stays_as_text_with_the_reason() {
+        let line = METADATA.replace("[{\\\"api", "[{api");
+        let found = ApiDescriptions::of(line.as_bytes());
+        let (text, reason) = found.unreadable.unwrap();
+        assert!(text.starts_with("[{api"), "{text}");
+        assert!(reason.contains("line 1"), "{reason}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Kinds, and the packages that provide them in all catalogs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::response::Response;
+use maud::html;
+
+use crate::serve::http::pages::frame::Page;
+use crate::serve::http::pages::parts::{count, empty, table};
+use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::request::{QueryRequest, SCANS};
+
+/// How many kinds a page lists.
+const SHOWN: usize = 300;
+
+/// All kinds, or those with a word in their names.
+pub(super) async fn list(request: QueryRequest) -> Response {
+    request::run(request, &SCANS, &["q"], |query| {
+        let words = query.parameters.get("q").unwrap_or_default();
+        let wanted = words.trim().to_lowercase();
+        let kinds = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+        let kinds: BTreeSet<(&str, &str)> = kinds
+            .filter(|api| {
+                wanted.is_empty()
+                    || api.kind.to_lowercase().contains(&wanted)
+                    || api.group.to_lowercase().contains(&wanted)
+            })
+            .map(|api| (api.kind.as_str(), api.group.as_str()))
+            .collect();
+        let body = html! {
+            h1 { "APIs" }
+            p.lead { "Which package provides a kind." }
+            form.inline {
+                label { "Kind or group " input type="search" name="q" value=(words) maxlength="200"; }
+                button { "Find" }
+            }
+            @if kinds.is_empty() {
+                (empty(html! { p { "No package of any catalog provides such a kind. " a href="/apis" { "All kinds" } } }))
+            } @else {
+                p { (count(kinds.len() as u64)) " kinds" @if kinds.len() > SHOWN { ", the first " (SHOWN) " shown" } }
+                (table("Kinds", &["Kind", "Group"], html! {
+                    @for (kind, group) in kinds.iter().take(SHOWN) {
+                        tr { th scope="row" { a href=(links::kind(group, kind)) { (kind) } } td { code { (group) } } }
+                    }
+                }))
+            }
+        };
+        Ok(Page::new("APIs", body))
+    })
+    .await
+}
+
+/// One kind and its providers.
+pub(super) async fn one(request: QueryRequest) -> Response {
+    request::run(request, &SCANS, &[], |query| {
+        let (written, kind) = (query.path("group"), query.path("kind"));
+        let group = if written == "core" { "" } else { written };
+        // By package: the versions, and the catalogs with the number of bundles.
+        type Found<'a> = (BTreeSet<&'a str>, BTreeMap<&'a str, usize>);
+        let mut found: BTreeMap<&str, Found<'_>> = BTreeMap::new();
+        for (catalog, snapshot) in query.loaded() {
+            for provided in snapshot.provided(|api| api.kind == kind && api.group == group) {
+                let (versions, catalogs) = found.entry(provided.package).or_default();
+                versions.insert(&provided.api.version);
+                *catalogs.entry(catalog.as_str()).or_default() += 1;
+            }
+        }
+        if found.is_empty() {
+            let apis = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+            return Err(Problem::unknown("kind", kind, apis.map(|api| api.kind.as_str())));
+        }
+        let body = html! {
+            h1 { (kind) " " code { (group) } }
+            (table("Providers", &["Package", "Versions of the API", "Catalogs"], html! {
+                @for (package, (versions, catalogs)) in &found {
+                    tr {
+                        th scope="row" { a href=(links::across(package)) { (package) } }
+                        td { @for version in versions { code { (version) } " " } }
+                        td { @for (catalog, bundles) in catalogs {
+                            a href=(links::tab(catalog, package, "apis")) { (catalog) } " (" (bundles) ") "
+                        } }
+                    }
+                }
+            }))
+            p.soft { "In brackets: how many versions of the package provide it." }
+        };
+        let twin = links::with("/api/v1/providers", &[("group", group), ("kind", kind), ("by", "package")]);
+        let trail = [
+            ("APIs".to_owned(), "/apis".to_owned()),
+            (format!("{kind} {group}"), links::kind(written, kind)),
+        ];
+        Ok(Page::new(format!("{kind} {group}"), body).at(trail).twin(twin))
+    })
+    .await
+}

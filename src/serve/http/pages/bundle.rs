@@ -1,0 +1,102 @@
+//! One version of a package.
+
+use axum::response::Response;
+use maud::html;
+use serde_json::Value;
+
+use crate::serve::http::pages::package::subject::Subject;
+use crate::serve::http::pages::parts::{badge, code, fold};
+use crate::serve::http::pages::{links, markdown, request};
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
+use fbc::presentation::BundleView;
+use fbc::text::display::clip;
+
+/// The longest text of properties, in bytes.
+const SHOWN: usize = 100 << 10;
+
+pub(super) async fn show(request: QueryRequest) -> Response {
+    request::run(request, &LOOKUPS, &[], |query| {
+        let subject = Subject::of(query)?;
+        let name = query.path("bundle");
+        let stored = subject.channels();
+        let all = read(&stored)?;
+        let line = subject.line(name).ok_or_else(|| {
+            let entries = all.iter().flat_map(|channel| &channel.entries);
+            Problem::unknown("bundle", name, entries.map(|entry| &*entry.name))
+        })?;
+        let view = BundleView::of(&line);
+        let own = all.iter().filter_map(|channel| {
+            let entry = channel.entries.iter().find(|entry| entry.name == name)?;
+            Some((channel, entry))
+        });
+        let own: Vec<_> = own.collect();
+        let next = all.iter().flat_map(|channel| {
+            let after = channel.entries.iter();
+            let after = after.filter(|entry| {
+                entry.replaces == name || entry.skips.iter().any(|skip| skip == name)
+            });
+            after.map(move |entry| (channel, entry))
+        });
+        let next: Vec<_> = next.collect();
+        let catalog = subject.catalog.as_str();
+        let link = |bundle: &str| links::bundle(catalog, &subject.record.name, bundle);
+        let deprecation = own.iter().find_map(|(_, entry)| entry.deprecation.as_deref());
+        let newest = subject.record.head.as_deref();
+        let value: Value = serde_json::from_slice(&line).unwrap_or_default();
+        let properties = serde_json::to_string_pretty(&value["properties"]).unwrap_or_default();
+        let body = html! {
+            h2 {
+                (if view.version.is_empty() { name } else { &view.version }) " " code { (name) } " "
+                @match newest {
+                    Some(newest) if newest == name => (badge("good", "newest")),
+                    Some(newest) => { a href=(link(newest)) { (badge("plain", "not the newest")) } },
+                    None => {},
+                }
+            }
+            @if let Some(reason) = deprecation { p { (badge("deprecated", "deprecated")) " " (reason) } }
+            dl.facts {
+                dt { "Image" } dd { @if view.image.is_empty() { "none" } @else { code.break { (view.image) } } }
+                @if own.is_empty() { dt { "Channels" } dd { "none: nobody can install it" } }
+                @for (channel, entry) in &own {
+                    dt { "In " (channel.name) }
+                    dd {
+                        @if channel.head.as_deref() == Some(name) { (badge("good", "head")) " " }
+                        @if !entry.replaces.is_empty() { "replaces " code { (entry.replaces) } " " }
+                        @if !entry.skips.is_empty() { "skips " (entry.skips.join(", ")) " " }
+                        @if !entry.skip_range.is_empty() { "skipRange " code { (entry.skip_range) } }
+                    }
+                }
+                dt { "Goes to" }
+                dd {
+                    @if next.is_empty() { "no entry names it" }
+                    @for (channel, entry) in &next {
+                        a href=(link(&entry.name)) { (entry.name) } " (" (channel.name) ") "
+                    }
+                    " · " a href=(links::with(&subject.tab("updates"), &[("from", name)])) { "plan the update" }
+                }
+                @if !view.presentation.min_kube_version.is_empty() { dt { "Kubernetes" } dd { "≥ " (view.presentation.min_kube_version) } }
+                dt { "More" }
+                dd {
+                    @for (tab, text) in [("apis", "APIs"), ("images", "images"), ("dependencies", "dependencies"), ("install", "install")] {
+                        a href=(links::with(&subject.tab(tab), &[("version", name)])) { (text) } " "
+                    }
+                }
+            }
+            @if !view.provides.is_empty() {
+                h3 { "APIs" }
+                ul.links { @for api in &view.provides { li { a href=(links::kind(&api.group, &api.kind)) { (api.kind) } " " code { (api.group) "/" (api.version) } } } }
+            }
+            @if !view.presentation.description.is_empty() {
+                (fold(html! { "Description" }, html! { div.text { (markdown::render(&view.presentation.description)) } }))
+            }
+            (fold(html! { "Properties" }, code("Properties", &clip(&properties, SHOWN))))
+        };
+        let mut page = subject.page("versions", &body);
+        page.title = format!("{name} in {catalog}");
+        page.trail.push((name.to_owned(), link(name)));
+        let twin = links::with(&subject.api(&format!("bundles/{}", crate::answers::rest::records::percent_encoded(name))), &[("package", &subject.record.name)]);
+        Ok(page.twin(twin))
+    })
+    .await
+}

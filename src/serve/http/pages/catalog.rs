@@ -1,0 +1,97 @@
+//! One catalog: its content, its packages, and where programs read it.
+
+use axum::response::Response;
+use maud::html;
+
+use crate::serve::http::pages::frame::Page;
+use crate::serve::http::pages::parts::{count, fold, icon, notice, problem_counts, states, table};
+use crate::serve::http::pages::records::PackageRecord;
+use crate::serve::http::pages::request::{configured, run};
+use crate::serve::http::pages::text::date;
+use crate::serve::http::pages::{home, links};
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+
+pub(super) async fn show(request: QueryRequest) -> Response {
+    run(request, &LOOKUPS, &[], |query| {
+        let (catalog, snapshot) = configured(query)?;
+        let name = catalog.name.as_str();
+        let trail = [
+            ("Catalogs".to_owned(), "/".to_owned()),
+            (name.to_owned(), links::catalog(name, "")),
+        ];
+        let Some(snapshot) = snapshot else {
+            let body = html! {
+                h1 { (name) }
+                (notice("warning", html! {
+                    p { "This catalog has nothing to serve yet. Come back in some seconds." }
+                }))
+            };
+            return Ok(Page::new(name, body).at(trail));
+        };
+        let status = catalog.status();
+        let revision = snapshot.revision();
+        let mut packages = Vec::new();
+        for package in snapshot.packages() {
+            packages.push(PackageRecord::summary(snapshot, package)?);
+        }
+        let problems = problem_counts(status.problems.iter());
+        let body = html! {
+            h1 { (name) }
+            p.lead {
+                (count(packages.len() as u64)) " packages, " (count(revision.counts.bundles))
+                " bundles, " (count(revision.counts.channels)) " channels"
+            }
+            @if status.failures > 0 {
+                (notice("warning", html! { p { "The source cannot be read at present. The last good content is served." } }))
+            }
+            dl.facts {
+                dt { "Version" } dd { (home::source(&status.source)) }
+                dt { "Digest" } dd { code { (revision.digest) } }
+                dt { "Content" } dd { code { (revision.content) } }
+                dt { "Changed" } dd { (date(&humantime::format_rfc3339_seconds(revision.modified).to_string())) }
+                dt { "Problems" } dd { a href=(links::catalog(name, "/problems")) {
+                    @if problems.is_empty() { "none" } @else { (problems) }
+                } }
+                dt { "History" } dd {
+                    a href=(links::catalog(name, "/changes")) { "changes" } " · "
+                    a href=(links::catalog(name, "/api/v1/changes.atom")) { "Atom feed" }
+                }
+                dt { "Programs" } dd {
+                    a href=(links::catalog(name, "/api/v1/packages")) { "packages as JSON" } " · "
+                    a href=(links::catalog(name, "/api/v1/graphql")) { "GraphQL" }
+                }
+            }
+            form.inline action="/search" {
+                input type="hidden" name="catalog" value=(name);
+                label for="own-words" { "Search this catalog" }
+                input #own-words type="search" name="q" maxlength="200";
+                button { "Search" }
+            }
+            h2 { "Packages" }
+            (table("Packages", &["Package", "Version", "Default channel", "Channels", "State"], html! {
+                @for package in &packages {
+                    tr {
+                        th scope="row" {
+                            a.with-icon href=(links::package(name, &package.name)) {
+                                (icon(name, package)) span { (package.title()) br; code { (package.name) } }
+                            }
+                        }
+                        td { (package.version) }
+                        td { (package.default_channel) }
+                        td.number { (package.channels.len()) }
+                        td { (states(package)) }
+                    }
+                }
+            }))
+            (fold(html! { "For clusters" }, html! {
+                p { "OLM v0 reads this catalog over gRPC, OLM v1 over HTTP at " code { "/catalogs/" (name) "/" }
+                    ". The commands of " code { "almanac manifests" } " write what a cluster needs." }
+            }))
+        };
+        Ok(Page::new(name, body)
+            .at(trail)
+            .twin(links::catalog(name, "/api/v1/packages"))
+            .content(snapshot))
+    })
+    .await
+}

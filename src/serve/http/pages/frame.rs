@@ -1,0 +1,199 @@
+//! What all pages have around their content: head, navigation, path and footer.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::serve::http::pages::assets;
+use crate::serve::http::pages::text::{date, short};
+use crate::snapshot::Snapshot;
+
+/// A page before it is rendered.
+pub(super) struct Page {
+    /// The title, without the program's name.
+    pub(super) title: String,
+    /// The path to it: texts with their addresses. The last is the page itself.
+    pub(super) trail: Vec<(String, String)>,
+    /// The words in the field for searching.
+    pub(super) words: String,
+    /// The content of `main`.
+    pub(super) body: Markup,
+    /// The path of the same as JSON.
+    pub(super) twin: Option<String>,
+    /// The content that it shows.
+    pub(super) content: Option<ShownContent>,
+}
+
+/// The content of a catalog, as the footer names it.
+pub(super) struct ShownContent {
+    digits: String,
+    date: String,
+}
+
+impl ShownContent {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let revision = snapshot.revision();
+        Self {
+            digits: short(&revision.content.hex()).to_owned(),
+            date: humantime::format_rfc3339_seconds(revision.modified).to_string(),
+        }
+    }
+}
+
+impl Page {
+    /// A page without a path, words or JSON.
+    pub(super) fn new(title: impl Into<String>, body: Markup) -> Self {
+        Self {
+            title: title.into(),
+            trail: Vec::new(),
+            words: String::new(),
+            body,
+            twin: None,
+            content: None,
+        }
+    }
+
+    /// The same with its path. The last part is the page.
+    pub(super) fn at(mut self, trail: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.trail = trail.into_iter().collect();
+        self
+    }
+
+    /// The same with the path of its JSON.
+    pub(super) fn twin(mut self, path: impl Into<String>) -> Self {
+        self.twin = Some(path.into());
+        self
+    }
+
+    /// The same with the content that it shows.
+    pub(super) fn content(mut self, snapshot: &Snapshot) -> Self {
+        self.content = Some(ShownContent::of(snapshot));
+        self
+    }
+}
+
+/// The whole document.
+pub(super) fn render(page: &Page) -> String {
+    let title = match page.title.as_str() {
+        "" => "almanac".to_owned(),
+        title => format!("{title} · almanac"),
+    };
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="stylesheet" href=(assets::STYLE.path());
+                link rel="icon" href=(assets::MARK.path()) type="image/svg+xml";
+                link rel="search" href="/opensearch.xml" title="almanac" type="application/opensearchdescription+xml";
+                script src=(assets::SCRIPT.path()) {}
+            }
+            body {
+                a.skip href="#content" { "Skip to content" }
+                header.top {
+                    a.brand href="/" { "almanac" }
+                    form.find role="search" action="/search" {
+                        label.hidden for="words" { "Search all catalogs" }
+                        input #words type="search" name="q" value=(page.words) maxlength="200"
+                            placeholder="Search all catalogs" autocomplete="off" spellcheck="false" list="near";
+                        datalist #near {}
+                        button { "Search" }
+                    }
+                    nav aria-label="Site" {
+                        ul {
+                            li { a href="/apis" { "APIs" } }
+                            li { a href="/compare" { "Compare" } }
+                            li { a href="/changes" { "Changes" } }
+                            li { a #plan-link href="/mirror" { "Mirror plan" } }
+                            li { a href="/problems" { "Problems" } }
+                            li { button #theme type="button" hidden { "Theme" } }
+                        }
+                    }
+                }
+                @if page.trail.len() > 1 {
+                    nav.trail aria-label="Path" {
+                        ol {
+                            @for (at, (text, link)) in page.trail.iter().enumerate() {
+                                li {
+                                    @if at + 1 == page.trail.len() {
+                                        span aria-current="page" { (text) }
+                                    } @else {
+                                        a href=(link) { (text) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                main #content tabindex="-1" { (page.body) }
+                footer.bottom {
+                    @if let Some(content) = &page.content {
+                        span { "content " code { (content.digits) } " · " (date(&content.date)) }
+                    }
+                    @if let Some(twin) = &page.twin {
+                        a href=(twin) { "as JSON" }
+                    }
+                    a href="/api" { "API" }
+                }
+            }
+        }
+    };
+    visible(document.into_string())
+}
+
+/// Makes the characters visible that change the order of others or that nothing
+/// shows. Templates have none; those of a catalog could mislead.
+fn visible(text: String) -> String {
+    let hidden = |sign: char| {
+        (sign.is_control() && sign != '\n' && sign != '\t')
+            || matches!(sign, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{feff}')
+            || ('\u{202a}'..='\u{202e}').contains(&sign)
+            || ('\u{2066}'..='\u{2069}').contains(&sign)
+    };
+    if !text.contains(hidden) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for sign in text.chars() {
+        match sign {
+            '\r' => {}
+            sign if hidden(sign) => {
+                use std::fmt::Write as _;
+                let _ = write!(out, "[U+{:04X}]", sign as u32);
+            }
+            sign => out.push(sign),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_turns_around_is_made_visible() {
+        let text = visible("a\u{202e}b\u{0}c\r\nd\u{2066}".to_owned());
+        assert_eq!(text, "a[U+202E]b[U+0000]c\nd[U+2066]");
+        assert_eq!(visible("ä\n\t".to_owned()), "ä\n\t");
+    }
+
+    #[test]
+    fn a_page_stands_between_head_and_footer() {
+        let page = Page::new("<b>", html! { h1 { "<script>" } })
+            .at([("a".into(), "/a".into()), ("b".into(), "/b".into())])
+            .twin("/j?a=b&c=d");
+        let text = render(&page);
+        for part in [
+            "<title>&lt;b&gt; · almanac</title>",
+            "<h1>&lt;script&gt;</h1>",
+            "<a href=\"/a\">a</a>",
+            "<span aria-current=\"page\">b</span>",
+            "<a href=\"/j?a=b&amp;c=d\">as JSON</a>",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("style="), "{text}");
+    }
+}

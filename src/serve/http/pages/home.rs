@@ -1,0 +1,125 @@
+//! The catalogs with their states, ages and counts.
+
+use axum::response::Response;
+use maud::{Markup, html};
+
+use crate::serve::http::pages::frame::Page;
+use crate::serve::http::pages::parts::{badge, count, empty, problem_counts, table};
+use crate::serve::http::pages::text::{date, short};
+use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+use crate::snapshot::{Catalog, Snapshot, State};
+
+pub(super) async fn show(request: QueryRequest) -> Response {
+    request::run(request, &LOOKUPS, &[], |query| {
+        let catalogs = &query.catalogs;
+        let total: u64 = query
+            .loaded()
+            .map(|(_, snapshot)| snapshot.packages().len() as u64)
+            .sum();
+        let body = html! {
+            h1 { "Catalogs" }
+            @if catalogs.is_empty() {
+                (empty(html! { p { "There is no catalog that you may read. If yours has a token, " a href="/sign-in" { "sign in" } "." } }))
+            } @else {
+                p.lead { (count(total)) " packages in " (count(catalogs.len() as u64)) " catalogs" }
+                (table("Catalogs", &["Name", "Version", "Content", "Changed", "Packages", "Bundles", "Problems", "State"], html! {
+                    @for (catalog, snapshot) in catalogs { (row(catalog, snapshot.as_deref())) }
+                }))
+            }
+            h2 { "Start with" }
+            ul.links {
+                li { a href="/search" { "All packages, by category, provider and more" } }
+                li { a href="/apis" { "Who provides a kind" } }
+                li { a href="/changes" { "Latest changes" } }
+                li { a href="/compare" { "Compare catalogs" } }
+                li { a href="/mirror" { "Plan a mirror" } }
+            }
+        };
+        Ok(Page::new("", body).twin("/catalogs"))
+    })
+    .await
+}
+
+fn row(catalog: &Catalog, snapshot: Option<&Snapshot>) -> Markup {
+    let name = catalog.name.as_str();
+    let status = catalog.status();
+    let state = snapshot.map_or_else(|| catalog.state(), |_| State::Serving);
+    html! {
+        tr {
+            th scope="row" { a href=(links::catalog(name, "")) { (name) } }
+            td { (source(&status.source)) }
+            @if let Some(snapshot) = snapshot {
+                @let revision = snapshot.revision();
+                td { code { (short(&revision.content.hex())) } }
+                td { (date(&humantime::format_rfc3339_seconds(revision.modified).to_string())) }
+                td.number { (count(revision.counts.packages + revision.counts.quarantined)) }
+                td.number { (count(revision.counts.bundles)) }
+                td { a href=(links::catalog(name, "/problems")) {
+                    @let problems = problem_counts(status.problems.iter());
+                    @if problems.is_empty() { "none" } @else { (problems) }
+                } }
+            } @else {
+                td { "–" } td { "–" } td.number { "–" } td.number { "–" } td { "–" }
+            }
+            td { (state_of(state, status.failures, status.last_pass)) }
+        }
+    }
+}
+
+/// The state in words. Why a catalog fails is told on the admin port only.
+fn state_of(state: State, failures: u32, last: Option<std::time::SystemTime>) -> Markup {
+    let since = last.map(|time| humantime::format_rfc3339_seconds(time).to_string());
+    html! {
+        @match state {
+            State::Serving if failures > 0 => {
+                (badge("warning", "not refreshed"))
+                @if let Some(since) = &since { " last tried " (date(since)) }
+            },
+            State::Serving => (badge("good", "serving")),
+            State::Loading => { (badge("plain", "loading")) " nothing to serve yet" },
+            State::Failing => { (badge("error", "failing")) " nothing to serve yet" },
+            State::Damaged => { (badge("error", "damaged")) " being rebuilt" },
+            State::Unavailable => (badge("plain", "unavailable")),
+        }
+    }
+}
+
+/// A source as repository and tag. Folders and layouts are named by their kind only.
+pub(super) fn source(source: &str) -> String {
+    for (scheme, kind) in [
+        ("file:", "folder"),
+        ("oci:", "layout"),
+        ("oci-archive:", "archive"),
+        ("docker-archive:", "archive"),
+    ] {
+        if source.starts_with(scheme) {
+            return kind.to_owned();
+        }
+    }
+    let last = source.rsplit('/').next().unwrap_or(source);
+    match last.split_once("@sha256:") {
+        Some((name, digest)) => format!("{name}@{}", short(digest)),
+        None => last.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_tells_no_folder_and_no_registry() {
+        for (given, wanted) in [
+            ("file:/srv/secret", "folder"),
+            ("oci:/srv/secret:tag", "layout"),
+            ("registry.internal/team/catalog:latest", "catalog:latest"),
+            (
+                "registry.internal/catalog@sha256:0123456789abcdef",
+                "catalog@0123456789ab",
+            ),
+        ] {
+            assert_eq!(source(given), wanted);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a package is: its description, and the facts about its newest version.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::response::Response;
+use maud::{Markup, html};
+
+use crate::answers::rest::lifecycle::{self, Lifecycle, Support, support};
+use crate::serve::http::pages::package::subject::Subject;
+use crate::serve::http::pages::parts::{badge, empty, fold, outward, table};
+use crate::serve::http::pages::records::PackageRecord;
+use crate::serve::http::pages::{links, markdown, request};
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+use crate::snapshot::Query;
+
+/// The capability levels in their order.
+const LEVELS: [&str; 5] = [
+    "basic install",
+    "seamless upgrades",
+    "full lifecycle",
+    "deep insights",
+    "auto pilot",
+];
+
+pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+    request::run(request, &LOOKUPS, &[], |query| {
+        let subject = Subject::of(query)?;
+        let record = &subject.record;
+        let others = query.loaded().filter(|(name, _)| *name != subject.catalog);
+        let others = others.map(|(name, snapshot)| {
+            let found = snapshot.package_answers(&record.name);
+            let found = found.map(|package| PackageRecord::summary(snapshot, package));
+            Ok::<_, Problem>((name.as_str(), found.transpose()?))
+        });
+        let others = others.collect::<Result<Vec<_>, _>>()?;
+        let body = html! {
+            div.columns {
+                section.text aria-label="Description" {
+                    h2.hidden { "Description" }
+                    @if record.description.trim().is_empty() {
+                        (empty(html! { p { "Its author wrote no description." } }))
+                    } @else {
+                        (markdown::render(&record.description))
+                    }
+                }
+                aside aria-label="Facts" { (facts(&subject)) }
+            }
+            @if !others.is_empty() {
+                h2 { "In other catalogs" }
+                ul.links {
+                    @for (catalog, found) in &others {
+                        li {
+                            @match found {
+                                Some(found) => {
+                                    a href=(links::package(catalog, &record.name)) { (catalog) } " " (found.version)
+                                },
+                                None => { (catalog) " –" },
+                            }
+                        }
+                    }
+                    li { a href=(links::across(&record.name)) { "Compare its channels" } }
+                }
+            }
+        };
+        Ok(subject
+            .page("", &body)
+            .twin(subject.api(&format!("packages/{}", record.name))))
+    })
+    .await
+}
+
+fn facts(subject: &Subject<'_>) -> Markup {
+    let record = &subject.record;
+    let level = LEVELS
+        .iter()
+        .position(|level| level.eq_ignore_ascii_case(record.capabilities.trim()));
+    html! {
+        h2 { "Default channel " code { (record.default_channel) } }
+        p.version {
+            @if record.version.is_empty() {
+                "No single newest version: " a href=(subject.tab("versions")) { "see the channels" }
+            } @else {
+                strong { (record.version) } " "
+                a.button href=(subject.tab("install")) { "Install" }
+            }
+        }
+        (supported(subject))
+        dl.facts {
+            @if !record.provider.name.is_empty() || !record.provider.url.is_empty() {
+                dt { "Provider" } dd { (outward(&record.provider.name, &record.provider.url)) }
+            }
+            @if !record.capabilities.is_empty() {
+                dt { "Level" }
+                dd {
+                    @if let Some(level) = level {
+                        span.level aria-hidden="true" { (dots(level + 1)) } " "
+                    }
+                    (record.capabilities)
+                }
+            }
+            @if !record.categories.is_empty() {
+                dt { "Categories" }
+                dd { @for category in &record.categories {
+                    a href=(links::with("/search", &[("category", category)])) { (category) } " "
+                } }
+            }
+            @if !record.install_modes.is_empty() {
+                dt { "Install modes" } dd { (record.install_modes.join(", ")) }
+            }
+            @if !record.architectures.is_empty() {
+                dt { "Architectures" } dd { (record.architectures.join(", ")) }
+            }
+            @if !record.infrastructure_features.is_empty() {
+                dt { "Features" } dd { (record.infrastructure_features.join(", ")) }
+            }
+            @if !record.subscriptions.is_empty() {
+                dt { "Subscription" } dd { (record.subscriptions.join(", ")) }
+            }
+            @if !record.min_kube_version.is_empty() {
+                dt { "Kubernetes" } dd { "≥ " (record.min_kube_version) }
+            }
+            @for (name, value) in [
+                ("Maturity", &record.maturity),
+                ("Support", &record.support),
+                ("Created", &record.created_at),
+            ] {
+                @if !value.is_empty() { dt { (name) } dd { (value) } }
+            }
+            @if !record.container_image.is_empty() {
+                dt { "Image" } dd { code { (record.container_image) } }
+            }
+            @if !record.repository.is_empty() {
+                dt { "Repository" } dd { (outward("", &record.repository)) }
+            }
+            @if !record.links.is_empty() {
+                dt { "Links" }
+                dd { ul { @for link in &record.links { li { (outward(&link.name, &link.url)) } } } }
+            }
+            @if !record.maintainers.is_empty() {
+                dt { "Maintainers" }
+                dd { ul { @for one in &record.maintainers {
+                    li { (outward(&one.name, &format!("mailto:{}", one.email))) }
+                } } }
+            }
+            @if !record.keywords.is_empty() {
+                dt { "Keywords" }
+                dd { @for word in &record.keywords {
+                    a href=(links::with("/search", &[("q", word)])) { (word) } " "
+                } }
+            }
+            dt { "Channels" }
+            dd { ul { @for channel in &record.channels {
+                li {
+                    a href=(links::with(&subject.tab("versions"), &[("channel", &channel.name)])) { (channel.name) }
+                    " " (channel.version)
+                    @if channel.deprecation.is_some() { " " (badge("deprecated", "deprecated")) }
+                }
+            } } }
+        }
+    }
+}
+
+/// The support of the newest version today, by the package's lifecycle. Today is that
+/// of UTC.
+fn supported(subject: &Subject<'_>) -> Markup {
+    let query = Query {
+        schema: Some(lifecycle::SCHEMA.into()),
+        package: Some(subject.record.name.as_str().into()),
+        name: None,
+    };
+    let selection = Arc::clone(subject.snapshot).select(&query);
+    let blobs = selection.metas().take(2);
+    let blobs = blobs.filter_map(|meta| Lifecycle::read(&subject.snapshot.line(meta)));
+    let blobs: Vec<Lifecycle> = blobs.collect();
+    let today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let today = today.get(..10).unwrap_or_default();
+    let all = blobs.first().map_or(&[][..], |one| one.versions.as_slice());
+    html! {
+        @match support(&blobs, &subject.record.version, today) {
+            Support::Unknown => {},
+            Support::Contradicted => p { (badge("warning", "support unclear")) " two lifecycles contradict each other" },
+            Support::Ended(_) => p { (badge("warning", "self-support")) " outside of all phases" },
+            Support::Phase(phase, version) => {
+                p { (badge("good", &phase.name)) @if !phase.end_date.is_empty() { " until " (phase.end_date) } }
+                @for platform in &version.platform_compatibility {
+                    p.soft { (platform.name) " " (platform.versions.join(", ")) }
+                }
+            },
+        }
+        @if blobs.len() == 1 {
+            (fold(html! { "Support phases" }, table("Support phases", &["Version", "Phase", "From", "To"], html! {
+                @for version in all { @for phase in &version.phases {
+                    tr { th scope="row" { (version.name) } td { (phase.name) } td { (phase.start_date) } td { (phase.end_date) } }
+                } }
+            })))
+        }
+    }
+}
+
+fn dots(level: usize) -> String {
+    let full = level.min(LEVELS.len());
+    format!("{}{}", "●".repeat(full), "○".repeat(LEVELS.len() - full))
+}

@@ -1,0 +1,229 @@
+//! The package that a page is about: its records, its frame, and fields to choose from it.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use maud::{Markup, html};
+
+use crate::answers::index::PackageAnswers;
+use crate::answers::rest::records::ChannelRecord;
+use crate::name::CatalogName;
+use crate::serve::http::pages::frame::Page;
+use crate::serve::http::pages::links;
+use crate::serve::http::pages::parts::{badge, counted, icon, notice};
+use crate::serve::http::pages::records::PackageRecord;
+use crate::serve::http::pages::request::Shown;
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::request::channels;
+use crate::snapshot::Snapshot;
+use fbc::text::semver::Version;
+
+/// The tabs: the last segment of their paths, and their names.
+const TABS: [(&str, &str); 9] = [
+    ("", "Overview"),
+    ("versions", "Versions"),
+    ("updates", "Updates"),
+    ("apis", "APIs"),
+    ("images", "Images"),
+    ("dependencies", "Dependencies"),
+    ("install", "Install"),
+    ("problems", "Problems"),
+    ("history", "History"),
+];
+
+/// How many versions a field offers.
+const MAX_CHOICES: usize = 500;
+
+/// A package of a catalog.
+pub(in crate::serve::http::pages) struct Subject<'a> {
+    pub(in crate::serve::http::pages) catalog: &'a CatalogName,
+    pub(in crate::serve::http::pages) snapshot: &'a Arc<Snapshot>,
+    pub(in crate::serve::http::pages) package: &'a PackageAnswers,
+    pub(in crate::serve::http::pages) record: PackageRecord,
+}
+
+/// A version of the package, chosen by `version` or by default the head of the default
+/// channel.
+pub(in crate::serve::http::pages) struct Chosen {
+    pub(in crate::serve::http::pages) name: String,
+    pub(in crate::serve::http::pages) version: String,
+}
+
+impl<'a> Subject<'a> {
+    /// The package that the path names.
+    pub(in crate::serve::http::pages) fn of(query: &'a AcrossQuery) -> Result<Self, Problem> {
+        let shown = Shown::of(query)?;
+        let name = query.path("package");
+        let package = shown.snapshot.package_answers(name).ok_or_else(|| {
+            let names = shown.snapshot.packages().iter();
+            let problem = Problem::unknown("package", name, names.map(|package| &*package.name));
+            let elsewhere = query
+                .loaded()
+                .filter(|(_, snapshot)| snapshot.package_answers(name).is_some());
+            let elsewhere: Vec<&str> = elsewhere.map(|(catalog, _)| catalog.as_str()).collect();
+            match &elsewhere[..] {
+                [] => problem,
+                names => problem.remarking(&format!(
+                    "{} has it in the catalog {}",
+                    cut(name),
+                    names.join(" and ")
+                )),
+            }
+        })?;
+        Ok(Self {
+            catalog: shown.name(),
+            snapshot: shown.snapshot,
+            package,
+            record: PackageRecord::details(shown.snapshot, package)?,
+        })
+    }
+
+    /// Its stored channels. [`read`](crate::serve::http::queries::request::read) reads them.
+    pub(in crate::serve::http::pages) fn channels(&self) -> Vec<Bytes> {
+        channels(self.snapshot, self.package)
+    }
+
+    /// The line of a bundle of the package.
+    pub(in crate::serve::http::pages) fn line(&self, bundle: &str) -> Option<Bytes> {
+        let metas = self.snapshot.bundles_named(bundle);
+        let mut own = metas.into_iter();
+        let meta = own.find(|meta| self.snapshot.package_of(*meta) == self.record.name)?;
+        Some(self.snapshot.line(meta))
+    }
+
+    /// The version that `version` names, by its number or its bundle.
+    pub(in crate::serve::http::pages) fn chosen(
+        &self,
+        wanted: Option<&str>,
+        all: &[ChannelRecord<'_>],
+    ) -> Result<Option<Chosen>, Problem> {
+        let Some(wanted) = wanted else {
+            let head = self.record.head.clone();
+            return Ok(head.map(|name| Chosen {
+                name,
+                version: self.record.version.clone(),
+            }));
+        };
+        // Neither names nor versions contain a space: it is an unescaped `+`.
+        let wanted = wanted.replace(' ', "+");
+        let entries = || all.iter().flat_map(|channel| &channel.entries);
+        let found = entries().find(|entry| entry.name == wanted || entry.version == wanted);
+        let found = found.ok_or_else(|| {
+            let names = entries().flat_map(|entry| [&*entry.name, &*entry.version]);
+            Problem::unknown("version", &wanted, names)
+        })?;
+        Ok(Some(Chosen {
+            name: found.name.clone().into_owned(),
+            version: found.version.clone().into_owned(),
+        }))
+    }
+
+    /// The path of one of its tabs.
+    pub(in crate::serve::http::pages) fn tab(&self, tab: &str) -> String {
+        links::tab(self.catalog.as_str(), &self.record.name, tab)
+    }
+
+    /// The path of a JSON route of the catalog.
+    pub(in crate::serve::http::pages) fn api(&self, route: &str) -> String {
+        links::catalog(self.catalog.as_str(), &format!("/api/v1/{route}"))
+    }
+
+    /// A page of the package.
+    pub(in crate::serve::http::pages) fn page(&self, tab: &'static str, body: &Markup) -> Page {
+        let (catalog, record) = (self.catalog.as_str(), &self.record);
+        let name = TABS.iter().find(|(path, _)| *path == tab);
+        let name = name.map_or("", |(_, name)| name);
+        let whole = html! {
+            div.subject {
+                (icon(catalog, record))
+                div {
+                    h1 { (record.title()) " " code { (record.name) } }
+                    p {
+                        @if record.quarantined { (badge("error", "left out")) " " }
+                        @if let Some(reason) = &record.deprecation {
+                            (badge("deprecated", "deprecated")) " " (reason) " "
+                        }
+                        (record.summary)
+                    }
+                }
+            }
+            nav.tabs aria-label="Package" {
+                ul {
+                    @for (path, name) in TABS {
+                        li {
+                            a href=(self.tab(path)) aria-current=[(path == tab).then_some("page")] {
+                                (name)
+                                @if path == "problems" && !record.problems.is_empty() { " (" (record.problems.len()) ")" }
+                            }
+                        }
+                    }
+                }
+            }
+            @if record.quarantined {
+                (notice("error", html! {
+                    p { "Left out of the gRPC API: " (counted(record.problems.len(), "problem")) ". "
+                        a href=(self.tab("problems")) { "What is wrong" } }
+                }))
+            }
+            (body)
+        };
+        let title = match tab {
+            "" => format!("{} in {catalog}", record.name),
+            _ => format!("{} · {} in {catalog}", name, record.name),
+        };
+        let mut trail = vec![
+            ("Catalogs".to_owned(), "/".to_owned()),
+            (catalog.to_owned(), links::catalog(catalog, "")),
+            (record.name.clone(), self.tab("")),
+        ];
+        if !tab.is_empty() {
+            trail.push((name.to_owned(), self.tab(tab)));
+        }
+        Page::new(title, whole).at(trail).content(self.snapshot)
+    }
+}
+
+/// A field to choose a version with.
+pub(in crate::serve::http::pages) fn version_field(
+    label: &str,
+    name: &str,
+    all: &[ChannelRecord<'_>],
+    chosen: Option<&str>,
+    first: Option<&str>,
+) -> Markup {
+    let entries = all.iter().flat_map(|channel| &channel.entries);
+    let mut entries: Vec<(&str, &str)> = entries
+        .map(|entry| (&*entry.name, &*entry.version))
+        .collect();
+    entries.sort_by_cached_key(|(name, version)| {
+        (Reverse(Version::parse(version).ok()), (*name).to_owned())
+    });
+    entries.dedup();
+    html! {
+        label { (label) " "
+            select name=(name) {
+                @if let Some(first) = first { option value="" { (first) } }
+                @for (name, version) in entries.into_iter().take(MAX_CHOICES) {
+                    option value=(name) selected[chosen == Some(name)] {
+                        @if version.is_empty() { (name) } @else { (version) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A field to choose a channel with.
+pub(in crate::serve::http::pages) fn channel_field(record: &PackageRecord, chosen: &str) -> Markup {
+    html! {
+        label { "Channel "
+            select name="channel" {
+                @for channel in &record.channels {
+                    option value=(channel.name) selected[channel.name == chosen] { (channel.name) }
+                }
+            }
+        }
+    }
+}

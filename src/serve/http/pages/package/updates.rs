@@ -1,0 +1,245 @@
+//! The way from an installed version to another, step by step, with reasons.
+
+use std::collections::BTreeSet;
+
+use axum::response::Response;
+use maud::{Markup, html};
+
+use crate::answers::rest::plan::{Plan, PlanStep, Rules, plan, successors};
+use crate::answers::rest::records::ChannelRecord;
+use crate::answers::rest::updates::{Edge, Installed};
+use crate::serve::http::pages::package::subject::{Subject, channel_field, version_field};
+use crate::serve::http::pages::parts::{badge, counted, empty, fold, notice};
+use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::plan::{rules, subscribed, target};
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
+use crate::serve::http::queries::updates::installed;
+use fbc::document::Gvk;
+use fbc::presentation::BundleView;
+
+/// Longer runs of plain steps are folded.
+const RUN: usize = 6;
+/// How many steps tell what their bundles change.
+const COMPARED: usize = 12;
+/// How many successors are listed.
+const SUCCESSORS: usize = 20;
+
+pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["from", "to", "channel", "rules"];
+    request::run(request, &LOOKUPS, KNOWN, |query| {
+        let subject = Subject::of(query)?;
+        let (record, parameters) = (&subject.record, &query.parameters);
+        let stored = subject.channels();
+        let mut all = read(&stored)?;
+        let rules = rules(parameters.get("rules"))?;
+        if all.is_empty() {
+            let body = html! { (empty(html! { p { "This package has no channel, so it has no updates." } })) };
+            return Ok(subject.page("updates", &body));
+        }
+        let channel = subscribed(&mut all, parameters.get("channel"))?;
+        let (all, channel) = (all, channel.as_str());
+        let from = parameters.get("from").map(|from| from.replace(' ', "+"));
+        let start = from.as_deref().map(|from| installed(&all, from)).transpose()?;
+        let to = parameters.get("to");
+        let target = to.map(|to| target(&all, to)).transpose()?;
+        let chosen = start.as_ref().map(|start| start.name);
+        let body = html! {
+            h2 { "Plan an update" }
+            form.fields {
+                (version_field("From", "from", &all, chosen, Some("choose")))
+                (version_field("To", "to", &all, target, Some("newest")))
+                (channel_field(record, channel))
+                label { "Rules "
+                    select name="rules" {
+                        @for (value, name) in [(Rules::V0, "OLM v0"), (Rules::V1, "OLM v1")] {
+                            option value=(value.as_str()) selected[value == rules] { (name) }
+                        }
+                    }
+                }
+                button { "Plan" }
+            }
+            @match &start {
+                None => (empty(html! { p { "Choose the installed version to see each step to the newest one." } })),
+                Some(start) => {
+                    (planned(&subject, &plan(&all, start, target, rules), start, target, channel))
+                    (olm_v1(&subject, &all, start))
+                },
+            }
+        };
+        let twin = links::with(
+            &subject.api(if from.is_some() { "plan" } else { "updates" }),
+            &[
+                ("package", record.name.as_str()),
+                ("from", from.as_deref().unwrap_or_default()),
+                ("to", target.unwrap_or_default()),
+                ("channel", channel),
+                ("rules", if from.is_some() { rules.as_str() } else { "" }),
+            ],
+        );
+        Ok(subject.page("updates", &body).twin(twin))
+    })
+    .await
+}
+
+fn planned(
+    subject: &Subject<'_>,
+    plan: &Plan<'_>,
+    start: &Installed<'_>,
+    target: Option<&str>,
+    channel: &str,
+) -> Markup {
+    let last = plan.steps.last().map_or(start.name, |step| step.to);
+    html! {
+        @match (plan.reached, plan.steps.len(), target) {
+            (true, 0, _) => (notice("good", html! { p { "Nothing to do: this is the newest version that the rules reach." } })),
+            (true, steps, None) if plan.rules == Rules::V0 => p.lead { (channel) ": " (counted(steps, "step")) ", reaches the head" },
+            (true, steps, _) => p.lead { (counted(steps, "step")) },
+            (false, _, Some(to)) => (notice("warning", html! {
+                p { "No way leads to " code { (to) } " under OLM " (plan.rules.as_str()) "." }
+            })),
+            (false, 0, None) => (notice("warning", html! {
+                p { "No update: nothing in " code { (channel) } " follows this version under OLM " (plan.rules.as_str()) "." }
+            })),
+            (false, steps, None) => {
+                p.lead { (channel) ": " (counted(steps, "step")) }
+                (notice("warning", html! {
+                    p { "The way ends at " code { (last) } ", before the head: nothing here follows it." }
+                }))
+            },
+        }
+        @if !plan.steps.is_empty() { ol.steps { (steps(subject, &plan.steps)) } }
+    }
+}
+
+/// The steps; long runs of plain ones are folded.
+fn steps(subject: &Subject<'_>, all: &[PlanStep<'_>]) -> Markup {
+    let plain = |step: &PlanStep<'_>| {
+        step.edge == Edge::Replaces
+            && step.passed_over.is_empty()
+            && step.deprecation.is_none()
+            && !step.changes_channel
+    };
+    let runs: Vec<&[PlanStep<'_>]> = all
+        .chunk_by(|one, other| plain(one) && plain(other))
+        .collect();
+    let mut compared = 0;
+    let mut number = 1;
+    let mut parts = Vec::new();
+    for run in runs {
+        let first = number;
+        number += run.len();
+        let items = |with: bool| {
+            html! { @for (at, step) in run.iter().enumerate() { (item(subject, step, first + at, with)) } }
+        };
+        if run.len() > RUN {
+            let ends = (run[0].from, run[run.len() - 1].version);
+            parts.push(html! {
+                li.folded value=(first) {
+                    (fold(
+                        html! { (run.len()) " single steps: " (ends.0) " → " (ends.1) },
+                        html! { ol { (items(false)) } },
+                    ))
+                }
+            });
+        } else {
+            compared += run.len();
+            parts.push(items(compared <= COMPARED));
+        }
+    }
+    html! { @for part in parts { (part) } }
+}
+
+fn item(subject: &Subject<'_>, step: &PlanStep<'_>, number: usize, compare: bool) -> Markup {
+    let catalog = subject.catalog.as_str();
+    let link = |name: &str| links::bundle(catalog, &subject.record.name, name);
+    let from = match step.from {
+        "" => "installed",
+        name => name,
+    };
+    html! {
+        li value=(number) {
+            @if step.changes_channel {
+                p { (badge("warning", "change of channel")) " to " code { (step.channel) } }
+            }
+            p {
+                code { (from) } " → " a href=(link(step.to)) { code { (step.to) } } " "
+                @if !step.version.is_empty() { strong { (step.version) } " " }
+                (badge("plain", edge(step.edge)))
+                @if let Some(reason) = step.deprecation { " " (badge("deprecated", "deprecated")) " " (reason) }
+            }
+            @if !step.passed_over.is_empty() {
+                p.soft { "passed over: "
+                    @for (at, passed) in step.passed_over.iter().enumerate() {
+                        @if at > 0 { ", " }
+                        (passed.version)
+                        @match passed.edge {
+                            Some(Edge::Skips) => " (skipped)",
+                            Some(Edge::SkipRange) => " (in skipRange)",
+                            Some(_) => " (replaced)",
+                            None => " (not on the way)",
+                        }
+                    }
+                }
+            }
+            @if compare { (difference(subject, step)) }
+        }
+    }
+}
+
+/// What the bundles of a step differ in.
+fn difference(subject: &Subject<'_>, step: &PlanStep<'_>) -> Markup {
+    let (Some(before), Some(after)) = (subject.line(step.from), subject.line(step.to)) else {
+        return html! {};
+    };
+    let (before, after) = (BundleView::of(&before), BundleView::of(&after));
+    let apis = |view: &BundleView<'_>| view.provides.iter().cloned().collect::<BTreeSet<Gvk>>();
+    let (old, new) = (apis(&before), apis(&after));
+    let images = |view: &BundleView<'_>| {
+        let images = view.related_images.iter().map(|image| image.image.clone());
+        images.collect::<BTreeSet<String>>()
+    };
+    let added_images = images(&after).difference(&images(&before)).count();
+    let kubernetes = &after.presentation.min_kube_version;
+    let kubernetes = (*kubernetes != before.presentation.min_kube_version).then_some(kubernetes);
+    let name = |api: &Gvk| format!("{} {}", api.kind, api.version);
+    html! {
+        ul.changes {
+            @for api in new.difference(&old) { li { "+ " (name(api)) } }
+            @for api in old.difference(&new) { li { "− " (name(api)) " " (badge("warning", "API removed")) } }
+            @if added_images > 0 { li { (counted(added_images, "new image")) } }
+            @if let Some(version) = kubernetes { @if !version.is_empty() { li { "Kubernetes ≥ " (version) } } }
+        }
+    }
+}
+
+fn edge(edge: Edge) -> &'static str {
+    match edge {
+        Edge::Replaces => "replaces",
+        Edge::Skips => "skips",
+        Edge::SkipRange => "skipRange",
+        Edge::Installed => "installed",
+    }
+}
+
+/// What OLM v1 may go to at once.
+fn olm_v1(subject: &Subject<'_>, all: &[ChannelRecord<'_>], start: &Installed<'_>) -> Markup {
+    let next = successors(all, start);
+    html! {
+        h3 { "OLM v1 at once" }
+        @if next.is_empty() {
+            p { "Nothing: no entry of any channel replaces or skips this version." }
+        } @else {
+            ul.links {
+                @for (at, one) in next.iter().take(SUCCESSORS).enumerate() {
+                    li {
+                        a href=(links::bundle(subject.catalog.as_str(), &subject.record.name, one.name)) { (one.version) }
+                        " " span.soft { (one.channels.join(", ")) }
+                        @if at == 0 { " " (badge("good", "highest")) }
+                        @if one.deprecation.is_some() { " " (badge("deprecated", "deprecated")) }
+                    }
+                }
+                @if next.len() > SUCCESSORS { li { "… and " (next.len() - SUCCESSORS) " more" } }
+            }
+        }
+    }
+}

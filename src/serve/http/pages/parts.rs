@@ -1,0 +1,183 @@
+//! Components that several pages show.
+
+use maud::{Markup, html};
+
+use crate::serve::http::pages::links;
+use crate::serve::http::pages::records::PackageRecord;
+use fbc::problem::{Problem, Severity};
+
+/// A word in a coloured box. The word tells what the colour does.
+pub(super) fn badge(class: &str, text: &str) -> Markup {
+    html! { span.badge.(class) { (text) } }
+}
+
+/// A remark that stands out.
+pub(super) fn notice(class: &str, content: Markup) -> Markup {
+    html! { div.notice.(class) role="note" { (content) } }
+}
+
+/// A table that scrolls in its own region.
+pub(super) fn table(label: &str, head: &[&str], rows: Markup) -> Markup {
+    html! {
+        div.scroll role="region" aria-label=(label) tabindex="0" {
+            table {
+                thead { tr { @for title in head { th scope="col" { (title) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+/// Code with a button that copies it. Without a script, there is no button.
+pub(super) fn code(label: &str, text: &str) -> Markup {
+    html! {
+        div.code {
+            pre tabindex="0" aria-label=(label) { code { (text) } }
+            button.copy type="button" hidden { "Copy" }
+        }
+    }
+}
+
+/// A fold that a click opens.
+pub(super) fn fold(summary: Markup, content: Markup) -> Markup {
+    html! { details { summary { (summary) } (content) } }
+}
+
+/// An empty state: why, and what next.
+pub(super) fn empty(content: Markup) -> Markup {
+    html! { div.empty { (content) } }
+}
+
+/// The icon of a package, or its first letter.
+pub(super) fn icon(catalog: &str, package: &PackageRecord) -> Markup {
+    let letter = package.title().chars().find(|sign| sign.is_alphanumeric());
+    html! {
+        span.icon aria-hidden="true" {
+            @if package.icon.is_some() {
+                img src=(links::icon(catalog, &package.name)) alt="" width="32" height="32" loading="lazy" decoding="async";
+            } @else {
+                (letter.unwrap_or('?').to_uppercase())
+            }
+        }
+    }
+}
+
+/// The states of a package worth a word.
+pub(super) fn states(package: &PackageRecord) -> Markup {
+    html! {
+        @if package.quarantined { (badge("error", "left out")) " " }
+        @if package.deprecation.is_some() { (badge("deprecated", "deprecated")) " " }
+    }
+}
+
+/// An address of a catalog as a link, or as text if browsers must not follow it.
+pub(super) fn outward(name: &str, address: &str) -> Markup {
+    let text = if name.trim().is_empty() {
+        address
+    } else {
+        name
+    };
+    html! {
+        @match links::outward(address) {
+            Some(address) => a href=(address) rel="noopener noreferrer nofollow" { (text) },
+            None => { (text) @if !address.is_empty() && text != address { " " code { (address) } } },
+        }
+    }
+}
+
+/// A number with commas between its thousands.
+pub(super) fn count(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number with its noun: `1 package`, `2 packages`.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{end}", count(number as u64))
+}
+
+/// The problems of a catalog, each with its position and advice.
+pub(super) fn problems(catalog: &str, problems: &[&Problem]) -> Markup {
+    html! {
+        ul.problems {
+            @for problem in problems {
+                li {
+                    p {
+                        @match problem.severity {
+                            Severity::Warning => (badge("warning", "warning")),
+                            Severity::Error => (badge("error", "error")),
+                            Severity::Fatal => (badge("error", "fatal")),
+                        }
+                        " " code { (problem.code.as_str()) } " "
+                        @let subject = &problem.subject;
+                        @if !subject.package.is_empty() {
+                            a href=(links::tab(catalog, &subject.package, "problems")) { (subject.package) }
+                        }
+                        @if !subject.channel.is_empty() { " › " (subject.channel) }
+                        @if !subject.bundle.is_empty() { " › " (subject.bundle) }
+                    }
+                    p { (problem.message) }
+                    @if let Some(position) = &problem.position {
+                        p.soft {
+                            code { (position.file) ":" (position.line) }
+                            " (document " (position.document) ")"
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The number of errors and of warnings, in words. Empty without any.
+pub(super) fn problem_counts<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> String {
+    let (mut errors, mut warnings) = (0, 0);
+    for problem in problems {
+        match problem.severity {
+            Severity::Warning => warnings += 1,
+            Severity::Error | Severity::Fatal => errors += 1,
+        }
+    }
+    let parts = [(errors, "error"), (warnings, "warning")];
+    let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+    let parts: Vec<String> = parts.map(|(number, noun)| counted(number, noun)).collect();
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, wanted) in [
+            (0_u64, "0"),
+            (999, "999"),
+            (6_871, "6,871"),
+            (1_000_000, "1,000,000"),
+        ] {
+            assert_eq!(count(number), wanted);
+        }
+        assert_eq!(counted(1, "package"), "1 package");
+        assert_eq!(counted(1_200, "package"), "1,200 packages");
+    }
+
+    #[test]
+    fn an_address_that_is_no_web_address_is_text() {
+        let markup = outward("x", "javascript:alert(1)").into_string();
+        assert_eq!(markup, "x <code>javascript:alert(1)</code>");
+        let markup = outward("", "https://a.example/?b&c").into_string();
+        assert!(
+            markup.starts_with("<a href=\"https://a.example/?b&amp;c\" rel="),
+            "{markup}"
+        );
+    }
+}

@@ -1,0 +1,321 @@
+//! Search: one row for each package, with facets whose values are links.
+
+use axum::response::{IntoResponse as _, Response};
+use maud::{Markup, html};
+use serde_json::json;
+
+use crate::answers::rest::facets::{FACETS, FacetFilter};
+use crate::serve::http::pages::frame::Page;
+use crate::serve::http::pages::parts::{badge, counted, empty, icon};
+use crate::serve::http::pages::records::PackageRecord;
+use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::across::facets::{self, Faceted, FoundPackage};
+use crate::serve::http::queries::across::search::Match;
+use crate::serve::http::queries::parameters::Parameters;
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+use crate::serve::http::queries::response::QueryResponse;
+use fbc::text::suggest;
+
+/// The parameters.
+const KNOWN: &[&str] = &[
+    "q",
+    "catalog",
+    "category",
+    "provider",
+    "level",
+    "mode",
+    "architecture",
+    "feature",
+    "subscription",
+    "state",
+    "sort",
+    "page",
+];
+/// How many packages a page lists.
+const ROWS: usize = 30;
+/// How many values of a facet are shown before a fold, and at most.
+const VALUES: usize = 8;
+const MOST_VALUES: usize = 60;
+/// How many suggestions are answered.
+const SUGGESTED: usize = 10;
+
+pub(super) async fn show(request: QueryRequest) -> Response {
+    let read = async {
+        let (mut query, context) = request.parse_across(KNOWN)?;
+        let found = facets::found(&mut query).await?;
+        Ok::<_, Problem>((query, context, found))
+    };
+    match read.await {
+        Ok((query, context, found)) => {
+            let work = move |query: &AcrossQuery| page(query, found.as_deref());
+            request::respond(&LOOKUPS, query, context, work).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn page(query: &AcrossQuery, found: Option<&[Match]>) -> Result<Page, Problem> {
+    let parameters = &query.parameters;
+    let words = parameters.get("q").unwrap_or_default();
+    let faceted = Faceted::of(query, found);
+    let mut shown = faceted.shown();
+    match parameters.get("sort") {
+        None | Some("relevance") => shown.sort_by_key(|row| (row.rank, row.name)),
+        Some("name") => shown.sort_by_key(|row| row.name),
+        Some(other) => {
+            let detail = format!("sort is relevance or name, and not {other:?}");
+            return Err(Problem::invalid_parameter("sort", detail));
+        }
+    }
+    let number = page_number(parameters)?;
+    let pages = shown.len().div_ceil(ROWS).max(1);
+    let number = number.min(pages);
+    let first = (number - 1) * ROWS;
+    let part = &shown[first.min(shown.len())..(first + ROWS).min(shown.len())];
+    let mut items = Vec::new();
+    for row in part {
+        items.push(item(query, &faceted, row)?);
+    }
+    let title = match words {
+        "" => "All packages".to_owned(),
+        words => format!("“{words}”"),
+    };
+    let body = html! {
+        h1 { (title) " " small { (counted(shown.len(), "package")) } }
+        div.search {
+            aside aria-label="Filters" {
+                (facet(parameters, "catalog", &faceted.catalog_counts(), |name| faceted.catalogs.contains(&name)))
+                @for name in FACETS {
+                    (facet(parameters, name, &faceted.counts(name), |value| faceted.filter.wants(name, value)))
+                }
+            }
+            section aria-label="Packages" {
+                @if items.is_empty() {
+                    (nothing(query, words, &faceted))
+                } @else {
+                    ul.packages { @for item in &items { li { (item) } } }
+                    (pager(parameters, number, pages))
+                }
+            }
+        }
+    };
+    let twin = links::with(
+        "/api/v1/facets",
+        &others(parameters, |key, _| ["page", "sort"].contains(&key)),
+    );
+    let mut page = Page::new(title, body);
+    page.words = words.to_owned();
+    page.twin = Some(twin);
+    Ok(page)
+}
+
+fn item(
+    query: &AcrossQuery,
+    faceted: &Faceted<'_>,
+    row: &FoundPackage<'_>,
+) -> Result<Markup, Problem> {
+    let mut records = Vec::new();
+    for (catalog, package) in &row.places {
+        let (catalog, snapshot) = &query.catalogs[*catalog];
+        let found = snapshot
+            .as_ref()
+            .and_then(|snapshot| Some((snapshot, snapshot.packages().get(*package)?)));
+        if let Some((snapshot, package)) = found {
+            let record = PackageRecord::summary(snapshot, package)?;
+            records.push((catalog.name.as_str(), record));
+        }
+    }
+    let Some((catalog, first)) = records.first() else {
+        return Ok(html! {});
+    };
+    let facets = row.places.first().and_then(|place| faceted.facets(place));
+    let provider = facets.and_then(|facets| facets.values("provider").first());
+    let left_out = records.iter().any(|(_, record)| record.quarantined);
+    let deprecated = records
+        .iter()
+        .any(|(_, record)| record.deprecation.is_some());
+    let link = match &records[..] {
+        [(catalog, _)] => links::package(catalog, row.name),
+        _ => links::across(row.name),
+    };
+    Ok(html! {
+        (icon(catalog, first))
+        div {
+            p.name {
+                a href=(link) { (first.title()) } " " code { (row.name) } " "
+                @if left_out { (badge("error", "left out")) " " }
+                @if deprecated { (badge("deprecated", "deprecated")) " " }
+            }
+            @if let Some(provider) = provider { p.soft { "by " (provider) } }
+            p { (first.summary) }
+            p.soft {
+                @for (catalog, record) in &records {
+                    a href=(links::package(catalog, row.name)) { (catalog) } " " (record.version) " "
+                }
+            }
+        }
+    })
+}
+
+/// The values of a facet as links that add or remove a parameter.
+fn facet(
+    parameters: &Parameters,
+    name: &'static str,
+    values: &[(&str, usize)],
+    chosen: impl Fn(&str) -> bool,
+) -> Markup {
+    let line = |value: &str, count: usize| {
+        let is_chosen = chosen(value);
+        html! {
+            li {
+                a href=(toggled(parameters, name, value, is_chosen)) aria-current=[is_chosen.then_some("true")] {
+                    @if is_chosen { "✓ " } (value)
+                }
+                span.count { (count) }
+            }
+        }
+    };
+    // What is chosen is always seen.
+    let (first, rest): (Vec<_>, Vec<_>) = values
+        .iter()
+        .take(MOST_VALUES)
+        .enumerate()
+        .partition(|(at, (value, _))| *at < VALUES || chosen(value));
+    html! {
+        @if !values.is_empty() {
+            section.facet {
+                h2 { (title(name)) }
+                ul { @for (_, (value, count)) in first { (line(value, *count)) } }
+                @if !rest.is_empty() {
+                    details { summary { (rest.len()) " more" } ul { @for (_, (value, count)) in rest { (line(value, *count)) } } }
+                }
+            }
+        }
+    }
+}
+
+fn title(facet: &str) -> &'static str {
+    match facet {
+        "catalog" => "Catalog",
+        "category" => "Category",
+        "provider" => "Provider",
+        "level" => "Capability level",
+        "mode" => "Install mode",
+        "architecture" => "Architecture",
+        "feature" => "Infrastructure",
+        "subscription" => "Subscription",
+        _ => "State",
+    }
+}
+
+/// The address with a value of a facet added or removed, on the first page.
+fn toggled(parameters: &Parameters, name: &str, value: &str, remove: bool) -> String {
+    let mut all = others(parameters, |key, given| {
+        key == "page" || (remove && key == name && same(given, value))
+    });
+    if !remove {
+        all.push((name, value));
+    }
+    links::with("/search", &all)
+}
+
+fn same(one: &str, other: &str) -> bool {
+    let mut filter = FacetFilter::default();
+    filter.add("provider", one);
+    filter.wants("provider", other)
+}
+
+/// The parameters without some.
+fn others<'a>(
+    parameters: &'a Parameters,
+    without: impl Fn(&str, &str) -> bool,
+) -> Vec<(&'a str, &'a str)> {
+    let given = KNOWN
+        .iter()
+        .flat_map(|key| parameters.all(key).map(|value| (*key, value)));
+    given.filter(|(key, value)| !without(key, value)).collect()
+}
+
+fn pager(parameters: &Parameters, number: usize, pages: usize) -> Markup {
+    let link = |number: usize| {
+        let number = number.to_string();
+        let mut all = others(parameters, |key, _| key == "page");
+        all.push(("page", &number));
+        links::with("/search", &all)
+    };
+    html! {
+        @if pages > 1 {
+            nav.pager aria-label="Pages" {
+                @if number > 1 { a href=(link(number - 1)) rel="prev" { "Previous" } " " }
+                "page " (number) " of " (pages)
+                @if number < pages { " " a href=(link(number + 1)) rel="next" { "Next" } }
+            }
+        }
+    }
+}
+
+fn page_number(parameters: &Parameters) -> Result<usize, Problem> {
+    let text = parameters.get("page").unwrap_or("1");
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| Problem::invalid_parameter("page", "page is a number from 1 to 10000"))
+}
+
+fn nothing(query: &AcrossQuery, words: &str, faceted: &Faceted<'_>) -> Markup {
+    let names = query.loaded().flat_map(|(_, snapshot)| snapshot.packages());
+    let near = suggest::similar(words, names.map(|package| &*package.name));
+    empty(html! {
+        p { "No package matches." }
+        @if !near.is_empty() {
+            p { "Similar names: " @for name in &near { a href=(links::across(name)) { (name) } " " } }
+        }
+        @if !faceted.filter.is_empty() || !faceted.catalogs.is_empty() {
+            p { a href=(links::with("/search", &[("q", words)])) { "Search without filters" } }
+        }
+        p { a href="/search" { "All packages" } }
+    })
+}
+
+/// Names for the field while somebody types: packages and kinds that begin with the
+/// text, then those that contain it.
+pub(super) async fn suggest(request: QueryRequest) -> Response {
+    request
+        .run_across(&LOOKUPS, &["q"], |query| {
+            let wanted = query
+                .parameters
+                .get("q")
+                .unwrap_or_default()
+                .trim()
+                .to_lowercase();
+            let packages = query.loaded().flat_map(|(_, snapshot)| snapshot.packages());
+            let packages = packages.map(|package| (&*package.name, "package"));
+            let kinds = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+            let kinds = kinds.map(|api| (api.kind.as_str(), "kind"));
+            let catalogs = query.catalogs.iter();
+            let catalogs = catalogs.map(|(catalog, _)| (catalog.name.as_str(), "catalog"));
+            let mut found: Vec<(bool, &str, &str)> = packages
+                .chain(kinds)
+                .chain(catalogs)
+                .filter_map(|(name, what)| {
+                    let at = name.to_lowercase().find(&wanted)?;
+                    (!wanted.is_empty()).then_some((at > 0, name, what))
+                })
+                .collect();
+            found.sort_unstable();
+            found.dedup();
+            let items: Vec<_> = found
+                .iter()
+                .take(SUGGESTED)
+                .map(|(_, name, what)| json!({ "name": name, "type": what }))
+                .collect();
+            Ok(QueryResponse::Text {
+                bytes: json!({ "items": items }).to_string().into(),
+                media_type: "application/json",
+            })
+        })
+        .await
+}

@@ -1,0 +1,18 @@
+//! How digests and dates are shown.
+
+use maud::{Markup, html};
+
+/// The first digits of a digest, as pages show them.
+pub(super) fn short(hex: &str) -> &str {
+    hex.get(..12).unwrap_or(hex)
+}
+
+/// A date that the script completes with an age.
+pub(super) fn date(rfc3339: &str) -> Markup {
+    // 2026-11-22T04:35:00Z
+    let shown = match (rfc3339.get(..10), rfc3339.get(11..16)) {
+        (Some(day), Some(time)) => format!("{day} {time} UTC"),
+        _ => rfc3339.to_owned(),
+    };
+    html! { time datetime=(rfc3339) { (shown) } }
+}

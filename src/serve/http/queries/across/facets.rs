@@ -1,0 +1,217 @@
+//! Packages of all catalogs by facets: which there are, and how many have each value.
+
+use std::collections::BTreeMap;
+
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
+
+use crate::answers::rest::facets::{FACETS, FacetFilter, FacetRow, counts};
+use crate::serve::http::queries::across::search::{Match, search};
+use crate::serve::http::queries::across::{AcrossQuery, respond};
+use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, json};
+use crate::serve::http::queries::response::QueryResponse;
+
+/// The parameters.
+const KNOWN: &[&str] = &[
+    "q",
+    "catalog",
+    "category",
+    "provider",
+    "level",
+    "mode",
+    "architecture",
+    "feature",
+    "subscription",
+    "state",
+    "fields",
+];
+/// The fields of the answer, in their order.
+const FIELDS: &[&str] = &["total", "packages", "facets"];
+
+/// The packages by name that a search found, and what they are filtered by.
+pub(in crate::serve::http) struct Faceted<'a> {
+    /// The packages that were found, by name.
+    pub(in crate::serve::http) rows: Vec<FoundPackage<'a>>,
+    /// The filter.
+    pub(in crate::serve::http) filter: FacetFilter,
+    /// The wanted catalogs; all if empty.
+    pub(in crate::serve::http) catalogs: Vec<&'a str>,
+    query: &'a AcrossQuery,
+}
+
+/// A package in the catalogs that have it.
+pub(in crate::serve::http) struct FoundPackage<'a> {
+    /// Its name.
+    pub(in crate::serve::http) name: &'a str,
+    /// The numbers of each catalog and of the package in it.
+    pub(in crate::serve::http) places: Vec<(usize, usize)>,
+    /// How well it matches; 0 is best.
+    pub(in crate::serve::http) rank: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    total: usize,
+    packages: Vec<&'a str>,
+    facets: Vec<FacetRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct FacetRecord<'a> {
+    name: &'a str,
+    values: Vec<ValueRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct ValueRecord<'a> {
+    value: &'a str,
+    packages: usize,
+}
+
+impl<'a> Faceted<'a> {
+    /// The packages that were found, or all; with the filter of the parameters.
+    pub(in crate::serve::http) fn of(query: &'a AcrossQuery, found: Option<&[Match]>) -> Self {
+        let mut filter = FacetFilter::default();
+        for facet in FACETS {
+            let values = query.parameters.all(facet);
+            values.for_each(|value| filter.add(facet, value));
+        }
+        Self {
+            rows: rows(query, found),
+            filter,
+            catalogs: query.parameters.all("catalog").collect(),
+            query,
+        }
+    }
+
+    /// What a package is filtered by, in one of its places.
+    pub(in crate::serve::http) fn facets(&self, place: &(usize, usize)) -> Option<&'a FacetRow> {
+        let (_, snapshot) = &self.query.catalogs[place.0];
+        snapshot.as_ref()?.facets().get(place.1)
+    }
+
+    fn is_in_wanted_catalog(&self, place: &(usize, usize)) -> bool {
+        let name = self.query.catalogs[place.0].0.name.as_str();
+        self.catalogs.is_empty() || self.catalogs.contains(&name)
+    }
+
+    /// The packages that have all that is wanted.
+    pub(in crate::serve::http) fn shown(&self) -> Vec<&FoundPackage<'a>> {
+        let accepts = |place: &(usize, usize)| {
+            let facets = self.facets(place);
+            facets.is_some_and(|facets| self.filter.accepts(facets))
+                && self.is_in_wanted_catalog(place)
+        };
+        let rows = self.rows.iter();
+        rows.filter(|row| row.places.iter().any(accepts)).collect()
+    }
+
+    /// How many packages have each value of a facet.
+    pub(in crate::serve::http) fn counts(&self, facet: &'static str) -> Vec<(&'a str, usize)> {
+        let rows = self.rows.iter().enumerate().flat_map(|(at, row)| {
+            let places = row.places.iter();
+            let places = places.filter(|place| self.is_in_wanted_catalog(place));
+            places.filter_map(move |place| Some((at, self.facets(place)?)))
+        });
+        counts(facet, rows, &self.filter)
+    }
+
+    /// How many packages each catalog has of those that have all that is wanted.
+    pub(in crate::serve::http) fn catalog_counts(&self) -> Vec<(&'a str, usize)> {
+        let mut found: BTreeMap<usize, usize> = BTreeMap::new();
+        for place in self.rows.iter().flat_map(|row| &row.places) {
+            let facets = self.facets(place);
+            if facets.is_some_and(|facets| self.filter.accepts(facets)) {
+                *found.entry(place.0).or_default() += 1;
+            }
+        }
+        let name = |at: usize| self.query.catalogs[at].0.name.as_str();
+        found
+            .into_iter()
+            .map(|(at, count)| (name(at), count))
+            .collect()
+    }
+}
+
+fn rows<'a>(query: &'a AcrossQuery, found: Option<&[Match]>) -> Vec<FoundPackage<'a>> {
+    let mut rows: BTreeMap<&str, FoundPackage<'_>> = BTreeMap::new();
+    let mut add = |catalog: usize, package: usize, rank: Option<u32>| {
+        let snapshot = query.catalogs[catalog].1.as_ref();
+        let Some(package_answers) = snapshot.and_then(|one| one.packages().get(package)) else {
+            return;
+        };
+        let name = &*package_answers.name;
+        let row = rows.entry(name).or_insert_with(|| FoundPackage {
+            name,
+            places: Vec::new(),
+            rank,
+        });
+        row.rank = row.rank.min(rank);
+        row.places.push((catalog, package));
+    };
+    match found {
+        Some(found) => {
+            for one in found {
+                add(
+                    one.catalog,
+                    one.found.package as usize,
+                    Some(one.found.rank),
+                );
+            }
+        }
+        None => {
+            for (catalog, (_, snapshot)) in query.catalogs.iter().enumerate() {
+                let count = snapshot.as_ref().map_or(0, |one| one.packages().len());
+                (0..count).for_each(|package| add(catalog, package, None));
+            }
+        }
+    }
+    rows.into_values().collect()
+}
+
+/// Searches if there are words; `None` stands for all packages.
+pub(in crate::serve::http) async fn found(
+    query: &mut AcrossQuery,
+) -> Result<Option<Vec<Match>>, Problem> {
+    match query.parameters.get("q") {
+        Some(_) => Ok(Some(search(query).await?)),
+        None => Ok(None),
+    }
+}
+
+/// The names of the packages, and the values of each facet.
+pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+    let searched = async {
+        let (mut query, context) = request.parse_across(KNOWN)?;
+        let found = found(&mut query).await?;
+        Ok::<_, Problem>((query, context, found))
+    };
+    let (query, context, found) = match searched.await {
+        Ok(searched) => searched,
+        Err(problem) => return problem.into_response(),
+    };
+    let work = move |query: &AcrossQuery| {
+        let faceted = Faceted::of(query, found.as_deref());
+        let shown = faceted.shown();
+        let value = |(value, packages)| ValueRecord { value, packages };
+        let mut facets = vec![FacetRecord {
+            name: "catalog",
+            values: faceted.catalog_counts().into_iter().map(value).collect(),
+        }];
+        facets.extend(FACETS.map(|name| FacetRecord {
+            name,
+            values: faceted.counts(name).into_iter().map(value).collect(),
+        }));
+        let answer = Answer {
+            total: shown.len(),
+            packages: shown.iter().map(|row| row.name).collect(),
+            facets,
+        };
+        Ok(QueryResponse::Object {
+            json: json(&answer)?,
+            fields: FIELDS,
+        })
+    };
+    respond(&LOOKUPS, query, context, work).await
+}

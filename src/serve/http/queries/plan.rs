@@ -1,0 +1,134 @@
+//! The way from an installed version to another, step by step.
+
+use axum::response::Response;
+use serde::Serialize;
+
+use crate::answers::rest::plan::{PlanStep, Rules, plan};
+use crate::answers::rest::records::ChannelRecord;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
+use crate::serve::http::queries::response::QueryResponse;
+use crate::serve::http::queries::updates::installed;
+
+/// The fields of the answer, in their order.
+const FIELDS: &[&str] = &[
+    "package", "rules", "channel", "from", "to", "reached", "steps",
+];
+
+#[derive(Serialize)]
+struct PlanRecord<'a> {
+    package: &'a str,
+    rules: Rules,
+    channel: &'a str,
+    from: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<&'a str>,
+    reached: bool,
+    steps: Vec<PlanStep<'a>>,
+}
+
+/// The steps of an update.
+pub(super) async fn one(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["package", "from", "to", "channel", "rules", "fields"];
+    request.run(&LOOKUPS, KNOWN, work).await
+}
+
+fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let parameters = &query.parameters;
+    let package = parameters.get("package").ok_or_else(|| {
+        Problem::missing_parameter("package", "name the package that is to be updated")
+    })?;
+    let package = query.package(package)?;
+    // Neither names nor versions contain a space: it is an unescaped `+`.
+    let from = parameters.get("from").map(|from| from.replace(' ', "+"));
+    let from = from.ok_or_else(|| {
+        Problem::missing_parameter("from", "name the installed bundle or its version")
+    })?;
+    let rules = rules(parameters.get("rules"))?;
+    let stored = query.channels(package);
+    let mut all = read(&stored)?;
+    let channel = subscribed(&mut all, one_channel(query)?)?;
+    let start = installed(&all, &from)?;
+    let to = parameters
+        .get("to")
+        .map(|to| target(&all, to))
+        .transpose()?;
+    let found = plan(&all, &start, to, rules);
+    let record = PlanRecord {
+        package: &package.name,
+        rules,
+        channel: &channel,
+        from: &from,
+        to,
+        reached: found.reached,
+        steps: found.steps,
+    };
+    Ok(QueryResponse::Object {
+        json: json(&record)?,
+        fields: FIELDS,
+    })
+}
+
+/// The channel of the subscription: a subscription has one.
+fn one_channel(query: &ParsedQuery) -> Result<Option<&str>, Problem> {
+    let mut channels = query.parameters.all("channel");
+    match (channels.next(), channels.next()) {
+        (_, Some(_)) => {
+            let detail = "channel is given more than once; give it once";
+            Err(Problem::invalid_parameter("channel", detail))
+        }
+        (channel, None) => Ok(channel),
+    }
+}
+
+/// The rules that a parameter names.
+pub(in crate::serve::http) fn rules(text: Option<&str>) -> Result<Rules, Problem> {
+    match text {
+        None | Some("v0") => Ok(Rules::V0),
+        Some("v1") => Ok(Rules::V1),
+        Some(other) => {
+            let detail = format!("rules is v0 or v1, and not {:?}", cut(other));
+            Err(Problem::invalid_parameter("rules", detail))
+        }
+    }
+}
+
+/// Puts the channel of the subscription first, by default the default channel, and
+/// returns its name.
+pub(in crate::serve::http) fn subscribed(
+    all: &mut [ChannelRecord<'_>],
+    wanted: Option<&str>,
+) -> Result<String, Problem> {
+    let found = all.iter().position(|channel| match wanted {
+        Some(wanted) => channel.name == wanted,
+        None => channel.default,
+    });
+    let at = match (found, wanted) {
+        (Some(at), _) => at,
+        (None, None) => 0,
+        (None, Some(wanted)) => {
+            let names = all.iter().map(|channel| &*channel.name);
+            return Err(Problem::unknown("channel", wanted, names));
+        }
+    };
+    if let Some(part) = all.get_mut(..=at) {
+        part.rotate_right(1);
+    }
+    let first = all.first();
+    Ok(first.map_or_else(String::new, |channel| channel.name.clone().into_owned()))
+}
+
+/// The bundle of a name or a version.
+pub(in crate::serve::http) fn target<'a>(
+    all: &'a [ChannelRecord<'a>],
+    wanted: &str,
+) -> Result<&'a str, Problem> {
+    let wanted = wanted.replace(' ', "+");
+    let entries = || all.iter().flat_map(|channel| &channel.entries);
+    let found = entries().find(|entry| entry.name == wanted || entry.version == wanted);
+    let found = found.map(|entry| &*entry.name);
+    found.ok_or_else(|| {
+        let names = entries().flat_map(|entry| [&*entry.name, &*entry.version]);
+        Problem::unknown("bundle", &wanted, names)
+    })
+}

@@ -1,0 +1,168 @@
+//! What pages say.
+
+use serde_json::{Value, json};
+
+use super::site::{SCRIPT, page, served, text_of};
+
+#[test]
+fn an_icon_has_the_type_of_its_bytes_and_runs_nothing() {
+    let served = served();
+    let icon = served.get("/catalogs/hostile/icons/hostile");
+    assert_eq!(icon.status, 200);
+    assert_eq!(icon.header("content-type"), Some("image/svg+xml"));
+    let policy = icon.header("content-security-policy").unwrap();
+    assert!(
+        policy.contains("sandbox") && policy.contains("default-src 'none'"),
+        "{policy}"
+    );
+}
+
+#[test]
+fn facets_count_packages_and_narrow_the_list() {
+    let served = served();
+    let text = text_of(&served, "/search");
+    assert!(text.contains("href=\"/search?catalog=sample\""), "{text}");
+    assert!(
+        text.contains("href=\"/search?category=Database\""),
+        "{text}"
+    );
+    let narrowed = text_of(&served, "/search?category=database");
+    assert!(narrowed.contains("<small>1 package</small>"), "{narrowed}");
+    // The chosen value leads back.
+    assert!(
+        narrowed.contains("<a href=\"/search\" aria-current=\"true\">✓ Database</a>"),
+        "{narrowed}"
+    );
+    let none = text_of(&served, "/search?q=ferry-operatr");
+    assert!(none.contains("No package matches"), "{none}");
+    assert!(none.contains("href=\"/packages/ferry-operator\""), "{none}");
+}
+
+#[test]
+fn a_long_channel_is_folded_and_unfolds() {
+    let served = served();
+    let path = "/catalogs/hostile/packages/hostile/versions";
+    let folded = text_of(&served, path);
+    assert!(folded.contains("498 versions"), "{folded}");
+    assert!(folded.matches("<tr").count() < 20);
+    let whole = text_of(&served, &format!("{path}?rows=all"));
+    assert!(whole.matches("<tr").count() > 500);
+    let plan = "/catalogs/hostile/packages/hostile/updates?from=hostile.v1.0.0";
+    let plan = text_of(&served, plan);
+    assert!(
+        plan.contains("stable: 499 steps, reaches the head"),
+        "{plan}"
+    );
+    assert!(plan.contains("<details>"), "{plan}");
+}
+
+#[test]
+fn installing_names_the_catalog_and_what_olm_v1_refuses() {
+    let served = served();
+    let text = text_of(&served, "/catalogs/hostile/packages/hostile/install");
+    for part in [
+        "kind: Subscription",
+        "kind: ClusterExtension",
+        "OLM v1 refuses bundles with dependencies",
+        "source: hostile",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn the_support_phase_of_today_is_told() {
+    let served = served();
+    let text = text_of(&served, "/catalogs/hostile/packages/hostile");
+    for part in ["until 2999-12-31", "OpenShift 4.20", "<td>Past</td>"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn who_needs_a_package_is_told_by_name_and_by_api() {
+    let served = served();
+    let path = "/catalogs/hostile/api/v1/dependents?package=hostile";
+    let found: Value = serde_json::from_slice(&served.get(path).body).unwrap();
+    assert_eq!(found["total"], 1);
+    let item = &found["items"][0];
+    assert_eq!(
+        (&item["package"], &item["range"]),
+        (&json!("needy"), &json!(">=1.0.0"))
+    );
+    assert_eq!(item["apis"][0]["kind"], SCRIPT);
+    let text = text_of(&served, "/catalogs/hostile/packages/hostile/dependencies");
+    assert!(
+        text.contains("href=\"/catalogs/hostile/packages/needy\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_plan_is_the_same_on_the_page_and_as_json() {
+    let served = served();
+    let query = "from=ferry-operator.v1.4.0&rules=v1";
+    let path = format!("/catalogs/sample/api/v1/plan?package=ferry-operator&{query}");
+    let plan: Value = serde_json::from_slice(&served.get(&path).body).unwrap();
+    let steps = plan["steps"].as_array().unwrap();
+    assert!(!steps.is_empty(), "{plan}");
+    let page = format!("/catalogs/sample/packages/ferry-operator/updates?{query}");
+    let text = text_of(&served, &page);
+    for step in steps {
+        let to = step["to"].as_str().unwrap();
+        let link = format!("href=\"/catalogs/sample/packages/ferry-operator/bundles/{to}\"");
+        assert!(text.contains(&link), "{link}: {text}");
+    }
+}
+
+#[test]
+fn catalogs_differ_in_both_directions() {
+    let served = served();
+    let text = text_of(&served, "/compare/diff?from=sample&to=hostile");
+    assert!(text.contains("package removed"), "{text}");
+    let text = text_of(&served, "/compare/diff?from=hostile&to=sample");
+    assert!(text.contains("package added"), "{text}");
+    assert_eq!(
+        page(&served, "/compare/diff?from=hostile&to=nope").status,
+        404
+    );
+    assert_eq!(page(&served, "/compare/diff").status, 400);
+}
+
+#[test]
+fn an_installed_version_is_looked_up_in_every_catalog() {
+    let served = served();
+    let text = text_of(&served, "/packages/hostile?installed=1.498.0");
+    assert!(
+        text.contains("has it") && text.contains("updates to"),
+        "{text}"
+    );
+    let text = text_of(&served, "/packages/hostile?installed=7.0.0");
+    assert!(text.contains("no edge"), "{text}");
+}
+
+#[test]
+fn a_basket_lists_its_images() {
+    let served = served();
+    let text = text_of(&served, "/mirror?pick=hostile/hostile");
+    assert!(text.contains("1 package · 2 bundles · 3 images"), "{text}");
+    let json = served.get("/catalogs/hostile/api/v1/images?package=hostile");
+    let json: Value = serde_json::from_slice(&json.body).unwrap();
+    assert_eq!(json["images"].as_array().map(Vec::len), Some(3), "{json}");
+    assert!(text.contains("example.com/a:latest"), "{text}");
+    assert_eq!(page(&served, "/mirror?pick=nonsense").status, 400);
+}
+
+#[test]
+fn suggestions_begin_with_the_text_that_was_typed() {
+    let served = served();
+    let reply = served.get("/suggest?q=fer");
+    let found: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(
+        found["items"][0],
+        json!({"name": "ferry-operator", "type": "package"})
+    );
+    let reply = served.get("/suggest?q=");
+    let found: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(found["items"], json!([]));
+}

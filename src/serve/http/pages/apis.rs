@@ -14,6 +14,9 @@ use crate::serve::http::queries::request::{QueryRequest, SCANS};
 /// How many kinds a page lists.
 const SHOWN: usize = 300;
 
+/// The versions of an API, and the catalogs with the number of bundles.
+type Found<'a> = (BTreeSet<&'a str>, BTreeMap<&'a str, usize>);
+
 /// All kinds, or those with a word in their names.
 pub(super) async fn list(request: QueryRequest) -> Response {
     request::run(request, &SCANS, &["q"], |query| {
@@ -56,8 +59,6 @@ pub(super) async fn one(request: QueryRequest) -> Response {
     request::run(request, &SCANS, &[], |query| {
         let (written, kind) = (query.path("group"), query.path("kind"));
         let group = if written == "core" { "" } else { written };
-        // By package: the versions, and the catalogs with the number of bundles.
-        type Found<'a> = (BTreeSet<&'a str>, BTreeMap<&'a str, usize>);
         let mut found: BTreeMap<&str, Found<'_>> = BTreeMap::new();
         for (catalog, snapshot) in query.loaded() {
             for provided in snapshot.provided(|api| api.kind == kind && api.group == group) {

@@ -158,9 +158,10 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
                 None => update.told(),
             })
             .collect();
-        let name = match one {
-            true => Some(configured(query)?.0.name.as_str()),
-            false => None,
+        let name = if one {
+            Some(configured(query)?.0.name.as_str())
+        } else {
+            None
         };
         let body = html! {
             h1 { "Changes" @if let Some(name) = name { " of " (name) } }

@@ -1,5 +1,7 @@
 //! What all pages have around their content: head, navigation, path and footer.
 
+use std::fmt::Write as _;
+
 use maud::{DOCTYPE, Markup, html};
 
 use crate::serve::http::pages::assets;
@@ -159,8 +161,7 @@ fn visible(text: String) -> String {
         match sign {
             '\r' => {}
             sign if hidden(sign) => {
-                use std::fmt::Write as _;
-                let _ = write!(out, "[U+{:04X}]", sign as u32);
+                let _ = write!(out, "[U+{:04X}]", u32::from(sign));
             }
             sign => out.push(sign),
         }

@@ -1,6 +1,6 @@
 //! Components that several pages show.
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use crate::serve::http::pages::links;
 use crate::serve::http::pages::records::PackageRecord;
@@ -13,7 +13,7 @@ pub(super) fn badge(class: &str, text: &str) -> Markup {
 
 /// A remark that stands out.
 pub(super) fn notice(class: &str, content: Markup) -> Markup {
-    html! { div.notice.(class) role="note" { (content) } }
+    html! { div.notice.(class) role="note" { (PreEscaped(content.into_string())) } }
 }
 
 /// A table that scrolls in its own region.
@@ -22,7 +22,7 @@ pub(super) fn table(label: &str, head: &[&str], rows: Markup) -> Markup {
         div.scroll role="region" aria-label=(label) tabindex="0" {
             table {
                 thead { tr { @for title in head { th scope="col" { (title) } } } }
-                tbody { (rows) }
+                tbody { (PreEscaped(rows.into_string())) }
             }
         }
     }
@@ -40,12 +40,12 @@ pub(super) fn code(label: &str, text: &str) -> Markup {
 
 /// A fold that a click opens.
 pub(super) fn fold(summary: Markup, content: Markup) -> Markup {
-    html! { details { summary { (summary) } (content) } }
+    html! { details { summary { (PreEscaped(summary.into_string())) } (PreEscaped(content.into_string())) } }
 }
 
 /// An empty state: why, and what next.
 pub(super) fn empty(content: Markup) -> Markup {
-    html! { div.empty { (content) } }
+    html! { div.empty { (PreEscaped(content.into_string())) } }
 }
 
 /// The icon of a package, or its first letter.

@@ -17,7 +17,7 @@ const SHOWN: usize = 200;
 pub(super) async fn of_all(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["severity", "code"], |query| {
         let catalogs = query.catalogs.iter().map(|(catalog, _)| &**catalog);
-        Ok(page("Problems", catalogs, &query.parameters)?)
+        page("Problems", catalogs, &query.parameters)
     })
     .await
 }

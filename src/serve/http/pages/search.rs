@@ -228,10 +228,7 @@ fn same(one: &str, other: &str) -> bool {
 }
 
 /// The parameters without some.
-fn others<'a>(
-    parameters: &'a Parameters,
-    without: impl Fn(&str, &str) -> bool,
-) -> Vec<(&'a str, &'a str)> {
+fn others(parameters: &Parameters, without: impl Fn(&str, &str) -> bool) -> Vec<(&str, &str)> {
     let given = KNOWN
         .iter()
         .flat_map(|key| parameters.all(key).map(|value| (*key, value)));

@@ -76,10 +76,14 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                     " · " a href=(links::with(&subject.tab("updates"), &[("from", name)])) { "plan the update" }
                 }
                 @if !view.presentation.min_kube_version.is_empty() { dt { "Kubernetes" } dd { "≥ " (view.presentation.min_kube_version) } }
-                dt { "More" }
-                dd {
-                    @for (tab, text) in [("apis", "APIs"), ("images", "images"), ("dependencies", "dependencies"), ("install", "install")] {
-                        a href=(links::with(&subject.tab(tab), &[("version", name)])) { (text) } " "
+                // The tabs know versions of channels only.
+                @if let Some((channel, _)) = own.first() {
+                    dt { "More" }
+                    dd {
+                        @for (tab, text) in [("apis", "APIs"), ("images", "images"), ("dependencies", "dependencies")] {
+                            a href=(links::with(&subject.tab(tab), &[("version", name)])) { (text) } " "
+                        }
+                        a href=(links::with(&subject.tab("install"), &[("channel", &channel.name), ("version", name)])) { "install" }
                     }
                 }
             }

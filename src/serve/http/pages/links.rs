@@ -1,6 +1,7 @@
 //! The addresses of pages. Every name is escaped as a whole.
 
 use crate::answers::rest::records::percent_encoded;
+use crate::store::MAX_WORDS;
 
 /// A catalog, or a page below it.
 pub(super) fn catalog(catalog: &str, below: &str) -> String {
@@ -66,6 +67,15 @@ pub(super) fn with(path: &str, parameters: &[(&str, &str)]) -> String {
     link
 }
 
+/// The search for a word of a catalog; `None` if a search would refuse it: too long, or
+/// without a letter or digit.
+pub(super) fn search(parameter: &str, text: &str) -> Option<String> {
+    let good = text.len() <= 200 && text.chars().any(char::is_alphanumeric);
+    let words = text.split(|sign: char| !sign.is_alphanumeric());
+    let few = words.filter(|word| !word.is_empty()).count() <= MAX_WORDS;
+    (good && few).then(|| with("/search", &[(parameter, text)]))
+}
+
 /// The address of a link in a catalog, if a browser may be sent there: `http`, `https`
 /// or `mailto` only, without control characters.
 pub(super) fn outward(address: &str) -> Option<&str> {
@@ -112,6 +122,14 @@ mod tests {
             "",
         ] {
             assert_eq!(outward(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_a_search_would_refuse_is_no_link() {
+        assert_eq!(search("q", "a b").as_deref(), Some("/search?q=a%20b"));
+        for bad in ["", "!?", &"a".repeat(201), &"a ".repeat(31)] {
+            assert_eq!(search("q", bad), None, "{bad}");
         }
     }
 

@@ -16,6 +16,7 @@ use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::queries::response::QueryResponse;
+use fbc::text::display::clip;
 use fbc::text::suggest;
 
 /// The parameters.
@@ -38,6 +39,8 @@ const ROWS: usize = 30;
 /// How many values of a facet are shown before a fold, and at most.
 const VALUES: usize = 8;
 const MOST_VALUES: usize = 60;
+/// The longest value of a facet that is a link, in bytes.
+const LONGEST: usize = 200;
 /// How many suggestions are answered.
 const SUGGESTED: usize = 10;
 
@@ -170,8 +173,12 @@ fn facet(
         let is_chosen = chosen(value);
         html! {
             li {
-                a href=(toggled(parameters, name, value, is_chosen)) aria-current=[is_chosen.then_some("true")] {
-                    @if is_chosen { "✓ " } (value)
+                @if value.len() <= LONGEST {
+                    a href=(toggled(parameters, name, value, is_chosen)) aria-current=[is_chosen.then_some("true")] {
+                        @if is_chosen { "✓ " } (value)
+                    }
+                } @else {
+                    span { (clip(value, LONGEST)) }
                 }
                 span.count { (count) }
             }

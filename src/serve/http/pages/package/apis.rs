@@ -8,6 +8,7 @@ use crate::answers::rest::install::documents;
 use crate::serve::http::pages::package::subject::{Subject, version_field};
 use crate::serve::http::pages::parts::{code, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 use fbc::document::Gvk;
 use fbc::presentation::{ApiDescriptions, BundleView};
@@ -22,7 +23,9 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         let stored = subject.channels();
         let all = read(&stored)?;
         let chosen = subject.chosen(query.parameters.get("version"), &all)?;
-        let line = chosen.as_ref().and_then(|chosen| subject.line(&chosen.name));
+        let line = chosen
+            .as_ref()
+            .and_then(|chosen| subject.line(&chosen.name));
         let line = line.unwrap_or_default();
         let view = BundleView::of(&line);
         let described = ApiDescriptions::of(&line);
@@ -44,17 +47,32 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
             @if !view.requires.is_empty() {
                 h2 { "Needed APIs" }
                 ul.links { @for api in &view.requires {
-                    li { a href=(links::kind(&api.group, &api.kind)) { (api.kind) } " " code { (api.group) "/" (api.version) } }
+                    li {
+                        @if is_provided(query, api) {
+                            a href=(links::kind(&api.group, &api.kind)) { (api.kind) }
+                        } @else {
+                            (api.kind)
+                        }
+                        " " code { (api.group) "/" (api.version) }
+                    }
                 } }
             }
         };
         let twin = match current {
-            Some(name) => subject.api(&format!("bundles/{name}?fields=name,providedApis,requiredApis")),
+            Some(name) => subject.api(&format!(
+                "bundles/{name}?fields=name,providedApis,requiredApis"
+            )),
             None => subject.api("packages"),
         };
         Ok(subject.page("apis", &body).twin(twin))
     })
     .await
+}
+
+/// Whether a package of any catalog provides the kind, in some version.
+fn is_provided(query: &AcrossQuery, api: &Gvk) -> bool {
+    let mut apis = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+    apis.any(|one| one.group == api.group && one.kind == api.kind)
 }
 
 fn provided(api: &Gvk, described: &ApiDescriptions) -> Markup {

@@ -133,7 +133,11 @@ fn api_need(query: &AcrossQuery, api: &Gvk) -> Markup {
         .collect();
     html! {
         p {
-            "Kind " a href=(links::kind(&api.group, &api.kind)) { (api.kind) } " " code { (api.group) "/" (api.version) }
+            "Kind "
+            @if found.is_empty() { (api.kind) } @else {
+                a href=(links::kind(&api.group, &api.kind)) { (api.kind) }
+            }
+            " " code { (api.group) "/" (api.version) }
             @if found.is_empty() { " " (badge("error", "in no catalog here")) }
         }
         @if !found.is_empty() {

@@ -56,7 +56,12 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 p { "For several packages: " a href=(links::with("/mirror", &[("pick", &format!("{}/{}", subject.catalog, subject.record.name))])) { "plan a mirror" } }
             }
         };
-        let twin = subject.api(&format!("images?package={}&heads=true", subject.record.name));
+        // The images of a package with errors are not selected.
+        let twin = subject.api(&if subject.record.quarantined {
+            format!("packages/{}", subject.record.name)
+        } else {
+            format!("images?package={}&heads=true", subject.record.name)
+        });
         Ok(subject.page("images", &body).twin(twin))
     })
     .await

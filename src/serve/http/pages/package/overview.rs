@@ -14,6 +14,7 @@ use crate::serve::http::pages::{links, markdown, request};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::snapshot::Query;
+use fbc::text::display::clip;
 
 /// The capability levels in their order.
 const LEVELS: [&str; 5] = [
@@ -103,7 +104,7 @@ fn facts(subject: &Subject<'_>) -> Markup {
             @if !record.categories.is_empty() {
                 dt { "Categories" }
                 dd { @for category in &record.categories {
-                    a href=(links::with("/search", &[("category", category)])) { (category) } " "
+                    (searched("category", category)) " "
                 } }
             }
             @if !record.install_modes.is_empty() {
@@ -147,7 +148,7 @@ fn facts(subject: &Subject<'_>) -> Markup {
             @if !record.keywords.is_empty() {
                 dt { "Keywords" }
                 dd { @for word in &record.keywords {
-                    a href=(links::with("/search", &[("q", word)])) { (word) } " "
+                    (searched("q", word)) " "
                 } }
             }
             dt { "Channels" }
@@ -158,6 +159,16 @@ fn facts(subject: &Subject<'_>) -> Markup {
                     @if channel.deprecation.is_some() { " " (badge("deprecated", "deprecated")) }
                 }
             } } }
+        }
+    }
+}
+
+/// A word of the package as a search for it, or as text.
+fn searched(parameter: &str, text: &str) -> Markup {
+    html! {
+        @match links::search(parameter, text) {
+            Some(link) => a href=(link) { (text) },
+            None => (clip(text, 200)),
         }
     }
 }

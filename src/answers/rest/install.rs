@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn names_of_a_catalog_stay_values() {
         let text = install().v0();
-        assert!(text.contains("stable: \"1\""), "{text}");
+        assert!(text.contains(r#"channel: "stable: \"1\"""#), "{text}");
         assert_eq!(
             text.matches("\nkind: ").count() + usize::from(text.starts_with("kind: ")),
             3,

@@ -44,7 +44,7 @@ fn a_program_that_serves_is_alive_and_ready() {
             405
         );
     }
-    assert_eq!(get(&served, "/").status, 404);
+    assert_eq!(get(&served, "/nowhere").status, 404);
     let finished = health(served.admin);
     assert_eq!(finished.status.code(), Some(0), "{finished:?}");
     assert_eq!((&*finished.stdout, &*finished.stderr), ("ready\n", ""));

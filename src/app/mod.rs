@@ -21,12 +21,13 @@ mod reload;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -154,6 +155,20 @@ pub async fn run(
     stopping.cancel();
     connections.close();
     followers.close();
+    finish(longest, reloading, &followers, &connections).await;
+    admin.cancel();
+    store.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Waits until the followers and the connections have finished, at most so long.
+async fn finish<T>(
+    longest: Duration,
+    reloading: JoinHandle<T>,
+    followers: &TaskTracker,
+    connections: &TaskTracker,
+) {
     let finished = tokio::time::timeout(longest, async {
         // The manager owns the publishers, so it lives until then. The panic
         // hook has reported a panic already.
@@ -165,10 +180,6 @@ pub async fn run(
     if finished.await.is_err() {
         tracing::warn!(left = connections.len(), "connections were cut off");
     }
-    admin.cancel();
-    store.close().await;
-    tracing::info!("stopped");
-    Ok(())
 }
 
 fn log_start(catalogs: &Catalogs, started: Instant) {

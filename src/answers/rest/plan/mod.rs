@@ -5,7 +5,7 @@
 //! step of its own. Without one, OLM v0 goes to the head of its channel, and OLM v1 to
 //! the best successor until there is none.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use serde::Serialize;
 
@@ -99,7 +99,7 @@ pub fn plan<'a>(
 ) -> Plan<'a> {
     let found = match (rules, to) {
         (Rules::V0, None) => to_head(channels, installed),
-        (Rules::V1, None) => to_best(channels, installed),
+        (Rules::V1, None) => Some(to_best(channels, installed)),
         (Rules::V0, Some(to)) => shortest(channels, installed, to, v0_neighbours),
         (Rules::V1, Some(to)) => shortest(channels, installed, to, v1_neighbours),
     };
@@ -177,7 +177,7 @@ fn to_head<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> 
     Some((moves, at == Some(0)))
 }
 
-fn to_best<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> Found {
+fn to_best<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> (Vec<Move>, bool) {
     let graph = Successors::of(channels);
     let mut current = installed.clone();
     let mut moves: Vec<Move> = Vec::new();
@@ -204,7 +204,7 @@ fn to_best<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> 
     }
     let is_head = |channel: &ChannelRecord<'_>| channel.head.as_deref() == Some(current.name);
     let reached = channels.iter().any(is_head);
-    Some((moves, reached))
+    (moves, reached)
 }
 
 /// A bundle on the way: its channel (of the subscription) and its place.
@@ -270,10 +270,10 @@ fn v0_neighbours<'a>(graph: &Successors<'a>, channel: usize, current: &Installed
 fn v1_neighbours<'a>(graph: &Successors<'a>, _: usize, current: &Installed<'a>) -> Vec<Move> {
     let mut steps = graph.of_bundle(current);
     // One channel of several with the same edge is enough, and it decides no rule.
-    let mut seen = HashMap::new();
+    let mut seen = HashSet::new();
     steps.retain(|step| {
         let name = &*graph.channels[step.channel].entries[step.entry].name;
-        seen.insert(name, ()).is_none()
+        seen.insert(name)
     });
     steps
 }

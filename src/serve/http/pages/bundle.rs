@@ -40,7 +40,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         });
         let next: Vec<_> = next.collect();
         let catalog = subject.catalog.as_str();
-        let link = |bundle: &str| links::bundle(catalog, &subject.record.name, bundle);
+        let address = |bundle: &str| links::bundle(catalog, &subject.record.name, bundle);
         let deprecation = own.iter().find_map(|(_, entry)| entry.deprecation.as_deref());
         let newest = subject.record.head.as_deref();
         let value: Value = serde_json::from_slice(&line).unwrap_or_default();
@@ -50,7 +50,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                 (if view.version.is_empty() { name } else { &view.version }) " " code { (name) } " "
                 @match newest {
                     Some(newest) if newest == name => (badge("good", "newest")),
-                    Some(newest) => { a href=(link(newest)) { (badge("plain", "not the newest")) } },
+                    Some(newest) => { a href=(address(newest)) { (badge("plain", "not the newest")) } },
                     None => {},
                 }
             }
@@ -71,7 +71,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                 dd {
                     @if next.is_empty() { "no entry names it" }
                     @for (channel, entry) in &next {
-                        a href=(link(&entry.name)) { (entry.name) } " (" (channel.name) ") "
+                        a href=(address(&entry.name)) { (entry.name) } " (" (channel.name) ") "
                     }
                     " · " a href=(links::with(&subject.tab("updates"), &[("from", name)])) { "plan the update" }
                 }
@@ -98,7 +98,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         };
         let mut page = subject.page("versions", &body);
         page.title = format!("{name} in {catalog}");
-        page.trail.push((name.to_owned(), link(name)));
+        page.trail.push((name.to_owned(), address(name)));
         let twin = links::with(&subject.api(&format!("bundles/{}", crate::answers::rest::records::percent_encoded(name))), &[("package", &subject.record.name)]);
         Ok(page.twin(twin))
     })

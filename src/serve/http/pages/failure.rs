@@ -112,7 +112,8 @@ fn beside(kind: &str, path: &str, name: &str) -> Option<String> {
     let at = segments.iter().position(|segment| segment == what)?;
     let place = segments.get_mut(at + 1)?;
     // Only the last segment of an address made of one name.
-    *place = links::across(name).rsplit('/').next()?.to_owned();
+    let escaped = links::across(name);
+    escaped.rsplit('/').next()?.clone_into(place);
     Some(segments.join("/"))
 }
 

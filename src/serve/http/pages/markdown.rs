@@ -61,7 +61,7 @@ impl Writer {
             Event::HardBreak => self.out.push_str("<br>"),
             Event::Rule => self.out.push_str("<hr>"),
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                self.text(&text)
+                self.text(&text);
             }
             Event::TaskListMarker(done) => self.out.push_str(if done { "[x] " } else { "[ ] " }),
         }

@@ -109,7 +109,7 @@ fn page(query: &AcrossQuery, found: Option<&[Match]>) -> Result<Page, Problem> {
         &others(parameters, |key, _| ["page", "sort"].contains(&key)),
     );
     let mut page = Page::new(title, body);
-    page.words = words.to_owned();
+    words.clone_into(&mut page.words);
     page.twin = Some(twin);
     Ok(page)
 }

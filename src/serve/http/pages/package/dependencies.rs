@@ -34,9 +34,10 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         let current = chosen.as_ref().map(|chosen| chosen.name.as_str());
         let mut needs = Vec::new();
         for (kind, value) in &view.dependencies {
-            needs.push(match kind.as_str() {
-                "olm.package.required" => package_need(query, value.get())?,
-                _ => html! { p { "A constraint:" } (code("Constraint", value.get())) },
+            needs.push(if kind == "olm.package.required" {
+                package_need(query, value.get())?
+            } else {
+                html! { p { "A constraint:" } (code("Constraint", value.get())) }
             });
         }
         for api in &view.requires {

@@ -251,21 +251,20 @@ impl Snapshot {
             Ok(at) => &providers[at].bundles[..],
             Err(_) => &[],
         };
-        let mut found: Vec<EntryAt> = bundles
+        let entries = bundles
             .iter()
-            .flat_map(|bundle| self.entry_lookup.entries_of(*bundle))
-            .copied()
-            .collect();
-        found.sort_unstable();
-        let entries = found.into_iter().filter_map(|at| {
-            let entry = self.at(at)?;
-            kept(entry.1, at).then_some(entry)
+            .flat_map(|bundle| self.entry_lookup.entries_of(*bundle));
+        let found = entries.filter_map(|at| {
+            let entry = self.at(*at)?;
+            kept(entry.1, *at).then_some((*at, entry))
         });
-        let entries: Vec<_> = entries.collect();
-        if entries.is_empty() {
+        // Few of them are heads, so they are sorted last.
+        let mut found: Vec<_> = found.collect();
+        if found.is_empty() {
             return Err(NotFound::Providers(api.clone()));
         }
-        Ok(entries)
+        found.sort_unstable_by_key(|(at, _)| *at);
+        Ok(found.into_iter().map(|(_, entry)| entry).collect())
     }
 
     /// A part of a made `ClusterServiceVersion`.

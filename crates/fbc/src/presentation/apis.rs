@@ -25,7 +25,7 @@ pub struct KindDescription {
     /// The name to display.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// What it is for.
+    /// Its purpose.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
 }

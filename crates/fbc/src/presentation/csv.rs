@@ -75,7 +75,7 @@ pub struct Presentation {
     /// The architectures that its labels state. Without such labels, `amd64`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
-    /// What it supports of the cluster, from two families of annotations.
+    /// The supported features of the cluster, from two families of annotations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub infrastructure_features: Vec<String>,
     /// The subscriptions that it needs, from the annotation

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use serde_json::json;
 
 use crate::cli::export::{ServeArguments, failure};
 use crate::cli::format::Report;
+use crate::cli::input::similar_path;
 use crate::cli::{Failure, block_on, output, progress};
 use crate::config::Environment;
 use crate::ingest::archive::{self, ImportOutcome, Imported};
@@ -59,10 +60,13 @@ impl Arguments {
                  to a file first"
             )));
         }
-        let there = self.file.metadata();
-        there
-            .with_context(|| format!("cannot read {}", self.file.display()))
-            .map_err(Failure::unreadable)?;
+        if let Err(error) = self.file.metadata() {
+            return Err(Failure::unreadable(anyhow!(
+                "cannot read {}: {error}{}",
+                self.file.display(),
+                similar_path(&self.file)
+            )));
+        }
         let settings = self.serve.settings(environment)?;
         let data = settings.data_folder();
         let limits = settings.limits.unwrap_or_default().resolve();

@@ -22,6 +22,8 @@ mod log_sampler;
 mod man;
 mod manifests;
 mod output;
+mod panics;
+mod parse;
 mod progress;
 mod prune;
 mod query;

@@ -1,15 +1,18 @@
 //! `almanac sign`: signs an image as `serve` signs the images that it makes.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
+use clap::ValueEnum;
+use serde::Serialize;
 
 use crate::cli::help::NO_HEADING;
 use crate::cli::image::{ImageArguments, ImageDocuments};
-use crate::cli::{Failure, block_on, output};
+use crate::cli::output::Shown;
+use crate::cli::{Failure, block_on, format, output};
 use crate::config::{Environment, SignedName};
 use ::images::digest::Digest;
 use ::images::signing::{
@@ -48,6 +51,48 @@ pub(super) struct Arguments {
     /// The folder for the layout with the signatures, missing or empty
     #[arg(long, value_name = "FOLDER", help_heading = NO_HEADING)]
     folder: PathBuf,
+
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT", help_heading = NO_HEADING)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// The references of the signatures, then the public key
+    #[default]
+    #[value(alias = "table")]
+    Text,
+    /// One JSON object with names, signatures and the public key
+    Json,
+    /// The same object as YAML
+    Yaml,
+    /// One line of JSON per signature
+    Jsonl,
+    /// The references of the signatures, one per line
+    Name,
+}
+
+/// The document of `--output json` and `yaml`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    /// The signed names.
+    names: &'a [String],
+    signatures: Vec<Signature>,
+    /// PEM.
+    public_key: &'a str,
+}
+
+/// The signatures of one image.
+#[derive(Serialize)]
+struct Signature {
+    /// The digest of the image.
+    digest: Digest,
+    /// The tag of its signatures.
+    tag: String,
+    /// Their place.
+    reference: String,
 }
 
 const EXAMPLES: &str = "\
@@ -86,30 +131,58 @@ impl Arguments {
         let documents = self.image.open(None, environment)?;
         let read = block_on(async { documents.read().await })?;
         let ImageDocuments { digest, parts } = read.map_err(Failure::unreadable)?;
-        let subjects = [digest].into_iter().chain(parts);
-        let signatures = sign(&key, subjects, &names).map_err(Failure::run)?;
+        let subjects: BTreeSet<Digest> = [digest].into_iter().chain(parts).collect();
+        let signatures = sign(&key, &subjects, &names).map_err(Failure::run)?;
         write_layout(&self.folder, &signatures)
             .with_context(|| format!("cannot write {}", self.folder.display()))
             .map_err(Failure::run)?;
-        output::print(|out| {
-            for tag in signatures.keys() {
-                writeln!(out, "oci:{}:{tag}", self.folder.display())?;
+        let public_key = key.public_key_pem();
+        let document = Document {
+            names: &names,
+            signatures: (subjects.into_iter())
+                .map(|digest| {
+                    let tag = signature_tag(&digest);
+                    Signature {
+                        digest,
+                        reference: format!("oci:{}:{tag}", self.folder.display()),
+                        tag,
+                    }
+                })
+                .collect(),
+            public_key: &public_key,
+        };
+        output::print(|out| document.write(self.output, out))
+    }
+}
+
+impl Document<'_> {
+    fn write(&self, format: Output, out: &mut impl Write) -> io::Result<()> {
+        let mut signatures = self.signatures.iter();
+        match format {
+            Output::Text => {
+                self.write(Output::Name, out)?;
+                write!(out, "{}", self.public_key)
             }
-            write!(out, "{}", key.public_key_pem())
-        })
+            Output::Json => output::json(self, out),
+            Output::Yaml => format::yaml_of(self, out),
+            Output::Jsonl => signatures.try_for_each(|one| format::json_line(one, out)),
+            Output::Name => {
+                signatures.try_for_each(|one| writeln!(out, "{}", Shown(&one.reference)))
+            }
+        }
     }
 }
 
 /// The signatures of all digests, by tag.
 fn sign(
     key: &SigningKey,
-    subjects: impl Iterator<Item = Digest>,
+    subjects: &BTreeSet<Digest>,
     names: &[String],
 ) -> anyhow::Result<BTreeMap<String, SignatureDocuments>> {
-    let signed = subjects.map(|digest| {
-        let documents = SignatureDocuments::sign(key, &digest, names);
+    let signed = subjects.iter().map(|digest| {
+        let documents = SignatureDocuments::sign(key, digest, names);
         Ok((
-            signature_tag(&digest),
+            signature_tag(digest),
             documents.map_err(|problem| anyhow!(problem))?,
         ))
     });

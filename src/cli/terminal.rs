@@ -124,6 +124,22 @@ fn coloured(is_terminal: bool) -> bool {
     }
 }
 
+/// How many words at the beginning are options for the terminal, with their values.
+pub(super) fn leading(words: &[std::ffi::OsString]) -> usize {
+    let mut count = 0;
+    while let Some(word) = words.get(count).and_then(|word| word.to_str()) {
+        let flags = word.strip_prefix('-').unwrap_or_default();
+        count += match word {
+            "--quiet" | "--verbose" => 1,
+            "--color" if words.len() > count + 1 => 2,
+            _ if word.starts_with("--color=") => 1,
+            _ if !flags.is_empty() && flags.bytes().all(|it| b"qv".contains(&it)) => 1,
+            _ => break,
+        };
+    }
+    count
+}
+
 /// The colours of help and of messages about arguments, which come before the
 /// arguments are parsed.
 pub(super) fn of_help(arguments: &[std::ffi::OsString]) -> ColorChoice {

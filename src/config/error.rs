@@ -9,6 +9,7 @@ use crate::name::CatalogName;
 use crate::webhooks::WebhookName;
 use fbc::select::RequestError;
 use fbc::select::image_set::ImageSetError;
+use fbc::text::suggest;
 
 /// A setting that cannot be used, and its location.
 #[derive(Debug, thiserror::Error)]
@@ -277,7 +278,7 @@ impl ConfigError {
         error.set_input(None);
         let whole = error.to_string();
         let table = whole.strip_prefix(&message).unwrap_or_default().trim();
-        let message = message
+        let message = with_similar(&message)
             .replace("unknown field", "unknown key")
             .replace("missing field", "missing key");
         let lines: Vec<&str> = message.lines().map(str::trim).collect();
@@ -302,10 +303,55 @@ impl fmt::Display for FilePosition {
     }
 }
 
+/// A message about an unknown key or value, with similar ones in the place of all that
+/// there are. Without a similar one, and any other message, as it is.
+fn with_similar(message: &str) -> String {
+    // The message quotes the text first, then what was expected.
+    let mut parts = message.split('`');
+    let (Some(start), Some(wanted)) = (parts.next(), parts.next()) else {
+        return message.to_owned();
+    };
+    if !start.starts_with("unknown ") {
+        return message.to_owned();
+    }
+    let known = parts.skip(1).step_by(2);
+    match suggest::proposal(wanted, known) {
+        proposal if proposal.is_empty() => message.to_owned(),
+        proposal => format!("{start}`{wanted}`{proposal}"),
+    }
+}
+
 /// Line and column of a byte, from 1.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     (line, before[start..].chars().count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_is_told_with_a_similar_one() {
+        for (message, expected) in [
+            (
+                "unknown field `catlog`, expected one of `catalog`, `data_dir`",
+                "unknown field `catlog`; did you mean \"catalog\"?",
+            ),
+            (
+                "unknown variant `ful`, expected `slim` or `full`",
+                "unknown variant `ful`; did you mean \"full\"?",
+            ),
+            (
+                "unknown field `colour`, expected `a` or `b`",
+                "unknown field `colour`, expected `a` or `b`",
+            ),
+            ("missing field `name`", "missing field `name`"),
+            ("unclosed table", "unclosed table"),
+        ] {
+            assert_eq!(with_similar(message), expected);
+        }
+    }
 }

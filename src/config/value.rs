@@ -100,14 +100,24 @@ impl ValueError {
 }
 
 fn address(text: &str) -> Result<Address, ValueError> {
-    let problem = "write an IP address and a port, such as 0.0.0.0:8080, [::]:8080 or :8080";
-    let everywhere = text.strip_prefix(':').and_then(|port| port.parse().ok());
-    let address = match everywhere {
-        Some(port) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
-        None => text.parse(),
+    let form = "write an IP address and a port, such as 0.0.0.0:8080, [::]:8080 or :8080";
+    let at = |ip: Ipv4Addr, port: &str| Some((ip, port.parse().ok()?).into());
+    let address = match text.rsplit_once(':') {
+        Some(("", port)) => at(Ipv4Addr::UNSPECIFIED, port),
+        Some(("localhost", port)) => at(Ipv4Addr::LOCALHOST, port),
+        _ => text.parse().ok(),
     };
-    let address = address.map(Address);
-    address.map_err(|_| ValueError::new(text, "address to listen at", problem))
+    let refused = || {
+        let problem = match text.split_once("://") {
+            Some((_, rest)) => match rest.trim_end_matches('/') {
+                rest if rest.contains('/') => format!("it is a URL; {form}"),
+                rest => format!("it is a URL; write {rest}"),
+            },
+            None => form.to_owned(),
+        };
+        ValueError::new(text, "address", problem)
+    };
+    address.map(Address).ok_or_else(refused)
 }
 
 fn time(text: &str) -> Result<Time, ValueError> {

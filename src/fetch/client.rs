@@ -20,6 +20,8 @@ use fbc::text::display::clip;
 const MAX_MESSAGE: usize = 4 << 10;
 /// The longest message of a server that is shown, in bytes.
 const MAX_SHOWN: usize = 300;
+/// How the client begins the reason why a name has no address.
+const UNRESOLVED: &str = "failed to lookup address information: ";
 /// The media type of error responses that almanac describes. Other servers send text.
 const PROBLEM: &str = "application/problem+json";
 /// The remedy for a response without access.
@@ -27,7 +29,8 @@ const ADVICE: &str = "name a file with the bearer token of the catalog by --toke
     write a login for the host into ~/.netrc or auth.json";
 
 /// The remedy for a path that the server does not know.
-const FORM: &str = "the URL of a catalog is http://HOST:PORT/catalogs/NAME";
+const FORM: &str = "the URL of a catalog is http://HOST:PORT/catalogs/NAME, with the HTTP port, by \
+    default 8080";
 
 /// Gets the number of bytes received so far, and of all where the server tells.
 pub type Received = Arc<dyn Fn(u64, Option<u64>) + Send + Sync>;
@@ -74,6 +77,19 @@ pub enum RequestProblem {
     /// No response, or only a part of one.
     #[error("{0}")]
     Broken(String),
+    /// A connection without TLS to a port that wants it: the answer or the error.
+    #[error("{0}: this port expects TLS; write https:// in place of http://")]
+    WantsTls(String),
+    /// A TLS handshake that another protocol answered.
+    #[error("this port does not speak TLS; write http:// in place of https://")]
+    NoTls,
+    /// A connection that broke before its first answer, which may be due to the scheme:
+    /// the error, and the remedy.
+    #[error("{0}; {1}")]
+    Cut(String, &'static str),
+    /// The name of the server means no address.
+    #[error("the host name is not known: {0}")]
+    NoHost(String),
     /// No program listens at the address.
     #[error(
         "connection refused: no program listens there; is almanac running? By default, its HTTP port \
@@ -102,26 +118,55 @@ pub enum RequestProblem {
 
 impl From<reqwest::Error> for RequestProblem {
     fn from(error: reqwest::Error) -> Self {
-        if is_refused(&error) {
-            return Self::Refused;
+        let is_secure = error.url().is_some_and(|url| url.scheme() == "https");
+        let error = error.without_url();
+        if let Some(refusal) = certificates::refusal(&error) {
+            return Self::Broken(refusal);
         }
-        let refusal = certificates::refusal(&error);
-        Self::Broken(refusal.unwrap_or_else(|| error_chain(&error.without_url())))
+        for cause in causes(&error) {
+            let is_io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+            if is_io == Some(io::ErrorKind::ConnectionRefused) {
+                return Self::Refused;
+            }
+            if let Some(rustls::Error::InvalidMessage(_)) = cause.downcast_ref() {
+                return Self::NoTls;
+            }
+            // A port with TLS answers a request with an alert, or not at all.
+            let is_answer = |it: &hyper::Error| it.is_incomplete_message() || it.is_parse();
+            if !is_secure && cause.downcast_ref().is_some_and(is_answer) {
+                let text = last(&error);
+                return Self::Cut(text, "if this port expects TLS, write https://");
+            }
+            let is_cut = matches!(
+                is_io,
+                Some(io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof)
+            );
+            if is_secure && is_cut && error.is_connect() {
+                let text = format!("no TLS handshake: {}", last(&error));
+                return Self::Cut(text, "if this port does not speak TLS, write http://");
+            }
+        }
+        let text = error_chain(&error);
+        match text.split_once(UNRESOLVED) {
+            Some((_, reason)) => Self::NoHost(reason.to_owned()),
+            None => Self::Broken(text),
+        }
     }
 }
 
-/// Whether the host answered that nothing listens at the port.
-fn is_refused(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        if let Some(cause) = cause.downcast_ref::<io::Error>()
-            && cause.kind() == io::ErrorKind::ConnectionRefused
-        {
-            return true;
+/// An error and its causes. That of an I/O error is the error that it holds.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        match error.downcast_ref().and_then(io::Error::get_ref) {
+            Some(held) => Some(held as &(dyn Error + 'static)),
+            None => error.source(),
         }
-        next = cause.source();
-    }
-    false
+    })
+}
+
+/// The last cause: the others tell of layers of the client.
+fn last(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().unwrap_or(error).to_string()
 }
 
 impl Default for Settings {
@@ -260,6 +305,7 @@ pub(super) async fn receive<W: Write>(
 /// The problem that a response other than 200 tells.
 pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
     let status = answer.status();
+    let is_secure = answer.url().scheme() == "https";
     let mut body = Vec::new();
     while body.len() < MAX_MESSAGE
         && let Ok(Some(piece)) = answer.chunk().await
@@ -275,6 +321,9 @@ pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
         Some(target) => format!("leads to {:?}", String::from_utf8_lossy(target.as_bytes())),
         None => message(status, kind, &body),
     };
+    if !is_secure && wants_tls(status, &body) {
+        return RequestProblem::WantsTls(status.as_u16().to_string());
+    }
     let advice = match status {
         StatusCode::UNAUTHORIZED => ADVICE,
         StatusCode::NOT_FOUND if !kind.starts_with(PROBLEM.as_bytes()) => FORM,
@@ -284,6 +333,16 @@ pub(super) async fn refusal(mut answer: Response) -> RequestProblem {
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     let colon = if parts.is_empty() { "" } else { ": " };
     RequestProblem::Status(status.as_u16(), format!("{colon}{}", parts.join("; ")))
+}
+
+/// Whether the answer to a request without TLS asks for TLS, as servers do in words of
+/// their own.
+pub(super) fn wants_tls(status: StatusCode, body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    status == StatusCode::BAD_REQUEST
+        && ["https", "tls", "ssl"]
+            .iter()
+            .any(|word| text.contains(word))
 }
 
 /// What an error response says besides its status.

@@ -7,7 +7,9 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{StatusCode, Url};
 
 use crate::fetch::CatalogUrlError;
-use crate::fetch::client::{FetchError, HttpClient, RequestProblem, Settings, receive, refusal};
+use crate::fetch::client::{
+    FetchError, HttpClient, RequestProblem, Settings, receive, refusal, wants_tls,
+};
 use crate::name::CatalogName;
 
 /// The folder of the catalogs on a server.
@@ -75,7 +77,11 @@ impl ServerUrl {
             let kind = answer.headers().get(CONTENT_TYPE);
             let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
             let is_json = kind.contains("json");
+            let is_secure = url.scheme() == "https";
             let body = receive(settings, answer, Vec::new()).await?;
+            if !is_secure && !is_json && wants_tls(status, &body) {
+                return Err(RequestProblem::WantsTls(status.as_u16().to_string()));
+            }
             Ok(ServerAnswer {
                 status,
                 is_json,

@@ -80,6 +80,37 @@ fn a_good_file_has_no_problems() {
 }
 
 #[test]
+fn a_boolean_in_the_place_of_a_name_is_told_with_its_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.yaml");
+    for name in ["y", "n", "yes", "no", "on", "off"] {
+        let text = format!("schema: olm.channel\npackage: {name}\nname: stable\nentries: []\n");
+        fs::write(&path, &text).unwrap();
+        let finished = check([&*file(&path)]);
+        assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+        let message = "fatal[document-key-not-string]: the value of \"package\" must be a string; \
+            this is a boolean, as y, n, yes, no, on and off are in YAML: quote it as it is written, \
+            as in \"y\"\n";
+        assert!(finished.stdout.starts_with(message), "{finished:?}");
+        let quoted = format!("package: \"{name}\"");
+        fs::write(&path, text.replace(&format!("package: {name}"), &quoted)).unwrap();
+        let finished = check([&*file(&path)]);
+        assert!(!finished.stdout.contains("not-string"), "{finished:?}");
+    }
+}
+
+#[test]
+fn the_names_of_packages_with_problems_are_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    wrong().write_to(folder.path(), Format::Yaml);
+    let finished = check([&*file(folder.path()), "--output", "name"]);
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    assert_eq!(finished.stdout, "quince\n");
+    let finished = check(["file:deploy/catalog", "-o", "name"]);
+    assert_eq!(finished.stdout, "");
+}
+
+#[test]
 fn the_sample_catalog_has_no_problems() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/catalog");
     let finished = check([&*file(&path)]);

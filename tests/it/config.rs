@@ -213,21 +213,24 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
     for (text, message) in [
         (
             "grcp = \"0.0.0.0:1\"",
-            "almanac.toml:1:1: unknown key `grcp`, expected one of `catalog`, `data_dir`",
+            "almanac.toml:1:1: unknown key `grcp`; did you mean \"grpc\"?",
         ),
         (
             "[[catalog]]\nsource = \"file:/c\"\npol = \"1m\"",
-            "almanac.toml:3:1: unknown key `pol`, expected one of `name`, `source`",
+            "almanac.toml:3:1: unknown key `pol`; did you mean \"poll\"? (in `catalog`)",
         ),
         (
             "\n[registries]\nsecure = []",
-            "almanac.toml:3:1: unknown key `secure`, expected one of `insecure`",
+            "almanac.toml:3:1: unknown key `secure`; did you mean \"insecure\"?",
         ),
         (
             "[limits]\nbites = 1",
             "almanac.toml:2:1: unknown key `bites`",
         ),
-        ("[log]\nlevel = 1", "almanac.toml:2:1: unknown key `level`"),
+        (
+            "[log]\nlevel = 1",
+            "almanac.toml:2:1: unknown key `level`, expected `filter` or `format`",
+        ),
         (
             "[[catalog]]\nname = \"a\"",
             "the catalog a: it has no source; write source, or from",
@@ -244,7 +247,11 @@ fn what_is_wrong_in_a_file_is_named_with_key_and_line() {
             "[[catalog]]\nsource = \"file:/c\"\nauthorities = [\"a:80\"]",
             "almanac.toml:3:16: \"a:80\" is no authority: write the host alone",
         ),
-        ("grpc = \"localhost:1\"", "(in `grpc`)"),
+        ("grpc = \"a.example:1\"", "(in `grpc`)"),
+        (
+            "http = \"http://127.0.0.1:8080/\"",
+            "is no address: it is a URL; write 127.0.0.1:8080 (in `http`)",
+        ),
         (
             "grpc = 50051",
             "almanac.toml:1:8: invalid type: integer `50051`, expected an address",

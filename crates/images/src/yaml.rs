@@ -24,9 +24,11 @@ pub(crate) fn unique_documents(text: &str) -> Result<Vec<Value>, String> {
 fn read(text: &str, unique: bool) -> Result<Vec<Value>, String> {
     // The parser needs a newline at the end, and no CRLF.
     let text = text.replace("\r\n", "\n") + "\n";
+    // The line of the last event.
+    let mut line = 1;
     // The parser can panic on invalid YAML.
-    catch_unwind(AssertUnwindSafe(|| parse(&text, unique)))
-        .unwrap_or_else(|_| Err("it is not valid YAML".into()))
+    catch_unwind(AssertUnwindSafe(|| parse(&text, unique, &mut line)))
+        .unwrap_or_else(|_| Err(format!("line {line} or below: it is not valid YAML")))
 }
 
 /// An unfinished collection: its items, and of an object the key of the next
@@ -36,7 +38,7 @@ enum Open {
     Object(Map<String, Value>, Option<String>),
 }
 
-fn parse(text: &str, unique: bool) -> Result<Vec<Value>, String> {
+fn parse(text: &str, unique: bool, last: &mut u64) -> Result<Vec<Value>, String> {
     let mut parser = Parser::new();
     parser.set_encoding(Encoding::Utf8);
     parser.set_input(text.as_bytes());
@@ -52,6 +54,7 @@ fn parse(text: &str, unique: bool) -> Result<Vec<Value>, String> {
             }
         })?;
         let line = event.start_mark.line + 1;
+        *last = line;
         let value = match event.data {
             EventData::StreamEnd => return Ok(documents),
             EventData::StreamStart { .. }
@@ -139,7 +142,10 @@ mod tests {
             ("a: &b c\nd: *b", "line 2: aliases"),
             ("? [a]\n: b", "line 1: a key is not a string"),
             (&"[".repeat(100), "nested deeper than 32"),
-            ("[!a, b]", "not valid YAML"),
+            (
+                "a: b\nc: [d, !a, b]",
+                "line 2 or below: it is not valid YAML",
+            ),
         ] {
             let error = documents(text).unwrap_err();
             assert!(error.contains(problem), "{text:?}: {error}");

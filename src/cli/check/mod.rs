@@ -4,7 +4,9 @@ mod excerpt;
 mod sarif;
 mod text;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -12,6 +14,7 @@ use serde::Serialize;
 
 use crate::cli::help::{NO_HEADING, help_of_reading};
 use crate::cli::input::InputArguments;
+use crate::cli::output::Shown;
 use crate::cli::{Failure, format, output, progress, terminal};
 use crate::config::Environment;
 use crate::store::Counts;
@@ -60,6 +63,8 @@ enum Output {
     Yaml,
     /// One line of JSON per problem
     Jsonl,
+    /// The names of the packages with problems, one per line
+    Name,
     /// A SARIF 2.1.0 log, for code scanning
     Sarif,
 }
@@ -105,6 +110,12 @@ impl Arguments {
             Output::Jsonl => {
                 let mut problems = reading.problems.iter();
                 problems.try_for_each(|problem| format::json_line(problem, out))
+            }
+            Output::Name => {
+                let packages = reading.problems.iter().map(|it| &*it.subject.package);
+                let packages: BTreeSet<&str> = packages.filter(|name| !name.is_empty()).collect();
+                let mut packages = packages.into_iter();
+                packages.try_for_each(|name| writeln!(out, "{}", Shown(name)))
             }
             Output::Sarif => output::json(&sarif::log(&catalog.input, &reading.problems), out),
         })?;

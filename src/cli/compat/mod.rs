@@ -10,16 +10,17 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-use clap::{Command, CommandFactory as _, Error, FromArgMatches as _, Parser as _};
+use clap::Parser as _;
 
-use crate::cli::{Arguments, Failure, terminal};
+use crate::cli::parse::parse;
+use crate::cli::{Arguments, Failure, panics};
 use crate::config::Environment;
 
 /// Runs the command in the arguments of the process, and returns its exit code.
 /// The first argument is the name of the program. Invalid arguments end the
 /// process at once, with a message on standard error.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
+    panics::quieten();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let done = match program_name(arguments.first()) {
         Some("opm") => opm::run(&arguments, environment),
@@ -35,33 +36,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: &Environm
         failure.print();
         failure.code()
     })
-}
-
-/// Parses the arguments. Help and invalid arguments end the process.
-fn parse(arguments: &[OsString]) -> Arguments {
-    let mut command = Arguments::command().color(terminal::of_help(arguments));
-    let parsed = command.try_get_matches_from_mut(arguments);
-    let parsed = parsed.and_then(|matches| Arguments::from_arg_matches(&matches));
-    parsed.unwrap_or_else(|error| {
-        let error = without_help(&mut command, arguments, error);
-        error.format(&mut command).exit()
-    })
-}
-
-/// The error for a command that `help` does not find, as without `help`: that one
-/// proposes similar commands.
-fn without_help(command: &mut Command, arguments: &[OsString], error: Error) -> Error {
-    let [program, verb, rest @ ..] = arguments else {
-        return error;
-    };
-    if verb != "help" || error.kind() != ErrorKind::InvalidSubcommand {
-        return error;
-    }
-    let words = [program].into_iter().chain(rest);
-    match command.try_get_matches_from_mut(words) {
-        Err(other) if other.kind() == ErrorKind::InvalidSubcommand => other,
-        _ => error,
-    }
 }
 
 /// Runs `almanac opm`. Kubernetes also gets the message about invalid arguments

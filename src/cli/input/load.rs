@@ -53,7 +53,10 @@ impl Input {
             Self::Stdin | Self::Server(_) => None,
         };
         let missing = path.filter(|path| !path.exists());
-        let proposal = missing.map(similar_path).unwrap_or_default();
+        let proposal = match missing {
+            Some(path) => similar_path(path),
+            None => self.url_without_scheme().unwrap_or_default(),
+        };
         let error = error.context(format!("{self} cannot be read"));
         if proposal.is_empty() {
             return Failure::unreadable(error);

@@ -1,14 +1,17 @@
 //! The location of a catalog, as users write it.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::cli::input::configured::ConfiguredCatalog;
 use crate::cli::output::Shown;
 use crate::fetch::{CatalogUrl, CatalogUrlError};
-use crate::ingest::{Source, SourceError};
+use crate::ingest::{LayoutSource, Source, SourceError};
 use crate::name::CatalogName;
+use ::images::{Format, Layout};
 use fbc::problem::DocumentPosition;
 use fbc::text::suggest;
 
@@ -18,6 +21,9 @@ const IGNORED: &str = ".indexignore";
 const MAX_ENTRIES: usize = 10_000;
 /// The beginnings of sources that only commands take.
 const PREFIXES: [&str; 3] = ["curated", "http", "https"];
+/// The mark of a tar file, and its place.
+const MAGIC: &[u8] = b"ustar";
+const MAGIC_AT: usize = 257;
 /// The name of standard input in messages.
 pub(super) const STDIN: &str = "<stdin>";
 
@@ -70,6 +76,8 @@ pub(in crate::cli) enum InputError {
     Path(String),
     #[error("{path} is an OCI layout: write oci:{path}", path = .0.display())]
     Layout(PathBuf),
+    #[error("{path} is an archive of images: write {1}", path = .0.display())]
+    Archive(PathBuf, Box<Source>),
 }
 
 impl Input {
@@ -77,7 +85,10 @@ impl Input {
     pub(in crate::cli) fn found(text: &str) -> Result<Self, InputError> {
         let input = match text.parse() {
             Err(InputError::Source(_)) if Path::new(text).exists() => {
-                return Err(InputError::Path(text.to_owned()));
+                return Err(match archive(Path::new(text)) {
+                    Some(source) => InputError::Archive(text.into(), Box::new(source)),
+                    None => InputError::Path(text.to_owned()),
+                });
             }
             Err(InputError::Source(SourceError::Prefix(text, proposal))) => {
                 return Err(InputError::Prefix(text, proposal));
@@ -94,6 +105,10 @@ impl Input {
             {
                 Err(InputError::Layout(path))
             }
+            Self::Source(Source::File(path)) => match archive(&path) {
+                Some(source) => Err(InputError::Archive(path, Box::new(source))),
+                None => Ok(Self::Source(Source::File(path))),
+            },
             input => Ok(input),
         }
     }
@@ -113,6 +128,21 @@ impl Input {
             Self::Configured(catalog) => catalog.plain_source(),
             Self::Stdin | Self::Server(_) | Self::Curated(_) => None,
         }
+    }
+
+    /// The end of a message about an image whose reference looks like the URL of a
+    /// catalog without its scheme.
+    pub(super) fn url_without_scheme(&self) -> Option<String> {
+        let Some(Source::Image(reference)) = self.source() else {
+            return None;
+        };
+        let text = reference.to_string();
+        let (host, path) = text.split_once('/')?;
+        let name = path.strip_prefix("catalogs/")?.strip_suffix(":latest")?;
+        let name: CatalogName = name.parse().ok()?;
+        Some(format!(
+            "; for a catalog of a running almanac write http://{host}/catalogs/{name}"
+        ))
     }
 
     /// The file of a position, as a path that the user can open.
@@ -151,6 +181,24 @@ impl FromStr for Input {
     }
 }
 
+/// The right source for a file that is an archive of images.
+fn archive(path: &Path) -> Option<Source> {
+    let mut start = [0; MAGIC_AT + MAGIC.len()];
+    let mut file = File::open(path).ok().filter(|_| path.is_file())?;
+    file.read_exact(&mut start).ok()?;
+    if !start.ends_with(MAGIC) {
+        return None;
+    }
+    let formats = [Format::Archive, Format::DockerArchive];
+    let mut formats = formats.into_iter();
+    let format = formats.find(|format| Layout::open(*format, path).is_ok())?;
+    Some(Source::Layout(LayoutSource {
+        format,
+        path: path.to_owned(),
+        choice: None,
+    }))
+}
+
 /// The error for a text that is no source, with what it may mean.
 fn unknown(text: String, why: &str) -> InputError {
     if let Some((name, source)) = text.split_once('=')
@@ -175,7 +223,7 @@ fn unknown(text: String, why: &str) -> InputError {
 
 /// A question at the end of a message, if there is a path like this one, which does
 /// not exist. Only one part of it may differ.
-pub(super) fn similar_path(path: &Path) -> String {
+pub(in crate::cli) fn similar_path(path: &Path) -> String {
     let parts: Vec<&Path> = path.ancestors().collect();
     // The last that exists is the folder to look in. The empty path is this folder.
     let there = |part: &&Path| part.as_os_str().is_empty() || part.is_dir();

@@ -16,8 +16,8 @@ use http::HeaderValue;
 pub(super) use configured::Configured;
 use configured::ConfiguredCatalog;
 pub(super) use load::{Options, image_list};
-pub(super) use location::Input;
 use location::InputError;
+pub(super) use location::{Input, similar_path};
 
 use crate::cli::telemetry::{self, Unattended};
 use crate::cli::terminal::TerminalArguments;
@@ -150,9 +150,8 @@ impl PairArguments {
             environment.proxies().map_err(Failure::usage)?.log();
         }
         let [from, to] = inputs.map(|input| {
-            let loaded = block_on(input.load(&options))?
-                .with_context(|| format!("{input} cannot be read"))
-                .map_err(Failure::unreadable)?;
+            let loaded = block_on(input.load(&options))?;
+            let loaded = loaded.map_err(|error| input.unreadable(error))?;
             Ok(Catalog { input, loaded })
         });
         Ok([from?, to?])
@@ -327,9 +326,13 @@ pub(super) fn check_files(flags: &RegistrySettings) -> Result<(), Failure> {
 /// The same for one flag.
 pub(super) fn check_paths(flag: &str, paths: &[PathBuf]) -> Result<(), Failure> {
     for path in paths {
-        path.metadata()
-            .with_context(|| format!("{flag} {}", path.display()))
-            .map_err(Failure::usage)?;
+        if let Err(error) = path.metadata() {
+            let proposal = similar_path(path);
+            return Err(Failure::usage(anyhow!(
+                "{flag} {}: {error}{proposal}",
+                path.display()
+            )));
+        }
     }
     Ok(())
 }

@@ -45,6 +45,10 @@ pub(super) fn answered(
         _ => {
             let text = String::from_utf8_lossy(body);
             let text: String = text.trim().chars().take(MAX_SHOWN).collect();
+            let text = match text.get(..1) {
+                Some("<") => "a web page".to_owned(),
+                _ => text,
+            };
             let colon = if text.is_empty() { "" } else { ": " };
             Err(Failure::unreadable(anyhow!(
                 "{subject}: no almanac answers there, or one of a version without this route \
@@ -105,12 +109,14 @@ mod tests {
     fn a_server_that_is_no_almanac_is_told_from_an_error() {
         for (status, is_json, body) in [
             (200, false, "<html>hello</html>"),
+            (404, false, "<!DOCTYPE html>\n<p>"),
             (200, true, "{"),
             (404, false, "404 page not found"),
             (404, true, r#"{"error": "unknown"}"#),
         ] {
             let message = failure(status, is_json, body);
             assert!(message.contains("no almanac answers there"), "{message}");
+            assert!(!message.contains('<'), "{message}");
         }
         let path = r#"{"type":"urn:almanac:problem:unknown-path","detail":"none"}"#;
         let message = failure(404, true, path);

@@ -23,8 +23,10 @@ mod operator;
 mod pki;
 mod policies;
 mod programs;
+mod random_policies;
 mod registry;
 mod signed_policies;
+mod sigstore_policies;
 
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};

@@ -48,6 +48,13 @@ fn a_mistake_is_told_with_what_is_similar() {
         "verify quay.io/org/catalog --key nowhere.pub",
         "list catalogs --server http://127.0.0.1:1",
         "list packages http://127.0.0.1:1/catalogs/community",
+        "list packages 127.0.0.1:1/catalogs/community",
+        "graph file:deploy/catalog ferry-operator --output sgv",
+        "status --admin http://127.0.0.1:9090/",
+        "diff file:deploy/catalog file:deploy/catlog",
+        "check file:deploy/catalog --registries-conf deploy/catlog",
+        "import deploy/catlog",
+        "-q version",
     ] {
         let finished = run(line);
         assert_ne!(finished.status.code(), Some(0), "{line}: {finished:#?}");
@@ -94,6 +101,59 @@ fn colours_change_nothing_else_in_a_message() {
         let _ = writeln!(text, "$ almanac {line} --color always\n{shown}");
     }
     insta::assert_snapshot!("messages_coloured", text);
+}
+
+#[test]
+fn options_for_the_terminal_may_stand_before_the_command() {
+    let before = run("--color always -v list packages file:deploy/catalog");
+    let behind = run("list packages file:deploy/catalog --color always -v");
+    assert_eq!(before.status.code(), Some(0), "{before:#?}");
+    assert!(before.stdout.starts_with('\u{1b}'), "{before:#?}");
+    assert_eq!(before.stdout, behind.stdout);
+}
+
+#[test]
+fn a_file_that_breaks_the_parser_is_told_in_almanacs_own_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mirrors.yaml");
+    std::fs::write(&file, "kind: ImageDigestMirrorSet\nspec: [!a, b]\n").unwrap();
+    let file = file.display().to_string();
+    for flag in ["--mirror-file", "--image-policy-file"] {
+        let finished = run(&format!("verify 127.0.0.1:1/a/b:v1 {flag} {file}"));
+        assert_eq!(finished.status.code(), Some(3), "{finished:#?}");
+        assert_eq!(finished.stderr.lines().count(), 1, "{finished:#?}");
+        let said = finished
+            .stderr
+            .contains("line 2 or below: it is not valid YAML");
+        assert!(said, "{finished:#?}");
+    }
+}
+
+#[test]
+fn an_archive_is_told_with_its_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("a.tar").display().to_string();
+    let mut server = super::server();
+    let export = format!(
+        "export --data-dir {} --file {archive}",
+        server.data().display()
+    );
+    server.terminate();
+    server.wait(crate::support::program::PATIENCE);
+    assert_eq!(run(&export).status.code(), Some(0));
+    for source in [archive.clone(), format!("file:{archive}")] {
+        let finished = run(&format!("list packages {source}"));
+        assert_eq!(finished.status.code(), Some(2), "{finished:#?}");
+        let right = format!("is an archive of images: write oci-archive:{archive}");
+        assert!(finished.stderr.contains(&right), "{finished:#?}");
+    }
+    // The mark of a tar file alone makes no archive of images.
+    let other = folder.path().join("other.tar");
+    let mut bytes = vec![b' '; 257];
+    bytes.extend(b"ustar and more");
+    std::fs::write(&other, bytes).unwrap();
+    let finished = run(&format!("check {}", other.display()));
+    assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
 }
 
 #[test]

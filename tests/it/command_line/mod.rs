@@ -8,6 +8,7 @@ mod logins;
 mod messages;
 mod prune;
 mod queries;
+mod schemes;
 mod terminal;
 
 use std::path::Path;

@@ -178,6 +178,55 @@ fn tables_fit_a_terminal_of_80_columns() {
 }
 
 #[test]
+fn what_is_stored_and_what_a_policy_says_fit_a_terminal_of_80_columns() {
+    let mut server = server();
+    let folder = tempfile::tempdir().unwrap();
+    let image = Image::of_catalog(&Catalog::one("a")).build();
+    image.add_to_layout(&folder.path().join("layout"), "v1");
+    let policy = folder.path().join("policy.json");
+    std::fs::write(
+        &policy,
+        r#"{"default": [{"type": "reject"}], "transports": {"oci": {"": [
+            {"type": "insecureAcceptAnything"},
+            {"type": "sigstoreSigned", "keyPath": "/nowhere/cosign.pub"}
+        ]}}}"#,
+    )
+    .unwrap();
+    let layout = folder.path().join("layout").display().to_string();
+    let policy = policy.display().to_string();
+    let data = server.data().display().to_string();
+    let mut text = String::new();
+    for line in [
+        "prune --data-dir DATA --catalog community --catalog other",
+        "verify oci:LAYOUT:v1 --policy-file POLICY",
+    ] {
+        let typed = line.replace("DATA", &data).replace("LAYOUT", &layout);
+        let typed = typed.replace("POLICY", &policy);
+        for colour in ["never", "always"] {
+            let shown = OnTerminal::shown(&format!("{typed} --color {colour}"), "80");
+            let shown = shown.replace('\u{1b}', "ESC").replace(&layout, "LAYOUT");
+            let shown = without_sizes(&shown.replace(&policy, "POLICY"));
+            let _ = writeln!(text, "$ almanac {line} --color {colour}\n{shown}");
+        }
+    }
+    insta::assert_snapshot!("stored_and_verified_80", text);
+    server.terminate();
+}
+
+/// A text in which the digits of sizes are zeros: they change with the formats of files.
+fn without_sizes(text: &str) -> String {
+    let line = |line: &str| match line.split_once(" KiB") {
+        Some((start, end)) => {
+            let at = start.rfind(' ').map_or(0, |blank| blank + 1);
+            let size = start[at..].replace(|sign: char| sign.is_ascii_digit(), "0");
+            format!("{}{size} KiB{end}", &start[..at])
+        }
+        None => line.to_owned(),
+    };
+    text.lines().map(|it| line(it) + "\n").collect()
+}
+
+#[test]
 fn tables_of_a_server_have_titles_in_bold_on_a_terminal() {
     let mut server = server();
     let (http, admin) = (server.address("http"), server.address("admin"));

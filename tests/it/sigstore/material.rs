@@ -13,26 +13,26 @@ use serde_json::{Value, json};
 use crate::support::cosign::{Signed, Signer};
 
 /// The issuer of identities.
-pub(super) const ISSUER: &str = "https://accounts.example.com";
+pub(crate) const ISSUER: &str = "https://accounts.example.com";
 /// The identity.
-pub(super) const EMAIL: &str = "builder@example.com";
+pub(crate) const EMAIL: &str = "builder@example.com";
 /// The first second of the validity of leaves, and the second after the last.
-pub(super) const LEAF_FROM: u64 = 1_717_200_000;
-pub(super) const LEAF_UNTIL: u64 = 1_717_286_400;
+pub(crate) const LEAF_FROM: u64 = 1_717_200_000;
+pub(crate) const LEAF_UNTIL: u64 = 1_717_286_400;
 /// A second between them.
-pub(super) const LOGGED: u64 = LEAF_FROM + 3600;
+pub(crate) const LOGGED: u64 = LEAF_FROM + 3600;
 
 /// A root, and an intermediate authority below it.
-pub(super) struct Authorities {
-    pub(super) root: CertifiedIssuer<'static, KeyPair>,
-    pub(super) intermediate: CertifiedIssuer<'static, KeyPair>,
+pub(crate) struct Authorities {
+    pub(crate) root: CertifiedIssuer<'static, KeyPair>,
+    pub(crate) intermediate: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// A transparency log.
-pub(super) struct Log(Signer);
+pub(crate) struct Log(Signer);
 
 /// An authority, with these changes.
-pub(super) fn authority(
+pub(crate) fn authority(
     name: &str,
     change: impl FnOnce(&mut CertificateParams),
 ) -> CertificateParams {
@@ -47,12 +47,12 @@ pub(super) fn authority(
 }
 
 impl Authorities {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| (), |_| ())
     }
 
     /// Authorities with changes to the root and to the intermediate.
-    pub(super) fn with(
+    pub(crate) fn with(
         root: impl FnOnce(&mut CertificateParams),
         intermediate: impl FnOnce(&mut CertificateParams),
     ) -> Self {
@@ -64,12 +64,12 @@ impl Authorities {
     }
 
     /// The authorities as cosign writes them beside a certificate.
-    pub(super) fn chain(&self) -> String {
+    pub(crate) fn chain(&self) -> String {
         self.intermediate.pem() + &self.root.pem()
     }
 
     /// A signer whose certificate names the issuer and the email, with changes.
-    pub(super) fn certify(&self, change: impl FnOnce(&mut CertificateParams)) -> (Signer, String) {
+    pub(crate) fn certify(&self, change: impl FnOnce(&mut CertificateParams)) -> (Signer, String) {
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.is_ca = IsCa::ExplicitNoCa;
         parameters.not_before = date_time_ymd(2024, 6, 1);
@@ -84,18 +84,18 @@ impl Authorities {
     }
 }
 
-pub(super) fn email(address: &str) -> SanType {
+pub(crate) fn email(address: &str) -> SanType {
     SanType::Rfc822Name(address.try_into().unwrap())
 }
 
 /// The issuer in Fulcio's first form, plain text.
-pub(super) fn issuer_1(issuer: &str) -> CustomExtension {
+pub(crate) fn issuer_1(issuer: &str) -> CustomExtension {
     let content = issuer.as_bytes().to_vec();
     CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 57264, 1, 1], content)
 }
 
 /// The issuer in Fulcio's second form, a string of DER.
-pub(super) fn issuer_8(issuer: &str) -> CustomExtension {
+pub(crate) fn issuer_8(issuer: &str) -> CustomExtension {
     let mut content = vec![0x0c, u8::try_from(issuer.len()).unwrap()];
     content.extend_from_slice(issuer.as_bytes());
     CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 57264, 1, 8], content)
@@ -103,7 +103,7 @@ pub(super) fn issuer_8(issuer: &str) -> CustomExtension {
 
 /// The body of a log's entry for a signature. `signer` is the key or certificate
 /// in PEM.
-pub(super) fn entry(signed: &Signed, signer: &str) -> Value {
+pub(crate) fn entry(signed: &Signed, signer: &str) -> Value {
     json!({
         "apiVersion": "0.0.1",
         "kind": "hashedrekord",
@@ -121,18 +121,18 @@ pub(super) fn entry(signed: &Signed, signer: &str) -> Value {
 }
 
 impl Log {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Signer::new())
     }
 
     /// Its public key, as a policy has it.
-    pub(super) fn key_data(&self) -> String {
+    pub(crate) fn key_data(&self) -> String {
         self.0.key_data()
     }
 
     /// The log's signature of an entry at a time (the promise), with the signed
     /// members.
-    pub(super) fn promise(&self, body: &str, time: u64) -> (String, Value) {
+    pub(crate) fn promise(&self, body: &str, time: u64) -> (String, Value) {
         let body = BASE64_STANDARD.encode(body);
         let log = "c0ffee";
         let signed =
@@ -142,7 +142,7 @@ impl Log {
     }
 
     /// The annotation of cosign with an entry.
-    pub(super) fn annotation(&self, entry: &Value, time: u64) -> String {
+    pub(crate) fn annotation(&self, entry: &Value, time: u64) -> String {
         let (promise, payload) = self.promise(&entry.to_string(), time);
         json!({"SignedEntryTimestamp": promise, "Payload": payload}).to_string()
     }

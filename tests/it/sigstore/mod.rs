@@ -12,6 +12,6 @@ mod cases;
 mod certificates;
 mod keys;
 mod logs;
-mod material;
+pub(crate) mod material;
 mod signing;
-mod trial;
+pub(crate) mod trial;

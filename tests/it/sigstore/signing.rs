@@ -332,6 +332,41 @@ fn a_list_and_its_images_are_signed() {
             "{finished:?}"
         );
     }
+    // The same for programs.
+    let sign = |format: &str| {
+        let folder = signing.path(format).display().to_string();
+        let finished = Start::new([
+            "sign", &image, "--name", name, "--tag", "v1", "--folder", &folder, "--key", &key,
+            "--output", format,
+        ])
+        .run();
+        assert!(finished.status.success(), "{finished:?}");
+        (folder, finished.stdout)
+    };
+    let (folder, document) = sign("json");
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["names"], json!([format!("{name}:v1")]));
+    let public_key = fs::read_to_string(&public).unwrap();
+    assert_eq!(document["publicKey"], public_key.replace('\r', ""));
+    let signatures = document["signatures"].as_array().unwrap();
+    assert_eq!(signatures.len(), 3, "{document}");
+    for one in signatures {
+        let digest = one["digest"].as_str().unwrap().replace(':', "-");
+        assert_eq!(one["tag"], format!("{digest}.sig"));
+        assert_eq!(one["reference"], format!("oci:{folder}:{digest}.sig"));
+    }
+    let (folder, names) = sign("name");
+    assert!(
+        names.starts_with(&format!("oci:{folder}:sha256-")),
+        "{names}"
+    );
+    assert_eq!(names.lines().count(), 3, "{names}");
+    let (folder, lines) = sign("jsonl");
+    let line: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        line["reference"],
+        format!("oci:{folder}:{}", line["tag"].as_str().unwrap())
+    );
     // The folder is never overwritten.
     let output = signing.path("signatures").display().to_string();
     let finished = Start::new([

@@ -16,7 +16,7 @@ use crate::support::image::{Built, Image};
 use crate::support::upstream::Upstream;
 
 /// The skopeo of the next Debian, which knows all of `sigstoreSigned` but `pki`.
-pub(super) const SKOPEO: &str = "skopeo-next";
+pub(crate) const SKOPEO: &str = "skopeo-next";
 
 /// An image and a requirement.
 pub(super) struct Case {

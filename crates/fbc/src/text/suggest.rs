@@ -63,7 +63,7 @@ pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
             let contained = length > 2 && lower.contains(&wanted);
             let other = lower.chars().take(LONGEST + 1).count();
             let distance = if other <= LONGEST && other.abs_diff(length) <= most {
-                strsim::levenshtein(&wanted, &lower)
+                strsim::osa_distance(&wanted, &lower)
             } else {
                 usize::MAX
             };
@@ -94,6 +94,8 @@ mod tests {
             "; did you mean \"etcd\" or \"etcd-operator\"?"
         );
         assert_eq!(proposal("Kafka"), "; did you mean \"kafka\"?");
+        // Two letters that changed places are one typing error.
+        assert_eq!(super::similar("sgv", ["mermaid", "svg"]), ["svg"]);
         assert_eq!(proposal("zookeeper"), "");
         assert_eq!(proposal(""), "");
     }

@@ -9,7 +9,8 @@
 //! 3. [`snapshot`] opens a stored revision for serving.
 //! 4. [`ingest`] follows sources and commits revisions to the store.
 //! 5. [`serve`] answers clients from snapshots, and does not know [`ingest`].
-//! 6. [`config`], [`app`] and [`cli`] are the composition root: they resolve
+//! 6. [`kubernetes`] reads the cluster, and knows neither of them.
+//! 7. [`config`], [`app`] and [`cli`] are the composition root: they resolve
 //!    settings, join the modules above, and run commands.
 //!
 //! Small modules serve several of these: [`name`] for catalog names, [`proto`]
@@ -26,6 +27,7 @@ pub mod store;
 pub mod snapshot;
 
 pub mod ingest;
+pub mod kubernetes;
 pub mod serve;
 
 pub mod app;

@@ -2,6 +2,7 @@
 //!
 //! - `listeners` opens what a start needs.
 //! - `admin` serves probes and metrics on a thread of their own.
+//! - `cluster` adds the catalogs and files of a cluster to a configuration.
 //! - `check` does what of a start can fail.
 //! - `catalog_manager` follows and serves the catalogs.
 //! - `reload` applies a changed configuration.
@@ -13,6 +14,7 @@ mod admin;
 mod bus_error;
 mod catalog_manager;
 mod check;
+mod cluster;
 mod folder;
 mod listeners;
 mod memory;
@@ -36,6 +38,7 @@ pub use folder::{Integrity, Options as FolderOptions, serve_folder};
 
 use crate::config::{Config, Written};
 use crate::ingest::{self, PassContext};
+use crate::kubernetes;
 use crate::serve;
 use crate::serve::access::Access;
 use crate::serve::admin::Configuration;
@@ -45,6 +48,7 @@ use crate::store::{Store, StoreError};
 use crate::webhooks::{self, Webhooks};
 use ::images::Registries;
 use catalog_manager::{CatalogManager, Prepared, Shared};
+use cluster::ClusterReader;
 use listeners::{Credentials, Listeners};
 use reload::Reload;
 
@@ -75,11 +79,13 @@ pub async fn run(
     let (publisher, catalogs) = CatalogsPublisher::new();
     publisher.remember(store.catalogs().await.context("cannot read the store")?);
     let images = Images::default();
-    let context = pass_context(&config, &store, &catalogs)?;
-
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
     let followers = TaskTracker::new();
+    let cluster = ClusterReader::connect(&config, &followers, &stopping).await?;
+    let complete = cluster.complete(&config);
+    let context = pass_context(&complete, &store, &catalogs)?;
+
     let (drain, draining) = watch::channel(false);
     let limits = config.connections.clone();
     let registry = grpc::Service::new(catalogs.clone(), limits.clone(), draining)
@@ -99,8 +105,12 @@ pub async fn run(
         stopping: stopping.clone(),
     };
     let retry_now = context.retry_now.clone();
-    let mut manager = CatalogManager::new(shared, context, config.registries.clone());
+    let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
     manager.start(&config, prepared).await;
+    if config.kubernetes.is_some() {
+        let taken = manager.reconfigure(&complete).await;
+        taken.context("the catalogs of the cluster")?;
+    }
 
     let servers = TaskTracker::new();
     servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
@@ -112,6 +122,7 @@ pub async fn run(
             access,
             config.origins.clone(),
             config.pages,
+            cluster.announcements(),
             pulling,
         ),
         limits.clone(),
@@ -128,7 +139,7 @@ pub async fn run(
     let (status, configuration) = watch::channel(Configuration::read(file));
     // Probes and metrics are answered until the end of the shutdown.
     let admin = CancellationToken::new();
-    let routes = serve::admin::router(catalogs.clone(), configuration, metrics);
+    let routes = serve::admin::router(catalogs.clone(), configuration, cluster.problems(), metrics);
     admin::serve(ports.admin, routes, limits, admin.clone())?;
     if !read_only {
         let encoding = ingest::encode(store.clone(), catalogs.clone(), stopping.clone());
@@ -140,7 +151,9 @@ pub async fn run(
     let reload = Reload {
         files: reload::files(&written, &config),
         written,
+        loaded: config.clone(),
         first: config,
+        cluster,
         manager,
         status,
         drain: longest,
@@ -254,6 +267,7 @@ fn metrics() -> anyhow::Result<PrometheusHandle> {
     serve::describe_metrics();
     ingest::describe_metrics();
     webhooks::describe_metrics();
+    kubernetes::describe_metrics();
     reload::describe_metrics();
     Ok(handle)
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::catalog_manager::CatalogManager;
+use crate::app::cluster::ClusterReader;
 use crate::config::{Config, Written};
 use crate::serve::admin::Configuration;
 use ::images::digest::Digest;
@@ -35,6 +36,10 @@ pub(super) struct Reload {
     pub(super) files: Vec<PathBuf>,
     /// The configuration that almanac was started with.
     pub(super) first: Config,
+    /// The active configuration, without what the cluster adds.
+    pub(super) loaded: Config,
+    /// What the cluster adds.
+    pub(super) cluster: ClusterReader,
     /// The catalogs.
     pub(super) manager: CatalogManager,
     /// The state that the status API shows.
@@ -58,6 +63,10 @@ impl Reload {
         loop {
             let requested = tokio::select! {
                 Some(()) = hangup.recv() => true,
+                () = self.cluster.changed() => {
+                    self.take_cluster().await;
+                    continue;
+                }
                 () = tokio::time::sleep(CHECK_INTERVAL) => false,
                 () = stop.cancelled() => return self.manager,
             };
@@ -102,6 +111,21 @@ impl Reload {
         }
     }
 
+    /// Makes the catalogs active that the cluster names now.
+    async fn take_cluster(&mut self) {
+        let complete = self.cluster.complete(&self.loaded);
+        match self.manager.reconfigure(&complete).await {
+            Ok(()) => tracing::info!(
+                catalogs = complete.catalogs.len(),
+                "the catalogs of the cluster are taken"
+            ),
+            Err(error) => tracing::error!(
+                error = format!("{error:#}"),
+                "the catalogs of the cluster cannot be taken; the active ones stay"
+            ),
+        }
+    }
+
     /// Loads the configuration and makes it active. Returns whether that worked.
     /// When the same files are tried `again`, an error that stays the same is
     /// not logged again.
@@ -112,7 +136,10 @@ impl Reload {
             Ok(config)
         });
         let taken = match loaded {
-            Ok(config) => self.manager.reconfigure(&config).await.map(|()| config),
+            Ok(config) => {
+                let complete = self.cluster.complete(&config);
+                self.manager.reconfigure(&complete).await.map(|()| config)
+            }
             Err(error) => Err(error.into()),
         };
         let outcome = match taken {
@@ -129,6 +156,7 @@ impl Reload {
                     config.proxies.log();
                 }
                 self.drain.send_replace(config.drain);
+                self.loaded = config.clone();
                 self.files = files(&self.written, &config);
                 self.status.send_modify(|status| {
                     status.taken = SystemTime::now();

@@ -62,6 +62,8 @@ impl Config {
         let names = self.catalogs.iter().map(|catalog| catalog.name.as_str());
         let names: Vec<&str> = names.collect();
         match &self.default_catalog {
+            // The cluster may name it later.
+            Some(_) if self.names_catalogs_later() => Ok(()),
             Some(name) if !names.contains(&name.as_str()) => Err(ConfigError::UnknownDefault {
                 name: name.clone(),
                 known: names.join(", "),
@@ -114,6 +116,9 @@ impl Config {
 
     fn check_webhooks(&self) -> Result<(), ConfigError> {
         let names: Vec<&str> = self.catalogs.iter().map(|it| it.name.as_str()).collect();
+        if self.names_catalogs_later() {
+            return Ok(());
+        }
         for webhook in &self.webhooks {
             let mut catalogs = webhook.catalogs.iter();
             if let Some(name) = catalogs.find(|name| !names.contains(&name.as_str())) {

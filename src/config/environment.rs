@@ -72,6 +72,7 @@ const VARIABLES: &[(&str, &str, Setter)] = variables! {
     "ALMANAC_IMAGE_POLICY_FILE": paths, registries.image_policy_files;
     "ALMANAC_IMAGE_POLICY_NAMESPACE": value, registries.image_policy_namespace;
     "ALMANAC_REGISTRIES_D": path, registries.registries_d;
+    "ALMANAC_KUBECONFIG": path, kubernetes.kubeconfig;
     "ALMANAC_LOG": value, log.filter;
     "ALMANAC_LOG_FORMAT": value, log.format;
 };
@@ -197,6 +198,12 @@ impl Environment {
         let mut folders = self.containers("certs.d");
         folders.push("/etc/docker/certs.d".into());
         folders
+    }
+
+    /// The kubeconfig of other tools: the first of the files that `KUBECONFIG` names.
+    pub(super) fn kubeconfig(&self) -> Option<PathBuf> {
+        let mut files = env::split_paths(self.get("KUBECONFIG")?);
+        files.find(|path| !path.as_os_str().is_empty())
     }
 
     /// The locations of `policy.json`.

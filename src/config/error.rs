@@ -57,6 +57,11 @@ pub enum ConfigError {
         /// The mistake.
         problem: Box<CuratedError>,
     },
+    /// A cluster is read, and nothing that it says could be followed.
+    #[error(
+        "[kubernetes] reads a cluster, and with offline = true nothing is followed: remove one"
+    )]
+    OfflineCluster,
     /// A source that suggests no name.
     #[error(
         "no name can be made from {source_text}: write NAME={source_text} (in a file: name = \"NAME\")"

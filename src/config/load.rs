@@ -12,7 +12,7 @@ use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::layer::Layer as _;
 use crate::config::proxies::Proxies;
-use crate::config::resolved::{CatalogConfig, Config};
+use crate::config::resolved::{CatalogConfig, Config, KubernetesConfig};
 use crate::config::settings::{
     CacheSettings, HistorySettings, RegistrySettings, ScrubSettings, Settings, resolve_webhooks,
 };
@@ -57,6 +57,10 @@ impl Config {
         let files = image_sets.chain(signing).collect();
         let data_dir = settings.data_folder();
         let webhooks = settings.webhooks()?;
+        let policy_namespace = settings.registries.image_policy_namespace.as_ref();
+        let cluster = settings.kubernetes.clone();
+        let cluster = cluster.resolve(policy_namespace, settings.offline, environment)?;
+        let kubernetes = cluster.map(|cluster| KubernetesConfig::new(cluster, &settings, POLL));
         let mut config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
             http: settings.http.map_or(HTTP, |Address(address)| address),
@@ -79,13 +83,15 @@ impl Config {
             history: settings.history.resolve(),
             webhooks,
             offline: settings.offline,
+            kubernetes,
             default_catalog: settings.default_catalog,
             catalogs,
             files,
         };
         config.check()?;
         let is_image = |catalog: &CatalogConfig| matches!(catalog.source, Source::Image(_));
-        if !config.offline && config.catalogs.iter().any(is_image) {
+        let has_images = config.names_catalogs_later() || config.catalogs.iter().any(is_image);
+        if !config.offline && has_images {
             config.proxies = environment.proxies()?;
         }
         Ok(config)
@@ -182,7 +188,7 @@ fn origins(written: Option<Vec<Origin>>) -> Origins {
 
 /// The catalogs, each completed by the settings for all catalogs.
 fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
-    if settings.catalogs.is_empty() {
+    if settings.catalogs.is_empty() && !settings.kubernetes.names_catalogs() {
         return Err(ConfigError::NoCatalog);
     }
     let prefix = settings.signing.name_prefix.as_ref();
@@ -232,6 +238,7 @@ fn catalogs(settings: &Settings) -> Result<Vec<CatalogConfig>, ConfigError> {
                 client_certificate: written.client_certificate,
             },
             mirror: written.mirror,
+            announced: false,
             signed_name: match &written.signed_name {
                 Some(own) => Some(own.to_string()),
                 None => prefix.map(|prefix| prefix.join(name.as_str())),

@@ -11,6 +11,7 @@
 
 mod consistency;
 mod curated;
+mod discovered;
 mod environment;
 mod error;
 mod layer;
@@ -32,11 +33,11 @@ pub use log::{LogConfig, LogSettings};
 pub use ports::{ConnectionSettings, TlsSettings};
 pub use proxies::Proxies;
 pub use reload::Written;
-pub use resolved::{CatalogConfig, Config};
+pub use resolved::{CatalogConfig, Config, KubernetesConfig};
 pub use settings::{
     CacheSettings, CatalogError, CatalogSettings, ChannelSettings, DistributionSettings,
-    HistorySettings, LimitSettings, NamePrefix, PackageSettings, RegistrySettings, ScrubSettings,
-    Settings, SignedName, SigningSettings, WebhookSettings,
+    HistorySettings, KubernetesSettings, LimitSettings, NamePrefix, PackageSettings,
+    RegistrySettings, ScrubSettings, Settings, SignedName, SigningSettings, WebhookSettings,
 };
 pub use template::{ImageTemplate, KubeVersion, WrittenSource};
 pub use value::{

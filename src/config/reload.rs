@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
-use crate::config::resolved::Config;
+use crate::config::resolved::{Config, KubernetesConfig};
 use crate::config::settings::Settings;
 
 /// The inputs of a configuration. Flags and the environment never change; the
@@ -54,6 +54,7 @@ impl Config {
             distribution,
             cache,
             offline,
+            kubernetes,
             origins,
             pages,
             log,
@@ -77,6 +78,10 @@ impl Config {
             others.connections = connections.connections;
             others != *connections
         };
+        let read = |config: &Option<KubernetesConfig>| {
+            let config = config.as_ref();
+            config.map(|config| config.settings.clone())
+        };
         [
             ("data_dir", *data_dir != new.data_dir),
             ("grpc", *grpc != new.grpc),
@@ -89,6 +94,7 @@ impl Config {
             ("distribution", *distribution != new.distribution),
             ("cache", *cache != new.cache),
             ("offline", *offline != new.offline),
+            ("kubernetes", read(kubernetes) != read(&new.kubernetes)),
             ("cors_origins", *origins != new.origins),
             ("pages", *pages != new.pages),
             ("log", *log != new.log),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::config::log::LogConfig;
 use crate::config::proxies::Proxies;
+use crate::config::settings::NamePrefix;
 use crate::ingest::{FolderOptions, Mirror, OnInvalid, Scrub, Source};
+use crate::kubernetes;
 use crate::name::CatalogName;
 use crate::serve::Limits;
 use crate::serve::access::AccessSettings;
@@ -43,7 +45,8 @@ pub struct Config {
     pub origins: Origins,
     /// Whether browsers get pages.
     pub pages: bool,
-    /// The catalogs: at least one, with unique names and authorities.
+    /// The catalogs, with unique names and authorities: at least one, unless the
+    /// cluster names more.
     pub catalogs: Vec<CatalogConfig>,
     /// Further files that were read for them.
     pub files: Vec<PathBuf>,
@@ -51,6 +54,8 @@ pub struct Config {
     pub offline: bool,
     /// The catalog for clients whose authority names none.
     pub default_catalog: Option<CatalogName>,
+    /// The cluster, if anything of it is read.
+    pub kubernetes: Option<KubernetesConfig>,
     /// The registry client.
     pub registries: images::Settings,
     /// The proxies for registries.
@@ -69,6 +74,17 @@ pub struct Config {
     pub webhooks: Vec<Webhook>,
     /// The log.
     pub log: LogConfig,
+}
+
+/// What is read from the cluster, and how its catalogs are followed.
+#[derive(Clone, Debug)]
+pub struct KubernetesConfig {
+    /// What is read from the cluster.
+    pub settings: kubernetes::Settings,
+    pub(super) poll: Option<Duration>,
+    pub(super) platform: Platform,
+    pub(super) on_invalid: OnInvalid,
+    pub(super) name_prefix: Option<NamePrefix>,
 }
 
 /// A catalog to follow and serve.
@@ -98,6 +114,8 @@ pub struct CatalogConfig {
     pub access: AccessSettings,
     /// The images that clients can pull.
     pub mirror: Mirror,
+    /// Whether the cluster names the catalog and announces its digest.
+    pub announced: bool,
     /// The name outside of almanac (`HOST/REPOSITORY`) under which its image is
     /// signed.
     pub signed_name: Option<String>,

@@ -30,6 +30,9 @@ pub struct Routing {
     pub authorities: Vec<String>,
     /// Whether clients get "not found" although the catalog is followed.
     pub withheld: bool,
+    /// Whether a cluster names the catalog, so that clients over HTTP get the
+    /// announced digest only.
+    pub announced: bool,
 }
 
 /// The writing end of one catalog. Cheap to clone; published snapshots stay

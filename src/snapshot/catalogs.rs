@@ -119,6 +119,12 @@ impl Catalogs {
         catalog.snapshot()
     }
 
+    /// Whether a cluster names the catalog of that name.
+    pub fn is_announced(&self, name: &str) -> bool {
+        let table = self.table.borrow();
+        table.get(name).is_some_and(|one| one.routing.announced)
+    }
+
     /// Whether a catalog of that name existed and was removed.
     pub fn is_gone(&self, name: &str) -> bool {
         self.table.borrow().is_gone(name)

@@ -5,8 +5,9 @@
 //! the stored answers about packages, `dependents` who needs them, `grpc` answers the calls of the gRPC API,
 //! `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
 //! `images` the image that clients pull. `catalog`, `catalogs` and `images`
-//! hand what ingest publishes to serve.
+//! hand what ingest publishes to serve, `announced` what a cluster announces.
 
+mod announced;
 mod catalog;
 mod catalogs;
 mod dependents;
@@ -25,6 +26,7 @@ mod queries;
 mod slices;
 mod stream;
 
+pub use announced::{Announced, Announcements};
 pub use catalog::{Catalog, Damaged, Publisher, Repair, Routing, State, Status};
 pub use catalogs::{Catalogs, CatalogsPublisher};
 pub use encoded::Encoded;

@@ -631,6 +631,9 @@ fn the_sample_shows_the_defaults() {
         "#signed_name",
         "#password_file",
         "#name_prefix",
+        "#selector",
+        "#kubeconfig",
+        "#pull_secret",
     ];
     // A table that is a comment is an example as a whole.
     let mut is_example = false;

@@ -20,6 +20,7 @@ mod behind_nginx;
 mod beside_skopeo;
 mod build_info;
 mod check;
+mod cluster;
 mod command_line;
 mod commands;
 mod config;

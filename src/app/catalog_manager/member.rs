@@ -169,6 +169,7 @@ fn routing(catalog: &CatalogConfig) -> Routing {
     Routing {
         authorities: catalog.authorities.clone(),
         withheld: !catalog.available,
+        announced: catalog.announced,
     }
 }
 

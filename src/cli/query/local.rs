@@ -65,6 +65,7 @@ impl Local {
             Access::default(),
             Origins::None,
             false,
+            None,
             Router::new(),
         );
         Ok(Self {

@@ -2,6 +2,7 @@
 //! type for all three layers, in which every setting may be absent.
 
 mod catalog;
+mod kubernetes;
 mod registries;
 mod signing;
 mod webhook;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use catalog::{CatalogError, CatalogSettings, ChannelSettings, PackageSettings};
+pub use kubernetes::KubernetesSettings;
 pub use registries::RegistrySettings;
 pub use signing::{NamePrefix, SignedName, SigningSettings};
 pub use webhook::WebhookSettings;
@@ -123,6 +125,10 @@ pub struct Settings {
     /// The registry client.
     #[command(flatten)]
     pub registries: RegistrySettings,
+
+    /// The cluster.
+    #[command(flatten)]
+    pub kubernetes: KubernetesSettings,
 
     /// Limits of unpacked images; only in the file.
     #[arg(skip)]
@@ -236,6 +242,7 @@ impl Settings {
         let files = files.into_iter().flatten().flatten();
         let files = files.chain(&mut registries.policy_file);
         let files = files.chain(&mut registries.registries_d);
+        let files = files.chain(&mut self.kubernetes.kubeconfig);
         let sources = self.catalogs.iter_mut();
         let sources = sources.filter_map(|catalog| match &mut catalog.source {
             WrittenSource::Plain(
@@ -313,7 +320,7 @@ layer!(HistorySettings: revisions, days);
 layer!(
     Settings: catalogs, data_dir, grpc, http, admin, drain, max_connections, poll, kube_version,
     platform, on_invalid, offline, default_catalog, cors_origins, pages, connections, grpc_tls, http_tls,
-    distribution, registries, limits, cache, scrub, history, webhooks, signing,
+    distribution, registries, kubernetes, limits, cache, scrub, history, webhooks, signing,
     log
 );
 

@@ -4,6 +4,7 @@ mod page;
 mod process;
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,24 +22,39 @@ use status::Status;
 
 pub use status::Configuration;
 
+/// What of the cluster cannot be read or written, by resource.
+pub type ClusterProblems = watch::Receiver<Arc<BTreeMap<String, String>>>;
+
 #[derive(Clone)]
 struct Admin {
     catalogs: Catalogs,
     configuration: watch::Receiver<Configuration>,
+    cluster: Option<ClusterProblems>,
     metrics: PrometheusHandle,
     /// Whether almanac was ready at any time.
     ready: Arc<AtomicBool>,
+}
+
+impl Admin {
+    fn cluster_problems(&self) -> Arc<BTreeMap<String, String>> {
+        let cluster = self.cluster.as_ref();
+        cluster
+            .map(|cluster| cluster.borrow().clone())
+            .unwrap_or_default()
+    }
 }
 
 /// The routes of the admin port.
 pub fn router(
     catalogs: Catalogs,
     configuration: watch::Receiver<Configuration>,
+    cluster: Option<ClusterProblems>,
     metrics: PrometheusHandle,
 ) -> Router {
     let admin = Admin {
         catalogs,
         configuration,
+        cluster,
         metrics,
         ready: Arc::default(),
     };
@@ -54,15 +70,21 @@ pub fn router(
 
 /// Ready after one attempt per catalog: a load from the store or a pass, even if
 /// it failed. One bad catalog must not hold back the others, so damage of stored
-/// files is told and changes nothing. Catalogs that a reload adds later do not
+/// files is told and changes nothing, and so are failures of the cluster. Catalogs that a reload adds later do not
 /// change it either.
 async fn ready(State(admin): State<Admin>) -> Response {
     if admin.ready.load(Ordering::Relaxed) || admin.catalogs.first_attempts_done() {
         admin.ready.store(true, Ordering::Relaxed);
-        return match names(&admin.catalogs, snapshot::Status::is_damaged) {
-            none if none.is_empty() => "ok\n".into_response(),
-            names => format!("ok; stored files are damaged: {names}\n").into_response(),
-        };
+        let mut text = "ok".to_owned();
+        let damaged = names(&admin.catalogs, snapshot::Status::is_damaged);
+        if !damaged.is_empty() {
+            text += &format!("; stored files are damaged: {damaged}");
+        }
+        for problem in admin.cluster_problems().values() {
+            text += &format!("; {problem}");
+        }
+        text.push('\n');
+        return text.into_response();
     }
     let waiting = names(&admin.catalogs, |status| !status.first_attempt_done);
     (
@@ -91,10 +113,19 @@ async fn render_metrics(State(admin): State<Admin>) -> Response {
 
 async fn page(State(admin): State<Admin>) -> Response {
     let configuration = admin.configuration.borrow().clone();
-    page::show(&Status::of(&admin.catalogs, configuration))
+    page::show(&Status::of(
+        &admin.catalogs,
+        configuration,
+        admin.cluster_problems(),
+    ))
 }
 
 async fn status(State(admin): State<Admin>) -> Response {
     let configuration = admin.configuration.borrow().clone();
-    Json(Status::of(&admin.catalogs, configuration)).into_response()
+    Json(Status::of(
+        &admin.catalogs,
+        configuration,
+        admin.cluster_problems(),
+    ))
+    .into_response()
 }

@@ -1,5 +1,7 @@
 //! The document of `/status`. Times are RFC 3339.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
@@ -17,6 +19,9 @@ const MAX_QUARANTINED: usize = 100;
 pub(super) struct Status {
     pub(super) version: &'static str,
     pub(super) configuration: Configuration,
+    /// What of the cluster cannot be read or written, by resource.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) cluster_problems: Arc<BTreeMap<String, String>>,
     pub(super) catalogs: Vec<CatalogStatus>,
 }
 
@@ -121,11 +126,16 @@ impl Configuration {
 
 impl Status {
     /// The status of all catalogs and of the configuration.
-    pub(super) fn of(catalogs: &Catalogs, configuration: Configuration) -> Self {
+    pub(super) fn of(
+        catalogs: &Catalogs,
+        configuration: Configuration,
+        cluster_problems: Arc<BTreeMap<String, String>>,
+    ) -> Self {
         let catalogs = catalogs.all();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             configuration,
+            cluster_problems,
             catalogs: (catalogs.iter())
                 .map(|one| CatalogStatus::of(one))
                 .collect(),

@@ -1,10 +1,10 @@
 //! Preconditions (RFC 9110, section 13).
 
 use std::cell::RefCell;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use http::header::{
-    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+    CACHE_CONTROL, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -90,6 +90,7 @@ impl Validators {
             }
         } else if let Some(date) = date(headers, IF_MODIFIED_SINCE)
             && self.modified.is_some_and(|modified| modified <= date)
+            && !wants_renewal(headers, date, SystemTime::now())
         {
             return Precondition::NotModified;
         }
@@ -111,6 +112,25 @@ impl Validators {
             httpdate::parse_http_date(condition).is_ok_and(|date| self.modified == Some(date))
         }
     }
+}
+
+/// Whether a client needs the content again although it has not changed: its
+/// `Cache-Control: max-age` says how long it keeps an answer, and half of that has
+/// passed since the date of the condition. The console of OpenShift drops content
+/// that long after the last answer 200, and an answer 304 does not renew it.
+fn wants_renewal(headers: &HeaderMap, date: SystemTime, now: SystemTime) -> bool {
+    let directives = headers.get_all(CACHE_CONTROL).iter();
+    let directives = directives.filter_map(|value| value.to_str().ok());
+    let mut ages = directives
+        .flat_map(|value| value.split(','))
+        .filter_map(|directive| directive.trim().strip_prefix("max-age="))
+        .filter_map(|age| age.trim_matches('"').parse::<u64>().ok());
+    // 0 asks for a validation, as a browser does that loads a page again.
+    let Some(age) = ages.next().filter(|age| *age > 0) else {
+        return false;
+    };
+    let elapsed = now.duration_since(date).unwrap_or_default();
+    elapsed > Duration::from_secs(age / 2)
 }
 
 /// Whether a request has preconditions or a range. Most have neither, and looking
@@ -182,6 +202,29 @@ mod tests {
             (vec![(IF_UNMODIFIED_SINCE, SAME)], Send),
         ] {
             assert_eq!(validators().check(&headers(&given)), wanted, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_keeps_answers_for_a_while_gets_them_again_after_half_of_it() {
+        use Precondition::{NotModified, Send};
+        let now = SystemTime::now();
+        let hours_ago = |hours| httpdate::fmt_http_date(now - Duration::from_hours(hours));
+        for (hours, keeps, wanted) in [
+            (13, "max-age=86400", Send),
+            (13, "no-transform, max-age=86400", Send),
+            (11, "max-age=86400", NotModified),
+            (13, "max-age=0", NotModified),
+            (13, "max-age=day", NotModified),
+            (13, "max-stale=86400", NotModified),
+        ] {
+            let mut given = headers(&[]);
+            given.insert(CACHE_CONTROL, keeps.parse().unwrap());
+            given.insert(IF_MODIFIED_SINCE, hours_ago(hours).parse().unwrap());
+            assert_eq!(validators().check(&given), wanted, "{hours} {keeps}");
+            // An entity tag tells exactly.
+            given.insert(IF_NONE_MATCH, HeaderValue::from_static("\"a\""));
+            assert_eq!(validators().check(&given), NotModified, "{hours} {keeps}");
         }
     }
 

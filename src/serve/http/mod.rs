@@ -10,9 +10,10 @@
 //! - `hint` tells in a header why a selection is empty.
 //! - `service` joins them, and answers common requests without the router.
 //!
-//! Around all routes are layers: `guard` (access), `path` (normalised paths),
+//! Around all routes are layers: `guard` (access), `announced` (digests of a cluster), `path` (normalised paths),
 //! `rejection` (error formats), `cors` and `observe` (metrics and log).
 
+mod announced;
 mod conditional;
 mod content;
 mod cors;

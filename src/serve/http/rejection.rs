@@ -29,6 +29,8 @@ pub(super) enum HttpRejection {
     /// There is no such catalog, or it is set unavailable.
     UnknownCatalog(Box<Problem>),
     NotLoaded(CatalogName),
+    /// The cluster announces another digest than the one that is served.
+    NotAnnounced(CatalogName),
     /// Any other reason, with its text.
     Text(StatusCode, &'static str),
 }
@@ -39,7 +41,7 @@ impl HttpRejection {
             Self::UnknownPath | Self::UnknownCatalog(_) => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::Path | Self::Query | Self::Name(_) => StatusCode::BAD_REQUEST,
-            Self::NotLoaded(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotLoaded(_) | Self::NotAnnounced(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Text(status, _) => *status,
         }
     }
@@ -54,6 +56,9 @@ impl HttpRejection {
             // catalogd's line, then the names of catalogs.
             Self::UnknownCatalog(problem) => format!("404 Not Found\n{}", problem.detail()),
             Self::NotLoaded(name) => format!("catalog {name} is not loaded yet"),
+            Self::NotAnnounced(name) => {
+                format!("the announced digest of the catalog {name} is not loaded yet")
+            }
             Self::Text(_, text) => (*text).into(),
         }
     }
@@ -77,7 +82,7 @@ impl HttpRejection {
             }
             Self::Name(error) => Problem::catalog_name(error),
             Self::UnknownCatalog(problem) => *problem,
-            Self::NotLoaded(name) => Problem::not_loaded(&name),
+            Self::NotLoaded(name) | Self::NotAnnounced(name) => Problem::not_loaded(&name),
             Self::Text(_, text) => Problem::plain(status, text),
         }
     }

@@ -14,6 +14,7 @@ use http::{Method, Request, StatusCode, Version};
 use hyper::body::Incoming;
 
 use crate::serve::access::Access;
+use crate::serve::http::announced::{Gate, only_announced};
 use crate::serve::http::content::{ALL, METAS, all, metas};
 use crate::serve::http::cors::{self, Origins};
 use crate::serve::http::graphql::GRAPHQL;
@@ -26,7 +27,7 @@ use crate::serve::net::connection::RequestHandler;
 use crate::serve::net::in_flight::InFlight;
 use crate::serve::net::listen::Peer;
 use crate::serve::observed::Observed;
-use crate::snapshot::{Catalogs, Query};
+use crate::snapshot::{Announcements, Catalogs, Query};
 
 /// The body of the response to a request with no host, or with several.
 const NO_HOST: &str = "400 Bad Request: one Host header is required\n";
@@ -41,21 +42,30 @@ pub struct Service {
 
 impl Service {
     /// A service for all catalogs. `others` are further routes, of other APIs.
-    /// `with_pages` says whether browsers get pages.
+    /// `with_pages` says whether browsers get pages. A catalog that a cluster
+    /// names is answered at the digest in `announcements` only.
     pub fn new(
         catalogs: Catalogs,
         access: Access,
         origins: Origins,
         with_pages: bool,
+        announcements: Option<Arc<dyn Announcements>>,
         others: Router,
     ) -> Self {
         // With CORS, every response depends on the origin.
         let cors = origins != Origins::None;
+        let has_announcements = announcements.is_some();
+        let gate = announcements.map(|announcements| Gate {
+            catalogs: catalogs.clone(),
+            announcements,
+        });
+        let routes = router(catalogs.clone(), access.clone(), origins, with_pages, gate);
         Self {
-            router: router(catalogs.clone(), access.clone(), origins, with_pages).merge(others),
+            router: routes.merge(others),
             direct: Direct {
                 catalogs,
                 access,
+                has_announcements,
                 enabled: !cors,
             },
         }
@@ -92,6 +102,7 @@ impl RequestHandler for Service {
 struct Direct {
     catalogs: Catalogs,
     access: Access,
+    has_announcements: bool,
     enabled: bool,
 }
 
@@ -108,6 +119,10 @@ impl Direct {
             return None;
         }
         let (name, route) = read(request.uri().path())?;
+        // To ask the cluster takes a while.
+        if self.has_announcements && self.catalogs.is_announced(name) {
+            return None;
+        }
         let query = match route {
             ALL => Query::default(),
             // No query selects everything.
@@ -154,7 +169,13 @@ fn names_one_host<B>(request: &Request<B>) -> bool {
     request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
 }
 
-fn router(catalogs: Catalogs, access: Access, origins: Origins, with_pages: bool) -> Router {
+fn router(
+    catalogs: Catalogs,
+    access: Access,
+    origins: Origins,
+    with_pages: bool,
+    gate: Option<Gate>,
+) -> Router {
     let mut index = index::routes();
     if with_pages {
         let instead = middleware::from_fn_with_state(catalogs.clone(), pages::instead);
@@ -166,7 +187,12 @@ fn router(catalogs: Catalogs, access: Access, origins: Origins, with_pages: bool
         .merge(index)
         .merge(queries::routes())
         .route(GRAPHQL, graphql::route())
-        .fallback(async || HttpRejection::UnknownPath)
+        .fallback(async || HttpRejection::UnknownPath);
+    let routes = match gate {
+        Some(gate) => routes.layer(middleware::from_fn_with_state(gate, only_announced)),
+        None => routes,
+    };
+    let routes = routes
         .layer(middleware::from_fn_with_state(access, guard))
         .layer(middleware::from_fn(path::clean))
         .layer(middleware::from_fn(rejection::describe));

@@ -54,6 +54,7 @@ const LEVELS: &[(&[&str], &[&str])] = &[
         &["webhooks"],
         &["certificates", "error_chain", "name", "answers"],
     ),
+    (&["kubernetes"], &["error_chain", "name", "snapshot"]),
     (
         &["ingest", "serve"],
         &[
@@ -83,6 +84,11 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
         &["fetch", "webhooks"],
         "only the crate images speaks to registries, only fetch asks a URL that a user typed, and \
          only webhooks sends events",
+    ),
+    (
+        "kube",
+        &["kubernetes"],
+        "only kubernetes speaks to an API server",
     ),
     (
         "axum",

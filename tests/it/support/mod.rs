@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "a toolbox; not every tool is in use at all times")]
 
 pub(crate) mod almanac;
+pub(crate) mod api_server;
 mod bundle;
 pub(crate) mod catalog;
 pub(crate) mod cosign;

@@ -151,6 +151,12 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "unavailable-catalog", detail)
     }
 
+    /// A catalog for which the cluster announces no content.
+    pub(crate) fn unannounced(name: &CatalogName) -> Self {
+        let detail = format!("the cluster announces no content of the catalog {name}");
+        Self::new(StatusCode::NOT_FOUND, "unavailable-catalog", detail)
+    }
+
     /// A catalog that was never loaded.
     pub(crate) fn not_loaded(name: &CatalogName) -> Self {
         let detail =

@@ -1,0 +1,70 @@
+//! The cluster, if the configuration reads one: what it adds to a configuration, and
+//! when that changes.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::Config;
+use crate::kubernetes::Cluster;
+use crate::serve::admin::ClusterProblems;
+use crate::snapshot::Announcements;
+
+/// The folder below the data folder with the last state of the cluster.
+const FOLDER: &str = "cluster";
+
+/// Adds the catalogs and files of the cluster to configurations.
+pub(super) struct ClusterReader(Option<Cluster>);
+
+impl ClusterReader {
+    /// Connects to the cluster that the configuration reads, if any.
+    ///
+    /// # Errors
+    /// When the credentials for the API server cannot be used.
+    pub(super) async fn connect(
+        config: &Config,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let Some(kubernetes) = &config.kubernetes else {
+            return Ok(Self(None));
+        };
+        let folder = config.data_dir.join(FOLDER);
+        let cluster = Cluster::connect(&kubernetes.settings, folder, tasks, stop).await;
+        Ok(Self(Some(cluster.context("[kubernetes]")?)))
+    }
+
+    /// A configuration with what the cluster adds to it now.
+    pub(super) fn complete(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        if let Some(cluster) = &self.0 {
+            config.add_registry_files(&cluster.files);
+            let catalogs = Arc::clone(&cluster.catalogs.borrow());
+            config.add_discovered(&catalogs);
+        }
+        config
+    }
+
+    /// Waits until the cluster names other catalogs.
+    pub(super) async fn changed(&mut self) {
+        let changed = match &mut self.0 {
+            Some(cluster) => cluster.catalogs.changed().await.is_ok(),
+            None => false,
+        };
+        if !changed {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Which digests clients over HTTP may get.
+    pub(super) fn announcements(&self) -> Option<Arc<dyn Announcements>> {
+        self.0.as_ref()?.announcements.clone()
+    }
+
+    /// What of the cluster cannot be read or written.
+    pub(super) fn problems(&self) -> Option<ClusterProblems> {
+        Some(self.0.as_ref()?.health.clone())
+    }
+}

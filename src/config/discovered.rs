@@ -1,0 +1,116 @@
+//! A configuration with the catalogs and files that the cluster adds to it.
+
+use std::time::Duration;
+
+use crate::config::environment::Environment;
+use crate::config::error::ConfigError;
+use crate::config::resolved::{CatalogConfig, Config, KubernetesConfig};
+use crate::config::settings::{KubernetesSettings, Settings};
+use crate::config::value::OnInvalidSetting;
+use crate::ingest::{FolderOptions, Mirror, Source};
+use crate::kubernetes::{self, ClusterCatalogs, DiscoveredCatalog, RegistryFiles};
+use crate::serve::access::AccessSettings;
+
+impl KubernetesConfig {
+    /// These settings, with those for all catalogs.
+    pub(super) fn new(
+        settings: kubernetes::Settings,
+        all: &Settings,
+        default_poll: Duration,
+    ) -> Self {
+        let on_invalid = all.on_invalid.map(|OnInvalidSetting(way)| way);
+        Self {
+            settings,
+            poll: all.poll.map_or(Some(default_poll), |poll| poll.0),
+            platform: all.platform.clone().unwrap_or_default(),
+            on_invalid: on_invalid.unwrap_or_default(),
+            name_prefix: all.signing.name_prefix.clone(),
+        }
+    }
+
+    fn catalog(&self, catalog: &DiscoveredCatalog) -> CatalogConfig {
+        let name = catalog.name.clone();
+        let prefix = self.name_prefix.as_ref();
+        CatalogConfig {
+            source: Source::Image(catalog.reference.clone()),
+            fallback: None,
+            poll: self.poll,
+            platform: self.platform.clone(),
+            on_invalid: self.on_invalid,
+            folder: FolderOptions::default(),
+            authorities: Vec::new(),
+            available: true,
+            grpc: None,
+            access: AccessSettings::default(),
+            mirror: Mirror::default(),
+            announced: true,
+            signed_name: prefix.map(|prefix| prefix.join(name.as_str())),
+            name,
+        }
+    }
+}
+
+impl KubernetesSettings {
+    /// What is read from the cluster; `None` for nothing.
+    pub(super) fn resolve(
+        self,
+        policy_namespace: Option<&String>,
+        offline: bool,
+        environment: &Environment,
+    ) -> Result<Option<kubernetes::Settings>, ConfigError> {
+        let settings = kubernetes::Settings {
+            cluster_catalogs: self.cluster_catalogs.unwrap_or_default(),
+            selector: self.selector.filter(|selector| !selector.is_empty()),
+            kubeconfig: self.kubeconfig.or_else(|| environment.kubeconfig()),
+            mirror_sets: self.mirror_sets.unwrap_or_default(),
+            image_policies: self.image_policies.unwrap_or_default(),
+            policy_namespace: policy_namespace.cloned(),
+            pull_secret: self.pull_secret,
+        };
+        if !settings.is_on() {
+            return Ok(None);
+        }
+        if offline {
+            return Err(ConfigError::OfflineCluster);
+        }
+        Ok(Some(settings))
+    }
+}
+
+impl Config {
+    /// Whether the cluster names catalogs besides the configured ones.
+    pub fn names_catalogs_later(&self) -> bool {
+        let cluster = self.kubernetes.as_ref();
+        cluster.is_some_and(|one| one.settings.cluster_catalogs != ClusterCatalogs::Off)
+    }
+
+    /// Adds catalogs of the cluster. A configured catalog of the same name takes
+    /// precedence.
+    pub fn add_discovered(&mut self, catalogs: &[DiscoveredCatalog]) {
+        let Some(kubernetes) = &self.kubernetes else {
+            return;
+        };
+        for discovered in catalogs {
+            let is_same = |one: &CatalogConfig| one.name == discovered.name;
+            if self.catalogs.iter().any(is_same) {
+                tracing::warn!(
+                    catalog = %discovered.name,
+                    "a catalog of the configuration has the name of a ClusterCatalog, whose image \
+                     is not followed"
+                );
+                continue;
+            }
+            self.catalogs.push(kubernetes.catalog(discovered));
+        }
+    }
+
+    /// Adds files of the cluster to those of the registry client. Configured
+    /// credentials take precedence.
+    pub fn add_registry_files(&mut self, files: &RegistryFiles) {
+        let registries = &mut self.registries;
+        registries.mirrors.kubernetes.extend(files.mirrors.clone());
+        registries.policy.objects.extend(files.policies.clone());
+        let credentials = files.credentials.iter().cloned();
+        registries.usual_auth_files.splice(..0, credentials);
+    }
+}

@@ -1,0 +1,56 @@
+//! The settings of the cluster.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::config::layer::layer;
+use crate::config::value::deserialized_from_text;
+use crate::kubernetes::{ClusterCatalogs, SecretName};
+
+/// The cluster.
+#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[command(next_help_heading = "Kubernetes")]
+#[serde(default, deny_unknown_fields)]
+pub struct KubernetesSettings {
+    /// The treatment of `ClusterCatalogs`; only in the file.
+    #[arg(skip)]
+    pub cluster_catalogs: Option<ClusterCatalogs>,
+
+    /// A label selector for them; only in the file.
+    #[arg(skip)]
+    pub selector: Option<String>,
+
+    /// The kubeconfig for the settings in \[kubernetes\]
+    /// [default: KUBECONFIG, else the service account of the pod]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Whether mirror sets are read; only in the file.
+    #[arg(skip)]
+    pub mirror_sets: Option<bool>,
+
+    /// Whether image policies are read; only in the file.
+    #[arg(skip)]
+    pub image_policies: Option<bool>,
+
+    /// The secret with credentials for registries; only in the file.
+    #[arg(skip)]
+    pub pull_secret: Option<SecretName>,
+}
+
+impl KubernetesSettings {
+    /// Whether the cluster names catalogs.
+    pub(in crate::config) fn names_catalogs(&self) -> bool {
+        self.cluster_catalogs.unwrap_or_default() != ClusterCatalogs::Off
+    }
+}
+
+layer!(
+    KubernetesSettings: cluster_catalogs, selector, kubeconfig, mirror_sets, image_policies,
+    pull_secret
+);
+
+deserialized_from_text! {
+    SecretName, "the name of a secret such as \"openshift-config/pull-secret\"";
+}

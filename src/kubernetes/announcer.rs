@@ -1,0 +1,102 @@
+//! The digests that `ClusterCatalogs` announce. The watched objects may be older than
+//! those that a client has seen, so each question is answered by the live object.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use kube::Api;
+use kube::core::DynamicObject;
+use parking_lot::RwLock;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::snapshot::{Announced, Announcements};
+use images::Reference;
+
+/// The longest wait for a live object. After that the last known one counts.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Knows the announced digests.
+pub(super) struct Announcer {
+    api: Api<DynamicObject>,
+    entries: RwLock<BTreeMap<String, Arc<Entry>>>,
+}
+
+/// A catalog of the cluster.
+struct Entry {
+    announced: RwLock<Announced>,
+    /// When the last question to the API server began. One question answers all
+    /// requests that came before it began.
+    asked: Mutex<Option<Instant>>,
+}
+
+impl Announcer {
+    pub(super) fn new(api: Api<DynamicObject>) -> Self {
+        Self {
+            api,
+            entries: RwLock::default(),
+        }
+    }
+
+    /// Takes the catalogs of the cluster and their announced images.
+    pub(super) fn set(&self, catalogs: impl IntoIterator<Item = (String, Option<Reference>)>) {
+        let mut entries = self.entries.write();
+        let mut old = std::mem::take(&mut *entries);
+        for (name, reference) in catalogs {
+            let announced = announced(reference.as_ref());
+            let entry = old.remove(&name).unwrap_or_else(|| {
+                Arc::new(Entry {
+                    announced: RwLock::new(announced),
+                    asked: Mutex::default(),
+                })
+            });
+            *entry.announced.write() = announced;
+            entries.insert(name, entry);
+        }
+    }
+
+    async fn ask(&self, name: &str) -> Announced {
+        let Some(entry) = self.entries.read().get(name).cloned() else {
+            return Announced::Unknown;
+        };
+        let came = Instant::now();
+        let mut asked = entry.asked.lock().await;
+        if asked.is_none_or(|asked| asked < came) {
+            *asked = Some(Instant::now());
+            match tokio::time::timeout(PATIENCE, self.api.get_opt(name)).await {
+                Ok(Ok(object)) => {
+                    let reference = object.as_ref().and_then(resolved_reference);
+                    *entry.announced.write() = announced(reference.as_ref());
+                }
+                // Serving goes on without the API server.
+                Ok(Err(error)) => tracing::debug!(catalog = name, %error, "cannot ask the cluster"),
+                Err(_) => tracing::debug!(catalog = name, "the cluster does not answer"),
+            }
+        }
+        drop(asked);
+        *entry.announced.read()
+    }
+}
+
+impl Announcements for Announcer {
+    fn announced<'a>(&'a self, catalog: &'a str) -> BoxFuture<'a, Announced> {
+        self.ask(catalog).boxed()
+    }
+}
+
+fn announced(reference: Option<&Reference>) -> Announced {
+    match reference.and_then(Reference::digest) {
+        Some(digest) => Announced::Digest(*digest),
+        None => Announced::Nothing,
+    }
+}
+
+/// The image that a `ClusterCatalog` announces in its status, by digest.
+pub(super) fn resolved_reference(object: &DynamicObject) -> Option<Reference> {
+    let text = object.data["status"]["resolvedSource"]["image"]["ref"].as_str()?;
+    let reference: Reference = text.parse().ok()?;
+    reference.digest().is_some().then_some(reference)
+}

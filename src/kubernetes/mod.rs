@@ -1,0 +1,118 @@
+//! The cluster that almanac runs in: objects of its API are read, and what they say
+//! becomes catalogs to follow and files for the registry client.
+//!
+//! - `settings` says what is read, `client` connects.
+//! - `resources` names the kinds of objects; `watched` keeps the objects of one kind.
+//! - `catalogs` makes catalogs of `ClusterCatalogs`, `announcer` compares with the
+//!   live object which digest is announced.
+//! - `files` writes mirror sets, image policies and the pull secret for the
+//!   registry client, which reads its files again for each pull.
+//! - `health` collects what fails.
+//!
+//! Passes, and what they publish, are the matter of `ingest`: a cluster only names
+//! catalogs, as the configuration does.
+
+mod announcer;
+mod catalogs;
+mod client;
+mod files;
+mod health;
+mod resources;
+mod settings;
+mod watched;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::snapshot::Announcements;
+use announcer::Announcer;
+use catalogs::Following;
+use files::Folders;
+use resources::Kind;
+use watched::Watched;
+
+pub use catalogs::DiscoveredCatalog;
+pub use client::ClientError;
+pub use files::RegistryFiles;
+pub use health::{Health, describe_metrics};
+pub use settings::{ClusterCatalogs, SecretName, SecretNameError, Settings};
+
+/// The longest wait for the first catalogs at a start without stored ones.
+const FIRST_CATALOGS: Duration = Duration::from_secs(10);
+
+/// The connection to a cluster.
+pub struct Cluster {
+    /// The catalogs to follow besides those of the configuration.
+    pub catalogs: watch::Receiver<Arc<[DiscoveredCatalog]>>,
+    /// Which digests the cluster announces, if its catalogs are followed.
+    pub announcements: Option<Arc<dyn Announcements>>,
+    /// The files for the registry client.
+    pub files: RegistryFiles,
+    /// What fails.
+    pub health: watch::Receiver<Health>,
+}
+
+impl Cluster {
+    /// Connects, and reads what the settings name, on `tasks` until `stop`. State that
+    /// outlives restarts is kept below `folder`. Returns once the first catalogs are
+    /// known, from an earlier start or from the cluster, or after a while.
+    ///
+    /// # Errors
+    /// When the credentials cannot be used. An API server that does not answer is no
+    /// error: it is asked again.
+    pub async fn connect(
+        settings: &Settings,
+        folder: PathBuf,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Result<Self, ClientError> {
+        let client = client::connect(settings).await?;
+        let (failures, health) = health::channel();
+        let watched = |kind: Kind, optional| Watched {
+            client: client.clone(),
+            kind,
+            namespace: None,
+            labels: None,
+            name: None,
+            optional,
+            failures: failures.clone(),
+        };
+        let folders = Folders::new(folder);
+        let files = files::start(settings, &folders, &watched, tasks, stop);
+        let (found, mut catalogs) = watch::channel(Arc::from([]));
+        let mut announcements: Option<Arc<dyn Announcements>> = None;
+        if settings.cluster_catalogs == ClusterCatalogs::Follow {
+            let mut objects = watched(resources::CLUSTER_CATALOGS, false);
+            objects.labels.clone_from(&settings.selector);
+            let announcer = Arc::new(Announcer::new(objects.api()));
+            let objects = objects.start(tasks, stop);
+            let following = Following {
+                objects,
+                announcer: Arc::clone(&announcer),
+                found,
+                file: folders.catalogs(),
+            };
+            let restored = following.restore().await;
+            let stop = stop.clone();
+            tasks.spawn(async move {
+                stop.run_until_cancelled(following.run()).await;
+            });
+            if !restored {
+                // Ready without any catalog would be too early.
+                let _ = tokio::time::timeout(FIRST_CATALOGS, catalogs.changed()).await;
+            }
+            announcements = Some(announcer);
+        }
+        Ok(Self {
+            catalogs,
+            announcements,
+            files,
+            health,
+        })
+    }
+}

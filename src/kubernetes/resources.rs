@@ -1,0 +1,92 @@
+//! The kinds of objects that are read.
+
+use kube::core::{ApiResource, GroupVersionKind};
+
+/// A kind of objects.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub(super) group: &'static str,
+    pub(super) version: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) plural: &'static str,
+    /// The most objects; more are refused.
+    pub(super) most: usize,
+}
+
+/// The catalogs of OLM v1.
+pub(super) const CLUSTER_CATALOGS: Kind = Kind {
+    group: "olm.operatorframework.io",
+    version: "v1",
+    kind: "ClusterCatalog",
+    plural: "clustercatalogs",
+    most: 1_000,
+};
+
+/// Mirrors of OpenShift, as the registry client knows them.
+pub(super) const MIRROR_SETS: [Kind; 3] = [
+    Kind {
+        group: "config.openshift.io",
+        version: "v1",
+        kind: "ImageDigestMirrorSet",
+        plural: "imagedigestmirrorsets",
+        most: 10_000,
+    },
+    Kind {
+        group: "config.openshift.io",
+        version: "v1",
+        kind: "ImageTagMirrorSet",
+        plural: "imagetagmirrorsets",
+        most: 10_000,
+    },
+    Kind {
+        group: "operator.openshift.io",
+        version: "v1alpha1",
+        kind: "ImageContentSourcePolicy",
+        plural: "imagecontentsourcepolicies",
+        most: 10_000,
+    },
+];
+
+/// The image policies of OpenShift for all namespaces.
+pub(super) const CLUSTER_IMAGE_POLICIES: Kind = Kind {
+    group: "config.openshift.io",
+    version: "v1",
+    kind: "ClusterImagePolicy",
+    plural: "clusterimagepolicies",
+    most: 10_000,
+};
+
+/// The image policies of one namespace.
+pub(super) const IMAGE_POLICIES: Kind = Kind {
+    group: "config.openshift.io",
+    version: "v1",
+    kind: "ImagePolicy",
+    plural: "imagepolicies",
+    most: 10_000,
+};
+
+/// Secrets.
+pub(super) const SECRETS: Kind = Kind {
+    group: "",
+    version: "v1",
+    kind: "Secret",
+    plural: "secrets",
+    most: 1,
+};
+
+impl Kind {
+    /// The resource, as the client takes it.
+    pub(super) fn resource(self) -> ApiResource {
+        let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
+        ApiResource::from_gvk_with_plural(&kind, self.plural)
+    }
+
+    /// The name of the resource as roles have it: `PLURAL.GROUP`.
+    pub(super) fn name(self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+}

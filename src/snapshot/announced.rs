@@ -1,0 +1,25 @@
+//! The digests that a cluster announces for its catalogs. Where it announces one,
+//! clients over HTTP get exactly that digest or none: they keep content under the
+//! announced reference and never ask again.
+
+use futures_util::future::BoxFuture;
+
+use ::images::digest::Digest;
+
+/// Knows what a cluster announces for its catalogs.
+pub trait Announcements: Send + Sync {
+    /// What is announced for a catalog now. The answer is at least as new as the
+    /// call, unless the cluster cannot be asked.
+    fn announced<'a>(&'a self, catalog: &'a str) -> BoxFuture<'a, Announced>;
+}
+
+/// What a cluster announces for a catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announced {
+    /// The cluster does not know the catalog.
+    Unknown,
+    /// No content: the catalog is not resolved yet, or set unavailable.
+    Nothing,
+    /// The content at this digest.
+    Digest(Digest),
+}

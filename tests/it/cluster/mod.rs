@@ -1,0 +1,5 @@
+//! almanac in a cluster: what it reads from the API server, and what comes of it.
+
+mod api_server;
+mod follow;
+mod registry_files;

@@ -1,0 +1,151 @@
+//! Mirror sets, image policies and the pull secret of the cluster count for the next
+//! pull, and a failure keeps the last ones.
+
+use std::fs;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use crate::support::almanac::{Almanac, catalog};
+use crate::support::api_server::{ApiServer, Fault};
+use crate::support::catalog::Catalog;
+use crate::support::image::{Built, Image};
+use crate::support::registry::Access;
+use crate::support::upstream::Upstream;
+
+const DIGEST_MIRRORS: &str = "config.openshift.io/imagedigestmirrorsets";
+const TAG_MIRRORS: &str = "config.openshift.io/imagetagmirrorsets";
+const POLICIES: &str = "config.openshift.io/clusterimagepolicies";
+const SECRETS: &str = "secrets";
+
+fn image_of(package: &str) -> Built {
+    Image::of_catalog(&Catalog::one(package)).build()
+}
+
+fn config(api: &ApiServer, keys: &str, source: &str) -> String {
+    let table = format!(
+        "[kubernetes]\nkubeconfig = {:?}\n{keys}\n",
+        api.kubeconfig()
+    );
+    format!("poll = \"100ms\"\n{table}{}", catalog("a", source))
+}
+
+fn mirror_set(name: &str, source: &str, mirror: &str) -> Value {
+    json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ImageTagMirrorSet",
+        "metadata": {"name": name},
+        "spec": {"imageTagMirrors": [{
+            "source": source, "mirrors": [mirror], "mirrorSourcePolicy": "NeverContactSource",
+        }]},
+    })
+}
+
+#[test]
+fn a_mirror_set_of_the_cluster_counts_at_once_and_survives_failures() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    upstream.push("mirrored/a", "v1", &image_of("first"));
+    // This host does not exist.
+    let config = config(&api, "mirror_sets = true", "registry.invalid/catalogs/a:v1");
+    let mut almanac = Almanac::start(&config);
+    almanac.until_failed("a");
+    let mirror = upstream.reference("mirrored/a", "v1");
+    let mirror = mirror.strip_suffix(":v1").unwrap();
+    api.put(
+        TAG_MIRRORS,
+        mirror_set("a", "registry.invalid/catalogs/a", mirror),
+    );
+    almanac.until_at("a", &image_of("first").digest());
+    // The last mirrors count while the cluster cannot be read, also after a restart.
+    api.fail("", "", Fault::Status(503, "ServiceUnavailable"), None);
+    upstream.push("mirrored/a", "v1", &image_of("second"));
+    almanac.stop();
+    almanac.restart_with(&config);
+    almanac.until_at("a", &image_of("second").digest());
+}
+
+#[test]
+fn nothing_is_pulled_before_the_policies_are_known() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    let image = image_of("first");
+    upstream.push("catalogs/a", "v1", &image);
+    let source = upstream.reference("catalogs/a", "v1");
+    api.fail("list", POLICIES, Fault::Status(403, "Forbidden"), None);
+    let mut almanac = Almanac::start(&config(&api, "image_policies = true", &source));
+    let status = almanac.until_failed("a");
+    assert!(
+        status["last_error"].to_string().contains("policies"),
+        "{status:#}"
+    );
+    api.recover();
+    almanac.until_at("a", &image.digest());
+    // A policy that demands a signature which no image has.
+    let scope = source.strip_suffix(":v1").unwrap();
+    let key = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEWsYBIEGxoKfRSxWZFvYmYF4oz+bx\n3a5gjmEeKNgkSd8rN2xkl1pVZ1n0BhIAfHHJcJ0vDw1iU1RQ2VGUoIxrMg==\n-----END PUBLIC KEY-----\n";
+    api.put(
+        POLICIES,
+        json!({
+            "apiVersion": "config.openshift.io/v1", "kind": "ClusterImagePolicy",
+            "metadata": {"name": "signed"},
+            "spec": {"scopes": [scope], "policy": {"rootOfTrust": {
+                "policyType": "PublicKey",
+                "publicKey": {"keyData": BASE64_STANDARD.encode(key)},
+            }}},
+        }),
+    );
+    let stored = almanac.program.data().join("cluster/policies/objects.json");
+    let written = || fs::read_to_string(&stored).is_ok_and(|text| text.contains("\"signed\""));
+    almanac.until("a", "the policy", |_| written());
+    upstream.push("catalogs/a", "v1", &image_of("second"));
+    almanac.until_failed("a");
+    assert_eq!(almanac.packages("a").unwrap(), ["first"]);
+}
+
+#[test]
+fn the_pull_secret_counts_in_both_formats_and_the_last_good_one_stays() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    upstream.push("catalogs/a", "v1", &image_of("first"));
+    upstream.misbehave(|behaviour| behaviour.access = Access::Basic("user", "password"));
+    let source = upstream.reference("catalogs/a", "v1");
+    let registry = source.split('/').next().unwrap();
+    let entry = json!({registry: {"username": "user", "password": "password"}});
+    let secret = |key: &str, content: &Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "pull-secret", "namespace": "openshift-config"},
+            "data": {key: BASE64_STANDARD.encode(content.to_string())},
+        })
+    };
+    let key = "pull_secret = \"openshift-config/pull-secret\"";
+    let mut almanac = Almanac::start(&config(&api, key, &source));
+    almanac.until_failed("a");
+    api.put(
+        SECRETS,
+        secret(".dockerconfigjson", &json!({"auths": entry})),
+    );
+    almanac.until_at("a", &image_of("first").digest());
+    let file = almanac.program.data().join("cluster/credentials.json");
+    // One that cannot be used changes nothing.
+    let before = fs::read(&file).unwrap();
+    api.put(SECRETS, secret(".dockerconfigjson", &json!("hidden")));
+    let warned = |log: &str| log.contains("the pull secret cannot be used");
+    almanac.program.wait_for_log("a warning", warned);
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert!(!almanac.program.log().contains("hidden"));
+    // The old format, and none.
+    let mut old = entry;
+    old[registry]["email"] = "somebody@example.com".into();
+    api.put(SECRETS, secret(".dockercfg", &old));
+    almanac.until("a", "the old format", |_| {
+        fs::read(&file).is_ok_and(|content| content != before)
+    });
+    upstream.push("catalogs/a", "v1", &image_of("second"));
+    almanac.until_at("a", &image_of("second").digest());
+    api.delete(SECRETS, "pull-secret");
+    almanac.until("a", "no credentials", |_| !file.exists());
+    // Only this secret was asked for.
+    let requests = api.requests();
+    let mut secrets = requests.iter().filter(|one| one.resource == SECRETS);
+    assert!(secrets.all(|one| one.query.contains("fieldSelector=metadata.name")));
+    assert!(api.get(DIGEST_MIRRORS, "a").is_none());
+}

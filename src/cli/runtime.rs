@@ -23,6 +23,8 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
         .build()
         .context("cannot start threads")
         .map_err(Failure::run)?;
+    // Boxed, so that the runtime is compiled once and not for each command.
+    let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     Ok(done)

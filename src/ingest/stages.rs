@@ -71,6 +71,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PassError> + Send + 'static,
 ) -> Result<T, PassError> {
     let span = tracing::Span::current();
+    // Boxed, so that a task is compiled for each result and not for each caller.
+    let work: Box<dyn FnOnce() -> _ + Send> = Box::new(work);
     tokio::task::spawn_blocking(move || span.in_scope(work))
         .await
         .unwrap_or_else(|error| {

@@ -43,11 +43,12 @@ impl WorkerPool {
         let Ok(Ok(permit)) = permit else {
             return Err(Rejected::Busy);
         };
-        let worker = tokio::task::spawn_blocking(move || {
+        // Boxed, so that a task is compiled for each result and not for each caller.
+        let work: Box<dyn FnOnce() -> T + Send> = Box::new(move || {
             let _permit = permit;
             work()
         });
-        worker.await.map_err(|error| {
+        tokio::task::spawn_blocking(work).await.map_err(|error| {
             tracing::error!(%error, "query worker panicked");
             Rejected::Failed
         })

@@ -75,7 +75,9 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Path) -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, DiskError> {
     let own = path.clone();
-    tokio::task::spawn_blocking(move || work(&own))
+    // Boxed, so that a task is compiled for each result and not for each caller.
+    let work: Box<dyn FnOnce() -> _ + Send> = Box::new(move || work(&own));
+    tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|error| Err(DiskError::at(action, &path)(io::Error::other(error))))
 }

@@ -2,6 +2,7 @@
 //! values and columns.
 
 use std::io;
+use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::query::Query;
@@ -53,6 +54,8 @@ pub const LAST_SECOND: u64 = 253_402_300_799;
 pub(super) async fn whole<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
+    // Boxed, so that a task is compiled for each result and not for each caller.
+    let work: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(work);
     tokio::spawn(work)
         .await
         .unwrap_or_else(|error| Err(StoreError::sql("commit")(io::Error::other(error).into())))

@@ -149,7 +149,7 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
         Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
-    request::respond(&SCANS, query, context, move |query| {
+    let work = move |query: &AcrossQuery| {
         let package = query.parameters.get("package");
         let told: Vec<Told<'_>> = updates
             .iter()
@@ -174,7 +174,10 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
             }
             (list(&told, "No update changed anything since the history began."))
         };
-        let page = Page::new(name.map_or_else(|| "Changes".to_owned(), |name| format!("Changes of {name}")), body);
+        let page = Page::new(
+            name.map_or_else(|| "Changes".to_owned(), |name| format!("Changes of {name}")),
+            body,
+        );
         Ok(match name {
             Some(name) => page
                 .at([
@@ -185,6 +188,6 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
                 .twin(links::catalog(name, "/api/v1/revisions")),
             None => page,
         })
-    })
-    .await
+    };
+    request::respond(&SCANS, query, context, Box::new(work)).await
 }

@@ -15,11 +15,23 @@ use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalog, Snapshot};
 
 /// Makes a page on a worker. `known` are the parameters of its address.
-pub(super) async fn run(
+pub(super) fn run(
     request: QueryRequest,
     pool: &WorkerPool,
     known: &'static [&'static str],
     work: impl FnOnce(&AcrossQuery) -> Result<Page, Problem> + Send + 'static,
+) -> impl Future<Output = Response> {
+    run_boxed(request, pool, known, Box::new(work))
+}
+
+/// The work of a page, boxed so that its surroundings are compiled once.
+type Work = Box<dyn FnOnce(&AcrossQuery) -> Result<Page, Problem> + Send + 'static>;
+
+async fn run_boxed(
+    request: QueryRequest,
+    pool: &WorkerPool,
+    known: &'static [&'static str],
+    work: Work,
 ) -> Response {
     match request.parse_across(known) {
         Ok((query, context)) => respond(pool, query, context, work).await,
@@ -32,7 +44,7 @@ pub(super) async fn respond(
     pool: &WorkerPool,
     query: AcrossQuery,
     context: ResponseContext,
-    work: impl FnOnce(&AcrossQuery) -> Result<Page, Problem> + Send + 'static,
+    work: Work,
 ) -> Response {
     let work = |query: &AcrossQuery| {
         let page = work(query)?;
@@ -41,7 +53,7 @@ pub(super) async fn respond(
             media_type: HTML,
         })
     };
-    across::respond(pool, query, context, work).await
+    across::respond(pool, query, context, Box::new(work)).await
 }
 
 /// The catalog that the path names, with its snapshot.

@@ -53,7 +53,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
     match read.await {
         Ok((query, context, found)) => {
             let work = move |query: &AcrossQuery| page(query, found.as_deref());
-            request::respond(&LOOKUPS, query, context, work).await
+            request::respond(&LOOKUPS, query, context, Box::new(work)).await
         }
         Err(problem) => problem.into_response(),
     }

@@ -216,7 +216,7 @@ async fn answer(
         work(query, &entries)
     };
     // Another revision with the same content changes the answer.
-    respond_dated(&SCANS, query, context, None, work).await
+    respond_dated(&SCANS, query, context, None, Box::new(work)).await
 }
 
 /// Removes the revisions that are committed, but not served yet. The served one comes

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::request::Parts;
 use serde::Serialize;
 
@@ -62,11 +63,28 @@ pub(super) struct ParsedQuery {
 impl FromRequestParts<Catalogs> for QueryRequest {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &Catalogs) -> Result<Self, Problem> {
+    // One function for all routes, instead of a part of each route's future.
+    fn from_request_parts(
+        parts: &mut Parts,
+        state: &Catalogs,
+    ) -> impl Future<Output = Result<Self, Problem>> {
+        std::future::ready(Self::of(parts, state))
+    }
+}
+
+/// The work of a query, boxed so that its surroundings are compiled once.
+pub(super) type Work<Query> =
+    Box<dyn FnOnce(&Query) -> Result<QueryResponse, Problem> + Send + 'static>;
+
+impl QueryRequest {
+    #[inline(never)]
+    fn of(parts: &mut Parts, state: &Catalogs) -> Result<Self, Problem> {
         let context = ResponseContext::of(&parts.method, &parts.headers)?;
-        let path = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|_| Problem::path())?;
+        // Always ready: the router has read the path.
+        let path = RawPathParams::from_request_parts(parts, state).now_or_never();
+        let Some(Ok(path)) = path else {
+            return Err(Problem::path());
+        };
         let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         Ok(Self {
             catalogs: state.clone(),
@@ -77,18 +95,28 @@ impl FromRequestParts<Catalogs> for QueryRequest {
             context,
         })
     }
-}
 
-impl QueryRequest {
     /// Runs a query on a pool. `known` are the parameters of the route.
-    pub(super) async fn run(
+    pub(super) fn run(
         self,
         pool: &WorkerPool,
         known: &'static [&'static str],
         work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+    ) -> impl Future<Output = Response> {
+        self.run_boxed(pool, known, Box::new(work))
+    }
+
+    async fn run_boxed(
+        self,
+        pool: &WorkerPool,
+        known: &'static [&'static str],
+        work: Work<ParsedQuery>,
     ) -> Response {
         match self.parse(known) {
-            Ok((query, context)) => respond(pool, query, context, work).await,
+            Ok((query, context)) => {
+                let modified = Some(query.snapshot.revision().modified);
+                respond_dated(pool, query, context, modified, work).await
+            }
             Err(problem) => problem.into_response(),
         }
     }
@@ -160,26 +188,14 @@ pub(super) fn value<'a>(path: &'a [(String, String)], key: &str) -> &'a str {
     found.map_or("", |(_, value)| value)
 }
 
-/// Makes the response on a worker, which does not block other requests. It has the
-/// date of the content.
-pub(super) async fn respond(
-    pool: &WorkerPool,
-    query: ParsedQuery,
-    context: ResponseContext,
-    work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
-) -> Response {
-    let modified = Some(query.snapshot.revision().modified);
-    respond_dated(pool, query, context, modified, work).await
-}
-
-/// The same with another date, or none where the answer depends on more than the
-/// content.
+/// Makes the response on a worker, which does not block other requests. `modified`
+/// is the date of the content, or none where the answer depends on more.
 pub(super) async fn respond_dated(
     pool: &WorkerPool,
     query: ParsedQuery,
     context: ResponseContext,
     modified: Option<SystemTime>,
-    work: impl FnOnce(&ParsedQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+    work: Work<ParsedQuery>,
 ) -> Response {
     let working = move || {
         let sent =

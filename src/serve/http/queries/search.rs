@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use crate::serve::http::queries::packages::SUMMARY;
 use crate::serve::http::queries::parameters::{Content, Parameters};
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, respond};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, respond_dated};
 use crate::serve::http::queries::response::{Notes, QueryResponse, ResponseContext};
 use crate::store::{Found, MAX_WORDS, Searcher, StoreError};
 use fbc::text::suggest;
@@ -39,7 +39,8 @@ pub(super) async fn list(request: QueryRequest) -> Response {
                 }
                 Ok(response)
             };
-            respond(&LOOKUPS, query, context, page).await
+            let modified = Some(query.snapshot.revision().modified);
+            respond_dated(&LOOKUPS, query, context, modified, Box::new(page)).await
         }
         Err(problem) => problem.into_response(),
     }

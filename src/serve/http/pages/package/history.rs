@@ -6,6 +6,7 @@ use maud::html;
 use crate::serve::http::pages::changes::{self, Told};
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::request;
+use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
@@ -18,7 +19,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
-    request::respond(&SCANS, query, context, move |query| {
+    let work = move |query: &AcrossQuery| {
         let subject = Subject::of(query)?;
         let name = &subject.record.name;
         let told: Vec<Told<'_>> = told.iter().filter_map(|one| one.of_package(name)).collect();
@@ -30,6 +31,6 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         };
         let twin = subject.api(&format!("changes?package={name}"));
         Ok(subject.page("history", &body).twin(twin))
-    })
-    .await
+    };
+    request::respond(&SCANS, query, context, Box::new(work)).await
 }

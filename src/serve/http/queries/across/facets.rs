@@ -213,5 +213,5 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
             fields: FIELDS,
         })
     };
-    respond(&LOOKUPS, query, context, work).await
+    respond(&LOOKUPS, query, context, Box::new(work)).await
 }

@@ -17,7 +17,7 @@ use crate::serve::access::Reader;
 use crate::serve::http::queries::parameters::{Content, Parameters};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::providers;
-use crate::serve::http::queries::request::{QueryRequest, SCANS, value};
+use crate::serve::http::queries::request::{QueryRequest, SCANS, Work, value};
 use crate::serve::http::queries::response::{Notes, QueryResponse, ResponseContext};
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
@@ -37,11 +37,20 @@ pub(in crate::serve::http) struct AcrossQuery {
 impl QueryRequest {
     /// Runs a query over all readable catalogs on a pool. `known` are the
     /// parameters of the route.
-    pub(in crate::serve::http) async fn run_across(
+    pub(in crate::serve::http) fn run_across(
         self,
         pool: &WorkerPool,
         known: &'static [&'static str],
         work: impl FnOnce(&AcrossQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+    ) -> impl Future<Output = Response> {
+        self.run_across_boxed(pool, known, Box::new(work))
+    }
+
+    async fn run_across_boxed(
+        self,
+        pool: &WorkerPool,
+        known: &'static [&'static str],
+        work: Work<AcrossQuery>,
     ) -> Response {
         match self.parse_across(known) {
             Ok((query, context)) => respond(pool, query, context, work).await,
@@ -109,7 +118,7 @@ pub(in crate::serve::http) async fn respond(
     pool: &WorkerPool,
     query: AcrossQuery,
     context: ResponseContext,
-    work: impl FnOnce(&AcrossQuery) -> Result<QueryResponse, Problem> + Send + 'static,
+    work: Work<AcrossQuery>,
 ) -> Response {
     let working = move || {
         let sent =

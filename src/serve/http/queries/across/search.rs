@@ -105,5 +105,5 @@ async fn page(query: AcrossQuery, context: ResponseContext, mut matches: Vec<Mat
         response.note(notes);
         Ok(response)
     };
-    respond(&LOOKUPS, query, context, work).await
+    respond(&LOOKUPS, query, context, Box::new(work)).await
 }

@@ -112,6 +112,7 @@ fn read_and_build(files: &[Vec<u8>]) -> usize {
             blobs.channels.extend(read.channels);
             blobs.bundles.extend(read.bundles);
             blobs.deprecations.extend(read.deprecations);
+            blobs.lifecycles.extend(read.lifecycles);
         }
     }
     let paths = vec![String::new(); files.len()];

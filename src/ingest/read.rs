@@ -176,6 +176,7 @@ impl Collected<'_> {
         append(&mut into.packages, from.packages, before);
         append(&mut into.channels, from.channels, before);
         append(&mut into.deprecations, from.deprecations, before);
+        append(&mut into.lifecycles, from.lifecycles, before);
         append(&mut into.bundles, from.bundles, before);
         for mut message in encoder.bundles.drain(..) {
             message.shift(base.messages, base.lines);
@@ -243,8 +244,9 @@ impl Collected<'_> {
         let bundles = blobs.bundles.iter_mut().map(|one| &mut one.blob.defects);
         let deprecations = blobs.deprecations.iter_mut();
         let deprecations = deprecations.map(|one| &mut one.blob.defects);
+        let lifecycles = blobs.lifecycles.iter_mut().map(|one| &mut one.blob.defects);
         let all = packages.chain(channels).chain(bundles).chain(deprecations);
-        for defects in all.filter(|defects| !defects.is_empty()) {
+        for defects in all.chain(lifecycles).filter(|defects| !defects.is_empty()) {
             self.defects += defects.len();
             if self.defects > MAX_DEFECTS {
                 // One remains, so that the package is quarantined.

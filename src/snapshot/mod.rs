@@ -2,8 +2,8 @@
 //!
 //! The index and the lookup tables made from it are in memory; the bytes are
 //! mapped from disk. `metas` selects canonical metas for HTTP, `queries` finds
-//! the stored answers about packages, `dependents` who needs them, `grpc` answers the calls of the gRPC API,
-//! `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
+//! the stored answers about packages, `dependents` who needs them, `icons` their icons, `grpc` answers the
+//! calls of the gRPC API, `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
 //! `images` the image that clients pull. `catalog`, `catalogs` and `images`
 //! hand what ingest publishes to serve, `announced` what a cluster announces.
 
@@ -16,6 +16,7 @@ mod entry_lookup;
 mod files;
 pub mod graphql;
 mod grpc;
+mod icons;
 mod images;
 mod known_segments;
 mod meta_lookup;

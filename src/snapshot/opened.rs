@@ -15,6 +15,7 @@ use crate::snapshot::graphql::schema_error::GraphqlSchema;
 use crate::snapshot::meta_lookup::MetaLookup;
 use crate::snapshot::slices::slice;
 use crate::store::{Decoded, Encoding, Files, History, Revision, Searcher, Store, StoreError};
+use ::images::digest::Digest;
 
 /// An open revision. It never changes.
 pub struct Snapshot {
@@ -31,6 +32,7 @@ pub struct Snapshot {
     pub(super) graphql: OnceLock<GraphqlSchema>,
     pub(super) facets: OnceLock<Vec<FacetRow>>,
     pub(super) needs: OnceLock<Vec<Needs>>,
+    pub(super) icons: OnceLock<Vec<Option<Digest>>>,
     gzip: Mutex<Option<Bytes>>,
     zstd: Mutex<Option<Bytes>>,
     damaged: AtomicBool,
@@ -56,6 +58,7 @@ impl Snapshot {
             graphql: OnceLock::new(),
             facets: OnceLock::new(),
             needs: OnceLock::new(),
+            icons: OnceLock::new(),
             gzip: encoded(Encoding::Gzip),
             zstd: encoded(Encoding::Zstd),
             index,

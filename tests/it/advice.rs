@@ -51,6 +51,13 @@ fn and_deprecations(entries: &str) -> String {
     ))
 }
 
+fn and_lifecycle(versions: &str) -> String {
+    let schema = "io.openshift.operators.lifecycles.v1alpha1";
+    and(&format!(
+        r#"{{"schema":"{schema}","package":"foo","versions":[{versions}]}}"#
+    ))
+}
+
 /// A catalog with the length of a text in a property of its bundles.
 fn of_length(bytes: usize) -> String {
     let text = "a".repeat(bytes);
@@ -127,6 +134,8 @@ fn catalog(code: Code) -> String {
         ),
         Code::DeprecationDuplicate => and_deprecations(&format!("{deprecation},{deprecation}")),
         Code::DeprecationWithoutEffect => and_deprecations(""),
+        Code::LifecycleInvalid => and_lifecycle(r#"{"name":"1"}"#),
+        Code::LifecycleDuplicate => and_lifecycle(r#"{"name":"1.0"},{"name":"1.0"}"#),
         Code::GraphqlNameTaken => and("{\"schema\":\"a.b\"}\n{\"schema\":\"ab\"}"),
         Code::GraphqlOmitted => {
             let mut text = String::from(r#"{"schema":"many""#);

@@ -774,6 +774,14 @@ fn answers_are_as_they_are_described() {
         held("/plan", "/plan?package=crane&from=1.1.5");
         held("/plan", "/plan?package=ferry-operator&from=2.0.0&rules=v1");
         held("/plan", "/plan?package=ferry-operator");
+        for package in ["crane", "ferry-operator", "nope"] {
+            for tab in ["examples", "install", "lifecycle"] {
+                let template = format!("/packages/{{package}}/{tab}");
+                held(&template, &format!("/packages/{package}/{tab}"));
+                held(&template, &format!("/packages/{package}/{tab}?version=x"));
+                held(&template, &format!("/packages/{package}/{tab}?bogus=1"));
+            }
+        }
         held("/dependents", "/dependents?package=ferry-operator");
         held("/dependents", "/dependents?package=crane&limit=1");
         held("/dependents", "/dependents");
@@ -834,6 +842,12 @@ fn answers_over_all_catalogs_are_as_they_are_described() {
         ),
         ("/api/v1/facets", "?fields=total"),
         ("/api/v1/facets", "?sort=name"),
+        (
+            "/api/v1/plan",
+            "?package=crane&from=1.1.5&catalog=harbor&catalog=sample",
+        ),
+        ("/api/v1/plan", "?package=crane&from=1.1.5"),
+        ("/api/v1/plan", "?package=nope&from=1.1.5&catalog=harbor"),
         ("/api/v1/search", "?q=e"),
         ("/api/v1/search", "?q=crana"),
         ("/api/v1/search", "?q=e&fields=catalog,name"),

@@ -27,6 +27,8 @@ pub struct Blobs {
     pub bundles: Vec<Located<BundleBlob>>,
     /// `olm.deprecations` blobs.
     pub deprecations: Vec<Located<DeprecationsBlob>>,
+    /// Lifecycles of packages; a package may be missing.
+    pub lifecycles: Vec<Located<LifecycleBlob>>,
     /// Whether a document could not be read. It may have been any blob, so no
     /// blob can be reported as missing.
     pub incomplete: bool,
@@ -198,6 +200,15 @@ pub struct DeprecationsBlob {
     /// Its deprecations.
     pub entries: Vec<DeprecationBlob>,
     /// Malformed fields.
+    pub defects: Vec<Defect>,
+}
+
+/// A blob with the support phases of a package.
+#[derive(Debug, Default)]
+pub struct LifecycleBlob {
+    /// Its package.
+    pub package: String,
+    /// What contradicts its schema.
     pub defects: Vec<Defect>,
 }
 

@@ -198,6 +198,7 @@ pub mod fields;
 pub mod graph;
 pub mod image_list;
 pub mod indexignore;
+pub mod lifecycle;
 mod manifest_objects;
 mod object;
 pub mod presentation;

@@ -206,6 +206,10 @@ codes! {
     DeprecationDuplicate = "deprecation-duplicate",
     /// Deprecations that deprecate nothing.
     DeprecationWithoutEffect = "deprecation-without-effect",
+    /// A lifecycle that does not fit its schema.
+    LifecycleInvalid = "lifecycle-invalid",
+    /// Two lifecycles of one package or version.
+    LifecycleDuplicate = "lifecycle-duplicate",
     /// A schema whose name in the GraphQL API another one has.
     GraphqlNameTaken = "graphql-name-taken",
     /// More fields or schemas than the GraphQL API takes.

@@ -19,6 +19,23 @@ pub const FACETS: [&str; 8] = [
     "state",
 ];
 
+/// The parameters of a route: its own ones, and behind them all facets. `N` is the number
+/// of both.
+pub const fn parameters<const N: usize>(own: &[&'static str]) -> [&'static str; N] {
+    assert!(N == own.len() + FACETS.len());
+    let mut all = [""; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < own.len() {
+            own[at]
+        } else {
+            FACETS[at - own.len()]
+        };
+        at += 1;
+    }
+    all
+}
+
 /// The capability levels in their order.
 const LEVELS: [&str; 5] = [
     "Basic Install",

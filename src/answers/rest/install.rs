@@ -1,5 +1,5 @@
 //! The objects that install a package on a cluster, for either version of Operator
-//! Lifecycle Manager, as YAML.
+//! Lifecycle Manager.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub struct Install<'a> {
 
 impl Install<'_> {
     /// `Namespace`, `OperatorGroup` and `Subscription` for OLM v0.
-    pub fn v0(&self) -> String {
+    pub fn v0(&self) -> Vec<Value> {
         let targets = match self.mode {
             "OwnNamespace" => Some(self.namespace),
             "SingleNamespace" | "MultiNamespace" => Some(self.watched),
@@ -50,7 +50,7 @@ impl Install<'_> {
             // Otherwise updates would leave the pinned version at once.
             subscription["installPlanApproval"] = "Manual".into();
         }
-        documents(&[
+        vec![
             self.namespace_object(),
             json!({
                 "apiVersion": "operators.coreos.com/v1",
@@ -64,11 +64,11 @@ impl Install<'_> {
                 "metadata": { "name": self.package, "namespace": self.namespace },
                 "spec": subscription,
             }),
-        ])
+        ]
     }
 
     /// `Namespace` and `ClusterExtension` for OLM v1.
-    pub fn v1(&self) -> String {
+    pub fn v1(&self) -> Vec<Value> {
         let mut catalog = json!({
             "packageName": self.package,
             "channels": [self.channel],
@@ -78,7 +78,7 @@ impl Install<'_> {
         if let Some((_, version)) = self.pinned {
             catalog["version"] = version.into();
         }
-        documents(&[
+        vec![
             self.namespace_object(),
             json!({
                 "apiVersion": "olm.operatorframework.io/v1",
@@ -89,7 +89,23 @@ impl Install<'_> {
                     "source": { "sourceType": "Catalog", "catalog": catalog },
                 },
             }),
-        ])
+        ]
+    }
+
+    /// The same for releases of OLM v1 that install with a service account.
+    pub fn older_v1(&self) -> Vec<Value> {
+        let account = format!("{}-installer", self.package);
+        let mut objects = self.v1();
+        if let Some(extension) = objects.last_mut() {
+            extension["spec"]["serviceAccount"] = json!({ "name": account });
+        }
+        let account = json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": { "name": account, "namespace": self.namespace },
+        });
+        objects.insert(1, account);
+        objects
     }
 
     fn namespace_object(&self) -> Value {
@@ -147,9 +163,9 @@ mod tests {
 
     #[test]
     fn the_group_follows_the_install_mode() {
-        assert!(!install().v0().contains("targetNamespaces"));
+        assert!(!documents(&install().v0()).contains("targetNamespaces"));
         for (mode, target) in [("OwnNamespace", "- etcd"), ("SingleNamespace", "- apps")] {
-            let text = Install { mode, ..install() }.v0();
+            let text = documents(&Install { mode, ..install() }.v0());
             assert!(text.contains("targetNamespaces:"), "{text}");
             assert!(text.contains(target), "{text}");
         }
@@ -161,16 +177,20 @@ mod tests {
             pinned: Some(("etcd.v1.0.0", "1.0.0")),
             ..install()
         };
-        let text = pinned.v0();
+        let text = documents(&pinned.v0());
         assert!(text.contains("startingCSV: etcd.v1.0.0"), "{text}");
         assert!(text.contains("installPlanApproval: Manual"), "{text}");
-        assert!(pinned.v1().contains("version: "), "{}", pinned.v1());
-        assert!(!install().v1().contains("version: "));
+        assert!(
+            documents(&pinned.v1()).contains("version: "),
+            "{}",
+            documents(&pinned.v1())
+        );
+        assert!(!documents(&install().v1()).contains("version: "));
     }
 
     #[test]
     fn names_of_a_catalog_stay_values() {
-        let text = install().v0();
+        let text = documents(&install().v0());
         assert!(text.contains(r#"channel: "stable: \"1\"""#), "{text}");
         assert_eq!(
             text.matches("\nkind: ").count() + usize::from(text.starts_with("kind: ")),

@@ -2,11 +2,11 @@
 
 pub mod facets;
 pub mod install;
-pub mod lifecycle;
 pub mod matrix;
 pub mod needs;
 mod ordered;
 pub mod packages;
 pub mod plan;
 pub mod records;
+pub mod stages;
 pub mod updates;

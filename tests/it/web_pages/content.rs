@@ -2,12 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::site::{SCRIPT, page, served, text_of};
+use super::site::{SCRIPT, attributes, page, served, text_of};
 
 #[test]
 fn an_icon_has_the_type_of_its_bytes_and_runs_nothing() {
     let served = served();
-    let icon = served.get("/catalogs/hostile/icons/hostile");
+    let text = text_of(&served, "/catalogs/hostile/packages/hostile");
+    let links = attributes(&text, "src");
+    let link = links.iter().find(|link| link.contains("/icons/")).unwrap();
+    let icon = served.get(link);
     assert_eq!(icon.status, 200);
     assert_eq!(icon.header("content-type"), Some("image/svg+xml"));
     let policy = icon.header("content-security-policy").unwrap();

@@ -2,6 +2,8 @@
 //! nobody sees more than the API shows them.
 
 mod content;
+mod facts;
+mod plans;
 mod readers;
 mod site;
 

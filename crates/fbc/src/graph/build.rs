@@ -2,6 +2,7 @@
 
 use crate::document::Blobs;
 use crate::graph::group::{Group, groups};
+use crate::graph::lifecycle::Lifecycles;
 use crate::graph::model::Graph;
 use crate::graph::names::BundleChannels;
 use crate::graph::package;
@@ -18,6 +19,7 @@ use crate::text::display::more;
 pub fn build(blobs: &Blobs, files: &[String]) -> (Graph, Vec<Problem>) {
     let mut graph = Graph::default();
     let mut report = Report::new(files);
+    let lifecycles = Lifecycles::of(blobs);
     for group in groups(blobs) {
         report.begin(group.name);
         let memberships = BundleChannels::of(&group);
@@ -37,6 +39,7 @@ pub fn build(blobs: &Blobs, files: &[String]) -> (Graph, Vec<Problem>) {
                 None => graph.quarantined.push(group.name.to_owned()),
             }
         }
+        lifecycles.check(group.name, &mut report);
         report.end();
     }
     (graph, report.into_problems())

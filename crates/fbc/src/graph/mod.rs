@@ -14,6 +14,7 @@ mod chains;
 mod channel;
 mod deprecation;
 mod group;
+mod lifecycle;
 mod manifests;
 mod model;
 mod names;

@@ -2,6 +2,7 @@
 //! number and length.
 
 use crate::document::{Defect, Located};
+use crate::lifecycle::SCHEMA;
 use crate::problem::{Code, DocumentPosition, Problem, Severity, Subject};
 use crate::text::display::{clip, quoted, shown};
 
@@ -27,6 +28,8 @@ pub(crate) enum About<'a> {
     Bundle(&'a str, &'a str),
     /// Its deprecations.
     Deprecations,
+    /// Its lifecycle.
+    Lifecycle,
 }
 
 /// The problems found so far.
@@ -232,6 +235,10 @@ impl<'a> Report<'a> {
             About::Deprecations => {
                 "olm.deprecations".clone_into(&mut subject.schema);
                 format!("{within}the deprecations")
+            }
+            About::Lifecycle => {
+                SCHEMA.clone_into(&mut subject.schema);
+                format!("{within}the lifecycle")
             }
         };
         let message = clip(&format!("{object} {text}"), MAX_MESSAGE);

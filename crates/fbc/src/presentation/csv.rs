@@ -78,6 +78,9 @@ pub struct Presentation {
     /// The supported features of the cluster, from two families of annotations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub infrastructure_features: Vec<String>,
+    /// Features whose annotation is neither `true` nor `false`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unclear_features: Vec<String>,
     /// The subscriptions that it needs, from the annotation
     /// `operators.openshift.io/valid-subscription`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -251,6 +254,7 @@ impl Presentation {
             }
         });
         self.infrastructure_features = features.supported();
+        self.unclear_features = features.unclear();
     }
 }
 

@@ -44,6 +44,7 @@ const SPELLINGS: [(&str, &str); 14] = [
 pub(super) struct Features {
     supported: BTreeSet<&'static str>,
     refused: BTreeSet<&'static str>,
+    unclear: BTreeSet<&'static str>,
 }
 
 impl Features {
@@ -64,14 +65,21 @@ impl Features {
         match value {
             "true" => self.supported.insert(known),
             "false" => self.refused.insert(known),
-            _ => false,
+            // Such as a word in curly quotes.
+            _ => self.unclear.insert(known),
         };
     }
 
     /// The supported features, sorted.
-    pub(super) fn supported(self) -> Vec<String> {
+    pub(super) fn supported(&self) -> Vec<String> {
         let supported = self.supported.difference(&self.refused);
         supported.map(|feature| (*feature).to_owned()).collect()
+    }
+
+    /// The features with another value than `true` and `false`, sorted.
+    pub(super) fn unclear(&self) -> Vec<String> {
+        let unclear = self.unclear.iter();
+        unclear.map(|feature| (*feature).to_owned()).collect()
     }
 }
 
@@ -88,5 +96,6 @@ mod tests {
         features.state("cni", "\u{201c}true\u{201d}");
         features.state("unheard", "true");
         assert_eq!(features.supported(), ["csi", "disconnected", "proxy-aware"]);
+        assert_eq!(features.unclear(), ["cni"]);
     }
 }

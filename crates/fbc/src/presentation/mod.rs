@@ -6,10 +6,12 @@
 mod apis;
 mod csv;
 mod features;
+mod permissions;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub use apis::{ApiDescriptions, KindDescription};
 pub use csv::{Link, Maintainer, Presentation};
+pub use permissions::{AccountRules, Permissions, Rule};
 pub use view::{BundleView, PackageView, RelatedImage, image};

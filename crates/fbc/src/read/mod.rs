@@ -17,7 +17,8 @@ mod unreadable;
 use std::sync::Arc;
 
 use crate::bundle;
-use crate::document::{Gvk, Located};
+use crate::document::{Gvk, LifecycleBlob, Located};
+use crate::lifecycle;
 use crate::object::Object;
 use crate::problem::{Code, Problem, Severity};
 use crate::text::json::Canonicaliser;
@@ -205,6 +206,13 @@ impl<V: Visitor> Reading<'_, V> {
             "olm.deprecations" => {
                 let blob = read_deprecations(&object, &head.package);
                 out.blobs.deprecations.push(locate(blob, place));
+            }
+            lifecycle::SCHEMA if !head.package.is_empty() => {
+                let blob = LifecycleBlob {
+                    package: head.package.to_string(),
+                    defects: lifecycle::defects(&out.lines[start..]),
+                };
+                out.blobs.lifecycles.push(locate(blob, place));
             }
             other if is_of_olm(other) => problem = Some(unknown_schema(&head)),
             _ => {}

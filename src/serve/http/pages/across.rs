@@ -63,9 +63,11 @@ pub(super) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["min", "installed"], |query| {
         let name = query.path("package");
         let mut found = Vec::new();
+        let mut first_snapshot = None;
         for (catalog, snapshot) in query.loaded() {
             if let Some(package) = snapshot.package_answers(name) {
                 found.push((catalog.as_str(), PackageRecord::details(snapshot, package)?));
+                first_snapshot.get_or_insert(snapshot);
             }
         }
         let Some((first_catalog, first)) = found.first() else {
@@ -104,7 +106,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
             .collect();
         let body = html! {
             div.subject {
-                (icon(first_catalog, first))
+                @if let Some(snapshot) = first_snapshot { (icon(first_catalog, snapshot, first)) }
                 div { h1 { (first.title()) " " code { (name) } } p { (first.summary) } }
             }
             form.inline {

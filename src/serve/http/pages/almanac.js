@@ -150,6 +150,11 @@
       link.href = `/mirror${plan}`;
       link.textContent = `Mirror plan (${picks})`;
     }
+    for (const add of document.querySelectorAll("a[data-pick]")) {
+      const all = new URLSearchParams(plan);
+      if (!all.getAll("pick").includes(add.dataset.pick)) all.append("pick", add.dataset.pick);
+      add.href = `/mirror?${all}`;
+    }
   };
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -73,7 +73,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                     tr {
                         th scope="row" {
                             a.with-icon href=(links::package(name, &package.name)) {
-                                (icon(name, package)) span { (package.title()) br; code { (package.name) } }
+                                (icon(name, snapshot, package)) span { (package.title()) br; code { (package.name) } }
                             }
                         }
                         td { (package.version) }

@@ -1,38 +1,36 @@
-//! The icon of a package. Its media type comes from its bytes, since catalogs declare
-//! wrong ones. A policy keeps scripts of an SVG icon from running when it is opened by
-//! itself; in a page it is a picture, where nothing runs.
+//! An icon, by the digest of its bytes. Its media type comes from the bytes, since catalogs
+//! declare wrong ones. A policy keeps scripts of an SVG icon from running when it is opened
+//! by itself; in a page it is a picture, where nothing runs.
 
 use axum::response::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use http::header::CACHE_CONTROL;
 
 use crate::serve::http::pages::request::Shown;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::queries::response::QueryResponse;
-use fbc::presentation::PackageView;
+use ::images::digest::Digest;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
-    request
-        .run_across(&LOOKUPS, &[], |query| {
-            let shown = Shown::of(query)?;
-            let name = query.path("package");
-            let package = shown.snapshot.package_answers(name);
-            let package = package.ok_or_else(|| Problem::no_icon(name, "is unknown"))?;
-            let line = shown.snapshot.line(package.meta);
-            let (data, _) = PackageView::of(&line)
-                .icon
-                .ok_or_else(|| Problem::no_icon(name, "has no icon"))?;
-            let bytes = STANDARD
-                .decode(data.replace(['\r', '\n'], ""))
-                .map_err(|_| Problem::no_icon(name, "has an icon that is not base64"))?;
-            let media_type = media_type(&bytes);
-            Ok(QueryResponse::Picture {
-                bytes: bytes.into(),
-                media_type: media_type.to_owned(),
-            })
+    let sent = request.run_across(&LOOKUPS, &[], |query| {
+        let shown = Shown::of(query)?;
+        let digits = query.path("digest");
+        let digest: Option<Digest> = format!("sha256:{digits}").parse().ok();
+        let bytes = digest.and_then(|digest| shown.snapshot.icon_bytes(&digest));
+        let bytes = bytes.ok_or_else(|| Problem::no_icon_of_digest(digits))?;
+        Ok(QueryResponse::Picture {
+            media_type: media_type(&bytes).to_owned(),
+            bytes,
         })
-        .await
+    });
+    let mut response = sent.await;
+    if response.status().is_success() {
+        // The catalog may be closed, so only the browser keeps it.
+        let control = HeaderValue::from_static("private, max-age=31536000, immutable");
+        response.headers_mut().insert(CACHE_CONTROL, control);
+    }
+    response
 }
 
 /// The type of a picture by its first bytes.

@@ -2,6 +2,7 @@
 
 use crate::answers::rest::records::percent_encoded;
 use crate::store::MAX_WORDS;
+use ::images::digest::Digest;
 
 /// A catalog, or a page below it.
 pub(super) fn catalog(catalog: &str, below: &str) -> String {
@@ -44,13 +45,23 @@ pub(super) fn kind(group: &str, kind: &str) -> String {
     format!("/apis/{}/{}", percent_encoded(group), percent_encoded(kind))
 }
 
-/// The icon of a package. The digits change with the content.
-pub(super) fn icon(catalog: &str, package: &str) -> String {
+/// An icon, by the digest of its bytes.
+pub(super) fn icon(catalog: &str, digest: &Digest) -> String {
     format!(
         "/catalogs/{}/icons/{}",
         percent_encoded(catalog),
-        percent_encoded(package)
+        digest.hex()
     )
+}
+
+/// A mirror plan with one package.
+pub(super) fn plan(catalog: &str, package: &str) -> String {
+    with("/mirror", &[("pick", &pick(catalog, package))])
+}
+
+/// A package in the basket of a mirror plan.
+pub(super) fn pick(catalog: &str, package: &str) -> String {
+    format!("{catalog}/{package}")
 }
 
 /// A path with parameters. Empty values are left out.

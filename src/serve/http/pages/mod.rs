@@ -64,7 +64,7 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route("/packages/{package}", any(across::show))
         .route("/catalogs/{name}/changes", any(changes::of_one))
         .route("/catalogs/{name}/problems", any(problems::of_one))
-        .route("/catalogs/{name}/icons/{package}", any(icon::show))
+        .route("/catalogs/{name}/icons/{digest}", any(icon::show))
         .merge(package::routes())
         .route(
             "/catalogs/{name}/packages/{package}/bundles/{bundle}",

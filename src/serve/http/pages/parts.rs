@@ -4,6 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::serve::http::pages::links;
 use crate::serve::http::pages::records::PackageRecord;
+use crate::snapshot::Snapshot;
 use fbc::problem::{Problem, Severity};
 
 /// A word in a coloured box. The word tells what the colour does.
@@ -49,15 +50,30 @@ pub(super) fn empty(content: Markup) -> Markup {
 }
 
 /// The icon of a package, or its first letter.
-pub(super) fn icon(catalog: &str, package: &PackageRecord) -> Markup {
+pub(super) fn icon(catalog: &str, snapshot: &Snapshot, package: &PackageRecord) -> Markup {
     let letter = package.title().chars().find(|sign| sign.is_alphanumeric());
+    let digest = package
+        .icon
+        .as_ref()
+        .and_then(|_| snapshot.icon(&package.name));
     html! {
         span.icon aria-hidden="true" {
-            @if package.icon.is_some() {
-                img src=(links::icon(catalog, &package.name)) alt="" width="32" height="32" loading="lazy" decoding="async";
+            @if let Some(digest) = &digest {
+                img src=(links::icon(catalog, digest)) alt="" width="32" height="32" loading="lazy" decoding="async";
             } @else {
                 (letter.unwrap_or('?').to_uppercase())
             }
+        }
+    }
+}
+
+/// A link that puts a package into the mirror plan. The script keeps those that are in
+/// it; without it, the plan has this one. Nothing can be selected from a package with errors.
+pub(super) fn add_to_plan(catalog: &str, package: &PackageRecord) -> Markup {
+    let name = package.name.as_str();
+    html! {
+        @if !package.quarantined {
+            a.plan href=(links::plan(catalog, name)) data-pick=(links::pick(catalog, name)) { "+ plan" }
         }
     }
 }

@@ -39,6 +39,7 @@ pub(super) struct PackageRecord {
     pub(super) support: String,
     pub(super) architectures: Vec<String>,
     pub(super) infrastructure_features: Vec<String>,
+    pub(super) unclear_features: Vec<String>,
     pub(super) subscriptions: Vec<String>,
     pub(super) suggested_namespace: String,
     pub(super) provided_apis: Vec<Gvk>,

@@ -4,9 +4,9 @@ use axum::response::{IntoResponse as _, Response};
 use maud::{Markup, html};
 use serde_json::json;
 
-use crate::answers::rest::facets::{FACETS, FacetFilter};
+use crate::answers::rest::facets::{FACETS, FacetFilter, parameters};
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{badge, counted, empty, icon};
+use crate::serve::http::pages::parts::{add_to_plan, badge, counted, empty, icon};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
@@ -16,24 +16,12 @@ use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::queries::response::QueryResponse;
+use fbc::document::Gvk;
 use fbc::text::display::clip;
 use fbc::text::suggest;
 
 /// The parameters.
-const KNOWN: &[&str] = &[
-    "q",
-    "catalog",
-    "category",
-    "provider",
-    "level",
-    "mode",
-    "architecture",
-    "feature",
-    "subscription",
-    "state",
-    "sort",
-    "page",
-];
+static KNOWN: [&str; 12] = parameters(&["q", "catalog", "sort", "page"]);
 /// How many packages a page lists.
 const ROWS: usize = 30;
 /// How many values of a facet are shown before a fold, and at most.
@@ -41,12 +29,14 @@ const VALUES: usize = 8;
 const MOST_VALUES: usize = 60;
 /// The longest value of a facet that is a link, in bytes.
 const LONGEST: usize = 200;
+/// How many matched kinds of a package are named.
+const KINDS: usize = 5;
 /// How many suggestions are answered.
 const SUGGESTED: usize = 10;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
     let read = async {
-        let (mut query, context) = request.parse_across(KNOWN)?;
+        let (mut query, context) = request.parse_across(&KNOWN)?;
         let found = facets::found(&mut query).await?;
         Ok::<_, Problem>((query, context, found))
     };
@@ -98,6 +88,10 @@ fn page(query: &AcrossQuery, found: Option<&[Match]>) -> Result<Page, Problem> {
                 @if items.is_empty() {
                     (nothing(query, words, &faceted))
                 } @else {
+                    p.soft {
+                        (first + 1) "–" (first + items.len()) " of " (shown.len()) " · sort: "
+                        (order(parameters))
+                    }
                     ul.packages { @for item in &items { li { (item) } } }
                     (pager(parameters, number, pages))
                 }
@@ -120,19 +114,28 @@ fn item(
     row: &FoundPackage<'_>,
 ) -> Result<Markup, Problem> {
     let mut records = Vec::new();
+    let mut first_snapshot = None;
     for (catalog, package) in &row.places {
         let (catalog, snapshot) = &query.catalogs[*catalog];
         let found = snapshot
             .as_ref()
             .and_then(|snapshot| Some((snapshot, snapshot.packages().get(*package)?)));
         if let Some((snapshot, package)) = found {
-            let record = PackageRecord::summary(snapshot, package)?;
+            // The first one is described.
+            let record = if records.is_empty() {
+                first_snapshot = Some(snapshot);
+                PackageRecord::details(snapshot, package)?
+            } else {
+                PackageRecord::summary(snapshot, package)?
+            };
             records.push((catalog.name.as_str(), record));
         }
     }
-    let Some((catalog, first)) = records.first() else {
+    let (Some((catalog, first)), Some(snapshot)) = (records.first(), first_snapshot) else {
         return Ok(html! {});
     };
+    let words = query.parameters.get("q").unwrap_or_default();
+    let kinds = matched_kinds(words, first);
     let facets = row.places.first().and_then(|place| faceted.facets(place));
     let provider = facets.and_then(|facets| facets.values("provider").first());
     let left_out = records.iter().any(|(_, record)| record.quarantined);
@@ -144,22 +147,45 @@ fn item(
         _ => links::across(row.name),
     };
     Ok(html! {
-        (icon(catalog, first))
+        (icon(catalog, snapshot, first))
         div {
             p.name {
                 a href=(link) { (first.title()) } " " code { (row.name) } " "
                 @if left_out { (badge("error", "left out")) " " }
                 @if deprecated { (badge("deprecated", "deprecated")) " " }
+                (add_to_plan(catalog, first))
             }
-            @if let Some(provider) = provider { p.soft { "by " (provider) } }
+            p.soft {
+                @if let Some(provider) = provider { "by " (provider) }
+                @if !first.capabilities.is_empty() { " · " (first.capabilities) }
+            }
             p { (first.summary) }
             p.soft {
                 @for (catalog, record) in &records {
                     a href=(links::package(catalog, row.name)) { (catalog) } " " (record.version) " "
                 }
             }
+            @if !kinds.is_empty() {
+                p.soft { "kind " @for (at, api) in kinds.iter().enumerate() {
+                    @if at > 0 { ", " }
+                    a href=(links::kind(&api.group, &api.kind)) { (api.kind) }
+                } }
+            }
         }
     })
+}
+
+/// The kinds of a package whose names have one of the words.
+fn matched_kinds<'a>(words: &str, package: &'a PackageRecord) -> Vec<&'a Gvk> {
+    let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+    let mut kinds: Vec<&Gvk> = package.provided_apis.iter().collect();
+    kinds.retain(|api| {
+        let kind = api.kind.to_lowercase();
+        words.iter().any(|word| kind.contains(word))
+    });
+    kinds.dedup_by(|one, other| one.group == other.group && one.kind == other.kind);
+    kinds.truncate(KINDS);
+    kinds
 }
 
 /// The values of a facet as links that add or remove a parameter.
@@ -240,6 +266,21 @@ fn others(parameters: &Parameters, without: impl Fn(&str, &str) -> bool) -> Vec<
         .iter()
         .flat_map(|key| parameters.all(key).map(|value| (*key, value)));
     given.filter(|(key, value)| !without(key, value)).collect()
+}
+
+/// The orders of the list as links.
+fn order(parameters: &Parameters) -> Markup {
+    let current = parameters.get("sort").unwrap_or("relevance");
+    html! {
+        @for name in ["relevance", "name"] {
+            @if name == current {
+                strong { (name) } " "
+            } @else {
+                @let others = others(parameters, |key, _| ["sort", "page"].contains(&key));
+                a href=(links::with("/search", &[others, vec![("sort", name)]].concat())) { (name) } " "
+            }
+        }
+    }
 }
 
 fn pager(parameters: &Parameters, number: usize, pages: usize) -> Markup {

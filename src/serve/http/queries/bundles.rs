@@ -11,8 +11,9 @@ use crate::serve::http::queries::parameters::Content;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
 use crate::serve::http::queries::response::QueryResponse;
+use crate::snapshot::Snapshot;
 use fbc::document::Gvk;
-use fbc::presentation::{BundleView, Presentation, RelatedImage};
+use fbc::presentation::{BundleView, Permissions, Presentation, RelatedImage};
 
 /// The fields of a bundle, in their order.
 const FIELDS: &[&str] = &[
@@ -28,6 +29,7 @@ const FIELDS: &[&str] = &[
     "requiredApis",
     "dependencies",
     "relatedImages",
+    "permissions",
     "metadata",
 ];
 
@@ -54,6 +56,8 @@ struct Bundle<'a> {
     dependencies: Vec<Dependency<'a>>,
     #[serde(skip_serializing_if = "<[RelatedImage]>::is_empty")]
     related_images: &'a [RelatedImage],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permissions: Option<Permissions>,
     metadata: Metadata<'a>,
 }
 
@@ -86,6 +90,40 @@ struct Metadata<'a> {
     summary: &'a str,
     #[serde(flatten)]
     presentation: &'a Presentation,
+}
+
+/// The entry of a package that a parameter names by its bundle or its version; by default
+/// the head of the default channel, if there is one.
+pub(in crate::serve::http) fn entry<'a>(
+    all: &'a [ChannelRecord<'a>],
+    wanted: Option<&str>,
+) -> Result<Option<&'a EntryRecord<'a>>, Problem> {
+    let entries = || all.iter().flat_map(|channel| &channel.entries);
+    let Some(wanted) = wanted else {
+        let default = all.iter().find(|channel| channel.default);
+        let head = default.and_then(|channel| channel.head.as_deref());
+        return Ok(entries().find(|entry| Some(&*entry.name) == head));
+    };
+    // Neither names nor versions contain a space: it is an unescaped `+`.
+    let wanted = wanted.replace(' ', "+");
+    let found = entries().find(|entry| entry.name == wanted || entry.version == wanted);
+    let found = found.ok_or_else(|| {
+        let names = entries().flat_map(|entry| [&*entry.name, &*entry.version]);
+        Problem::unknown("version", &wanted, names)
+    })?;
+    Ok(Some(found))
+}
+
+/// The line of a bundle of a package.
+pub(in crate::serve::http) fn line(
+    snapshot: &Snapshot,
+    package: &str,
+    bundle: &str,
+) -> Option<Bytes> {
+    let metas = snapshot.bundles_named(bundle);
+    let mut own = metas.into_iter();
+    let meta = own.find(|meta| snapshot.package_of(*meta) == package)?;
+    Some(snapshot.line(meta))
 }
 
 /// The bundles of a name.
@@ -156,6 +194,7 @@ fn bundle(query: &ParsedQuery, name: &str, meta: u32) -> Result<Bytes, Problem> 
             })
             .collect(),
         related_images: &view.related_images,
+        permissions: Permissions::of(&line),
         metadata: Metadata {
             display_name: &presentation.display_name,
             summary: &summary,

@@ -7,10 +7,13 @@
 //! writes responses, `problem` describes errors.
 
 pub(super) mod across;
-mod bundles;
+pub(super) mod bundles;
 pub(super) mod dependents;
+mod examples;
 pub(super) mod history;
 pub(super) mod images;
+pub(super) mod install;
+pub(super) mod lifecycle;
 mod packages;
 pub(super) mod parameters;
 pub(super) mod plan;
@@ -49,6 +52,18 @@ pub(super) fn routes() -> Router<Catalogs> {
             any(packages::icon),
         )
         .route(
+            "/catalogs/{name}/api/v1/packages/{package}/examples",
+            any(examples::list),
+        )
+        .route(
+            "/catalogs/{name}/api/v1/packages/{package}/install",
+            any(install::one),
+        )
+        .route(
+            "/catalogs/{name}/api/v1/packages/{package}/lifecycle",
+            any(lifecycle::one),
+        )
+        .route(
             "/catalogs/{name}/api/v1/packages/{package}/channels/{channel}",
             any(packages::channel),
         )
@@ -67,6 +82,7 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route("/catalogs/{name}/api/v1/dependents", any(dependents::list))
         .route("/api/v1/search", any(across::search::list))
         .route("/api/v1/facets", any(across::facets::list))
+        .route("/api/v1/plan", any(across::plan::list))
         .route("/api/v1/providers", any(across::providers))
         .route("/api/v1/packages/{package}", any(across::packages::named))
 }

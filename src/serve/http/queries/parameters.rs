@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use crate::answers::rest::facets::FACETS;
 use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
@@ -15,25 +16,13 @@ const MAX_LIMIT: usize = 500;
 /// The longest value, in bytes.
 const MAX_VALUE: usize = 1_024;
 /// How many parameters a query may have.
-const MAX_PARAMETERS: usize = 64;
+const MAX_PARAMETERS: usize = 128;
 /// Identifies the content that a list is of: one catalog, or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve::http) struct Content([u8; TOKEN_CONTENT]);
 
-/// The parameters that may be repeated.
-const REPEATED: [&str; 11] = [
-    "channel",
-    "catalog",
-    "category",
-    "provider",
-    "level",
-    "mode",
-    "architecture",
-    "feature",
-    "subscription",
-    "state",
-    "pick",
-];
+/// The parameters that may be repeated, besides those of facets.
+const REPEATED: [&str; 4] = ["channel", "catalog", "pick", "via"];
 /// Parameters that select a part of a list and do not change the list.
 const OF_PAGES: [&str; 3] = ["limit", "continue", "fields"];
 /// How many bytes of the digests of the content and of the query a token has.
@@ -91,7 +80,8 @@ impl Parameters {
                 let detail = format!("{key} is longer than {MAX_VALUE} bytes");
                 return Err(Problem::invalid_parameter(key, detail));
             }
-            if !REPEATED.contains(&key) && parameters.given.iter().any(|(name, _)| *name == key) {
+            let may_repeat = REPEATED.contains(&key) || FACETS.contains(&key);
+            if !may_repeat && parameters.given.iter().any(|(name, _)| *name == key) {
                 let detail = format!("{key} is given more than once; give it once");
                 return Err(Problem::invalid_parameter(key, detail));
             }

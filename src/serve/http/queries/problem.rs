@@ -189,6 +189,12 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "no-icon", detail)
     }
 
+    /// A digest that no icon of the catalog has.
+    pub(crate) fn no_icon_of_digest(digits: &str) -> Self {
+        let detail = format!("no icon of this catalog has the digest {:?}", cut(digits));
+        Self::new(StatusCode::NOT_FOUND, "no-icon", detail)
+    }
+
     /// A parameter that the route does not know.
     pub(crate) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
         let taken = match known {

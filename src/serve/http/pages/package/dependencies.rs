@@ -4,16 +4,20 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::serve::http::pages::package::subject::{Subject, version_field};
-use crate::serve::http::pages::parts::{badge, code, empty};
-use crate::serve::http::pages::records::PackageRecord;
+use crate::answers::rest::records::percent_encoded;
+use crate::serve::http::pages::package::subject::{ShownVersion, Subject};
+use crate::serve::http::pages::parts::{badge, code, empty, table};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::dependents::dependents;
 use crate::serve::http::queries::problem::Problem;
-use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, channels, read};
 use fbc::document::Gvk;
-use fbc::presentation::BundleView;
+use fbc::presentation::{AccountRules, Permissions};
+use fbc::text::semver::{Range, Version};
+
+/// How many rules of an account are listed.
+const RULES: usize = 200;
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -25,53 +29,83 @@ struct PackageRequired {
 pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["version"], |query| {
         let subject = Subject::of(query)?;
-        let stored = subject.channels();
-        let all = read(&stored)?;
-        let chosen = subject.chosen(query.parameters.get("version"), &all)?;
-        let line = chosen.as_ref().and_then(|chosen| subject.line(&chosen.name));
-        let line = line.unwrap_or_default();
-        let view = BundleView::of(&line);
-        let current = chosen.as_ref().map(|chosen| chosen.name.as_str());
-        let mut needs = Vec::new();
-        for (kind, value) in &view.dependencies {
-            needs.push(if kind == "olm.package.required" {
-                package_need(query, value.get())?
-            } else {
-                html! { p { "A constraint:" } (code("Constraint", value.get())) }
-            });
-        }
-        for api in &view.requires {
-            needs.push(api_need(query, api));
-        }
-        let body = html! {
-            h2 { "Needs " @if let Some(chosen) = &chosen { "of " (chosen.version) } }
-            form.inline {
-                (version_field("Version", "version", &all, current, None))
-                button { "Show" }
+        subject.of_version(query, |shown| {
+            let view = &shown.view;
+            let mut needs = Vec::new();
+            for (kind, value) in &view.dependencies {
+                needs.push(if kind == "olm.package.required" {
+                    package_need(query, value.get())?
+                } else {
+                    html! { p { "A constraint:" } (code("Constraint", value.get())) }
+                });
             }
-            @if needs.is_empty() {
-                (empty(html! { p { "This version needs no other package and no other API." } }))
-            } @else {
-                ul.problems { @for need in &needs { li { (need) } } }
-                p.soft { "OLM v0 installs what a version needs. OLM v1 refuses versions with dependencies." }
+            for api in &view.requires {
+                needs.push(api_need(query, api));
             }
-            h2 { "Needed by" }
-            (needed_by(query, &subject))
-            h2 { "Permissions" }
-            @if view.image.is_empty() {
-                p { "This version has no image that would tell them." }
-            } @else {
-                p { "A catalog tells permissions only where it has the manifests of a bundle. They are in the bundle image:" }
-                (code("Bundle image", &view.image))
-            }
-        };
-        let twin = match current {
-            Some(name) => subject.api(&format!("bundles/{name}?fields=name,dependencies,requiredApis")),
-            None => subject.api("packages"),
-        };
-        Ok(subject.page("dependencies", &body).twin(twin))
+            let body = html! {
+                (shown.heading("Needs"))
+                @if needs.is_empty() {
+                    (empty(html! { p { "This version needs no other package and no other API." } }))
+                } @else {
+                    ul.problems { @for need in &needs { li { (need) } } }
+                    p.soft { "OLM v0 installs what a version needs. OLM v1 refuses versions with dependencies." }
+                }
+                h2 { "Needed by" }
+                (needed_by(query, &subject))
+                h2 { "Permissions" }
+                (permissions(shown))
+            };
+            let twin = match shown.name() {
+                Some(name) => links::with(
+                    &subject.api(&format!("bundles/{}", percent_encoded(name))),
+                    &[
+                        ("package", subject.record.name.as_str()),
+                        ("fields", "name,dependencies,requiredApis,permissions"),
+                    ],
+                ),
+                None => subject.own_api(""),
+            };
+            Ok(subject.page("dependencies", &body).twin(twin))
+        })
     })
     .await
+}
+
+/// The permissions of the operator, where the catalog has the manifests that tell them.
+fn permissions(shown: &ShownVersion<'_>) -> Markup {
+    let found = Permissions::of(shown.line);
+    let accounts = |title: &str, all: &[AccountRules]| {
+        html! {
+            @for account in all {
+                h3 { (title) " · account " code { (account.account) } }
+                (table("Permissions", &["Verbs", "Resources", "API groups", "Names"], html! {
+                    @for rule in account.rules.iter().take(RULES) {
+                        tr {
+                            td { (rule.verbs.join(", ")) }
+                            td { (rule.resources.iter().chain(&rule.non_resource_urls).cloned().collect::<Vec<_>>().join(", ")) }
+                            td { (rule.api_groups.iter().map(|group| if group.is_empty() { "core" } else { group }).collect::<Vec<_>>().join(", ")) }
+                            td { (rule.resource_names.join(", ")) }
+                        }
+                    }
+                }))
+                @if account.rules.len() > RULES { p { "… and " (account.rules.len() - RULES) " more rules" } }
+            }
+        }
+    };
+    html! {
+        @match &found {
+            Some(found) if found.is_empty() => p { "The manifests of this version ask for no permission." },
+            Some(found) => {
+                (accounts("In its namespaces", &found.namespaced))
+                (accounts("In the whole cluster", &found.cluster))
+            },
+            None if shown.view.image.is_empty() => p { "This version has no image that would tell them." },
+            None => {
+                p { "Not in this catalog: it has no manifests of this version. They are in the bundle image:" }
+                (code("Bundle image", &shown.view.image))
+            },
+        }
+    }
 }
 
 /// The packages that need this one, in each catalog that has it.
@@ -100,13 +134,21 @@ fn needed_by(query: &AcrossQuery, subject: &Subject<'_>) -> Markup {
     }
 }
 
+/// A needed package: in each catalog, its highest version in the wanted range.
 fn package_need(query: &AcrossQuery, value: &str) -> Result<Markup, Problem> {
     let need: PackageRequired = serde_json::from_str(value).unwrap_or_default();
+    let range = Range::parse(&need.version_range).ok();
     let mut found = Vec::new();
     for (catalog, snapshot) in query.loaded() {
-        if let Some(package) = snapshot.package_answers(&need.package_name) {
-            found.push((catalog.as_str(), PackageRecord::summary(snapshot, package)?));
-        }
+        let Some(package) = snapshot.package_answers(&need.package_name) else {
+            continue;
+        };
+        let stored = channels(snapshot, package);
+        let all = read(&stored)?;
+        let entries = all.iter().flat_map(|channel| &channel.entries);
+        let versions = entries.filter_map(|entry| Version::parse(&entry.version).ok());
+        let fits = |version: &Version| range.as_ref().is_none_or(|range| range.contains(version));
+        found.push((catalog.as_str(), versions.filter(fits).max()));
     }
     Ok(html! {
         p {
@@ -114,8 +156,14 @@ fn package_need(query: &AcrossQuery, value: &str) -> Result<Markup, Problem> {
             @if found.is_empty() { " " (badge("error", "in no catalog here")) }
         }
         @if !found.is_empty() {
-            ul { @for (catalog, package) in &found {
-                li { a href=(links::package(catalog, &package.name)) { (catalog) } " " (package.version) }
+            ul { @for (catalog, best) in &found {
+                li {
+                    a href=(links::package(catalog, &need.package_name)) { (catalog) } " "
+                    @match best {
+                        Some(version) => { (version) " " (badge("good", "fits")) },
+                        None => (badge("error", "no version fits")),
+                    }
+                }
             } }
         }
     })

@@ -1,21 +1,20 @@
 //! What a package is: its description, and the facts about its newest version.
 
-use std::sync::Arc;
-use std::time::SystemTime;
-
 use axum::response::Response;
 use maud::{Markup, html};
 
-use crate::answers::rest::lifecycle::{self, Lifecycle, Support, support};
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::parts::{badge, empty, fold, outward, table};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, markdown, request};
+use crate::serve::http::queries::lifecycle::{day, lifecycles};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
-use crate::snapshot::Query;
+use fbc::lifecycle::{Support, VersionLifecycle, support};
 use fbc::text::display::clip;
 
+/// How many versions of a lifecycle, and phases of each, a page lists.
+const PHASES: usize = 50;
 /// The capability levels in their order.
 const LEVELS: [&str; 5] = [
     "basic install",
@@ -26,8 +25,9 @@ const LEVELS: [&str; 5] = [
 ];
 
 pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
-    request::run(request, &LOOKUPS, &[], |query| {
+    request::run(request, &LOOKUPS, &["date"], |query| {
         let subject = Subject::of(query)?;
+        let day = day(query.parameters.get("date"))?;
         let record = &subject.record;
         let others = query.loaded().filter(|(name, _)| *name != subject.catalog);
         let others = others.map(|(name, snapshot)| {
@@ -46,7 +46,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                         (markdown::render(&record.description))
                     }
                 }
-                aside aria-label="Facts" { (facts(&subject)) }
+                aside aria-label="Facts" { (facts(&subject, &day)) }
             }
             @if !others.is_empty() {
                 h2 { "In other catalogs" }
@@ -67,12 +67,12 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         };
         Ok(subject
             .page("", &body)
-            .twin(subject.api(&format!("packages/{}", record.name))))
+            .twin(subject.own_api("")))
     })
     .await
 }
 
-fn facts(subject: &Subject<'_>) -> Markup {
+fn facts(subject: &Subject<'_>, day: &str) -> Markup {
     let record = &subject.record;
     let level = LEVELS
         .iter()
@@ -87,7 +87,7 @@ fn facts(subject: &Subject<'_>) -> Markup {
                 a.button href=(subject.tab("install")) { "Install" }
             }
         }
-        (supported(subject))
+        (supported(subject, day))
         dl.facts {
             @if !record.provider.name.is_empty() || !record.provider.url.is_empty() {
                 dt { "Provider" } dd { (outward(&record.provider.name, &record.provider.url)) }
@@ -115,6 +115,12 @@ fn facts(subject: &Subject<'_>) -> Markup {
             }
             @if !record.infrastructure_features.is_empty() {
                 dt { "Features" } dd { (record.infrastructure_features.join(", ")) }
+            }
+            @if !record.unclear_features.is_empty() {
+                dt { "Unclear" }
+                dd { @for feature in &record.unclear_features {
+                    (badge("warning", "unclear")) " " (feature) " "
+                } }
             }
             @if !record.subscriptions.is_empty() {
                 dt { "Subscription" } dd { (record.subscriptions.join(", ")) }
@@ -173,23 +179,12 @@ fn searched(parameter: &str, text: &str) -> Markup {
     }
 }
 
-/// The support of the newest version today, by the package's lifecycle. Today is that
-/// of UTC.
-fn supported(subject: &Subject<'_>) -> Markup {
-    let query = Query {
-        schema: Some(lifecycle::SCHEMA.into()),
-        package: Some(subject.record.name.as_str().into()),
-        name: None,
-    };
-    let selection = Arc::clone(subject.snapshot).select(&query);
-    let blobs = selection.metas().take(2);
-    let blobs = blobs.filter_map(|meta| Lifecycle::read(&subject.snapshot.line(meta)));
-    let blobs: Vec<Lifecycle> = blobs.collect();
-    let today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let today = today.get(..10).unwrap_or_default();
+/// The support of the newest version on a day, by the package's lifecycle.
+fn supported(subject: &Subject<'_>, day: &str) -> Markup {
+    let blobs = lifecycles(subject.snapshot, &subject.record.name);
     let all = blobs.first().map_or(&[][..], |one| one.versions.as_slice());
     html! {
-        @match support(&blobs, &subject.record.version, today) {
+        @match support(&blobs, &subject.record.version, day) {
             Support::Unknown => {},
             Support::Contradicted => p { (badge("warning", "support unclear")) " two lifecycles contradict each other" },
             Support::Ended(_) => p { (badge("warning", "self-support")) " outside of all phases" },
@@ -201,12 +196,28 @@ fn supported(subject: &Subject<'_>) -> Markup {
             },
         }
         @if blobs.len() == 1 {
-            (fold(html! { "Support phases" }, table("Support phases", &["Version", "Phase", "From", "To"], html! {
-                @for version in all { @for phase in &version.phases {
-                    tr { th scope="row" { (version.name) } td { (phase.name) } td { (phase.start_date) } td { (phase.end_date) } }
-                } }
-            })))
+            (fold(html! { "Support phases" }, html! {
+                (table("Support phases", &["Version", "Phase", "From", "To", "Holds on"], phases(all, day)))
+                form.inline {
+                    label { "On " input name="date" value=(day) maxlength="10" placeholder="2026-01-31"; }
+                    button { "Show" }
+                }
+                p { a href=(subject.own_api("/lifecycle")) { "as JSON" } }
+            }))
         }
+    }
+}
+
+/// The phases of all versions, with those that hold on a day marked.
+fn phases(all: &[VersionLifecycle], day: &str) -> Markup {
+    html! {
+        @for version in all.iter().take(PHASES) { @for phase in version.phases.iter().take(PHASES) {
+            tr {
+                th scope="row" { (version.name) } td { (phase.name) }
+                td { (phase.start_date) } td { (phase.end_date) }
+                td { @if phase.holds_on(day) { (badge("good", day)) } }
+            }
+        } }
     }
 }
 

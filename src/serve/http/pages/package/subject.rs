@@ -7,17 +7,19 @@ use bytes::Bytes;
 use maud::{Markup, html};
 
 use crate::answers::index::PackageAnswers;
-use crate::answers::rest::records::ChannelRecord;
+use crate::answers::rest::records::{ChannelRecord, percent_encoded};
 use crate::name::CatalogName;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::links;
-use crate::serve::http::pages::parts::{badge, counted, icon, notice};
+use crate::serve::http::pages::parts::{add_to_plan, badge, counted, icon, notice};
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::request::Shown;
 use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::bundles;
 use crate::serve::http::queries::problem::{Problem, cut};
-use crate::serve::http::queries::request::channels;
+use crate::serve::http::queries::request::{channels, read};
 use crate::snapshot::Snapshot;
+use fbc::presentation::BundleView;
 use fbc::text::semver::Version;
 
 /// The tabs: the last segment of their paths, and their names.
@@ -51,6 +53,37 @@ pub(in crate::serve::http::pages) struct Chosen {
     pub(in crate::serve::http::pages) version: String,
 }
 
+/// The version that a tab is about.
+pub(in crate::serve::http::pages) struct ShownVersion<'a> {
+    /// All channels of the package.
+    all: &'a [ChannelRecord<'a>],
+    /// The version; `None` without one that is the newest.
+    pub(in crate::serve::http::pages) chosen: Option<Chosen>,
+    /// The line of its bundle.
+    pub(in crate::serve::http::pages) line: &'a [u8],
+    /// The bundle.
+    pub(in crate::serve::http::pages) view: BundleView<'a>,
+}
+
+impl ShownVersion<'_> {
+    /// A heading, with a field to choose another version.
+    pub(in crate::serve::http::pages) fn heading(&self, title: &str) -> Markup {
+        let current = self.chosen.as_ref().map(|chosen| chosen.name.as_str());
+        html! {
+            h2 { (title) @if let Some(chosen) = &self.chosen { " of " (chosen.version) } }
+            form.inline {
+                (version_field("Version", "version", self.all, current, None))
+                button { "Show" }
+            }
+        }
+    }
+
+    /// The name of its bundle.
+    pub(in crate::serve::http::pages) fn name(&self) -> Option<&str> {
+        self.chosen.as_ref().map(|chosen| chosen.name.as_str())
+    }
+}
+
 impl<'a> Subject<'a> {
     /// The package that the path names.
     pub(in crate::serve::http::pages) fn of(query: &'a AcrossQuery) -> Result<Self, Problem> {
@@ -80,17 +113,33 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// Its stored channels. [`read`](crate::serve::http::queries::request::read) reads them.
+    /// Its stored channels. [`read`] reads them.
     pub(in crate::serve::http::pages) fn channels(&self) -> Vec<Bytes> {
         channels(self.snapshot, self.package)
     }
 
     /// The line of a bundle of the package.
     pub(in crate::serve::http::pages) fn line(&self, bundle: &str) -> Option<Bytes> {
-        let metas = self.snapshot.bundles_named(bundle);
-        let mut own = metas.into_iter();
-        let meta = own.find(|meta| self.snapshot.package_of(*meta) == self.record.name)?;
-        Some(self.snapshot.line(meta))
+        bundles::line(self.snapshot, &self.record.name, bundle)
+    }
+
+    /// Makes a tab about the version that the parameter `version` names.
+    pub(in crate::serve::http::pages) fn of_version<T>(
+        &self,
+        query: &AcrossQuery,
+        work: impl FnOnce(&ShownVersion<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let stored = self.channels();
+        let all = read(&stored)?;
+        let chosen = self.chosen(query.parameters.get("version"), &all)?;
+        let line = chosen.as_ref().and_then(|chosen| self.line(&chosen.name));
+        let line = line.unwrap_or_default();
+        work(&ShownVersion {
+            all: &all,
+            chosen,
+            line: &line,
+            view: BundleView::of(&line),
+        })
     }
 
     /// The version that `version` names, by its number or its bundle.
@@ -99,30 +148,27 @@ impl<'a> Subject<'a> {
         wanted: Option<&str>,
         all: &[ChannelRecord<'_>],
     ) -> Result<Option<Chosen>, Problem> {
-        let Some(wanted) = wanted else {
-            let head = self.record.head.clone();
-            return Ok(head.map(|name| Chosen {
-                name,
-                version: self.record.version.clone(),
-            }));
-        };
-        // Neither names nor versions contain a space: it is an unescaped `+`.
-        let wanted = wanted.replace(' ', "+");
-        let entries = || all.iter().flat_map(|channel| &channel.entries);
-        let found = entries().find(|entry| entry.name == wanted || entry.version == wanted);
-        let found = found.ok_or_else(|| {
-            let names = entries().flat_map(|entry| [&*entry.name, &*entry.version]);
-            Problem::unknown("version", &wanted, names)
-        })?;
-        Ok(Some(Chosen {
-            name: found.name.clone().into_owned(),
-            version: found.version.clone().into_owned(),
+        let found = bundles::entry(all, wanted)?;
+        Ok(found.map(|entry| Chosen {
+            name: entry.name.clone().into_owned(),
+            version: entry.version.clone().into_owned(),
         }))
+    }
+
+    /// A mirror plan with it.
+    pub(in crate::serve::http::pages) fn plan(&self) -> String {
+        links::plan(self.catalog.as_str(), &self.record.name)
     }
 
     /// The path of one of its tabs.
     pub(in crate::serve::http::pages) fn tab(&self, tab: &str) -> String {
         links::tab(self.catalog.as_str(), &self.record.name, tab)
+    }
+
+    /// The path of a JSON route below the package.
+    pub(in crate::serve::http::pages) fn own_api(&self, below: &str) -> String {
+        let name = percent_encoded(&self.record.name);
+        self.api(&format!("packages/{name}{below}"))
     }
 
     /// The path of a JSON route of the catalog.
@@ -137,9 +183,9 @@ impl<'a> Subject<'a> {
         let name = name.map_or("", |(_, name)| name);
         let whole = html! {
             div.subject {
-                (icon(catalog, record))
+                (icon(catalog, self.snapshot, record))
                 div {
-                    h1 { (record.title()) " " code { (record.name) } }
+                    h1 { (record.title()) " " code { (record.name) } " " (add_to_plan(catalog, record)) }
                     p {
                         @if record.quarantined { (badge("error", "left out")) " " }
                         @if let Some(reason) = &record.deprecation {

@@ -11,7 +11,10 @@ use crate::answers::rest::updates::{Edge, Installed};
 use crate::serve::http::pages::package::subject::{Subject, channel_field, version_field};
 use crate::serve::http::pages::parts::{badge, counted, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::across::plan::{way, words};
 use crate::serve::http::queries::plan::{rules, subscribed, target};
+use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 use crate::serve::http::queries::updates::installed;
 use fbc::document::Gvk;
@@ -21,11 +24,13 @@ use fbc::presentation::BundleView;
 const RUN: usize = 6;
 /// How many steps tell what their bundles change.
 const COMPARED: usize = 12;
+/// How many further catalogs a form offers.
+const VIA: usize = 6;
 /// How many successors are listed.
 const SUCCESSORS: usize = 20;
 
 pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
-    const KNOWN: &[&str] = &["from", "to", "channel", "rules"];
+    const KNOWN: &[&str] = &["from", "to", "channel", "rules", "via"];
     request::run(request, &LOOKUPS, KNOWN, |query| {
         let subject = Subject::of(query)?;
         let (record, parameters) = (&subject.record, &query.parameters);
@@ -56,6 +61,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                         }
                     }
                 }
+                (catalogs_field(query, &subject))
                 button { "Plan" }
             }
             @match &start {
@@ -63,6 +69,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 Some(start) => {
                     (planned(&subject, &plan(&all, start, target, rules), start, target, channel))
                     (olm_v1(&subject, &all, start))
+                    @if let Some(from) = &from { (over_catalogs(query, &subject, (from, channel), rules)?) }
                 },
             }
         };
@@ -109,6 +116,92 @@ fn planned(
         }
         @if !plan.steps.is_empty() { ol.steps { (steps(subject, &plan.steps)) } }
     }
+}
+
+/// The catalogs that the way goes on to, in their order.
+fn via(query: &AcrossQuery) -> Vec<&str> {
+    query.parameters.all("via").collect()
+}
+
+/// Fields for the catalogs that a way goes on to, if another has the package.
+fn catalogs_field(query: &AcrossQuery, subject: &Subject<'_>) -> Markup {
+    let others = query.loaded().filter(|(name, snapshot)| {
+        let has = snapshot.package_answers(&subject.record.name).is_some();
+        has && *name != subject.catalog
+    });
+    let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+    let chosen = via(query);
+    let fields = (chosen.len() + 1).max(2).min(others.len()).min(VIA);
+    html! {
+        @if !others.is_empty() {
+            fieldset.catalogs {
+                legend { "Over catalogs" }
+                (subject.catalog)
+                @for at in 0..fields {
+                    label { " → " span.hidden { "then " }
+                        select name="via" {
+                            option value="" { "–" }
+                            @for name in &others {
+                                option value=(name) selected[chosen.get(at) == Some(name)] { (name) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The way over catalogs: what to update before each.
+fn over_catalogs(
+    query: &AcrossQuery,
+    subject: &Subject<'_>,
+    (from, channel): (&str, &str),
+    rules: Rules,
+) -> Result<Markup, Problem> {
+    let mut catalogs = vec![subject.catalog.as_str()];
+    catalogs.extend(via(query));
+    if catalogs.len() < 2 {
+        return Ok(html! {});
+    }
+    let name = subject.record.name.as_str();
+    let about = (name, from, Some(channel));
+    way(query, &catalogs, about, rules, |stages, reached| {
+        let mut parameters = vec![("package", name), ("from", from), ("channel", channel)];
+        parameters.push(("rules", rules.as_str()));
+        parameters.extend(catalogs.iter().map(|catalog| ("catalog", *catalog)));
+        Ok(html! {
+            h3 #catalogs { "Over catalogs: " (catalogs.join(" → ")) }
+            @if reached {
+                (notice("good", html! { p { "Every catalog takes what the one before leaves." } }))
+            } @else {
+                (notice("warning", html! { p { "The way ends before the last catalog." } }))
+            }
+            ol.stages {
+                @for (at, stage) in stages.iter().enumerate() { li {
+                    strong { (stage.catalog) } " " (words(stage.taken))
+                    @let link = |step: &PlanStep<'_>| links::bundle(stage.catalog, name, step.to);
+                    @if let Some(last) = stage.steps.last() {
+                        @let shown = if last.version.is_empty() { last.to } else { last.version };
+                        p {
+                            @match catalogs.get(at + 1) {
+                                Some(next) => { "be at ≥ " a href=(link(last)) { (shown) } " before " (next) },
+                                None => { "goes on to " a href=(link(last)) { (shown) } },
+                            }
+                            ", " (counted(stage.steps.len(), "step"))
+                        }
+                        (fold(html! { "Steps" }, html! { ul.links {
+                            @for step in &stage.steps { li {
+                                a href=(link(step)) { (step.to) } " " (badge("plain", edge(step.edge)))
+                                @if step.changes_channel { " in " (step.channel) }
+                            } }
+                        } }))
+                    }
+                } }
+            }
+            p { a href=(links::with("/api/v1/plan", &parameters)) { "This way as JSON" } }
+        })
+    })
 }
 
 /// The steps; long runs of plain ones are folded.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 
-use crate::answers::rest::facets::{FACETS, FacetFilter, FacetRow, counts};
+use crate::answers::rest::facets::{FACETS, FacetFilter, FacetRow, counts, parameters};
 use crate::serve::http::queries::across::search::{Match, search};
 use crate::serve::http::queries::across::{AcrossQuery, respond};
 use crate::serve::http::queries::problem::Problem;
@@ -13,19 +13,7 @@ use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, json};
 use crate::serve::http::queries::response::QueryResponse;
 
 /// The parameters.
-const KNOWN: &[&str] = &[
-    "q",
-    "catalog",
-    "category",
-    "provider",
-    "level",
-    "mode",
-    "architecture",
-    "feature",
-    "subscription",
-    "state",
-    "fields",
-];
+static KNOWN: [&str; 11] = parameters(&["q", "catalog", "fields"]);
 /// The fields of the answer, in their order.
 const FIELDS: &[&str] = &["total", "packages", "facets"];
 
@@ -183,7 +171,7 @@ pub(in crate::serve::http) async fn found(
 /// The names of the packages, and the values of each facet.
 pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
     let searched = async {
-        let (mut query, context) = request.parse_across(KNOWN)?;
+        let (mut query, context) = request.parse_across(&KNOWN)?;
         let found = found(&mut query).await?;
         Ok::<_, Problem>((query, context, found))
     };

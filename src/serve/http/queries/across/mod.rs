@@ -1,10 +1,11 @@
 //! Queries over all catalogs that the client may read.
 //!
 //! `search` and `packages` answer for packages, `providers` for APIs as over one
-//! catalog. Catalogs without content are named in the answer.
+//! catalog, `plan` for a way from one catalog to the next. Catalogs without content are named in the answer.
 
 pub(in crate::serve::http) mod facets;
 pub(super) mod packages;
+pub(in crate::serve::http) mod plan;
 pub(in crate::serve::http) mod search;
 
 use std::sync::Arc;

@@ -1,0 +1,208 @@
+//! The objects that install a package, for OLM v0 and OLM v1, with what either refuses.
+
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::answers::rest::install::{Install, namespace};
+use crate::answers::rest::records::ChannelRecord;
+use crate::serve::http::queries::bundles::{entry, line};
+use crate::serve::http::queries::parameters::Parameters;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::request::{LOOKUPS, ParsedQuery, QueryRequest, json, read};
+use crate::serve::http::queries::response::QueryResponse;
+use crate::snapshot::Snapshot;
+use fbc::presentation::BundleView;
+
+/// The install modes of OLM v0.
+pub(in crate::serve::http) const MODES: [&str; 4] = [
+    "AllNamespaces",
+    "OwnNamespace",
+    "SingleNamespace",
+    "MultiNamespace",
+];
+/// The parameters that say how a package is installed.
+pub(in crate::serve::http) const CHOICES: &[&str] = &[
+    "channel",
+    "version",
+    "mode",
+    "namespace",
+    "source",
+    "sourceNamespace",
+    "watched",
+    "fields",
+];
+/// The fields of the answer, in their order.
+const FIELDS: &[&str] = &[
+    "package",
+    "channel",
+    "bundle",
+    "version",
+    "pinned",
+    "mode",
+    "modes",
+    "namespace",
+    "v0",
+    "v1",
+    "warnings",
+];
+
+/// What is installed, and what stands against it.
+pub(in crate::serve::http) struct Installation<'a> {
+    pub(in crate::serve::http) install: Install<'a>,
+    /// The modes that the version supports.
+    pub(in crate::serve::http) modes: Vec<String>,
+    /// The bundle that is installed first, and its version.
+    pub(in crate::serve::http) bundle: (&'a str, &'a str),
+    pub(in crate::serve::http) warnings: Vec<Warning>,
+}
+
+/// What a version of Operator Lifecycle Manager refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::serve::http) enum Warning {
+    /// OLM v0 does not install a version in a mode that it does not support.
+    ModeUnsupported,
+    /// OLM v1 needs the mode `AllNamespaces`.
+    V1NeedsAllNamespaces,
+    /// OLM v1 refuses dependencies.
+    V1RefusesDependencies,
+}
+
+#[derive(Serialize)]
+struct InstallRecord<'a> {
+    package: &'a str,
+    channel: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    bundle: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: &'a str,
+    pinned: bool,
+    mode: &'a str,
+    modes: &'a [String],
+    namespace: &'a str,
+    v0: Vec<Value>,
+    v1: Vec<Value>,
+    warnings: &'a [Warning],
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Stored {
+    suggested_namespace: String,
+}
+
+/// Reads how a package is installed, and hands it to `work`.
+pub(in crate::serve::http) fn installation<T>(
+    snapshot: &Snapshot,
+    (catalog, package): (&str, &str),
+    all: &[ChannelRecord<'_>],
+    parameters: &Parameters,
+    work: impl FnOnce(&Installation<'_>) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let default = all.iter().find(|one| one.default).or(all.first());
+    let wanted = parameters.get("channel");
+    let found = match wanted {
+        None => default,
+        Some(name) => all.iter().find(|one| one.name == name),
+    };
+    let channel = found.ok_or_else(|| {
+        let names = all.iter().map(|one| &*one.name);
+        Problem::unknown("channel", wanted.unwrap_or_default(), names)
+    })?;
+    let pinned = match parameters.get("version") {
+        Some(version) => entry(std::slice::from_ref(channel), Some(version))?,
+        None => None,
+    };
+    let head = channel.entries.iter();
+    let mut head = head.filter(|entry| Some(&entry.name) == channel.head.as_ref());
+    let first = pinned.or_else(|| head.next());
+    let bundle = first.map_or(("", ""), |entry| (&*entry.name, &*entry.version));
+    let line = line(snapshot, package, bundle.0).unwrap_or_default();
+    let view = BundleView::of(&line);
+    let modes = view.presentation.install_modes;
+    let supports = |mode: &str| modes.iter().any(|one| one == mode);
+    let best = MODES.into_iter().find(|mode| supports(mode));
+    let mode = match parameters.get("mode") {
+        None => best.unwrap_or(MODES[0]),
+        Some(mode) if MODES.contains(&mode) => mode,
+        Some(other) => {
+            let detail = format!(
+                "mode is one of {}, and not {:?}",
+                MODES.join(", "),
+                cut(other)
+            );
+            return Err(Problem::invalid_parameter("mode", detail));
+        }
+    };
+    let details = snapshot.package_answers(package);
+    let details = details.map(|package| snapshot.answer(package.details));
+    let stored: Stored = details
+        .and_then(|details| serde_json::from_slice(&details).ok())
+        .unwrap_or_default();
+    let install = Install {
+        catalog: parameters.get("source").unwrap_or(catalog),
+        source_namespace: parameters.get("sourceNamespace").unwrap_or("olm"),
+        package,
+        channel: &channel.name,
+        pinned: pinned.map(|entry| (&*entry.name, &*entry.version)),
+        namespace: (parameters.get("namespace"))
+            .unwrap_or_else(|| namespace(&stored.suggested_namespace, package)),
+        mode,
+        watched: parameters.get("watched").unwrap_or("default"),
+    };
+    let mut warnings = Vec::new();
+    for (is_so, warning) in [
+        (
+            !modes.is_empty() && !supports(mode),
+            Warning::ModeUnsupported,
+        ),
+        (!supports(MODES[0]), Warning::V1NeedsAllNamespaces),
+        (
+            !view.dependencies.is_empty() || !view.requires.is_empty(),
+            Warning::V1RefusesDependencies,
+        ),
+    ] {
+        if is_so {
+            warnings.push(warning);
+        }
+    }
+    work(&Installation {
+        install,
+        modes,
+        bundle,
+        warnings,
+    })
+}
+
+/// How a package is installed.
+pub(super) async fn one(request: QueryRequest) -> Response {
+    request.run(&LOOKUPS, CHOICES, work).await
+}
+
+fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
+    let package = query.package(query.path("package"))?;
+    let stored = query.channels(package);
+    let all = read(&stored)?;
+    let names = (query.path("name"), &*package.name);
+    installation(&query.snapshot, names, &all, &query.parameters, |found| {
+        let install = &found.install;
+        let record = InstallRecord {
+            package: install.package,
+            channel: install.channel,
+            bundle: found.bundle.0,
+            version: found.bundle.1,
+            pinned: install.pinned.is_some(),
+            mode: install.mode,
+            modes: &found.modes,
+            namespace: install.namespace,
+            v0: install.v0(),
+            v1: install.v1(),
+            warnings: &found.warnings,
+        };
+        Ok(QueryResponse::Object {
+            json: json(&record)?,
+            fields: FIELDS,
+        })
+    })
+}

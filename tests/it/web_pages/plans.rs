@@ -1,0 +1,93 @@
+//! Plans over several catalogs.
+
+use serde_json::{Value, json};
+
+use super::site::text_of;
+use crate::support::catalog::{Catalog, bundle, entry};
+use crate::support::served::{Folders, Served};
+
+/// A package whose versions each replace the one before; the first replaces `tail`.
+fn crane(versions: &[&str], tail: &str) -> Catalog {
+    Catalog::new().package("crane", |mut package| {
+        let mut before = tail.to_owned();
+        let mut entries = Vec::new();
+        for version in versions {
+            let name = format!("crane.v{version}");
+            let own = entry(&name);
+            entries.push(if before.is_empty() {
+                own
+            } else {
+                own.replaces(&before)
+            });
+            package = package.bundle(bundle(&name));
+            before = name;
+        }
+        package.channel("stable", entries)
+    })
+}
+
+fn served() -> Served {
+    let folders = Folders::of("v1", &crane(&["1.0.0", "1.1.0", "1.2.0", "1.3.0"], ""))
+        .catalog("v2", &crane(&["1.3.0", "2.0.0"], "crane.v1.2.0"))
+        .catalog("v3", &crane(&["5.0.0"], ""));
+    Served::catalogs(&folders)
+}
+
+#[test]
+fn a_plan_over_catalogs_tells_what_to_be_at_before_each() {
+    let served = served();
+    let route = "/api/v1/plan?package=crane&from=1.0.0";
+    let reply = served.get(&format!("{route}&catalog=v1&catalog=v2"));
+    let found: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(found["reached"], true, "{found}");
+    let stages = found["stages"].as_array().unwrap();
+    let to = |at: usize| -> Vec<&str> {
+        let steps = stages[at]["steps"].as_array().unwrap();
+        steps
+            .iter()
+            .filter_map(|step| step["to"].as_str())
+            .collect()
+    };
+    assert_eq!(to(0), ["crane.v1.1.0", "crane.v1.2.0"], "{found}");
+    assert_eq!(stages[1]["taken"], "edge");
+    assert_eq!(to(1), ["crane.v1.3.0", "crane.v2.0.0"], "{found}");
+    let page = "/catalogs/v1/packages/crane/updates?from=1.0.0&via=v2";
+    let text = text_of(&served, page);
+    for part in [
+        "Over catalogs: v1 → v2",
+        "be at ≥ <a href=\"/catalogs/v1/packages/crane/bundles/crane.v1.2.0\">1.2.0</a> before v2",
+        "takes it by an edge",
+        "catalog=v1&amp;catalog=v2",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_plan_over_catalogs_ends_where_no_edge_goes_on() {
+    let served = served();
+    let path = "/api/v1/plan?package=crane&from=1.3.0&catalog=v2&catalog=v3&rules=v1";
+    let found: Value = serde_json::from_slice(&served.get(path).body).unwrap();
+    assert_eq!(found["reached"], false, "{found}");
+    assert_eq!(found["stages"][1]["taken"], json!("no"));
+    let text = text_of(
+        &served,
+        "/catalogs/v2/packages/crane/updates?from=1.3.0&via=v3",
+    );
+    assert!(
+        text.contains("The way ends before the last catalog"),
+        "{text}"
+    );
+    for (path, status) in [
+        ("/api/v1/plan?package=crane&from=1.3.0", 400),
+        ("/api/v1/plan?package=crane&from=1.3.0&catalog=nope", 404),
+        ("/api/v1/plan?package=nope&from=1.3.0&catalog=v1", 404),
+        ("/api/v1/plan?package=crane&from=9.9.x&catalog=v1", 404),
+        (
+            "/api/v1/plan?package=crane&from=1.3.0&catalog=v1&channel=nope",
+            404,
+        ),
+    ] {
+        assert_eq!(served.get(path).status, status, "{path}");
+    }
+}

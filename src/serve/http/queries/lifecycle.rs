@@ -73,7 +73,7 @@ pub(in crate::serve::http) fn day(wanted: Option<&str>) -> Result<String, Proble
 /// The phases of a package. The answer changes with the day, so it has no date.
 pub(super) async fn one(request: QueryRequest) -> Response {
     match request.parse(&["version", "date", "fields"]) {
-        Ok((query, context)) => respond_dated(&LOOKUPS, query, context, None, work).await,
+        Ok((query, context)) => respond_dated(&LOOKUPS, query, context, None, Box::new(work)).await,
         Err(problem) => problem.into_response(),
     }
 }

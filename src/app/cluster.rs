@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::Config;
 use crate::kubernetes::Cluster;
 use crate::serve::admin::ClusterProblems;
-use crate::snapshot::Announcements;
+use crate::snapshot::{Announcements, Catalogs};
 
 /// The folder below the data folder with the last state of the cluster.
 const FOLDER: &str = "cluster";
@@ -25,6 +25,7 @@ impl ClusterReader {
     /// When the credentials for the API server cannot be used.
     pub(super) async fn connect(
         config: &Config,
+        catalogs: &Catalogs,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
@@ -32,7 +33,8 @@ impl ClusterReader {
             return Ok(Self(None));
         };
         let folder = config.data_dir.join(FOLDER);
-        let cluster = Cluster::connect(&kubernetes.settings, folder, tasks, stop).await;
+        let cluster =
+            Cluster::connect(&kubernetes.settings, folder, catalogs.clone(), tasks, stop).await;
         Ok(Self(Some(cluster.context("[kubernetes]")?)))
     }
 

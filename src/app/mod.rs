@@ -82,7 +82,7 @@ pub async fn run(
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
     let followers = TaskTracker::new();
-    let cluster = ClusterReader::connect(&config, &followers, &stopping).await?;
+    let cluster = ClusterReader::connect(&config, &catalogs, &followers, &stopping).await?;
     let complete = cluster.complete(&config);
     let context = pass_context(&complete, &store, &catalogs)?;
 

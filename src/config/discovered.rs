@@ -1,7 +1,5 @@
 //! A configuration with the catalogs and files that the cluster adds to it.
 
-use std::time::Duration;
-
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::resolved::{CatalogConfig, Config, KubernetesConfig};
@@ -11,17 +9,17 @@ use crate::ingest::{FolderOptions, Mirror, Source};
 use crate::kubernetes::{self, ClusterCatalogs, DiscoveredCatalog, RegistryFiles};
 use crate::serve::access::AccessSettings;
 
+/// The Service of catalogd, upstream.
+const SERVICE_URL: &str = "https://catalogd-service.olmv1-system.svc";
+/// The longest URL: with the longest name of a catalog, the status takes 525 bytes.
+const MAX_SERVICE_URL: usize = 525 - "/catalogs/".len() - 253;
+
 impl KubernetesConfig {
     /// These settings, with those for all catalogs.
-    pub(super) fn new(
-        settings: kubernetes::Settings,
-        all: &Settings,
-        default_poll: Duration,
-    ) -> Self {
+    pub(super) fn new(settings: kubernetes::Settings, all: &Settings) -> Self {
         let on_invalid = all.on_invalid.map(|OnInvalidSetting(way)| way);
         Self {
             settings,
-            poll: all.poll.map_or(Some(default_poll), |poll| poll.0),
             platform: all.platform.clone().unwrap_or_default(),
             on_invalid: on_invalid.unwrap_or_default(),
             name_prefix: all.signing.name_prefix.clone(),
@@ -34,7 +32,7 @@ impl KubernetesConfig {
         CatalogConfig {
             source: Source::Image(catalog.reference.clone()),
             fallback: None,
-            poll: self.poll,
+            poll: catalog.poll,
             platform: self.platform.clone(),
             on_invalid: self.on_invalid,
             folder: FolderOptions::default(),
@@ -43,7 +41,7 @@ impl KubernetesConfig {
             grpc: None,
             access: AccessSettings::default(),
             mirror: Mirror::default(),
-            announced: true,
+            announced: catalog.announced,
             signed_name: prefix.map(|prefix| prefix.join(name.as_str())),
             name,
         }
@@ -62,6 +60,9 @@ impl KubernetesSettings {
             cluster_catalogs: self.cluster_catalogs.unwrap_or_default(),
             selector: self.selector.filter(|selector| !selector.is_empty()),
             kubeconfig: self.kubeconfig.or_else(|| environment.kubeconfig()),
+            namespace: self.namespace,
+            pod: environment.host_name(),
+            service_url: service_url(self.service_url)?,
             mirror_sets: self.mirror_sets.unwrap_or_default(),
             image_policies: self.image_policies.unwrap_or_default(),
             policy_namespace: policy_namespace.cloned(),
@@ -74,6 +75,20 @@ impl KubernetesSettings {
             return Err(ConfigError::OfflineCluster);
         }
         Ok(Some(settings))
+    }
+}
+
+/// The URL that clients of `ClusterCatalogs` get, without a slash at its end.
+fn service_url(written: Option<String>) -> Result<String, ConfigError> {
+    let url = written.unwrap_or_else(|| SERVICE_URL.to_owned());
+    let url = url.trim_end_matches('/');
+    let host = url.strip_prefix("https://").or(url.strip_prefix("http://"));
+    let is_plain = |host: &str| host.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_good = host.is_some_and(|host| !host.is_empty() && is_plain(host));
+    if is_good && url.len() <= MAX_SERVICE_URL {
+        Ok(url.to_owned())
+    } else {
+        Err(ConfigError::ServiceUrl(url.chars().take(300).collect()))
     }
 }
 

@@ -206,6 +206,12 @@ impl Environment {
         files.find(|path| !path.as_os_str().is_empty())
     }
 
+    /// The name of this machine, which is the name of a pod.
+    pub(super) fn host_name(&self) -> String {
+        let name = self.get("HOSTNAME").and_then(OsStr::to_str);
+        name.unwrap_or("almanac").to_owned()
+    }
+
     /// The locations of `policy.json`.
     pub(super) fn policies(&self) -> Vec<PathBuf> {
         self.containers("policy.json")

@@ -57,6 +57,12 @@ pub enum ConfigError {
         /// The mistake.
         problem: Box<CuratedError>,
     },
+    /// A URL that a `ClusterCatalog` cannot announce.
+    #[error(
+        "[kubernetes] service_url {0:?} is no URL that a ClusterCatalog can announce: https:// or \
+         http://, a host, at most 262 bytes"
+    )]
+    ServiceUrl(String),
     /// A cluster is read, and nothing that it says could be followed.
     #[error(
         "[kubernetes] reads a cluster, and with offline = true nothing is followed: remove one"

@@ -60,7 +60,7 @@ impl Config {
         let policy_namespace = settings.registries.image_policy_namespace.as_ref();
         let cluster = settings.kubernetes.clone();
         let cluster = cluster.resolve(policy_namespace, settings.offline, environment)?;
-        let kubernetes = cluster.map(|cluster| KubernetesConfig::new(cluster, &settings, POLL));
+        let kubernetes = cluster.map(|cluster| KubernetesConfig::new(cluster, &settings));
         let mut config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
             http: settings.http.map_or(HTTP, |Address(address)| address),

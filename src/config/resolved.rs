@@ -81,7 +81,6 @@ pub struct Config {
 pub struct KubernetesConfig {
     /// What is read from the cluster.
     pub settings: kubernetes::Settings,
-    pub(super) poll: Option<Duration>,
     pub(super) platform: Platform,
     pub(super) on_invalid: OnInvalid,
     pub(super) name_prefix: Option<NamePrefix>,

@@ -1,14 +1,18 @@
-//! Catalogs to follow, from the `ClusterCatalogs` that catalogd resolves.
+//! Catalogs to follow, from `ClusterCatalogs`: the images that their status announces,
+//! or, where almanac resolves them itself, those of their specification.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::core::DynamicObject;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use tokio::sync::watch::error::RecvError;
 
 use crate::kubernetes::announcer::{Announcer, resolved_reference};
 use crate::kubernetes::files;
+use crate::kubernetes::own::image::image;
 use crate::kubernetes::watched::Objects;
 use crate::name::CatalogName;
 use images::Reference;
@@ -23,6 +27,10 @@ pub struct DiscoveredCatalog {
     pub name: CatalogName,
     /// Its image.
     pub reference: Reference,
+    /// The time between two polls; `None` is never.
+    pub poll: Option<Duration>,
+    /// Whether clients get the announced digest only.
+    pub announced: bool,
 }
 
 /// A catalog in the file.
@@ -30,12 +38,16 @@ pub struct DiscoveredCatalog {
 struct Stored {
     name: CatalogName,
     image: String,
+    poll_seconds: Option<u64>,
+    announced: bool,
 }
 
-/// Follows the resolved images of all `ClusterCatalogs`.
+/// Follows the images of all `ClusterCatalogs`.
 pub(super) struct Following {
     pub(super) objects: watch::Receiver<Option<Objects>>,
     pub(super) announcer: Arc<Announcer>,
+    /// Whether almanac resolves the catalogs itself now, if it ever does.
+    pub(super) resolves: Option<watch::Receiver<bool>>,
     pub(super) found: watch::Sender<Arc<[DiscoveredCatalog]>>,
     /// Keeps the last catalogs, so that a start needs no API server.
     pub(super) file: PathBuf,
@@ -54,6 +66,8 @@ impl Following {
             Some(DiscoveredCatalog {
                 name: stored.name,
                 reference,
+                poll: stored.poll_seconds.map(Duration::from_secs),
+                announced: stored.announced,
             })
         });
         let catalogs: Vec<_> = catalogs.collect();
@@ -74,7 +88,11 @@ impl Following {
                 self.take(&objects, is_first).await;
                 is_first = false;
             }
-            if self.objects.changed().await.is_err() {
+            let changed = tokio::select! {
+                changed = self.objects.changed() => changed,
+                changed = changed(self.resolves.as_mut()) => changed,
+            };
+            if changed.is_err() {
                 return;
             }
         }
@@ -87,7 +105,16 @@ impl Following {
         let announced = announced.map(|(name, one)| (name.clone(), resolved_reference(one)));
         // Before anything slow: requests are compared with it.
         self.announcer.set(announced);
-        let catalogs: Arc<[DiscoveredCatalog]> = objects.values().filter_map(discovered).collect();
+        let resolves = self.resolves.as_ref();
+        let resolves = resolves.is_some_and(|resolves| *resolves.borrow());
+        let named = |object: &Arc<DynamicObject>| {
+            if resolves {
+                specified(object)
+            } else {
+                discovered(object)
+            }
+        };
+        let catalogs: Arc<[DiscoveredCatalog]> = objects.values().filter_map(named).collect();
         let is_same = *self.found.borrow() == catalogs;
         if is_same {
             if is_first {
@@ -98,6 +125,8 @@ impl Following {
         let stored = catalogs.iter().map(|catalog| Stored {
             name: catalog.name.clone(),
             image: catalog.reference.to_string(),
+            poll_seconds: catalog.poll.map(|poll| poll.as_secs()),
+            announced: catalog.announced,
         });
         let stored: Vec<Stored> = stored.collect();
         let file = self.file.clone();
@@ -110,8 +139,39 @@ impl Following {
     }
 }
 
+/// Waits until the role of this almanac changes, if it ever does.
+async fn changed(resolves: Option<&mut watch::Receiver<bool>>) -> Result<(), RecvError> {
+    match resolves {
+        Some(resolves) => resolves.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The catalog whose image almanac resolves itself.
+fn specified(object: &Arc<DynamicObject>) -> Option<DiscoveredCatalog> {
+    let is_deleted = object.metadata.deletion_timestamp.is_some();
+    if is_deleted || object.data["spec"]["availabilityMode"] == "Unavailable" {
+        return None;
+    }
+    let name = object.metadata.name.as_deref()?.parse().ok()?;
+    // The status says why an image cannot be used.
+    let image = image(object).ok()?;
+    Some(DiscoveredCatalog {
+        name,
+        reference: image.reference,
+        poll: image.poll,
+        announced: false,
+    })
+}
+
+/// The catalog whose image the status announces.
 fn discovered(object: &Arc<DynamicObject>) -> Option<DiscoveredCatalog> {
     let name = object.metadata.name.as_deref()?.parse().ok()?;
     let reference = resolved_reference(object)?;
-    Some(DiscoveredCatalog { name, reference })
+    Some(DiscoveredCatalog {
+        name,
+        reference,
+        poll: None,
+        announced: true,
+    })
 }

@@ -31,8 +31,20 @@ pub fn describe_metrics() {
         "Failed requests to the API server of the cluster"
     );
     metrics::describe_gauge!(
+        "almanac_kubernetes_leader",
+        "Whether this almanac resolves ClusterCatalogs and writes their status"
+    );
+    metrics::describe_counter!(
+        "almanac_kubernetes_blocked_writes_total",
+        "Writes of a status that a live catalogd, or not knowing of one, prevented"
+    );
+    metrics::describe_counter!(
+        "almanac_kubernetes_overwritten_total",
+        "Statuses of ClusterCatalogs that somebody else has overwritten"
+    );
+    metrics::describe_gauge!(
         "almanac_kubernetes_up_to_date",
-        "Whether the objects of a kind are followed"
+        "Whether requests for a kind of objects succeed"
     );
 }
 

@@ -5,6 +5,7 @@
 //! - `resources` names the kinds of objects; `watched` keeps the objects of one kind.
 //! - `catalogs` makes catalogs of `ClusterCatalogs`, `announcer` compares with the
 //!   live object which digest is announced.
+//! - `own` resolves catalogs and writes their status in the place of catalogd.
 //! - `files` writes mirror sets, image policies and the pull secret for the
 //!   registry client, which reads its files again for each pull.
 //! - `health` collects what fails.
@@ -17,6 +18,7 @@ mod catalogs;
 mod client;
 mod files;
 mod health;
+mod own;
 mod resources;
 mod settings;
 mod watched;
@@ -29,10 +31,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::snapshot::Announcements;
+use crate::snapshot::{Announcements, Catalogs};
 use announcer::Announcer;
 use catalogs::Following;
 use files::Folders;
+use own::Owning;
 use resources::Kind;
 use watched::Watched;
 
@@ -68,6 +71,7 @@ impl Cluster {
     pub async fn connect(
         settings: &Settings,
         folder: PathBuf,
+        catalogs: Catalogs,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Result<Self, ClientError> {
@@ -84,16 +88,28 @@ impl Cluster {
         };
         let folders = Folders::new(folder);
         let files = files::start(settings, &folders, &watched, tasks, stop);
-        let (found, mut catalogs) = watch::channel(Arc::from([]));
+        let (found, mut discovered) = watch::channel(Arc::from([]));
         let mut announcements: Option<Arc<dyn Announcements>> = None;
-        if settings.cluster_catalogs == ClusterCatalogs::Follow {
+        if settings.cluster_catalogs != ClusterCatalogs::Off {
             let mut objects = watched(resources::CLUSTER_CATALOGS, false);
             objects.labels.clone_from(&settings.selector);
-            let announcer = Arc::new(Announcer::new(objects.api()));
+            let api = objects.api();
+            let announcer = Arc::new(Announcer::new(api.clone()));
             let objects = objects.start(tasks, stop);
+            let owning = Owning {
+                client: client.clone(),
+                settings,
+                api,
+                objects: objects.clone(),
+                catalogs,
+                failures: failures.clone(),
+            };
+            let owns = settings.cluster_catalogs == ClusterCatalogs::Own;
+            let resolves = owns.then(|| owning.start(tasks, stop));
             let following = Following {
                 objects,
                 announcer: Arc::clone(&announcer),
+                resolves,
                 found,
                 file: folders.catalogs(),
             };
@@ -104,12 +120,12 @@ impl Cluster {
             });
             if !restored {
                 // Ready without any catalog would be too early.
-                let _ = tokio::time::timeout(FIRST_CATALOGS, catalogs.changed()).await;
+                let _ = tokio::time::timeout(FIRST_CATALOGS, discovered.changed()).await;
             }
             announcements = Some(announcer);
         }
         Ok(Self {
-            catalogs,
+            catalogs: discovered,
             announcements,
             files,
             health,

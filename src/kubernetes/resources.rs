@@ -22,6 +22,33 @@ pub(super) const CLUSTER_CATALOGS: Kind = Kind {
     most: 1_000,
 };
 
+/// Their status.
+pub(super) const CATALOG_STATUS: Kind = Kind {
+    plural: "clustercatalogs/status",
+    ..CLUSTER_CATALOGS
+};
+
+/// Their labels and finalizers. They fail apart from what is read, and recover apart.
+pub(super) const CATALOG_METADATA: Kind = Kind {
+    plural: "clustercatalogs/metadata",
+    ..CLUSTER_CATALOGS
+};
+
+/// The Leases of catalogd, likewise.
+pub(super) const CATALOGD_LEASES: Kind = Kind {
+    plural: "leases/catalogd",
+    ..LEASES
+};
+
+/// Leases, by which a leader is elected.
+pub(super) const LEASES: Kind = Kind {
+    group: "coordination.k8s.io",
+    version: "v1",
+    kind: "Lease",
+    plural: "leases",
+    most: 1,
+};
+
 /// Mirrors of OpenShift, as the registry client knows them.
 pub(super) const MIRROR_SETS: [Kind; 3] = [
     Kind {
@@ -81,12 +108,11 @@ impl Kind {
         ApiResource::from_gvk_with_plural(&kind, self.plural)
     }
 
-    /// The name of the resource as roles have it: `PLURAL.GROUP`.
+    /// The name of the resource: `PLURAL.GROUP`, with `/status` for a status.
     pub(super) fn name(self) -> String {
-        if self.group.is_empty() {
-            self.plural.to_owned()
-        } else {
-            format!("{}.{}", self.plural, self.group)
-        }
+        let (plural, below) = self.plural.split_once('/').unwrap_or((self.plural, ""));
+        let dot = if self.group.is_empty() { "" } else { "." };
+        let slash = if below.is_empty() { "" } else { "/" };
+        format!("{plural}{dot}{}{slash}{below}", self.group)
     }
 }

@@ -14,6 +14,12 @@ pub struct Settings {
     /// The file with the address and the credentials of the API server. Without
     /// it, the service account of the pod is used.
     pub kubeconfig: Option<PathBuf>,
+    /// The namespace of the Lease of the leader; `None` for that of the pod.
+    pub namespace: Option<String>,
+    /// The name of the pod, which the Lease shows.
+    pub pod: String,
+    /// The URL of almanac in the status, without a slash at its end.
+    pub service_url: String,
     /// Whether mirror sets are read.
     pub mirror_sets: bool,
     /// Whether image policies are read.
@@ -33,6 +39,9 @@ pub enum ClusterCatalogs {
     Off,
     /// What catalogd resolves is followed by digest and served.
     Follow,
+    /// They are resolved and served, and their status is written, in the place of
+    /// catalogd.
+    Own,
 }
 
 /// The name of a secret: `NAMESPACE/NAME`.

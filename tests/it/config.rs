@@ -631,6 +631,7 @@ fn the_sample_shows_the_defaults() {
         "#signed_name",
         "#password_file",
         "#name_prefix",
+        "#namespace",
         "#selector",
         "#kubeconfig",
         "#pull_secret",

@@ -11,7 +11,8 @@ use clap::{CommandFactory as _, Parser as _};
 use fbc::problem::Code;
 
 /// Flags of other programs that the pages name.
-const FOREIGN_FLAGS: [&str; 35] = [
+const FOREIGN_FLAGS: [&str; 36] = [
+    "replicas",
     "external-address",
     "create-namespace",
     "kustomize",

@@ -26,6 +26,14 @@ pub struct KubernetesSettings {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
+    /// The namespace of the leader's Lease; only in the file.
+    #[arg(skip)]
+    pub namespace: Option<String>,
+
+    /// The URL of almanac in the status of `ClusterCatalogs`; only in the file.
+    #[arg(skip)]
+    pub service_url: Option<String>,
+
     /// Whether mirror sets are read; only in the file.
     #[arg(skip)]
     pub mirror_sets: Option<bool>,
@@ -47,7 +55,7 @@ impl KubernetesSettings {
 }
 
 layer!(
-    KubernetesSettings: cluster_catalogs, selector, kubeconfig, mirror_sets, image_policies,
+    KubernetesSettings: cluster_catalogs, selector, kubeconfig, namespace, service_url, mirror_sets, image_policies,
     pull_secret
 );
 

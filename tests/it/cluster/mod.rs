@@ -2,4 +2,5 @@
 
 mod api_server;
 mod follow;
+mod own;
 mod registry_files;

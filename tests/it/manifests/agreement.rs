@@ -32,7 +32,7 @@ fn the_overlays_are_what_the_chart_renders() {
     if skip_without("helm") || skip_without("kubectl") {
         return;
     }
-    for (example, _) in &EXAMPLES[..3] {
+    for (example, _) in &EXAMPLES[..4] {
         let charted = by_name(yaml::documents(chart(example)));
         let mut overlaid = by_name(overlay(&format!("deploy/kustomize/{example}")));
         // Helm has a flag for it.

@@ -81,6 +81,7 @@ fn values_that_cannot_work_are_refused() {
         ("--set=olm.v1.enabled=true", "needs tls.mode"),
         ("--set=tls.mode=maybe", "tls.mode"),
         ("--set=replicas=0", "replicas"),
+        ("--set-json=catalogs=[]", "at least one"),
         (
             "--set-string=podLabels.olm\\.managed=true",
             "OLM deletes pods",
@@ -138,7 +139,8 @@ fn almanac_reads_the_settings_that_the_chart_renders() {
         let open = !config.admin.ip().is_loopback();
         assert_eq!(open, port(&["admin"]).is_some(), "{example}");
         // All sources are there, and each path is mounted.
-        assert!(!config.catalogs.is_empty(), "{example}");
+        let has_catalogs = !config.catalogs.is_empty() || config.names_catalogs_later();
+        assert!(has_catalogs, "{example}");
         let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
         let mut volumes: BTreeSet<&str> = (pod["volumes"].as_array().unwrap().iter())
             .map(|it| text(&it["name"]))
@@ -208,7 +210,11 @@ fn every_pod_of_the_chart_is_restricted() {
         assert_eq!(container["allowPrivilegeEscalation"], false, "{example}");
         assert_eq!(container["readOnlyRootFilesystem"], true, "{example}");
         assert_eq!(container["capabilities"]["drop"][0], "ALL", "{example}");
-        assert_eq!(pod["automountServiceAccountToken"], false, "{example}");
+        let reads_cluster = example == "olm-v1-replace";
+        assert_eq!(
+            pod["automountServiceAccountToken"], reads_cluster,
+            "{example}"
+        );
         for volume in pod["volumes"].as_array().unwrap() {
             assert!(volume["hostPath"].is_null(), "{example}");
         }

@@ -278,7 +278,11 @@ fn every_client_reaches_almanac_and_almanac_its_sources_with_and_without_default
         // A namespace of its own that denies all, as some admins have it.
         let deny = deny_all(installation.namespace());
         let denied = installation.walk(vec![deny]);
-        let operators = |it: &Denied| ["catalog-operator", "packageserver"].contains(&it.0);
+        let mut of_olm = vec!["catalog-operator", "packageserver"];
+        if installation.namespace() == "olmv1-system" {
+            of_olm.extend(["catalogd", "operator-controller"]);
+        }
+        let operators = |it: &Denied| of_olm.contains(&it.0);
         if origin != "small" {
             // OLM's own pods in that namespace need policies of OLM.
             assert!(denied.iter().all(operators), "{origin}: {denied:?}");

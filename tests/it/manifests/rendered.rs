@@ -9,20 +9,22 @@ use super::root;
 use crate::support::yaml;
 
 /// The example values of the chart, each with the namespace it is for.
-pub(super) const EXAMPLES: [(&str, &str); 6] = [
+pub(super) const EXAMPLES: [(&str, &str); 7] = [
     ("olm-v0", "olm"),
     ("olm-v1-images", "almanac"),
     ("openshift", "openshift-marketplace"),
+    ("olm-v1-replace", "olmv1-system"),
     ("many-catalogs", "olm"),
     ("monitored", "olm"),
     ("small", "olm"),
 ];
 
 /// The overlays that an admin applies.
-pub(super) const OVERLAYS: [&str; 4] = [
+pub(super) const OVERLAYS: [&str; 5] = [
     "deploy/kustomize/olm-v0",
     "deploy/kustomize/olm-v1-images",
     "deploy/kustomize/openshift",
+    "deploy/kustomize/olm-v1-replace",
     "tests/fixtures/kustomize/monitored",
 ];
 

@@ -2,9 +2,21 @@
 {{- .Values.fullnameOverride | default .Release.Name -}}
 {{- end -}}
 
-{{/* The labels by which Services, policies and the budget find the pods. */}}
+{{/* The settings of the cluster, as JSON; empty without any. */}}
+{{- define "almanac.kubernetes" -}}
+{{- .Values.settings.kubernetes | default dict | toJson -}}
+{{- end -}}
+
+{{/* Whether almanac stands in the place of catalogd: "true", else empty. */}}
+{{- define "almanac.replaces" -}}
+{{- $kubernetes := include "almanac.kubernetes" . | fromJson -}}
+{{- if eq (get $kubernetes "cluster_catalogs" | default "off") "own" }}true{{ end -}}
+{{- end -}}
+
+{{/* The labels by which Services, policies and the budget find the pods. The
+Service of catalogd finds them by the first one. */}}
 {{- define "almanac.selector" -}}
-app.kubernetes.io/name: almanac
+app.kubernetes.io/name: {{ ternary "catalogd" "almanac" (eq (include "almanac.replaces" .) "true") }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -120,13 +132,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The settings that take effect after a restart. */}}
 {{- define "almanac.restart" -}}
 {{- $settings := include "almanac.settings" . | fromJson -}}
-{{- pick $settings "data_dir" "grpc" "http" "admin" "max_connections" "cors_origins" "pages" "offline" "cache" "connections" "distribution" "http_tls" "log" | toJson | sha256sum | trunc 16 -}}
+{{- pick $settings "data_dir" "grpc" "http" "admin" "max_connections" "cors_origins" "pages" "offline" "cache" "connections" "distribution" "http_tls" "kubernetes" "log" | toJson | sha256sum | trunc 16 -}}
 {{- end -}}
 
 {{/* What the schema of the values cannot express. */}}
 {{- define "almanac.check" -}}
 {{- $name := include "almanac.name" . -}}
 {{- $labels := dict -}}
+{{- $named := get (include "almanac.kubernetes" . | fromJson) "cluster_catalogs" | default "off" -}}
+{{- if and (empty .Values.catalogs) (eq $named "off") -}}
+{{- fail "catalogs: at least one is needed, unless settings.kubernetes.cluster_catalogs takes those of the cluster" -}}
+{{- end -}}
 {{- range .Values.catalogs -}}
 {{- $label := include "almanac.label" .name -}}
 {{- if hasKey $labels $label -}}

@@ -16,7 +16,13 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
+  {{- if .Values.settings.kubernetes }}
+  # Its token is for the API of the cluster.
+  serviceAccountName: {{ include "almanac.name" . }}
+  automountServiceAccountToken: true
+  {{- else }}
   automountServiceAccountToken: false
+  {{- end }}
   enableServiceLinks: false
   {{- with .Values.imagePullSecrets }}
   imagePullSecrets:

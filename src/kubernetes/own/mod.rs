@@ -1,0 +1,175 @@
+//! almanac in the place of catalogd: one leader resolves `ClusterCatalogs` and writes
+//! their status. The others, and a leader beside a live catalogd, follow what is
+//! announced.
+//!
+//! - `image` reads the specification, `conditions` makes the status.
+//! - `lease` elects the leader, `guard` looks for a live catalogd.
+//! - `writer` compares the objects with what is served, and writes.
+
+mod conditions;
+mod guard;
+pub(super) mod image;
+mod lease;
+mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+use metrics::gauge;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::kubernetes::health::Failures;
+use crate::kubernetes::resources::{CATALOGD_LEASES, LEASES};
+use crate::kubernetes::settings::Settings;
+use crate::kubernetes::watched::Objects;
+use crate::snapshot::Catalogs;
+use guard::Guard;
+use lease::{Election, leads};
+use writer::Writer;
+
+/// The time between two looks at the clock.
+const TICK: Duration = Duration::from_secs(1);
+/// The time between two looks for a live catalogd.
+const GUARD: Duration = Duration::from_secs(10);
+
+/// What the tasks of this room need.
+pub(super) struct Owning<'a> {
+    pub(super) client: Client,
+    pub(super) settings: &'a Settings,
+    pub(super) api: Api<DynamicObject>,
+    pub(super) objects: watch::Receiver<Option<Objects>>,
+    pub(super) catalogs: Catalogs,
+    pub(super) failures: Failures,
+}
+
+impl Owning<'_> {
+    /// Stands for election and writes status while it leads. The value is whether
+    /// this almanac resolves the catalogs.
+    pub(super) fn start(
+        self,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> watch::Receiver<bool> {
+        let (leads_until, leads) = watch::channel(None);
+        let resource = LEASES.resource();
+        let namespace = self.settings.namespace.as_deref();
+        let election = Election {
+            api: match namespace {
+                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+                None => Api::default_namespaced_with(self.client.clone(), &resource),
+            },
+            identity: identity(&self.settings.pod),
+            leads_until,
+            failures: self.failures.clone(),
+        };
+        tasks.spawn(election.run(stop.clone()));
+        let guard = Arc::new(Mutex::new(Guard::new(self.client)));
+        let (role, resolves) = watch::channel(false);
+        let role = Role {
+            leads: leads.clone(),
+            guard: Arc::clone(&guard),
+            resolves: role,
+            failures: self.failures.clone(),
+        };
+        let own = stop.clone();
+        tasks.spawn(async move {
+            own.run_until_cancelled(role.run()).await;
+        });
+        let writer = Writer::new(
+            self.api,
+            self.objects,
+            self.catalogs,
+            leads,
+            resolves.clone(),
+            guard,
+            self.settings.service_url.clone(),
+            self.failures,
+        );
+        let own = stop.clone();
+        tasks.spawn(async move {
+            own.run_until_cancelled(writer.run()).await;
+        });
+        resolves
+    }
+}
+
+/// Tells this almanac from others, also from one that ran under the same name.
+fn identity(pod: &str) -> String {
+    format!("{pod}_{:016x}", fastrand::u64(..))
+}
+
+/// Decides whether this almanac resolves catalogs.
+struct Role {
+    leads: watch::Receiver<Option<Instant>>,
+    guard: Arc<Mutex<Guard>>,
+    resolves: watch::Sender<bool>,
+    failures: Failures,
+}
+
+impl Role {
+    async fn run(mut self) {
+        let mut checked: Option<Instant> = None;
+        let mut blocked = true;
+        loop {
+            let leads = leads(&self.leads);
+            if !leads {
+                checked = None;
+            } else if checked.is_none_or(|checked| checked.elapsed() >= GUARD) {
+                checked = Some(Instant::now());
+                blocked = self.is_blocked().await;
+            }
+            let resolves = leads && !blocked;
+            gauge!("almanac_kubernetes_leader").set(if resolves { 1.0 } else { 0.0 });
+            self.resolves.send_if_modified(|current| {
+                if *current == resolves {
+                    return false;
+                }
+                *current = resolves;
+                if resolves {
+                    tracing::info!("this almanac resolves ClusterCatalogs and writes their status");
+                } else {
+                    tracing::info!("this almanac follows what is announced, and writes nothing");
+                }
+                true
+            });
+            tokio::select! {
+                () = tokio::time::sleep(TICK) => {}
+                changed = self.leads.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a live catalogd, or not knowing of one, forbids writing.
+    async fn is_blocked(&self) -> bool {
+        match self.guard.lock().await.live().await {
+            Ok(None) => {
+                self.failures.recovered(CATALOGD_LEASES);
+                false
+            }
+            Ok(Some(namespace)) => {
+                self.failures.failed(
+                    CATALOGD_LEASES,
+                    "get",
+                    format!(
+                        "catalogd is alive in {namespace}: almanac writes no status beside it; \
+                         scale catalogd to zero, or set cluster_catalogs to \"follow\""
+                    ),
+                );
+                true
+            }
+            Err(problem) => {
+                self.failures.failed(CATALOGD_LEASES, "get", problem);
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Writes the status of `ClusterCatalogs`: only real differences, only as the leader,
+//! never beside a live catalogd, and ever more rarely where somebody else overwrites
+//! it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
+use metrics::counter;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
+
+use crate::kubernetes::health::{Failures, of_request};
+use crate::kubernetes::own::conditions::{self, Outcome};
+use crate::kubernetes::own::guard::Guard;
+use crate::kubernetes::own::image::image;
+use crate::kubernetes::own::lease::leads;
+use crate::kubernetes::resources::{CATALOG_METADATA, CATALOG_STATUS, CLUSTER_CATALOGS, Kind};
+use crate::kubernetes::watched::Objects;
+use crate::snapshot::Catalogs;
+use images::Reference;
+
+/// The time between two comparisons.
+const TICK: Duration = Duration::from_secs(1);
+/// The longest request.
+const REQUEST: Duration = Duration::from_secs(10);
+/// How long the event of a write may take to arrive.
+const EVENT: Duration = Duration::from_secs(10);
+/// The wait after a failed write.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// The wait after the first time that somebody overwrites a status. It doubles.
+const AFTER_OVERWRITE: Duration = Duration::from_secs(30);
+/// The most doublings: 16 minutes.
+const MAX_DOUBLINGS: u32 = 5;
+
+/// The label with the name, by which ClusterExtensions select catalogs.
+const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
+/// The longest value of a label.
+const MAX_LABEL: usize = 63;
+/// The finalizer of catalogd. Nobody else would remove it.
+const FINALIZER: &str = "olm.operatorframework.io/delete-server-cache";
+
+/// Compares the objects with what is served.
+pub(super) struct Writer {
+    api: Api<DynamicObject>,
+    objects: watch::Receiver<Option<Objects>>,
+    catalogs: Catalogs,
+    leads: watch::Receiver<Option<Instant>>,
+    resolves: watch::Receiver<bool>,
+    guard: Arc<Mutex<Guard>>,
+    service_url: String,
+    failures: Failures,
+    records: BTreeMap<String, Record>,
+}
+
+/// What was done about an object.
+#[derive(Default)]
+struct Record {
+    /// Its image, and since when: older failures are of another image.
+    image: Option<(String, SystemTime)>,
+    /// The version from which the last write came, and when.
+    written: Option<(String, Instant)>,
+    /// The status of that write.
+    status: Value,
+    /// How often somebody has overwritten it.
+    overwritten: u32,
+    /// No write before.
+    rest_until: Option<Instant>,
+}
+
+impl Writer {
+    #[expect(clippy::too_many_arguments, reason = "each is a part of its own")]
+    pub(super) fn new(
+        api: Api<DynamicObject>,
+        objects: watch::Receiver<Option<Objects>>,
+        catalogs: Catalogs,
+        leads: watch::Receiver<Option<Instant>>,
+        resolves: watch::Receiver<bool>,
+        guard: Arc<Mutex<Guard>>,
+        service_url: String,
+        failures: Failures,
+    ) -> Self {
+        Self {
+            api,
+            objects,
+            catalogs,
+            leads,
+            resolves,
+            guard,
+            service_url,
+            failures,
+            records: BTreeMap::new(),
+        }
+    }
+
+    /// Compares and writes for ever.
+    pub(super) async fn run(mut self) {
+        loop {
+            tokio::time::sleep(TICK).await;
+            let resolves = *self.resolves.borrow_and_update();
+            let objects = self.objects.borrow_and_update().clone();
+            let (true, Some(objects)) = (resolves, objects) else {
+                continue;
+            };
+            self.records.retain(|name, _| objects.contains_key(name));
+            for (name, object) in objects.iter() {
+                self.keep(name, object).await;
+            }
+        }
+    }
+
+    /// Brings an object up to date.
+    async fn keep(&mut self, name: &str, object: &DynamicObject) {
+        let now = Instant::now();
+        let version = object.metadata.resource_version.clone().unwrap_or_default();
+        let record = self.records.entry(name.to_owned()).or_default();
+        if record.rest_until.is_some_and(|until| now < until) {
+            return;
+        }
+        // The event of the last write is on its way.
+        let is_old = |(written, at): &(String, Instant)| *written == version && now - *at < EVENT;
+        if record.written.as_ref().is_some_and(is_old) {
+            return;
+        }
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        let status = self
+            .outcome(name, object)
+            .and_then(|outcome| self.status(name, object, &outcome));
+        let metadata = if deleting {
+            without_finalizer(object)
+        } else {
+            label(name, object)
+        };
+        if status.is_none() && metadata.is_none() || !self.may_write().await {
+            return;
+        }
+        let written = match status {
+            Some(status) => self.write_status(name, object, status).await,
+            None => true,
+        };
+        // After a status the version is another: the next comparison goes on.
+        let is_status = self.records.get(name).is_some_and(|record| {
+            let written = record.written.as_ref();
+            written.is_some_and(|(written, _)| *written == version)
+        });
+        if let (true, false, Some(patch)) = (written, is_status, metadata) {
+            self.patch(name, &version, &patch).await;
+        }
+    }
+
+    /// What became of a catalog; `None` while that is unknown.
+    fn outcome(&mut self, name: &str, object: &DynamicObject) -> Option<Outcome> {
+        if object.metadata.deletion_timestamp.is_some() {
+            return Some(Outcome::Deleting);
+        }
+        if object.data["spec"]["availabilityMode"] == "Unavailable" {
+            return Some(Outcome::Unavailable);
+        }
+        let reference = match image(object) {
+            Ok(image) => image.reference,
+            Err(problem) => {
+                return Some(Outcome::Failed {
+                    message: format!("source catalog content: terminal error: {problem}"),
+                    terminal: true,
+                });
+            }
+        };
+        let source = reference.to_string();
+        let record = self.records.entry(name.to_owned()).or_default();
+        let since = match &record.image {
+            Some((known, since)) if *known == source => *since,
+            _ => {
+                let now = SystemTime::now();
+                record.image = Some((source.clone(), now));
+                now
+            }
+        };
+        let catalog = self.catalogs.get(name)?;
+        let status = catalog.status();
+        if catalog.routing.announced || status.source != source {
+            return None;
+        }
+        let is_recent = status.last_pass.is_some_and(|last| last >= since);
+        if status.failures > 0 && is_recent {
+            let pass = status.pass?;
+            return Some(failed(&reference, &pass.error?, pass.reason.as_deref()));
+        }
+        let snapshot = catalog.snapshot()?;
+        let revision = snapshot.revision();
+        (revision.identity.source == source).then(|| Outcome::Served {
+            reference: reference.with_digest(revision.digest).to_string(),
+            loaded: revision.committed,
+        })
+    }
+
+    fn status(&self, name: &str, object: &DynamicObject, outcome: &Outcome) -> Option<Value> {
+        let generation = object.metadata.generation.unwrap_or_default();
+        let base = format!("{}/catalogs/{name}", self.service_url);
+        let current = &object.data["status"];
+        conditions::next(current, generation, outcome, &base, SystemTime::now())
+    }
+
+    /// Whether this almanac still leads, and no catalogd lives.
+    async fn may_write(&self) -> bool {
+        let guarded = self.guard.lock().await.live().await;
+        if !matches!(guarded, Ok(None)) {
+            counter!("almanac_kubernetes_blocked_writes_total").increment(1);
+            return false;
+        }
+        leads(&self.leads)
+    }
+
+    /// Writes a status. Returns whether that worked.
+    async fn write_status(&mut self, name: &str, object: &DynamicObject, status: Value) -> bool {
+        let mut new = object.clone();
+        new.data["status"] = status.clone();
+        let parameters = PostParams::default();
+        let writing = self.api.replace_status(name, &parameters, &new);
+        let written = tokio::time::timeout(REQUEST, writing).await;
+        let record = self.records.entry(name.to_owned()).or_default();
+        match written {
+            Ok(Ok(_)) => {
+                self.failures.recovered(CATALOG_STATUS);
+                tracing::debug!(catalog = name, "the status is written");
+                let version = object.metadata.resource_version.clone().unwrap_or_default();
+                record.written = Some((version, Instant::now()));
+                // The same again: somebody has overwritten it.
+                if same_content(&record.status, &status) {
+                    counter!("almanac_kubernetes_overwritten_total", "catalog" => name.to_owned())
+                        .increment(1);
+                    tracing::warn!(
+                        catalog = name,
+                        "somebody else overwrites the status of the ClusterCatalog; almanac \
+                         repeats its own less and less often"
+                    );
+                    let doublings = record.overwritten.min(MAX_DOUBLINGS);
+                    record.overwritten += 1;
+                    let rest = AFTER_OVERWRITE * 2_u32.pow(doublings);
+                    record.rest_until = Some(Instant::now() + rest);
+                } else {
+                    record.overwritten = 0;
+                }
+                record.status = status;
+                true
+            }
+            // The next event has the new version.
+            Ok(Err(kube::Error::Api(answer))) if matches!(answer.code, 404 | 409) => false,
+            Ok(Err(error)) => {
+                let problem = of_request(&error, CATALOG_STATUS, "update");
+                self.failed(name, CATALOG_STATUS, "update", problem);
+                false
+            }
+            Err(_) => {
+                let problem = "the API server does not answer in time".to_owned();
+                self.failed(name, CATALOG_STATUS, "update", problem);
+                false
+            }
+        }
+    }
+
+    /// Changes labels or finalizers.
+    async fn patch(&mut self, name: &str, version: &str, metadata: &Value) {
+        let mut patch = json!({ "metadata": metadata });
+        patch["metadata"]["resourceVersion"] = version.into();
+        let parameters = PatchParams::default();
+        let patch = Patch::Merge(&patch);
+        let patching = self.api.patch(name, &parameters, &patch);
+        match tokio::time::timeout(REQUEST, patching).await {
+            Ok(Ok(_)) => {
+                self.failures.recovered(CATALOG_METADATA);
+                let record = self.records.entry(name.to_owned()).or_default();
+                record.written = Some((version.to_owned(), Instant::now()));
+            }
+            Ok(Err(kube::Error::Api(answer))) if matches!(answer.code, 404 | 409) => {}
+            Ok(Err(error)) => {
+                let problem = of_request(&error, CLUSTER_CATALOGS, "patch");
+                self.failed(name, CATALOG_METADATA, "patch", problem);
+            }
+            Err(_) => {
+                let problem = "the API server does not answer in time".to_owned();
+                self.failed(name, CATALOG_METADATA, "patch", problem);
+            }
+        }
+    }
+
+    fn failed(&mut self, name: &str, kind: Kind, verb: &'static str, problem: String) {
+        self.failures.failed(kind, verb, problem);
+        let record = self.records.entry(name.to_owned()).or_default();
+        record.rest_until = Some(Instant::now() + AFTER_FAILURE);
+    }
+}
+
+/// The outcome of a failed pass. Without the label, only another image can help, so
+/// catalogd does not try a digest again.
+fn failed(reference: &Reference, error: &str, reason: Option<&str>) -> Outcome {
+    let terminal = reason == Some("no_label") && reference.digest().is_some();
+    let kind = if terminal { "terminal error: " } else { "" };
+    Outcome::Failed {
+        message: format!("source catalog content: {kind}{error}"),
+        terminal,
+    }
+}
+
+/// Whether two statuses differ in times of transitions at most.
+fn same_content(one: &Value, other: &Value) -> bool {
+    let without_times = |status: &Value| {
+        let mut status = status.clone();
+        for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+            condition["lastTransitionTime"] = Value::Null;
+        }
+        status
+    };
+    !one.is_null() && without_times(one) == without_times(other)
+}
+
+/// The label with the name, if it is missing and can be set.
+fn label(name: &str, object: &DynamicObject) -> Option<Value> {
+    let labels = object.metadata.labels.as_ref();
+    let has = labels.and_then(|labels| labels.get(NAME_LABEL));
+    let is_missing = has.is_none_or(|value| value != name);
+    (is_missing && name.len() <= MAX_LABEL).then(|| json!({ "labels": { NAME_LABEL: name } }))
+}
+
+/// The finalizers without catalogd's, if it is there.
+fn without_finalizer(object: &DynamicObject) -> Option<Value> {
+    let all = object.metadata.finalizers.as_deref().unwrap_or_default();
+    let left: Vec<&String> = all.iter().filter(|one| *one != FINALIZER).collect();
+    (left.len() < all.len()).then(|| json!({ "finalizers": left }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn object(metadata: &Value) -> DynamicObject {
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    }
+
+    #[test]
+    fn the_label_is_set_where_a_label_can_hold_the_name() {
+        let long = "a".repeat(64);
+        assert!(label("a", &object(&json!({}))).is_some());
+        assert!(label("a", &object(&json!({"labels": {NAME_LABEL: "b"}}))).is_some());
+        assert!(label("a", &object(&json!({"labels": {NAME_LABEL: "a"}}))).is_none());
+        assert!(label(&long, &object(&json!({}))).is_none());
+    }
+
+    #[test]
+    fn only_the_finalizer_of_catalogd_is_removed() {
+        let left = without_finalizer(&object(&json!({"finalizers": ["other", FINALIZER]})));
+        assert_eq!(left, Some(json!({"finalizers": ["other"]})));
+        assert_eq!(
+            without_finalizer(&object(&json!({"finalizers": ["other"]}))),
+            None
+        );
+    }
+
+    #[test]
+    fn a_digest_without_the_label_is_not_tried_again() {
+        let tag: Reference = "quay.io/a/b:v1".parse().unwrap();
+        let digest = tag.with_digest(images::Digest::of(b""));
+        let terminal = |reference, reason| match failed(reference, "no", Some(reason)) {
+            Outcome::Failed { message, terminal } => {
+                assert_eq!(message.contains("terminal error: "), terminal);
+                terminal
+            }
+            _ => unreachable!(),
+        };
+        assert!(terminal(&digest, "no_label"));
+        assert!(!terminal(&tag, "no_label"));
+        assert!(!terminal(&digest, "http"));
+    }
+
+    /// An API server with one catalog, which answers in memory: a Lease of catalogd
+    /// is missing, and each new status becomes the next event.
+    fn server(objects: watch::Sender<Option<Objects>>, writes: Arc<AtomicUsize>) -> kube::Client {
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (objects, writes) = (objects.clone(), Arc::clone(&writes));
+            async move {
+                let is_put = request.method() == http::Method::PUT;
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let (code, answer) = if is_put {
+                    let count = writes.fetch_add(1, Ordering::Relaxed) + 1;
+                    let mut object: DynamicObject = serde_json::from_slice(&body).unwrap();
+                    object.metadata.resource_version = Some(format!("{}", 10 + count));
+                    let answer = serde_json::to_vec(&object).unwrap();
+                    let all = BTreeMap::from([("a".to_owned(), Arc::new(object))]);
+                    objects.send_replace(Some(Arc::new(all)));
+                    (200, answer)
+                } else {
+                    let missing = json!({"code": 404, "reason": "NotFound", "message": "",
+                        "status": "Failure"});
+                    (404, missing.to_string().into_bytes())
+                };
+                let body = kube::client::Body::from(answer);
+                let answer = http::Response::builder().status(code).body(body).unwrap();
+                Ok::<_, std::convert::Infallible>(answer)
+            }
+        });
+        kube::Client::new(service, "olmv1-system")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_hour_without_a_change_makes_one_write() {
+        let metadata = json!({
+            "name": "a", "generation": 1, "resourceVersion": "10", "labels": {NAME_LABEL: "a"},
+        });
+        let mut unavailable = object(&metadata);
+        unavailable.data = json!({"spec": {"availabilityMode": "Unavailable"}});
+        let all = BTreeMap::from([("a".to_owned(), Arc::new(unavailable))]);
+        let (objects, watched) = watch::channel(Some(Arc::new(all)));
+        let writes = Arc::new(AtomicUsize::new(0));
+        let client = server(objects, Arc::clone(&writes));
+        let until = Instant::now() + Duration::from_hours(9);
+        let (_leads, leads) = watch::channel(Some(until));
+        let (_resolves, resolves) = watch::channel(true);
+        let resource = CLUSTER_CATALOGS.resource();
+        let writer = Writer::new(
+            Api::all_with(client.clone(), &resource),
+            watched.clone(),
+            Catalogs::new([], None).0,
+            leads,
+            resolves,
+            Arc::new(Mutex::new(Guard::new(client))),
+            "https://a".to_owned(),
+            crate::kubernetes::health::channel().0,
+        );
+        let running = tokio::spawn(writer.run());
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        running.abort();
+        assert_eq!(writes.load(Ordering::Relaxed), 1);
+        let objects = watched.borrow().clone().unwrap();
+        let serving = &objects["a"].data["status"]["conditions"][1];
+        assert_eq!(serving["reason"], "UserSpecifiedUnavailable");
+    }
+}

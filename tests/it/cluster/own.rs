@@ -1,0 +1,303 @@
+//! In the place of catalogd: almanac resolves ClusterCatalogs, serves them and writes
+//! their status.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::support::almanac::Almanac;
+use crate::support::api_server::{ApiServer, CATALOGS, Fault, cluster_catalog};
+use crate::support::catalog::{Catalog, Format};
+use crate::support::image::{Built, Image};
+use crate::support::upstream::Upstream;
+
+const REPOSITORY: &str = "catalogs/a";
+const LEASES: &str = "coordination.k8s.io/leases";
+const OWN_LEASE: &str = "almanac-cluster-catalogs";
+const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
+const FINALIZER: &str = "olm.operatorframework.io/delete-server-cache";
+const STATUS: &str = "olm.operatorframework.io/clustercatalogs/status";
+
+fn image_of(package: &str) -> Built {
+    Image::of_catalog(&Catalog::one(package)).build()
+}
+
+fn text(package: &str) -> String {
+    Catalog::one(package).text(Format::JsonLines)
+}
+
+fn config(api: &ApiServer) -> String {
+    let kubeconfig = api.kubeconfig();
+    format!("[kubernetes]\ncluster_catalogs = \"own\"\nkubeconfig = {kubeconfig:?}\n")
+}
+
+/// A registry with the package `first`, and an API server with the catalog `a` of it.
+fn with_first() -> (Upstream, ApiServer) {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    upstream.push(REPOSITORY, "v1", &image_of("first"));
+    let reference = upstream.reference(REPOSITORY, "v1");
+    api.put(CATALOGS, cluster_catalog("a", &reference));
+    (upstream, api)
+}
+
+fn resolved(upstream: &Upstream, image: &Built) -> String {
+    let tagged = upstream.reference(REPOSITORY, "v1");
+    let repository = tagged.strip_suffix(":v1").unwrap();
+    format!("{repository}@{}", image.digest())
+}
+
+/// Whether a condition has this value and reason.
+fn has(object: &Value, kind: &str, value: &str, reason: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|one| one["type"] == kind && one["status"] == value && one["reason"] == reason)
+}
+
+fn is_serving(object: &Value) -> bool {
+    has(object, "Serving", "True", "Available")
+}
+
+/// The writes of statuses.
+fn status_writes(api: &ApiServer) -> usize {
+    let writes = api.writes();
+    writes.iter().filter(|one| one.resource == STATUS).count()
+}
+
+fn catalogd_lease(holder: &str) -> Value {
+    let now = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "catalogd-operator-lock", "namespace": "olmv1-system"},
+        "spec": {"holderIdentity": holder, "renewTime": now, "leaseDurationSeconds": 137},
+    })
+}
+
+#[test]
+fn a_catalog_is_resolved_served_and_its_status_written_as_catalogd_does() {
+    let (upstream, api) = with_first();
+    let mut almanac = Almanac::start(&config(&api));
+    let object = api.until(CATALOGS, "a", |object| {
+        is_serving(object) && object["metadata"]["labels"][NAME_LABEL] == "a"
+    });
+    assert_eq!(almanac.all("a").text(), text("first"));
+    let condition = |index: usize, kind: &str, reason: &str, message: &str| {
+        let since = object["status"]["conditions"][index]["lastTransitionTime"].clone();
+        assert!(since.is_string());
+        json!({
+            "type": kind, "status": "True", "reason": reason, "message": message,
+            "observedGeneration": 1, "lastTransitionTime": since,
+        })
+    };
+    let wanted = json!({
+        "conditions": [
+            condition(0, "Progressing", "Succeeded",
+                "Successfully unpacked and stored content from resolved source"),
+            condition(1, "Serving", "Available", "Serving desired content from resolved source"),
+        ],
+        "resolvedSource": {"type": "Image", "image": {"ref": resolved(&upstream, &image_of("first"))}},
+        "urls": {"base": "https://catalogd-service.olmv1-system.svc/catalogs/a"},
+        "lastUnpacked": object["status"]["lastUnpacked"],
+    });
+    assert_eq!(object["status"], wanted);
+    assert!(object["status"]["lastUnpacked"].is_string());
+    assert!(object["metadata"]["finalizers"].is_null());
+    // A changed priority is a new generation of the same content.
+    api.change(CATALOGS, "a", |object| {
+        object["spec"]["priority"] = 7.into()
+    });
+    api.until(CATALOGS, "a", |object| {
+        let conditions = object["status"]["conditions"].as_array().unwrap();
+        conditions.iter().all(|one| one["observedGeneration"] == 2)
+    });
+    // The same after a restart, without a write.
+    let before = api.get(CATALOGS, "a").unwrap();
+    let writes = status_writes(&api);
+    almanac.stop();
+    almanac.restart_with(&config(&api));
+    almanac.until_metrics("almanac_kubernetes_leader 1");
+    almanac.until_names(&["a"]);
+    let renewals = api.writes().len();
+    // The writer compares once a second, and the Lease is renewed every two seconds.
+    let begin = Instant::now();
+    while api.writes().len() < renewals + 2 && begin.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(api.get(CATALOGS, "a").unwrap(), before);
+    assert_eq!(status_writes(&api), writes);
+}
+
+#[test]
+fn a_reference_is_announced_once_its_content_is_served() {
+    let (upstream, api) = with_first();
+    let mut almanac = Almanac::start(&config(&api));
+    api.until(CATALOGS, "a", is_serving);
+    upstream.push(REPOSITORY, "v2", &image_of("second"));
+    let reference = upstream.reference(REPOSITORY, "v2");
+    api.change(CATALOGS, "a", |object| {
+        object["spec"]["source"]["image"]["ref"] = reference.clone().into();
+    });
+    let second = resolved(&upstream, &image_of("second"));
+    api.until(CATALOGS, "a", |object| {
+        object["status"]["resolvedSource"]["image"]["ref"] == second.as_str()
+    });
+    assert_eq!(almanac.all("a").text(), text("second"));
+    // An image that is not there leaves all but Progressing.
+    let missing = upstream.reference(REPOSITORY, "missing");
+    let serving = api.get(CATALOGS, "a").unwrap()["status"]["conditions"][1].clone();
+    api.change(CATALOGS, "a", |object| {
+        object["spec"]["source"]["image"]["ref"] = missing.clone().into();
+    });
+    let object = api.until(CATALOGS, "a", |object| {
+        has(object, "Progressing", "True", "Retrying")
+    });
+    let message = object["status"]["conditions"][0]["message"]
+        .as_str()
+        .unwrap();
+    assert!(message.starts_with("source catalog content: "), "{message}");
+    assert_eq!(object["status"]["conditions"][1], serving);
+    assert_eq!(
+        object["status"]["resolvedSource"]["image"]["ref"],
+        second.as_str()
+    );
+    assert_eq!(almanac.all("a").text(), text("second"));
+    // Nor does one that the API server takes and catalogd does not.
+    api.change(CATALOGS, "a", |object| {
+        object["spec"]["source"]["image"]["ref"] = "org/catalog:v1".into();
+    });
+    let object = api.until(CATALOGS, "a", |object| {
+        has(object, "Progressing", "False", "Blocked")
+    });
+    assert_eq!(
+        object["status"]["conditions"][0]["message"],
+        "source catalog content: terminal error: error parsing image reference \
+         \"org/catalog:v1\": repository name must be canonical"
+    );
+    assert_eq!(
+        object["status"]["resolvedSource"]["image"]["ref"],
+        second.as_str()
+    );
+}
+
+#[test]
+fn an_unavailable_catalog_is_404_and_comes_back_and_a_deleted_one_goes() {
+    let (_upstream, api) = with_first();
+    api.change(CATALOGS, "a", |object| {
+        object["metadata"]["finalizers"] = json!([FINALIZER]);
+    });
+    let long = format!("{}.{}", "b".repeat(63), "c".repeat(189));
+    let mut object = api.get(CATALOGS, "a").unwrap();
+    object["metadata"] = json!({"name": long});
+    api.put(CATALOGS, object);
+    let mut almanac = Almanac::start(&config(&api));
+    let first = api.until(CATALOGS, "a", is_serving);
+    // A name that no label can hold is served without the label.
+    let other = api.until(CATALOGS, &long, is_serving);
+    assert!(other["metadata"]["labels"].is_null());
+    let set = |mode: &str| {
+        api.change(CATALOGS, "a", |object| {
+            object["spec"]["availabilityMode"] = mode.into()
+        });
+    };
+    set("Unavailable");
+    let object = api.until(CATALOGS, "a", |object| {
+        has(object, "Serving", "False", "UserSpecifiedUnavailable")
+    });
+    for field in ["resolvedSource", "urls", "lastUnpacked"] {
+        assert!(object["status"][field].is_null(), "{field}");
+    }
+    almanac.until_names(&[&long]);
+    assert_eq!(almanac.all("a").status, 404);
+    set("Available");
+    let object = api.until(CATALOGS, "a", is_serving);
+    assert_eq!(
+        object["status"]["resolvedSource"],
+        first["status"]["resolvedSource"]
+    );
+    assert_eq!(almanac.all("a").text(), text("first"));
+    // The finalizer of catalogd would hold it for ever.
+    api.delete(CATALOGS, "a");
+    api.until(CATALOGS, "a", Value::is_null);
+    almanac.until_names(&[&long]);
+    assert_eq!(almanac.all("a").status, 404);
+}
+
+#[test]
+fn nothing_is_written_beside_a_live_catalogd_until_it_releases_its_lease() {
+    let (_upstream, api) = with_first();
+    api.put(LEASES, catalogd_lease("catalogd"));
+    let mut almanac = Almanac::start(&config(&api));
+    let warned = |log: &str| log.contains("catalogd is alive in olmv1-system");
+    almanac.program.wait_for_log("a warning", warned);
+    api.until(LEASES, OWN_LEASE, |lease| !lease.is_null());
+    assert_eq!(almanac.all("a").status, 404);
+    assert_eq!(status_writes(&api), 0);
+    api.put(LEASES, catalogd_lease(""));
+    api.until(CATALOGS, "a", is_serving);
+    // It comes back.
+    api.put(LEASES, catalogd_lease("catalogd"));
+    let writes = status_writes(&api);
+    api.change(CATALOGS, "a", |object| {
+        object["spec"]["priority"] = 3.into()
+    });
+    almanac.until_metrics("almanac_kubernetes_leader 0");
+    assert_eq!(status_writes(&api), writes);
+    // What it announces is followed then.
+    assert_eq!(almanac.all("a").text(), text("first"));
+}
+
+#[test]
+fn a_second_writer_causes_a_warning_and_no_thrash() {
+    let (_upstream, api) = with_first();
+    let mut almanac = Almanac::start(&config(&api));
+    api.until(CATALOGS, "a", is_serving);
+    let before = status_writes(&api);
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        api.change(CATALOGS, "a", |object| {
+            object["status"]["urls"]["base"] = "https://other.svc/catalogs/a".into();
+        });
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let warned = |log: &str| log.contains("somebody else overwrites the status");
+    almanac.program.wait_for_log("a warning", warned);
+    let writes = status_writes(&api) - before;
+    assert!((1..=6).contains(&writes), "{writes} writes");
+    almanac.until_metrics("almanac_kubernetes_overwritten_total{catalog=\"a\"}");
+}
+
+#[test]
+fn one_of_two_leads_and_the_other_follows_what_it_announces() {
+    let (_upstream, api) = with_first();
+    let mut first = Almanac::start(&config(&api));
+    api.until(CATALOGS, "a", is_serving);
+    let mut second = Almanac::start(&config(&api));
+    second.until_names(&["a"]);
+    second.until("a", "the content", |status| status["state"] == "serving");
+    assert_eq!(second.all("a").text(), text("first"));
+    second.until_metrics("almanac_kubernetes_leader 0");
+    let holder = api.get(LEASES, OWN_LEASE).unwrap()["spec"]["holderIdentity"].clone();
+    let writes = status_writes(&api);
+    first.stop();
+    second.until_metrics("almanac_kubernetes_leader 1");
+    let lease = api.get(LEASES, OWN_LEASE).unwrap();
+    assert_ne!(lease["spec"]["holderIdentity"], holder);
+    assert_eq!(second.all("a").text(), text("first"));
+    assert_eq!(status_writes(&api), writes);
+}
+
+#[test]
+fn a_status_that_may_not_be_written_is_named_and_serving_goes_on() {
+    let (_upstream, api) = with_first();
+    api.fail("update", CATALOGS, Fault::Status(403, "Forbidden"), None);
+    let mut almanac = Almanac::start(&config(&api));
+    let wanted = "grant the verb update on clustercatalogs.olm.operatorframework.io/status";
+    let named = |log: &str| log.contains(wanted);
+    almanac
+        .program
+        .wait_for_log("the verb and the resource", named);
+    assert_eq!(almanac.all("a").text(), text("first"));
+    api.recover();
+    api.until(CATALOGS, "a", is_serving);
+}

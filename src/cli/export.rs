@@ -10,6 +10,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use serde_json::json;
 
 use crate::cli::format::Report;
+use crate::cli::input::check_archive;
 use crate::cli::terminal::TerminalArguments;
 use crate::cli::{Failure, block_on, output, progress};
 use crate::config::{Environment, Settings};
@@ -83,6 +84,9 @@ impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
         self.serve.terminal.apply(environment);
         let (file, report) = target(self.file, self.output)?;
+        if let Some(Since::Archive(archive)) = &self.since {
+            check_archive(archive)?;
+        }
         let settings = self.serve.settings(environment)?;
         let configured = settings.catalog_names().map_err(Failure::usage)?;
         let export = Export {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::cli::export::{ServeArguments, failure};
 use crate::cli::format::Report;
-use crate::cli::input::similar_path;
+use crate::cli::input::check_archive;
 use crate::cli::{Failure, block_on, output, progress};
 use crate::config::Environment;
 use crate::ingest::archive::{self, ImportOutcome, Imported};
@@ -60,13 +60,7 @@ impl Arguments {
                  to a file first"
             )));
         }
-        if let Err(error) = self.file.metadata() {
-            return Err(Failure::unreadable(anyhow!(
-                "cannot read {}: {error}{}",
-                self.file.display(),
-                similar_path(&self.file)
-            )));
-        }
+        check_archive(&self.file)?;
         let settings = self.serve.settings(environment)?;
         let data = settings.data_folder();
         let limits = settings.limits.unwrap_or_default().resolve();

@@ -114,7 +114,9 @@ impl Arguments {
                 if ::images::reference::is_tag(tag) {
                     Ok(format!("{}:{tag}", self.name))
                 } else {
-                    Err(Failure::usage(anyhow!("--tag {tag:?} is no tag")))
+                    Err(Failure::usage(anyhow!(
+                        "--tag {tag:?} is no tag; write letters, digits, _, . and -, such as v1"
+                    )))
                 }
             })
             .collect::<Result<_, _>>()?;

@@ -223,7 +223,7 @@ fn unknown(text: String, why: &str) -> InputError {
 
 /// A question at the end of a message, if there is a path like this one, which does
 /// not exist. Only one part of it may differ.
-pub(in crate::cli) fn similar_path(path: &Path) -> String {
+pub(super) fn similar_path(path: &Path) -> String {
     let parts: Vec<&Path> = path.ancestors().collect();
     // The last that exists is the folder to look in. The empty path is this folder.
     let there = |part: &&Path| part.as_os_str().is_empty() || part.is_dir();

@@ -16,8 +16,8 @@ use http::HeaderValue;
 pub(super) use configured::Configured;
 use configured::ConfiguredCatalog;
 pub(super) use load::{Options, image_list};
-use location::InputError;
-pub(super) use location::{Input, similar_path};
+pub(super) use location::Input;
+use location::{InputError, similar_path};
 
 use crate::cli::telemetry::{self, Unattended};
 use crate::cli::terminal::TerminalArguments;
@@ -335,6 +335,18 @@ pub(super) fn check_paths(flag: &str, paths: &[PathBuf]) -> Result<(), Failure> 
         }
     }
     Ok(())
+}
+
+/// Checks that an archive is there.
+pub(super) fn check_archive(path: &Path) -> Result<(), Failure> {
+    match path.metadata() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::unreadable(anyhow!(
+            "cannot read {}: {error}{}",
+            path.display(),
+            similar_path(path)
+        ))),
+    }
 }
 
 /// The bearer token in the file, in the format of `serve`, or in the environment,

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{plain, root, run};
+use crate::support::catalog::Catalog;
+use crate::support::image::Image;
 use crate::support::program::Start;
 
 #[test]
@@ -54,6 +56,7 @@ fn a_mistake_is_told_with_what_is_similar() {
         "diff file:deploy/catalog file:deploy/catlog",
         "check file:deploy/catalog --registries-conf deploy/catlog",
         "import deploy/catlog",
+        "export --since deploy/catlog --file a.tar",
         "-q version",
     ] {
         let finished = run(line);
@@ -132,15 +135,15 @@ fn a_file_that_breaks_the_parser_is_told_in_almanacs_own_words() {
 #[test]
 fn an_archive_is_told_with_its_kind() {
     let folder = tempfile::tempdir().unwrap();
-    let archive = folder.path().join("a.tar").display().to_string();
-    let mut server = super::server();
-    let export = format!(
-        "export --data-dir {} --file {archive}",
-        server.data().display()
-    );
-    server.terminate();
-    server.wait(crate::support::program::PATIENCE);
-    assert_eq!(run(&export).status.code(), Some(0));
+    let layout = folder.path().join("layout");
+    std::fs::create_dir(&layout).unwrap();
+    let image = Image::of_catalog(&Catalog::one("a")).build();
+    image.add_to_layout(&layout, "v1");
+    let archive = folder.path().join("a.tar");
+    let mut tar = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+    tar.append_dir_all("", &layout).unwrap();
+    tar.finish().unwrap();
+    let archive = archive.display().to_string();
     for source in [archive.clone(), format!("file:{archive}")] {
         let finished = run(&format!("list packages {source}"));
         assert_eq!(finished.status.code(), Some(2), "{finished:#?}");

@@ -88,6 +88,11 @@ fn log_entry(log: &Log, bundle: &Value, signer: &str, kind: &str, time: u64) -> 
 /// Puts a bundle among the referrers of the image: in the API, or under the
 /// fallback tag of registries without one.
 fn put(trial: &Trial, bundle: &Value, by_tag: bool) {
+    put_in(trial, REPOSITORY, bundle, by_tag);
+}
+
+/// The same in a repository.
+pub(super) fn put_in(trial: &Trial, repository: &str, bundle: &Value, by_tag: bool) {
     let (bundle, empty) = (bundle.to_string(), "{}".to_owned());
     let descriptor = |kind: &str, bytes: &str| {
         json!({
@@ -115,19 +120,19 @@ fn put(trial: &Trial, bundle: &Value, by_tag: bool) {
     let digest = entry["digest"].as_str().unwrap().to_owned();
     trial
         .upstream
-        .put_manifest(REPOSITORY, &digest, manifest, MANIFEST);
+        .put_manifest(repository, &digest, manifest, MANIFEST);
     if by_tag {
         // The media type of the configuration, as such registries list it.
         entry["artifactType"] = json!(EMPTY);
         let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
         let tag = format!("sha256-{}", trial.digest().hex());
         let kind = "application/vnd.oci.image.index.v1+json";
-        trial.upstream.put_manifest(REPOSITORY, &tag, index, kind);
+        trial.upstream.put_manifest(repository, &tag, index, kind);
     } else {
         entry["artifactType"] = json!(BUNDLE);
         trial
             .upstream
-            .put_referrer(REPOSITORY, &trial.digest(), entry);
+            .put_referrer(repository, &trial.digest(), entry);
     }
 }
 

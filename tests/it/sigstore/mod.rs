@@ -1,6 +1,7 @@
 //! `sigstoreSigned` with logs, Fulcio and other authorities, bundles, and the
 //! signatures that almanac makes. skopeo and cosign of the next Debian judge the
-//! same material where they are installed.
+//! same material where they are installed. sigstore's own mocks of its services make
+//! more.
 
 #![allow(
     clippy::similar_names,
@@ -13,5 +14,6 @@ mod certificates;
 mod keys;
 mod logs;
 pub(crate) mod material;
+mod services;
 mod signing;
 pub(crate) mod trial;

@@ -6,6 +6,7 @@ mod messages;
 mod old_packets;
 mod places;
 mod podman;
+mod rhel;
 mod status;
 mod web_server;
 

@@ -11,7 +11,8 @@ use super::skip_records;
 
 /// Whether a test has to be skipped because something is missing here, which is
 /// said. A need is the name of a program (`skopeo`), of a Python module
-/// (`python:grpc`), or the folder `shared`.
+/// (`python:grpc`), of a package of node (`node:@sigstore/mock`), or the folder
+/// `shared`.
 ///
 /// With `ALMANAC_TEST_REQUIRE_ALL=1` a missing program or module is a failure;
 /// the folder is not part of the project and may be absent all the same.
@@ -20,6 +21,12 @@ pub(crate) fn skip_without(need: &str) -> bool {
     let there = match need.split_once(':') {
         Some(("python", module)) => Command::new("python3")
             .args(["-c", &format!("import {module}")])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success()),
+        Some(("node", package)) => Command::new("node")
+            .args(["-e", &format!("require({package:?})")])
+            .current_dir(node_scripts())
             .stderr(Stdio::null())
             .status()
             .is_ok_and(|status| status.success()),
@@ -69,6 +76,12 @@ pub(crate) fn shared() -> Option<PathBuf> {
     }
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     beside.is_dir().then_some(beside)
+}
+
+/// The folder of scripts for node. Their packages lie there or in a folder above, or in
+/// the folder that `NODE_PATH` names.
+pub(crate) fn node_scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sigstore")
 }
 
 pub(crate) fn on_path(program: &str) -> bool {

@@ -88,7 +88,14 @@ pub(super) fn decrypt(content: &[u8], password: &[u8]) -> Result<Vec<u8>, String
         .map_err(|error| format!("scrypt: {error}"))?;
     XSalsa20Poly1305::new(&key)
         .decrypt(&Nonce::from(nonce), &ciphertext[..])
-        .map_err(|_| "its key cannot be decrypted: the password is wrong".into())
+        .map_err(|_| {
+            let problem = if password.is_empty() {
+                "it has a password, and none was given"
+            } else {
+                "the password is wrong"
+            };
+            format!("its key cannot be decrypted: {problem}")
+        })
 }
 
 fn decoded(text: &str, what: &str) -> Result<Vec<u8>, String> {
@@ -130,8 +137,10 @@ mod tests {
     fn a_key_needs_its_password() {
         let key = encrypted(b"secret").to_string();
         assert_eq!(decrypt(key.as_bytes(), b"secret").unwrap(), b"a key");
-        let error = decrypt(key.as_bytes(), b"").unwrap_err();
-        assert!(error.contains("the password is wrong"), "{error}");
+        for (password, problem) in [("secre", "the password is wrong"), ("", "none was given")] {
+            let error = decrypt(key.as_bytes(), password.as_bytes()).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        }
     }
 
     #[test]
@@ -153,7 +162,7 @@ mod tests {
                 "salt of its key has the wrong length",
             ),
             ("/cipher/nonce", json!("%"), "nonce of its key is no base64"),
-            ("/ciphertext", json!("AAAA"), "the password is wrong"),
+            ("/ciphertext", json!("AAAA"), "none was given"),
             ("/cipher", json!({}), "cannot be read"),
         ] {
             let mut key = key.clone();

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use crate::app::catalog_manager::Prepared;
+use crate::app::cluster;
 use crate::app::listeners::Credentials;
 use crate::config::{CatalogConfig, Config};
 use crate::ingest::Source;
@@ -20,6 +21,7 @@ use ::images::{Admission, Mirrors, Registries};
 /// disk that are not there, a data folder that cannot be written or that another
 /// almanac uses, ports that are taken. Nothing is stored, and no registry is asked.
 pub async fn check(config: &Config) -> Vec<anyhow::Error> {
+    let config = &cluster::without_files(config);
     let mut problems = Vec::new();
     problems.extend(Credentials::open(config, &Access::default()).err());
     // Bound together, as by a start.

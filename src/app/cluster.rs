@@ -8,12 +8,32 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
-use crate::kubernetes::Cluster;
+use crate::kubernetes::{self, Cluster};
 use crate::serve::admin::ClusterProblems;
 use crate::snapshot::{Announcements, Catalogs};
 
-/// The folder below the data folder with the last state of the cluster.
-const FOLDER: &str = "cluster";
+/// Makes the files that ports need before the cluster has been read.
+///
+/// # Errors
+/// When a file cannot be written.
+pub(super) fn prepare(config: &Config) -> anyhow::Result<()> {
+    let mut ports = [&config.grpc_tls, &config.http_tls].into_iter().flatten();
+    if ports.all(|port| port.rules.is_none()) {
+        return Ok(());
+    }
+    let written = kubernetes::prepare_tls_rules(&config.data_dir);
+    written.context("cannot write the TLS rules of the cluster")
+}
+
+/// The configuration without files that only a start makes.
+pub(super) fn without_files(config: &Config) -> Config {
+    let mut config = config.clone();
+    let ports = [&mut config.grpc_tls, &mut config.http_tls].into_iter();
+    for port in ports.flatten() {
+        port.rules = None;
+    }
+    config
+}
 
 /// Adds the catalogs and files of the cluster to configurations.
 pub(super) struct ClusterReader(Option<Cluster>);
@@ -32,9 +52,14 @@ impl ClusterReader {
         let Some(kubernetes) = &config.kubernetes else {
             return Ok(Self(None));
         };
-        let folder = config.data_dir.join(FOLDER);
-        let cluster =
-            Cluster::connect(&kubernetes.settings, folder, catalogs.clone(), tasks, stop).await;
+        let cluster = Cluster::connect(
+            &kubernetes.settings,
+            &config.data_dir,
+            catalogs.clone(),
+            tasks,
+            stop,
+        )
+        .await;
         Ok(Self(Some(cluster.context("[kubernetes]")?)))
     }
 

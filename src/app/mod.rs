@@ -71,6 +71,7 @@ pub async fn run(
     bus_error::install();
     let metrics = metrics()?;
     let access = Access::default();
+    cluster::prepare(&config)?;
     let credentials = Credentials::open(&config, &access)?;
     let ports = Listeners::bind(&config, &credentials).await?;
     let prepared = Prepared::first(&config).await?;

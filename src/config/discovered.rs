@@ -53,6 +53,7 @@ impl KubernetesSettings {
     pub(super) fn resolve(
         self,
         policy_namespace: Option<&String>,
+        tls_profile: bool,
         offline: bool,
         environment: &Environment,
     ) -> Result<Option<kubernetes::Settings>, ConfigError> {
@@ -66,6 +67,7 @@ impl KubernetesSettings {
             mirror_sets: self.mirror_sets.unwrap_or_default(),
             image_policies: self.image_policies.unwrap_or_default(),
             policy_namespace: policy_namespace.cloned(),
+            tls_profile,
             pull_secret: self.pull_secret,
         };
         if !settings.is_on() {

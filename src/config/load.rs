@@ -11,6 +11,7 @@ use crate::config::curated;
 use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::layer::Layer as _;
+use crate::config::ports::TlsSettings;
 use crate::config::proxies::Proxies;
 use crate::config::resolved::{CatalogConfig, Config, KubernetesConfig};
 use crate::config::settings::{
@@ -58,8 +59,15 @@ impl Config {
         let data_dir = settings.data_folder();
         let webhooks = settings.webhooks()?;
         let policy_namespace = settings.registries.image_policy_namespace.as_ref();
+        let mut ports = [&settings.grpc_tls, &settings.http_tls].into_iter();
+        let follows_profile = ports.any(TlsSettings::follows_cluster);
         let cluster = settings.kubernetes.clone();
-        let cluster = cluster.resolve(policy_namespace, settings.offline, environment)?;
+        let cluster = cluster.resolve(
+            policy_namespace,
+            follows_profile,
+            settings.offline,
+            environment,
+        )?;
         let kubernetes = cluster.map(|cluster| KubernetesConfig::new(cluster, &settings));
         let mut config = Self {
             grpc: settings.grpc.map_or(GRPC, |Address(address)| address),
@@ -67,8 +75,8 @@ impl Config {
             admin: settings.admin_address(),
             drain: settings.drain.map_or(DRAIN, |Time(time)| time),
             connections: settings.connections.resolve(settings.max_connections),
-            grpc_tls: settings.grpc_tls.resolve("grpc_tls")?,
-            http_tls: settings.http_tls.resolve("http_tls")?,
+            grpc_tls: settings.grpc_tls.resolve("grpc_tls", &data_dir)?,
+            http_tls: settings.http_tls.resolve("http_tls", &data_dir)?,
             distribution: settings.distribution.resolve(),
             origins: origins(settings.cors_origins),
             pages: settings.pages.unwrap_or(true),

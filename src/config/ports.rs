@@ -1,13 +1,14 @@
 //! The settings of ports besides their addresses: TLS and limits.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::config::error::ConfigError;
 use crate::config::layer::layer;
 use crate::config::value::{ClientCertificates, Timeout, TlsVersion};
+use crate::kubernetes::tls_rules_file;
 use crate::serve::Limits;
 use crate::serve::net::tls;
 
@@ -62,6 +63,11 @@ impl ConnectionSettings {
 }
 
 impl TlsSettings {
+    /// Whether the port has the TLS profile of the cluster.
+    pub(super) fn follows_cluster(&self) -> bool {
+        self.min_version == Some(TlsVersion::Cluster)
+    }
+
     /// The files of the settings.
     pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let files = [&mut self.certificate, &mut self.key, &mut self.client_ca];
@@ -69,10 +75,11 @@ impl TlsSettings {
     }
 
     /// The TLS settings of the port, or `None` without any. `table` is the table
-    /// in the file, for errors.
+    /// in the file, for errors. Rules of the cluster are kept in `data_dir`.
     pub(super) fn resolve(
         &self,
         table: &'static str,
+        data_dir: &Path,
     ) -> Result<Option<tls::Settings>, ConfigError> {
         let missing = |key| ConfigError::Tls { table, key };
         let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else {
@@ -95,10 +102,11 @@ impl TlsSettings {
             key: key.clone(),
             client_ca: self.client_ca.clone(),
             client_optional: optional,
-            min_version: self
-                .min_version
-                .map(|TlsVersion(version)| version)
-                .unwrap_or_default(),
+            min_version: match self.min_version {
+                Some(TlsVersion::Fixed(version)) => version,
+                Some(TlsVersion::Cluster) | None => tls::Version::default(),
+            },
+            rules: self.follows_cluster().then(|| tls_rules_file(data_dir)),
         }))
     }
 }

@@ -53,7 +53,12 @@ pub struct Origin(pub String);
 
 /// The lowest supported version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TlsVersion(pub tls::Version);
+pub enum TlsVersion {
+    /// This one.
+    Fixed(tls::Version),
+    /// That of the TLS profile of the cluster, with its suites.
+    Cluster,
+}
 
 /// Whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +190,11 @@ fn origin(text: &str) -> Result<Origin, ValueError> {
 
 fn tls_version(text: &str) -> Result<TlsVersion, ValueError> {
     use tls::Version::{Tls12, Tls13};
-    let versions = [("1.2", TlsVersion(Tls12)), ("1.3", TlsVersion(Tls13))];
+    let versions = [
+        ("1.2", TlsVersion::Fixed(Tls12)),
+        ("1.3", TlsVersion::Fixed(Tls13)),
+        ("cluster", TlsVersion::Cluster),
+    ];
     choose(text, "version of TLS", versions)
 }
 
@@ -309,7 +318,7 @@ written_as_text! {
     Host: host, "a registry such as \"localhost:5000\"";
     Authority: authority, "a host name such as \"catalog.example.com\"";
     Origin: origin, "an origin such as \"https://console.example.com\"";
-    TlsVersion: tls_version, "\"1.2\" or \"1.3\"";
+    TlsVersion: tls_version, "\"1.2\", \"1.3\" or \"cluster\"";
     ClientCertificates: client_certificates, "\"required\" or \"optional\"";
     OnInvalidSetting: on_invalid, "\"quarantine\" or \"reject\"";
     LogFormat: log_format, "\"auto\", \"text\" or \"json\"";

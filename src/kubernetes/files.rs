@@ -20,6 +20,9 @@ use crate::kubernetes::resources::{self, Kind};
 use crate::kubernetes::settings::Settings;
 use crate::kubernetes::watched::{Objects, Watched};
 
+/// The folder below the data folder with the last state of the cluster.
+pub(super) const FOLDER: &str = "cluster";
+
 /// The keys of a secret with credentials, in order of precedence.
 const DOCKER_CONFIG_JSON: &str = ".dockerconfigjson";
 const DOCKER_CONFIG: &str = ".dockercfg";
@@ -189,7 +192,7 @@ fn credentials(secret: &Value) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-async fn keep(file: &Path, content: Vec<u8>) {
+pub(super) async fn keep(file: &Path, content: Vec<u8>) {
     let path = file.to_owned();
     let written = tokio::task::spawn_blocking(move || write(&path, &content)).await;
     match written {

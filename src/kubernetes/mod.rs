@@ -8,6 +8,7 @@
 //! - `own` resolves catalogs and writes their status in the place of catalogd.
 //! - `files` writes mirror sets, image policies and the pull secret for the
 //!   registry client, which reads its files again for each pull.
+//! - `tls_profile` writes rules for the ports.
 //! - `health` collects what fails.
 //!
 //! Passes, and what they publish, are the matter of `ingest`: a cluster only names
@@ -21,9 +22,10 @@ mod health;
 mod own;
 mod resources;
 mod settings;
+mod tls_profile;
 mod watched;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +46,7 @@ pub use client::ClientError;
 pub use files::RegistryFiles;
 pub use health::{Health, describe_metrics};
 pub use settings::{ClusterCatalogs, SecretName, SecretNameError, Settings};
+pub use tls_profile::{prepare_tls_rules, tls_rules_file};
 
 /// The longest wait for the first catalogs at a start without stored ones.
 const FIRST_CATALOGS: Duration = Duration::from_secs(10);
@@ -62,7 +65,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Connects, and reads what the settings name, on `tasks` until `stop`. State that
-    /// outlives restarts is kept below `folder`. Returns once the first catalogs are
+    /// outlives restarts is kept in `data_dir`. Returns once the first catalogs are
     /// known, from an earlier start or from the cluster, or after a while.
     ///
     /// # Errors
@@ -70,7 +73,7 @@ impl Cluster {
     /// error: it is asked again.
     pub async fn connect(
         settings: &Settings,
-        folder: PathBuf,
+        data_dir: &Path,
         catalogs: Catalogs,
         tasks: &TaskTracker,
         stop: &CancellationToken,
@@ -86,8 +89,18 @@ impl Cluster {
             optional,
             failures: failures.clone(),
         };
-        let folders = Folders::new(folder);
+        let folders = Folders::new(data_dir.join(files::FOLDER));
         let files = files::start(settings, &folders, &watched, tasks, stop);
+        if settings.tls_profile {
+            let mut servers = watched(resources::API_SERVERS, true);
+            servers.name = Some("cluster".to_owned());
+            let servers = servers.start(tasks, stop);
+            let (file, stop) = (tls_rules_file(data_dir), stop.clone());
+            tasks.spawn(async move {
+                let keeping = tls_profile::keep(servers, file);
+                stop.run_until_cancelled(keeping).await;
+            });
+        }
         let (found, mut discovered) = watch::channel(Arc::from([]));
         let mut announcements: Option<Arc<dyn Announcements>> = None;
         if settings.cluster_catalogs != ClusterCatalogs::Off {

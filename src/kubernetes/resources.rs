@@ -92,6 +92,15 @@ pub(super) const IMAGE_POLICIES: Kind = Kind {
     most: 10_000,
 };
 
+/// The configuration of the API server of OpenShift, with its TLS profile.
+pub(super) const API_SERVERS: Kind = Kind {
+    group: "config.openshift.io",
+    version: "v1",
+    kind: "APIServer",
+    plural: "apiservers",
+    most: 1,
+};
+
 /// Secrets.
 pub(super) const SECRETS: Kind = Kind {
     group: "",

@@ -26,6 +26,8 @@ pub struct Settings {
     pub image_policies: bool,
     /// The namespace whose `ImagePolicy` objects are read too.
     pub policy_namespace: Option<String>,
+    /// Whether ports have the TLS profile of the cluster.
+    pub tls_profile: bool,
     /// The secret with credentials for registries.
     pub pull_secret: Option<SecretName>,
 }
@@ -92,6 +94,7 @@ impl Settings {
         self.cluster_catalogs != ClusterCatalogs::Off
             || self.mirror_sets
             || self.image_policies
+            || self.tls_profile
             || self.pull_secret.is_some()
     }
 }

@@ -413,7 +413,7 @@ fn tls_that_is_not_whole_is_refused() {
         ),
         (
             "[http_tls]\nmin_version = \"1.1\"",
-            "write \"1.2\" or \"1.3\"",
+            "write \"1.2\", \"1.3\" or \"cluster\"",
         ),
         (
             "[[catalog]]\nsource = \"file:b\"\nclient_certificate = true",

@@ -10,14 +10,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::certificates::validity;
-use crate::serve::net::credential::{CredentialError, Followed};
+use crate::serve::net::credential::{CredentialError, Followed, lines};
 
 /// The TLS settings of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub struct Settings {
     pub client_optional: bool,
     /// The minimum version.
     pub min_version: Version,
+    /// A file with rules that replace the minimum version: a version, then the
+    /// allowed suites below TLS 1.3, a line each; none for all.
+    pub rules: Option<PathBuf>,
 }
 
 /// A version of TLS.
@@ -62,6 +65,7 @@ impl Tls {
     ) -> Result<(Self, Followed<ServerConfig>), CredentialError> {
         let mut paths = vec![settings.certificate.clone(), settings.key.clone()];
         paths.extend(settings.client_ca.clone());
+        paths.extend(settings.rules.clone());
         let settings = settings.clone();
         let build = move |_: &[PathBuf], contents: &[Vec<u8>]| {
             let config = server_config(&settings, contents, protocols)?;
@@ -102,9 +106,18 @@ fn server_config(
         (Some(path), Some(content)) => client_verifier(path, content, settings.client_optional)?,
         _ => WebPkiClientVerifier::no_client_auth(),
     };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(settings.min_version.and_later())
+    let (min_version, suites) = match (&settings.rules, contents.last()) {
+        (Some(path), Some(content)) => rules(path, content)?,
+        _ => (settings.min_version, Vec::new()),
+    };
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.cipher_suites.retain(|suite| {
+        let name = suite.suite().as_str().unwrap_or_default();
+        let is_listed = suites.is_empty() || suites.iter().any(|one| one == name);
+        is_listed || suite.version().version == ProtocolVersion::TLSv1_3
+    });
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(min_version.and_later())
         .map(|builder| builder.with_client_cert_verifier(verifier))
         .and_then(|builder| builder.with_single_cert(chain, private))
         .map_err(|problem| CredentialError::Pair {
@@ -117,6 +130,25 @@ fn server_config(
         .map(|name| name.as_bytes().to_vec())
         .collect();
     Ok(config)
+}
+
+/// The lowest version and the suites below TLS 1.3 in a file with rules.
+fn rules(path: &Path, content: &[u8]) -> Result<(Version, Vec<String>), CredentialError> {
+    let (paths, contents) = ([path.to_owned()], [content.to_owned()]);
+    let lines = lines(&paths, &contents).map(|(_, _, line)| String::from_utf8_lossy(line));
+    let mut lines = lines.map(std::borrow::Cow::into_owned);
+    let version = match lines.next().as_deref() {
+        Some("1.2") => Version::Tls12,
+        Some("1.3") => Version::Tls13,
+        _ => {
+            return Err(CredentialError::Line {
+                path: path.to_owned(),
+                line: 1,
+                wanted: "version of TLS",
+            });
+        }
+    };
+    Ok((version, lines.collect()))
 }
 
 fn client_verifier(

@@ -4,3 +4,4 @@ mod api_server;
 mod follow;
 mod own;
 mod registry_files;
+mod tls_profile;

@@ -7,6 +7,16 @@
 {{- .Values.settings.kubernetes | default dict | toJson -}}
 {{- end -}}
 
+{{/* Whether anything of the cluster is read: "true", else empty. */}}
+{{- define "almanac.reads" -}}
+{{- if or .Values.settings.kubernetes (eq (include "almanac.profiled" .) "true") }}true{{ end -}}
+{{- end -}}
+
+{{/* Whether TLS follows the profile of the cluster: "true", else empty. */}}
+{{- define "almanac.profiled" -}}
+{{- if eq (get (.Values.settings.http_tls | default dict) "min_version" | default "") "cluster" }}true{{ end -}}
+{{- end -}}
+
 {{/* Whether almanac stands in the place of catalogd: "true", else empty. */}}
 {{- define "almanac.replaces" -}}
 {{- $kubernetes := include "almanac.kubernetes" . | fromJson -}}

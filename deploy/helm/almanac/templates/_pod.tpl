@@ -16,7 +16,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  {{- if .Values.settings.kubernetes }}
+  {{- if include "almanac.reads" . }}
   # Its token is for the API of the cluster.
   serviceAccountName: {{ include "almanac.name" . }}
   automountServiceAccountToken: true

@@ -27,7 +27,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::program::{PATIENCE, STEP};
-use rules::text;
 use store::{Failure, Key, State};
 
 /// The resource of `ClusterCatalogs`.

@@ -122,7 +122,7 @@ pub async fn run(
             catalogs.clone(),
             access,
             config.origins.clone(),
-            config.pages,
+            config.pages.clone(),
             cluster.announcements(),
             pulling,
         ),

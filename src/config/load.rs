@@ -79,7 +79,7 @@ impl Config {
             http_tls: settings.http_tls.resolve("http_tls", &data_dir)?,
             distribution: settings.distribution.resolve(),
             origins: origins(settings.cors_origins),
-            pages: settings.pages.unwrap_or(true),
+            pages: settings.pages.resolve(),
             registries: settings.registries.resolve(environment),
             log: settings.log.resolve(DEFAULT_LOG_FILTER)?,
             proxies: Proxies::default(),

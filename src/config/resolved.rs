@@ -12,7 +12,7 @@ use crate::kubernetes;
 use crate::name::CatalogName;
 use crate::serve::Limits;
 use crate::serve::access::AccessSettings;
-use crate::serve::http::Origins;
+use crate::serve::http::{Origins, PageOptions};
 use crate::serve::net::tls;
 use crate::serve::oci::AuthorizerSettings;
 use crate::store::{CacheLimits, KeptHistory};
@@ -43,8 +43,8 @@ pub struct Config {
     pub distribution: AuthorizerSettings,
     /// The pages that may use the HTTP API.
     pub origins: Origins,
-    /// Whether browsers get pages.
-    pub pages: bool,
+    /// The pages for browsers.
+    pub pages: PageOptions,
     /// The catalogs, with unique names and authorities: at least one, unless the
     /// cluster names more.
     pub catalogs: Vec<CatalogConfig>,

@@ -633,6 +633,7 @@ fn the_sample_shows_the_defaults() {
         "#name_prefix",
         "#namespace",
         "#selector",
+        "#url",
         "#kubeconfig",
         "#pull_secret",
     ];

@@ -16,7 +16,7 @@ use crate::config::Environment;
 use crate::ingest::{self, Cause};
 use crate::name::CatalogName;
 use crate::serve::access::Access;
-use crate::serve::http::{Origins, Service};
+use crate::serve::http::{Origins, PageOptions, Service};
 use crate::snapshot::{Catalogs, Publisher, Routing, Snapshot};
 use crate::store::Store;
 use fbc::problem::Severity;
@@ -64,7 +64,7 @@ impl Local {
             catalogs,
             Access::default(),
             Origins::None,
-            false,
+            PageOptions::none(),
             None,
             Router::new(),
         );

@@ -3,6 +3,7 @@
 
 mod catalog;
 mod kubernetes;
+mod pages;
 mod registries;
 mod signing;
 mod webhook;
@@ -25,6 +26,7 @@ use crate::config::error::ConfigError;
 use crate::config::layer::layer;
 use crate::config::log::LogSettings;
 use crate::config::ports::{ConnectionSettings, TlsSettings};
+use crate::config::settings::pages::PagesSettings;
 use crate::config::template::{KubeVersion, WrittenSource};
 use crate::config::value::{Address, OnInvalidSetting, Origin, Poll, Time};
 use crate::ingest::{LayoutSource, Source};
@@ -102,9 +104,9 @@ pub struct Settings {
     #[arg(skip)]
     pub cors_origins: Option<Vec<Origin>>,
 
-    /// Whether the HTTP port has pages for browsers; only in the file.
+    /// The pages for browsers; only in the file.
     #[arg(skip)]
-    pub pages: Option<bool>,
+    pub pages: PagesSettings,
 
     /// Limits of connections and calls; only in the file.
     #[arg(skip)]

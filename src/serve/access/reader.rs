@@ -53,6 +53,11 @@ impl Reader {
             || token.is_some_and(|token| self.access.knows_token(token))
     }
 
+    /// Whether it sent a token.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// The available catalogs that it may read, sorted by name.
     pub(crate) fn catalogs(&self, catalogs: &Catalogs) -> Vec<Arc<Catalog>> {
         // A reload sets rules before it adds catalogs. So the rules are taken

@@ -26,6 +26,7 @@ mod hint;
 mod html;
 mod index;
 mod observe;
+mod options;
 mod pages;
 mod path;
 mod queries;
@@ -36,4 +37,5 @@ mod respond;
 mod service;
 
 pub use cors::Origins;
+pub use options::PageOptions;
 pub use service::Service;

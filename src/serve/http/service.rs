@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
-use axum::{Router, middleware};
+use axum::{Extension, Router, middleware};
 use http::header::HOST;
 use http::{Method, Request, StatusCode, Version};
 use hyper::body::Incoming;
@@ -19,6 +19,7 @@ use crate::serve::http::content::{ALL, METAS, all, metas};
 use crate::serve::http::cors::{self, Origins};
 use crate::serve::http::graphql::GRAPHQL;
 use crate::serve::http::guard::guard;
+use crate::serve::http::options::PageOptions;
 use crate::serve::http::query::parse_query;
 use crate::serve::http::rejection::{self, HttpRejection};
 use crate::serve::http::respond::respond;
@@ -42,13 +43,13 @@ pub struct Service {
 
 impl Service {
     /// A service for all catalogs. `others` are further routes, of other APIs.
-    /// `with_pages` says whether browsers get pages. A catalog that a cluster
+    /// `pages` says whether browsers get pages, and which. A catalog that a cluster
     /// names is answered at the digest in `announcements` only.
     pub fn new(
         catalogs: Catalogs,
         access: Access,
         origins: Origins,
-        with_pages: bool,
+        pages: PageOptions,
         announcements: Option<Arc<dyn Announcements>>,
         others: Router,
     ) -> Self {
@@ -59,7 +60,7 @@ impl Service {
             catalogs: catalogs.clone(),
             announcements,
         });
-        let routes = router(catalogs.clone(), access.clone(), origins, with_pages, gate);
+        let routes = router(catalogs.clone(), access.clone(), origins, pages, gate);
         Self {
             router: routes.merge(others),
             direct: Direct {
@@ -173,9 +174,10 @@ fn router(
     catalogs: Catalogs,
     access: Access,
     origins: Origins,
-    with_pages: bool,
+    options: PageOptions,
     gate: Option<Gate>,
 ) -> Router {
+    let with_pages = options.enabled;
     let mut index = index::routes();
     if with_pages {
         let instead = middleware::from_fn_with_state(catalogs.clone(), pages::instead);
@@ -201,6 +203,7 @@ fn router(
     } else {
         routes
     };
+    let routes = routes.layer(Extension(options));
     let routes = match cors::layer(origins) {
         Some(layer) => routes.layer(layer),
         None => routes,

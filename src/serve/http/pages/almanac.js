@@ -83,6 +83,8 @@
     document.addEventListener("keydown", (event) => {
       const typing = event.target.closest && event.target.closest("input, select, textarea");
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      const permanent = document.getElementById("permanent");
+      if (event.key === "y" && permanent) location.href = permanent.href;
       if (event.key === "/") {
         event.preventDefault();
         field.focus();

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use crate::serve::http::pages::text::short;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::request::Origin;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::http::rejection::HttpRejection;
 use ::images::digest::Digest;
@@ -59,7 +60,12 @@ pub(super) async fn show(
     let Some(asset) = found else {
         return HttpRejection::UnknownPath.into_response();
     };
-    let mut response = send(asset.bytes, asset.media_type, &method, &headers);
+    let mut response = send(
+        Bytes::from_static(asset.bytes),
+        asset.media_type,
+        &method,
+        &headers,
+    );
     if response.status().is_success() {
         let control = HeaderValue::from_static("public, max-age=31536000, immutable");
         response.headers_mut().insert(CACHE_CONTROL, control);
@@ -71,32 +77,32 @@ pub(super) async fn show(
 pub(super) async fn robots(method: Method, headers: HeaderMap) -> Response {
     let text = b"User-agent: *\nDisallow: /search\nDisallow: /compare\nDisallow: /mirror\n\
                  Disallow: /*?\n";
-    send(text, "text/plain; charset=utf-8", &method, &headers)
+    send(
+        Bytes::from_static(text),
+        "text/plain; charset=utf-8",
+        &method,
+        &headers,
+    )
 }
 
-/// Describes the search to browsers.
-pub(super) async fn opensearch(method: Method, headers: HeaderMap) -> Response {
-    let text = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+/// Describes the search to browsers, which want a whole address.
+pub(super) async fn opensearch(origin: Origin, method: Method, headers: HeaderMap) -> Response {
+    let text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
         <OpenSearchDescription xmlns=\"http://a9.com/-/spec/opensearch/1.1/\">\n\
         <ShortName>almanac</ShortName>\n\
         <Description>Search the operators of all catalogs</Description>\n\
-        <Url type=\"text/html\" template=\"/search?q={searchTerms}\"/>\n\
-        </OpenSearchDescription>\n";
+        <Url type=\"text/html\" template=\"{}/search?q={{searchTerms}}\"/>\n\
+        </OpenSearchDescription>\n",
+        origin.0
+    );
     let media_type = "application/opensearchdescription+xml";
-    send(text, media_type, &method, &headers)
+    send(text.into(), media_type, &method, &headers)
 }
 
-fn send(
-    bytes: &'static [u8],
-    media_type: &'static str,
-    method: &Method,
-    headers: &HeaderMap,
-) -> Response {
+fn send(bytes: Bytes, media_type: &'static str, method: &Method, headers: &HeaderMap) -> Response {
     static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
-    let response = QueryResponse::Text {
-        bytes: Bytes::from_static(bytes),
-        media_type,
-    };
+    let response = QueryResponse::Text { bytes, media_type };
     let sent = ResponseContext::of(method, headers)
         .and_then(|context| context.send(response, &Parameters::default(), Some(*STARTED)));
     sent.unwrap_or_else(Problem::into_response)

@@ -45,7 +45,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                 (notice("warning", html! { p { "The source cannot be read at present. The last good content is served." } }))
             }
             dl.facts {
-                dt { "Version" } dd { (home::source(&status.source)) }
+                @if query.site.options.sources { dt { "Version" } dd { (home::source(&status.source)) } }
                 dt { "Digest" } dd { code { (revision.digest) } }
                 dt { "Content" } dd { code { (revision.content) } }
                 dt { "Changed" } dd { (date(&humantime::format_rfc3339_seconds(revision.modified).to_string())) }
@@ -54,7 +54,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                 } }
                 dt { "History" } dd {
                     a href=(links::catalog(name, "/changes")) { "changes" } " · "
-                    a href=(links::catalog(name, "/api/v1/changes.atom")) { "Atom feed" }
+                    a href=(links::catalog(name, "/changes.atom")) { "Atom feed" }
                 }
                 dt { "Programs" } dd {
                     a href=(links::catalog(name, "/api/v1/packages")) { "packages as JSON" } " · "

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use axum::response::{IntoResponse as _, Response};
 use maud::{Markup, html};
 
-use crate::answers::changes::{Change, sentence};
+use crate::answers::changes::{Change, Kind, sentence, summary};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, counted, empty, fold};
 use crate::serve::http::pages::request::configured;
 use crate::serve::http::pages::text::{date, short};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::history::moment;
+use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 use crate::store::HistoryEntry;
 
 /// How many updates of a catalog are read.
-const UPDATES: u32 = 30;
+pub(super) const UPDATES: u32 = 30;
 /// How many changes of an update are listed.
 const LISTED: usize = 200;
 
@@ -37,6 +38,13 @@ pub(super) struct Told<'a> {
 }
 
 impl Update {
+    /// The catalog, the time and the changes in a line; `None` without any.
+    pub(super) fn line(&self) -> Option<(&str, String, String)> {
+        let recorded = self.entry.changes.as_ref().filter(|one| one.total() > 0)?;
+        let time = humantime::format_rfc3339_seconds(self.entry.committed).to_string();
+        Some((&self.catalog, time, summary(&recorded.first)))
+    }
+
     fn told(&self) -> Option<Told<'_>> {
         let recorded = self.entry.changes.as_ref()?;
         let changes: Vec<&Change> = recorded.first.iter().collect();
@@ -49,9 +57,19 @@ impl Update {
 
     /// Its changes of a package, if it has any among those that are recorded.
     pub(super) fn of_package(&self, package: &str) -> Option<Told<'_>> {
+        self.filtered(Some(package), None)
+    }
+
+    /// Its changes of a package and of a kind, of those that are given.
+    fn filtered(&self, package: Option<&str>, kind: Option<Kind>) -> Option<Told<'_>> {
         let mut told = self.told()?;
-        told.changes.retain(|change| change.package == package);
-        told.total = told.changes.len();
+        if package.is_some() || kind.is_some() {
+            told.changes.retain(|change| {
+                package.is_none_or(|package| change.package == package)
+                    && kind.is_none_or(|kind| change.kind == kind)
+            });
+            told.total = told.changes.len();
+        }
         (told.total > 0).then_some(told)
     }
 }
@@ -61,13 +79,14 @@ impl Update {
 pub(super) async fn read(
     query: &AcrossQuery,
     catalog: Option<&str>,
+    most: u32,
 ) -> Result<Vec<Update>, Problem> {
     let mut updates = Vec::new();
     for (name, snapshot) in query.loaded() {
         if catalog.is_some_and(|wanted| wanted != name.as_str()) {
             continue;
         }
-        let entries = snapshot.history().latest(name, UPDATES + 1).await;
+        let entries = snapshot.history().latest(name, most + 1).await;
         let entries = entries.map_err(|error| {
             tracing::error!(%error, "the history cannot be read");
             Problem::internal()
@@ -130,6 +149,14 @@ fn update(told: &Told<'_>) -> Markup {
     }
 }
 
+fn change_kind(text: &str) -> Result<Kind, Problem> {
+    let found = Kind::ALL.iter().find(|kind| kind.as_str() == text);
+    found.copied().ok_or_else(|| {
+        let detail = format!("there is no kind of change {:?}", cut(text));
+        Problem::invalid_parameter("kind", detail)
+    })
+}
+
 pub(super) async fn of_all(request: QueryRequest) -> Response {
     shown(request, false).await
 }
@@ -140,23 +167,25 @@ pub(super) async fn of_one(request: QueryRequest) -> Response {
 
 async fn shown(request: QueryRequest, one: bool) -> Response {
     let read = async {
-        let (query, context) = request.parse_across(&["package"])?;
-        let wanted = query.path("name").to_owned();
-        let updates = read(&query, one.then_some(&wanted)).await?;
-        Ok::<_, Problem>((query, context, updates))
+        let request = request::parse(request, &["package", "kind", "since"])?;
+        let wanted = request.query.path("name").to_owned();
+        let updates = read(&request.query, one.then_some(&wanted), UPDATES).await?;
+        Ok::<_, Problem>((request, updates))
     };
-    let (query, context, updates) = match read.await {
+    let (request, updates) = match read.await {
         Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
     let work = move |query: &AcrossQuery| {
         let package = query.parameters.get("package");
+        let since = query.parameters.get("since");
+        let after = since.map(|since| moment("since", since)).transpose()?;
+        let kind = query.parameters.get("kind");
+        let wanted = kind.map(change_kind).transpose()?;
         let told: Vec<Told<'_>> = updates
             .iter()
-            .filter_map(|update| match package {
-                Some(package) => update.of_package(package),
-                None => update.told(),
-            })
+            .filter(|update| after.is_none_or(|after| update.entry.committed >= after))
+            .filter_map(|update| update.filtered(package, wanted))
             .collect();
         let name = if one {
             Some(configured(query)?.0.name.as_str())
@@ -166,10 +195,20 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
         let body = html! {
             h1 { "Changes" @if let Some(name) = name { " of " (name) } }
             @if let Some(name) = name {
-                p { a href=(links::catalog(name, "/api/v1/changes.atom")) { "Atom feed" } }
+                p { a href=(links::catalog(name, "/changes.atom")) { "Atom feed" } }
             }
             form.inline {
                 label { "Package " input type="search" name="package" value=(package.unwrap_or_default()) maxlength="200"; }
+                label { "Kind "
+                    select name="kind" {
+                        option value="" { "all" }
+                        @for one in Kind::ALL {
+                            @let name = one.as_str();
+                            option value=(name) selected[kind == Some(name)] { (name) }
+                        }
+                    }
+                }
+                label { "Since " input name="since" value=(since.unwrap_or_default()) maxlength="30" placeholder="2026-01-31"; }
                 button { "Filter" }
             }
             (list(&told, "No update changed anything since the history began."))
@@ -189,5 +228,5 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
             None => page,
         })
     };
-    request::respond(&SCANS, query, context, Box::new(work)).await
+    request::respond(&SCANS, request, Box::new(work)).await
 }

@@ -1,48 +1,41 @@
-//! The packages of catalogs side by side.
+//! The packages of catalogs side by side, and what changes from one to another.
 
-use std::collections::BTreeMap;
-
-use axum::response::Response;
-use http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use maud::html;
 
 use crate::answers::changes::{changes, sentence, summary};
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{count, empty};
-use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::across::compare::{Comparison, Side};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
-/// How many catalogs are compared.
-const MOST: usize = 6;
 /// How many changes of a package a page lists.
 const LISTED: usize = 20;
 /// How many packages a page lists.
 const SHOWN: usize = 500;
 
-/// What changes from one catalog to another.
+/// What changes from one catalog to another, or between two contents of one.
 pub(super) async fn diff(request: QueryRequest) -> Response {
-    request::run(request, &SCANS, &["from", "to"], |query| {
-        let outline = |parameter: &'static str| {
-            let name = query.parameters.get(parameter).ok_or_else(|| {
-                Problem::missing_parameter(parameter, "name both catalogs by from and to")
-            })?;
-            let found = query.loaded().find(|(one, _)| one.as_str() == name);
-            let (name, snapshot) = found.ok_or_else(|| {
-                let names = query.loaded().map(|(one, _)| one.as_str());
-                Problem::unknown("catalog", name, names)
-            })?;
-            let outline = snapshot.history().outline(&snapshot.revision().content);
-            let outline = outline.ok_or_else(|| {
-                let detail = format!("the outline of {name} is not kept; it is made with its next update");
-                Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
-            })?;
-            Ok::<_, Problem>((name.as_str(), outline))
-        };
-        let ((from, before), (to, after)) = (outline("from")?, outline("to")?);
+    let read = async {
+        let request = request::parse(request, &["from", "to"])?;
+        let from = Side::read(&request.query, "from").await?;
+        let to = Side::read(&request.query, "to").await?;
+        Ok::<_, Problem>((request, from, to))
+    };
+    let (request, from, to) = match read.await {
+        Ok(read) => read,
+        Err(problem) => return problem.into_response(),
+    };
+    let work = move |query: &AcrossQuery| {
+        let (before, after) = (from.outline(query)?, to.outline(query)?);
+        let (from, to) = (from.text.as_str(), to.text.as_str());
         let found = changes(&before, &after);
-        let groups: Vec<_> = found.chunk_by(|one, other| one.package == other.package).collect();
+        let groups: Vec<_> = found
+            .chunk_by(|one, other| one.package == other.package)
+            .collect();
         let back = links::with("/compare/diff", &[("from", to), ("to", from)]);
         let body = html! {
             h1 { "From " (from) " to " (to) }
@@ -65,39 +58,29 @@ pub(super) async fn diff(request: QueryRequest) -> Response {
         };
         let trail = [
             ("Compare catalogs".to_owned(), "/compare".to_owned()),
-            (format!("{from} to {to}"), links::with("/compare/diff", &[("from", from), ("to", to)])),
+            (
+                format!("{from} to {to}"),
+                links::with("/compare/diff", &[("from", from), ("to", to)]),
+            ),
         ];
-        Ok(Page::new(format!("From {from} to {to}"), body).at(trail))
-    })
-    .await
+        let twin = links::with("/api/v1/diff", &[("from", from), ("to", to)]);
+        Ok(Page::new(format!("From {from} to {to}"), body)
+            .at(trail)
+            .twin(twin))
+    };
+    request::respond(&SCANS, request, Box::new(work)).await
 }
 
 pub(super) async fn matrix(request: QueryRequest) -> Response {
     request::run(request, &SCANS, &["catalog", "show"], |query| {
-        let wanted: Vec<&str> = query.parameters.all("catalog").collect();
-        let names = || query.catalogs.iter().map(|(catalog, _)| catalog.name.as_str());
-        for name in &wanted {
-            if !names().any(|known| known == *name) {
-                return Err(Problem::unknown("catalog", name, names()));
-            }
-        }
         let all = query.parameters.get("show") == Some("all");
-        let chosen = query.loaded().filter(|(name, _)| {
-            wanted.is_empty() || wanted.contains(&name.as_str())
-        });
-        let chosen: Vec<_> = chosen.take(MOST).collect();
-        let mut rows: BTreeMap<String, Vec<Option<(String, String)>>> = BTreeMap::new();
-        for (at, (_, snapshot)) in chosen.iter().enumerate() {
-            for package in snapshot.packages() {
-                let record = PackageRecord::summary(snapshot, package)?;
-                let row = rows.entry(record.name).or_insert_with(|| vec![None; chosen.len()]);
-                row[at] = Some((record.default_channel, record.version));
-            }
-        }
-        let total = rows.len();
-        if !all {
-            rows.retain(|_, row| row.windows(2).any(|pair| pair[0] != pair[1]));
-        }
+        let Comparison { chosen, rows, total } = Comparison::of(query, all)?;
+        let names = || query.catalogs.iter().map(|(catalog, _)| catalog.name.as_str());
+        let mut given: Vec<(&str, &str)> = query.parameters.all("catalog").map(|name| ("catalog", name)).collect();
+        given.push(("show", if all { "all" } else { "" }));
+        let twin = links::with("/api/v1/compare", &given);
+        given.push(("format", "csv"));
+        let csv = links::with("/api/v1/compare", &given);
         let body = html! {
             h1 { "Compare catalogs" }
             form.fields {
@@ -105,7 +88,7 @@ pub(super) async fn matrix(request: QueryRequest) -> Response {
                     legend { "Catalogs" }
                     @for name in names() {
                         label.box { input type="checkbox" name="catalog" value=(name)
-                            checked[chosen.iter().any(|(one, _)| one.as_str() == name)]; " " (name) }
+                            checked[chosen.contains(&name)]; " " (name) }
                     }
                 }
                 label.box { input type="checkbox" name="show" value="all" checked[all]; " also what is the same" }
@@ -116,27 +99,27 @@ pub(super) async fn matrix(request: QueryRequest) -> Response {
             } @else {
                 p { "Changes: "
                     @for pair in chosen.windows(2) {
-                        a href=(links::with("/compare/diff", &[("from", pair[0].0.as_str()), ("to", pair[1].0.as_str())])) {
-                            (pair[0].0) " → " (pair[1].0)
+                        a href=(links::with("/compare/diff", &[("from", pair[0]), ("to", pair[1])])) {
+                            (pair[0]) " → " (pair[1])
                         } " "
                     }
                 }
-                p.lead { (count(rows.len() as u64)) " of " (count(total as u64)) " packages" @if !all { " differ" } }
+                p.lead { (count(rows.len() as u64)) " of " (count(total as u64)) " packages" @if !all { " differ" } " · " a href=(csv) { "CSV" } }
                 div.scroll role="region" aria-label="Packages by catalog" tabindex="0" {
                     table {
                         thead { tr {
                             th scope="col" { "Package" }
-                            @for (name, _) in &chosen { th scope="col" { a href=(links::catalog(name.as_str(), "")) { (name) } } }
+                            @for name in &chosen { th scope="col" { a href=(links::catalog(name, "")) { (name) } } }
                         } }
                         tbody {
                             @for (package, row) in rows.iter().take(SHOWN) {
                                 tr {
                                     th scope="row" { a href=(links::across(package)) { (package) } }
-                                    @for ((name, _), cell) in chosen.iter().zip(row) {
+                                    @for (name, cell) in chosen.iter().zip(row) {
                                         td {
                                             @match cell {
-                                                Some((channel, version)) => {
-                                                    a href=(links::package(name.as_str(), package)) { (channel) } " " (version)
+                                                Some(head) => {
+                                                    a href=(links::package(name, package)) { (head.channel) } " " (head.version)
                                                 },
                                                 None => "–",
                                             }
@@ -150,7 +133,7 @@ pub(super) async fn matrix(request: QueryRequest) -> Response {
                 @if rows.len() > SHOWN { p { "The first " (SHOWN) " are shown." } }
             }
         };
-        Ok(Page::new("Compare catalogs", body))
+        Ok(Page::new("Compare catalogs", body).twin(twin))
     })
     .await
 }

@@ -36,7 +36,7 @@ pub(in crate::serve::http) async fn describe(request: Request, next: Next) -> Re
     {
         return (StatusCode::PERMANENT_REDIRECT, [(LOCATION, shorter)]).into_response();
     }
-    let text = render(&page(&problem, &path));
+    let text = render(&page(&problem, &path), None);
     let (mut parts, _) = response.into_parts();
     parts
         .headers

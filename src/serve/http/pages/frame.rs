@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use maud::{DOCTYPE, Markup, html};
 
-use crate::serve::http::pages::assets;
+use crate::serve::http::pages::parts::{code, fold, notice};
 use crate::serve::http::pages::text::{date, short};
+use crate::serve::http::pages::{assets, links};
 use crate::snapshot::Snapshot;
 
 /// A page before it is rendered.
@@ -26,15 +27,29 @@ pub(super) struct Page {
 
 /// The content of a catalog, as the footer names it.
 pub(super) struct ShownContent {
-    digits: String,
+    catalog: String,
+    hex: String,
     date: String,
+}
+
+/// What a page tells about its own address.
+pub(super) struct Around<'a> {
+    /// Scheme and host.
+    pub(super) origin: &'a str,
+    /// Whether the client sent a token.
+    pub(super) is_known: bool,
+    /// The path with its parameters.
+    pub(super) address: &'a str,
+    /// The content that the link was made for.
+    pub(super) at: Option<&'a str>,
 }
 
 impl ShownContent {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let revision = snapshot.revision();
         Self {
-            digits: short(&revision.content.hex()).to_owned(),
+            catalog: revision.catalog.to_string(),
+            hex: revision.content.hex(),
             date: humantime::format_rfc3339_seconds(revision.modified).to_string(),
         }
     }
@@ -73,7 +88,7 @@ impl Page {
 }
 
 /// The whole document.
-pub(super) fn render(page: &Page) -> String {
+pub(super) fn render(page: &Page, around: Option<&Around<'_>>) -> String {
     let title = match page.title.as_str() {
         "" => "almanac".to_owned(),
         title => format!("{title} · almanac"),
@@ -128,13 +143,22 @@ pub(super) fn render(page: &Page) -> String {
                         }
                     }
                 }
-                main #content tabindex="-1" { (page.body) }
+                main #content tabindex="-1" {
+                    @if let (Some(content), Some(at)) = (&page.content, around.and_then(|around| around.at)) {
+                        (moved(content, at))
+                    }
+                    (page.body)
+                }
                 footer.bottom {
                     @if let Some(content) = &page.content {
-                        span { "content " code { (content.digits) } " · " (date(&content.date)) }
+                        span { "content " code { (short(&content.hex)) } " · " (date(&content.date)) }
+                        @if let Some(around) = around {
+                            a #permanent href=(permanent(around.address, &content.hex)) { "permanent link" }
+                        }
                     }
                     @if let Some(twin) = &page.twin {
                         a href=(twin) { "as JSON" }
+                        @if let Some(around) = around { (fold(html! { "curl" }, code("curl", &curl(around, twin)))) }
                     }
                     a href="/api" { "API" }
                 }
@@ -142,6 +166,45 @@ pub(super) fn render(page: &Page) -> String {
         }
     };
     visible(document.into_string())
+}
+
+/// A remark on a page whose link was made for another content.
+fn moved(content: &ShownContent, at: &str) -> Markup {
+    let wanted = at.trim_start_matches("sha256:");
+    let from = format!("{}@{wanted}", content.catalog);
+    let diff = links::with(
+        "/compare/diff",
+        &[("from", &from), ("to", &content.catalog)],
+    );
+    html! {
+        @if wanted.is_empty() || !content.hex.starts_with(wanted) {
+            (notice("warning", html! {
+                p { "This link was made for the content " code { (short(wanted)) } ". The catalog has gone on to "
+                    code { (short(&content.hex)) } ". " a href=(diff) { "What changed" } }
+            }))
+        }
+    }
+}
+
+/// The address with the content that it shows.
+fn permanent(address: &str, hex: &str) -> String {
+    let sign = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{sign}at={}", short(hex))
+}
+
+/// The command that gets the same as JSON. Its address has escapes for all signs that a
+/// shell would take for others.
+fn curl(around: &Around<'_>, twin: &str) -> String {
+    let token = if around.is_known {
+        "--oauth2-bearer \"$TOKEN\" "
+    } else {
+        ""
+    };
+    format!(
+        "curl -fsS {token}'{}{}'",
+        around.origin,
+        twin.replace('\'', "%27")
+    )
 }
 
 /// Makes the characters visible that change the order of others or that nothing
@@ -185,16 +248,41 @@ mod tests {
         let page = Page::new("<b>", html! { h1 { "<script>" } })
             .at([("a".into(), "/a".into()), ("b".into(), "/b".into())])
             .twin("/j?a=b&c=d");
-        let text = render(&page);
+        let around = Around {
+            origin: "https://a.example",
+            is_known: true,
+            address: "/p?q=1",
+            at: None,
+        };
+        let text = render(&page, Some(&around));
         for part in [
             "<title>&lt;b&gt; · almanac</title>",
             "<h1>&lt;script&gt;</h1>",
             "<a href=\"/a\">a</a>",
             "<span aria-current=\"page\">b</span>",
             "<a href=\"/j?a=b&amp;c=d\">as JSON</a>",
+            "curl -fsS --oauth2-bearer &quot;$TOKEN&quot; 'https://a.example/j?a=b&amp;c=d'",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("style="), "{text}");
+    }
+
+    #[test]
+    fn a_link_for_another_content_says_so_and_leads_to_the_difference() {
+        let content = ShownContent {
+            catalog: "a".to_owned(),
+            hex: "0123456789abcdef".to_owned(),
+            date: String::new(),
+        };
+        for same in ["0123456789ab", "sha256:0123"] {
+            assert_eq!(moved(&content, same).into_string(), "", "{same}");
+        }
+        let text = moved(&content, "ffffffffffff").into_string();
+        assert!(
+            text.contains("/compare/diff?from=a%40ffffffffffff&amp;to=a"),
+            "{text}"
+        );
+        assert_eq!(permanent("/a?b=c", &content.hex), "/a?b=c&at=0123456789ab");
     }
 }

@@ -1,54 +1,100 @@
 //! The catalogs with their states, ages and counts.
 
-use axum::response::Response;
+use std::collections::BTreeSet;
+
+use axum::response::{IntoResponse as _, Response};
 use maud::{Markup, html};
 
+use crate::serve::http::pages::changes::Update;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, count, empty, problem_counts, table};
 use crate::serve::http::pages::text::{date, short};
-use crate::serve::http::pages::{links, request};
+use crate::serve::http::pages::{changes, links, request};
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::snapshot::{Catalog, Snapshot, State};
 
+/// How many updates of a catalog are looked through for the last one with changes.
+const LATEST: u32 = 3;
+
 pub(super) async fn show(request: QueryRequest) -> Response {
-    request::run(request, &LOOKUPS, &[], |query| {
+    let read = async {
+        let request = request::parse(request, &[])?;
+        let updates = changes::read(&request.query, None, LATEST).await?;
+        Ok::<_, Problem>((request, updates))
+    };
+    let (request, updates) = match read.await {
+        Ok(read) => read,
+        Err(problem) => return problem.into_response(),
+    };
+    let work = move |query: &AcrossQuery| {
         let catalogs = &query.catalogs;
+        let sources = query.site.options.sources;
         let total: u64 = query
             .loaded()
             .map(|(_, snapshot)| snapshot.packages().len() as u64)
             .sum();
+        let head: Vec<&str> = [
+            "Name", "Version", "Content", "Changed", "Packages", "Bundles", "Problems", "State",
+        ]
+        .into_iter()
+        .filter(|title| sources || *title != "Version")
+        .collect();
         let body = html! {
             h1 { "Catalogs" }
             @if catalogs.is_empty() {
                 (empty(html! { p { "There is no catalog that you may read. If yours has a token, " a href="/sign-in" { "sign in" } "." } }))
             } @else {
-                p.lead { (count(total)) " packages in " (count(catalogs.len() as u64)) " catalogs" }
-                (table("Catalogs", &["Name", "Version", "Content", "Changed", "Packages", "Bundles", "Problems", "State"], html! {
-                    @for (catalog, snapshot) in catalogs { (row(catalog, snapshot.as_deref())) }
+                p.lead {
+                    (count(total)) " packages in " (count(catalogs.len() as u64)) " catalogs"
+                    @if !query.reader.is_known() { " · " a href="/sign-in" { "sign in" } }
+                }
+                (table("Catalogs", &head, html! {
+                    @for (catalog, snapshot) in catalogs { (row(catalog, snapshot.as_deref(), sources)) }
                 }))
             }
+            (latest(&updates))
             h2 { "Start with" }
             ul.links {
                 li { a href="/search" { "All packages, by category, provider and more" } }
                 li { a href="/apis" { "Who provides a kind" } }
-                li { a href="/changes" { "Latest changes" } }
+                li { a href="/search" { "Plan an update: choose a package, then Updates" } }
                 li { a href="/compare" { "Compare catalogs" } }
                 li { a href="/mirror" { "Plan a mirror" } }
             }
         };
         Ok(Page::new("", body).twin("/catalogs"))
-    })
-    .await
+    };
+    request::respond(&LOOKUPS, request, Box::new(work)).await
 }
 
-fn row(catalog: &Catalog, snapshot: Option<&Snapshot>) -> Markup {
+/// The last update of each catalog in a line.
+fn latest(updates: &[Update]) -> Markup {
+    let mut seen = BTreeSet::new();
+    let told = updates.iter().filter_map(Update::line);
+    let told: Vec<_> = told.filter(|(name, ..)| seen.insert(*name)).collect();
+    html! {
+        @if !told.is_empty() {
+            h2 { "Latest changes" }
+            ul.links {
+                @for (name, time, text) in &told {
+                    li { a href=(links::catalog(name, "/changes")) { (name) } " " (date(time)) ": " (text) }
+                }
+                li { a href="/changes" { "All changes" } }
+            }
+        }
+    }
+}
+
+fn row(catalog: &Catalog, snapshot: Option<&Snapshot>, sources: bool) -> Markup {
     let name = catalog.name.as_str();
     let status = catalog.status();
     let state = snapshot.map_or_else(|| catalog.state(), |_| State::Serving);
     html! {
         tr {
             th scope="row" { a href=(links::catalog(name, "")) { (name) } }
-            td { (source(&status.source)) }
+            @if sources { td { (source(&status.source)) } }
             @if let Some(snapshot) = snapshot {
                 @let revision = snapshot.revision();
                 td { code { (short(&revision.content.hex())) } }

@@ -43,6 +43,7 @@ use http::header::VARY;
 use http::{HeaderValue, Method};
 
 use crate::serve::http::encoding::accepts_named;
+use crate::serve::http::queries::history;
 use crate::serve::http::queries::request::QueryRequest;
 use crate::snapshot::Catalogs;
 
@@ -63,6 +64,7 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route("/api", any(api::show))
         .route("/packages/{package}", any(across::show))
         .route("/catalogs/{name}/changes", any(changes::of_one))
+        .route("/catalogs/{name}/changes.atom", any(history::atom))
         .route("/catalogs/{name}/problems", any(problems::of_one))
         .route("/catalogs/{name}/icons/{digest}", any(icon::show))
         .merge(package::routes())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::name::CatalogName;
-use crate::serve::http::pages::frame::{Page, render};
+use crate::serve::http::pages::frame::{Around, Page, render};
 use crate::serve::http::pages::policy::HTML;
 use crate::serve::http::queries::across::{self, AcrossQuery};
 use crate::serve::http::queries::problem::Problem;
@@ -13,6 +13,16 @@ use crate::serve::http::queries::request::QueryRequest;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalog, Snapshot};
+
+/// A request for a page, with valid parameters.
+pub(super) struct PageRequest {
+    pub(super) query: AcrossQuery,
+    context: ResponseContext,
+    /// The content that the link was made for.
+    at: Option<String>,
+    /// The path with its parameters.
+    address: String,
+}
 
 /// Makes a page on a worker. `known` are the parameters of its address.
 pub(super) fn run(
@@ -33,23 +43,47 @@ async fn run_boxed(
     known: &'static [&'static str],
     work: Work,
 ) -> Response {
-    match request.parse_across(known) {
-        Ok((query, context)) => respond(pool, query, context, work).await,
+    match parse(request, known) {
+        Ok(request) => respond(pool, request, work).await,
         Err(problem) => problem.into_response(),
     }
 }
 
-/// The same for a request that was read before.
-pub(super) async fn respond(
-    pool: &WorkerPool,
-    query: AcrossQuery,
-    context: ResponseContext,
-    work: Work,
-) -> Response {
-    let work = |query: &AcrossQuery| {
+/// Reads a request. Every page of a catalog takes `at` besides the `known` parameters.
+pub(super) fn parse(
+    mut request: QueryRequest,
+    known: &'static [&'static str],
+) -> Result<PageRequest, Problem> {
+    let at = request.take("at");
+    let given = request.query().to_owned();
+    let (query, context) = request.parse_across(known)?;
+    let sign = if given.is_empty() { "" } else { "?" };
+    Ok(PageRequest {
+        address: format!("{}{sign}{given}", query.site.path),
+        query,
+        context,
+        at,
+    })
+}
+
+/// Makes a page of a request that was read before.
+pub(super) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work) -> Response {
+    let PageRequest {
+        query,
+        context,
+        at,
+        address,
+    } = request;
+    let work = move |query: &AcrossQuery| {
         let page = work(query)?;
+        let around = Around {
+            origin: &query.site.origin,
+            is_known: query.reader.has_token(),
+            address: &address,
+            at: at.as_deref(),
+        };
         Ok(QueryResponse::Text {
-            bytes: render(&page).into(),
+            bytes: render(&page, Some(&around)).into(),
             media_type: HTML,
         })
     };

@@ -36,14 +36,14 @@ const SUGGESTED: usize = 10;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
     let read = async {
-        let (mut query, context) = request.parse_across(&KNOWN)?;
-        let found = facets::found(&mut query).await?;
-        Ok::<_, Problem>((query, context, found))
+        let mut request = request::parse(request, &KNOWN)?;
+        let found = facets::found(&mut request.query).await?;
+        Ok::<_, Problem>((request, found))
     };
     match read.await {
-        Ok((query, context, found)) => {
+        Ok((request, found)) => {
             let work = move |query: &AcrossQuery| page(query, found.as_deref());
-            request::respond(&LOOKUPS, query, context, Box::new(work)).await
+            request::respond(&LOOKUPS, request, Box::new(work)).await
         }
         Err(problem) => problem.into_response(),
     }

@@ -6,6 +6,7 @@ use http::header::{LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
 use crate::serve::http::content::reader;
+use crate::serve::http::options::PageOptions;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::net::listen::Peer;
 
@@ -27,10 +28,14 @@ pub(super) async fn show(request: Request) -> Response {
     response
 }
 
-/// Whether a password may be asked for: nobody on the way could read it.
+/// Whether a password may be asked for: nobody on the way could read it. That is so behind
+/// a proxy too, if people reach the port over https.
 pub(super) fn is_safe(request: &Request) -> bool {
+    let options = request.extensions().get::<PageOptions>();
+    let url = options.and_then(|options| options.url.as_deref());
     let peer = request.extensions().get::<Peer>();
-    peer.is_some_and(|peer| peer.secure || peer.address.ip().is_loopback())
+    url.is_some_and(|url| url.starts_with("https://"))
+        || peer.is_some_and(|peer| peer.secure || peer.address.ip().is_loopback())
 }
 
 /// Makes a browser ask for a password, where the response wants a token.

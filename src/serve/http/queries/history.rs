@@ -116,9 +116,10 @@ pub(super) async fn differences(request: QueryRequest) -> Response {
 }
 
 /// The last updates as an Atom feed.
-pub(super) async fn atom(origin: Origin, request: QueryRequest) -> Response {
+pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) -> Response {
     let work = move |query: &ParsedQuery, history: &[HistoryEntry]| {
-        let package = query.parameters.get("package");
+        let of_path = Some(query.path("package")).filter(|name| !name.is_empty());
+        let package = of_path.or_else(|| query.parameters.get("package"));
         let mut updates = Vec::new();
         let mut contents = HashSet::new();
         for pair in history.windows(2) {
@@ -258,7 +259,7 @@ fn record(entry: &HistoryEntry, history: &[HistoryEntry]) -> RevisionRecord {
 }
 
 /// A source that is an image reference.
-fn image(source: &str) -> Option<String> {
+pub(super) fn image(source: &str) -> Option<String> {
     let reference = source.parse::<Reference>().ok()?;
     (reference.to_string() == source).then(|| source.to_owned())
 }
@@ -302,7 +303,10 @@ fn find<'a>(
 
 /// The moment of a date: a day counts from its start for `from`, and to its end for
 /// `to`.
-fn moment(parameter: &'static str, text: &str) -> Result<SystemTime, Problem> {
+pub(in crate::serve::http) fn moment(
+    parameter: &'static str,
+    text: &str,
+) -> Result<SystemTime, Problem> {
     let is_day = text.len() == 10;
     let full = if is_day {
         format!("{text}T00:00:00Z")

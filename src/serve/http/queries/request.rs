@@ -16,6 +16,7 @@ use crate::answers::rest::records::ChannelRecord;
 use crate::name::CatalogName;
 use crate::serve::access::Reader;
 use crate::serve::fields;
+use crate::serve::http::options::PageOptions;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
@@ -36,20 +37,41 @@ pub(in crate::serve::http) struct QueryRequest {
     pub(super) reader: Reader,
     pub(super) path: Vec<(String, String)>,
     pub(super) query: String,
+    pub(super) site: Site,
     pub(super) context: ResponseContext,
 }
 
+/// The address of a request, and how the port presents itself to people.
+pub(in crate::serve::http) struct Site {
+    /// Scheme and host, as the client sees them.
+    pub(in crate::serve::http) origin: String,
+    /// The path of the request.
+    pub(in crate::serve::http) path: String,
+    /// The options of pages.
+    pub(in crate::serve::http) options: PageOptions,
+}
+
 /// Scheme and host of this server as the client sees them.
-pub(super) struct Origin(pub(super) String);
+pub(in crate::serve::http) struct Origin(pub(in crate::serve::http) String);
+
+impl Origin {
+    fn of(parts: &Parts) -> Self {
+        let options = parts.extensions.get::<PageOptions>();
+        if let Some(url) = options.and_then(|options| options.url.as_ref()) {
+            return Self(url.clone());
+        }
+        // There is no peer for requests of this process.
+        let peer = parts.extensions.get::<Peer>();
+        let secure = peer.is_some_and(|peer| peer.secure);
+        Self(fields::origin(parts, secure))
+    }
+}
 
 impl FromRequestParts<Catalogs> for Origin {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &Catalogs) -> Result<Self, Infallible> {
-        // There is no peer for requests of this process.
-        let peer = parts.extensions.get::<Peer>();
-        let secure = peer.is_some_and(|peer| peer.secure);
-        Ok(Self(fields::origin(parts, secure)))
+        Ok(Self::of(parts))
     }
 }
 
@@ -92,6 +114,11 @@ impl QueryRequest {
             reader: parts.extensions.get().cloned().unwrap_or_default(),
             path: path.iter().map(owned).collect(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
+            site: Site {
+                origin: Origin::of(parts).0,
+                path: parts.uri.path().to_owned(),
+                options: parts.extensions.get().cloned().unwrap_or_default(),
+            },
             context,
         })
     }
@@ -119,6 +146,30 @@ impl QueryRequest {
             }
             Err(problem) => problem.into_response(),
         }
+    }
+
+    /// Takes a parameter away that the route need not know. Its value may have letters,
+    /// digits and `:` only.
+    pub(in crate::serve::http) fn take(&mut self, key: &str) -> Option<String> {
+        let mut taken = None;
+        let mut rest: Vec<&str> = Vec::new();
+        for pair in self.query.split('&') {
+            match pair.split_once('=') {
+                Some((name, value)) if name == key => {
+                    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b':';
+                    let good = value.len() <= 80 && value.bytes().all(plain);
+                    taken = (good && !value.is_empty()).then(|| value.to_owned());
+                }
+                _ => rest.push(pair),
+            }
+        }
+        self.query = rest.join("&");
+        taken
+    }
+
+    /// The query without parameters that were taken away.
+    pub(in crate::serve::http) fn query(&self) -> &str {
+        &self.query
     }
 
     /// The catalog that the path names.

@@ -16,6 +16,7 @@ mod versions;
 use axum::Router;
 use axum::routing::any;
 
+use crate::serve::http::queries::history::atom;
 use crate::snapshot::Catalogs;
 
 /// The routes of all tabs.
@@ -33,4 +34,5 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route(&at("/install"), any(install::show))
         .route(&at("/problems"), any(problems::show))
         .route(&at("/history"), any(history::show))
+        .route(&at("/history.atom"), any(atom))
 }

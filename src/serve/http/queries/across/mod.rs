@@ -3,7 +3,9 @@
 //! `search` and `packages` answer for packages, `providers` for APIs as over one
 //! catalog, `plan` for a way from one catalog to the next. Catalogs without content are named in the answer.
 
+pub(in crate::serve::http) mod compare;
 pub(in crate::serve::http) mod facets;
+pub(in crate::serve::http) mod mirror;
 pub(super) mod packages;
 pub(in crate::serve::http) mod plan;
 pub(in crate::serve::http) mod search;
@@ -18,7 +20,7 @@ use crate::serve::access::Reader;
 use crate::serve::http::queries::parameters::{Content, Parameters};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::providers;
-use crate::serve::http::queries::request::{QueryRequest, SCANS, Work, value};
+use crate::serve::http::queries::request::{QueryRequest, SCANS, Site, Work, value};
 use crate::serve::http::queries::response::{Notes, QueryResponse, ResponseContext};
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalog, Catalogs, Snapshot};
@@ -31,7 +33,9 @@ pub(in crate::serve::http) struct AcrossQuery {
     /// All catalogs, to look for newer snapshots.
     all: Catalogs,
     /// Who asks: a reload may change what they may read.
-    reader: Reader,
+    pub(in crate::serve::http) reader: Reader,
+    /// Where they ask.
+    pub(in crate::serve::http) site: Site,
     path: Vec<(String, String)>,
 }
 
@@ -74,6 +78,7 @@ impl QueryRequest {
             catalogs: catalogs.collect(),
             all: self.catalogs,
             reader: self.reader,
+            site: self.site,
             path: self.path,
         };
         Ok((query, self.context))

@@ -1,0 +1,311 @@
+//! Catalogs side by side, and what changes from one to another.
+
+use std::collections::BTreeMap;
+
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use crate::answers::changes::{Change, Kind, changes, counts};
+use crate::answers::outline::Outline;
+use crate::name::CatalogName;
+use crate::serve::http::queries::across::{AcrossQuery, respond};
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::request::{QueryRequest, SCANS, json};
+use crate::serve::http::queries::response::QueryResponse;
+use ::images::digest::Digest;
+
+/// How many catalogs are compared.
+const MOST: usize = 6;
+/// The fields of a comparison, in their order.
+const COMPARISON: &[&str] = &["catalogs", "total", "packages"];
+/// The fields of a difference, in their order.
+const DIFFERENCE: &[&str] = &["from", "to", "counts", "changes"];
+
+/// The default channel of a package, and the version of its head.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(in crate::serve::http) struct Head {
+    pub(in crate::serve::http) channel: String,
+    pub(in crate::serve::http) version: String,
+}
+
+/// The packages of catalogs side by side.
+pub(in crate::serve::http) struct Comparison<'a> {
+    /// The catalogs.
+    pub(in crate::serve::http) chosen: Vec<&'a str>,
+    /// By package: what each catalog has of it.
+    pub(in crate::serve::http) rows: BTreeMap<String, Vec<Option<Head>>>,
+    /// How many packages they have.
+    pub(in crate::serve::http) total: usize,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Stored {
+    default_channel: String,
+    version: String,
+}
+
+#[derive(Serialize)]
+struct ComparisonRecord<'a> {
+    catalogs: &'a [&'a str],
+    total: usize,
+    packages: Vec<RowRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct RowRecord<'a> {
+    package: &'a str,
+    catalogs: BTreeMap<&'a str, &'a Head>,
+}
+
+#[derive(Serialize)]
+struct DifferenceRecord<'a> {
+    from: &'a str,
+    to: &'a str,
+    counts: BTreeMap<Kind, usize>,
+    changes: Vec<Change>,
+}
+
+impl<'a> Comparison<'a> {
+    /// The catalogs that `catalog` names, by default all with content. Without `all`, only
+    /// packages that differ.
+    pub(in crate::serve::http) fn of(query: &'a AcrossQuery, all: bool) -> Result<Self, Problem> {
+        let wanted: Vec<&str> = query.parameters.all("catalog").collect();
+        let names = || {
+            query
+                .catalogs
+                .iter()
+                .map(|(catalog, _)| catalog.name.as_str())
+        };
+        for name in &wanted {
+            if !names().any(|known| known == *name) {
+                return Err(Problem::unknown("catalog", name, names()));
+            }
+        }
+        let is_wanted = |name: &str| wanted.is_empty() || wanted.contains(&name);
+        let chosen: Vec<_> = query
+            .loaded()
+            .filter(|(name, _)| is_wanted(name.as_str()))
+            .take(MOST)
+            .collect();
+        let mut rows: BTreeMap<String, Vec<Option<Head>>> = BTreeMap::new();
+        for (at, (_, snapshot)) in chosen.iter().enumerate() {
+            for package in snapshot.packages() {
+                let stored = snapshot.answer(package.summary);
+                let stored: Stored = serde_json::from_slice(&stored).unwrap_or_default();
+                let row = rows
+                    .entry(package.name.to_string())
+                    .or_insert_with(|| vec![None; chosen.len()]);
+                row[at] = Some(Head {
+                    channel: stored.default_channel,
+                    version: stored.version,
+                });
+            }
+        }
+        let total = rows.len();
+        if !all {
+            rows.retain(|_, row| row.windows(2).any(|pair| pair[0] != pair[1]));
+        }
+        Ok(Self {
+            chosen: chosen.into_iter().map(|(name, _)| name.as_str()).collect(),
+            rows,
+            total,
+        })
+    }
+
+    /// One line for each package; a column for the channel and one for the version of each
+    /// catalog.
+    fn csv(&self) -> String {
+        let mut out = String::from("package");
+        for name in &self.chosen {
+            for part in ["channel", "version"] {
+                out.push(',');
+                out.push_str(&cell(&format!("{name} {part}")));
+            }
+        }
+        out.push_str("\r\n");
+        for (package, row) in &self.rows {
+            out.push_str(&cell(package));
+            for head in row {
+                let parts = head
+                    .as_ref()
+                    .map_or(["", ""], |head| [&head.channel, &head.version]);
+                for part in parts {
+                    out.push(',');
+                    out.push_str(&cell(part));
+                }
+            }
+            out.push_str("\r\n");
+        }
+        out
+    }
+}
+
+/// A cell (RFC 4180). One that a spreadsheet would take for a formula gets a quote before
+/// it.
+fn cell(text: &str) -> String {
+    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    };
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+/// A side of a comparison: a catalog, at its content or at an earlier one.
+pub(in crate::serve::http) struct Side {
+    /// As the address names it.
+    pub(in crate::serve::http) text: String,
+    catalog: CatalogName,
+    content: Digest,
+}
+
+impl Side {
+    /// Reads `CATALOG` or `CATALOG@CONTENT`, with the first digits of a content that the
+    /// history of the catalog has.
+    pub(in crate::serve::http) async fn read(
+        query: &AcrossQuery,
+        parameter: &'static str,
+    ) -> Result<Self, Problem> {
+        let text = query.parameters.get(parameter).ok_or_else(|| {
+            Problem::missing_parameter(parameter, "name both catalogs by from and to")
+        })?;
+        let (name, wanted) = text.split_once('@').unwrap_or((text, ""));
+        let found = query.loaded().find(|(one, _)| one.as_str() == name);
+        let (catalog, snapshot) = found.ok_or_else(|| {
+            let names = query.loaded().map(|(one, _)| one.as_str());
+            Problem::unknown("catalog", name, names)
+        })?;
+        let content = if wanted.is_empty() {
+            snapshot.revision().content
+        } else {
+            let entries = snapshot.history().list(catalog).await.map_err(|error| {
+                tracing::error!(%error, "the history cannot be read");
+                Problem::internal()
+            })?;
+            let mut contents = entries.iter().map(|entry| entry.content);
+            let found = contents.find(|content| content.hex().starts_with(wanted));
+            found.ok_or_else(|| {
+                let detail = format!("the history of {catalog} has no content {:?}", cut(wanted));
+                Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+            })?
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            catalog: catalog.clone(),
+            content,
+        })
+    }
+
+    /// The outline of its content.
+    pub(in crate::serve::http) fn outline(&self, query: &AcrossQuery) -> Result<Outline, Problem> {
+        let found = query.loaded().find(|(one, _)| **one == self.catalog);
+        let outline = found.and_then(|(_, snapshot)| snapshot.history().outline(&self.content));
+        outline.ok_or_else(|| {
+            let detail = format!(
+                "the outline of {} is not kept; it is made with its next update",
+                cut(&self.text)
+            );
+            Problem::new(StatusCode::NOT_FOUND, "unknown-revision", detail)
+        })
+    }
+}
+
+/// Catalogs side by side.
+pub(in crate::serve::http::queries) async fn matrix(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["catalog", "show", "format", "fields"];
+    let work = |query: &AcrossQuery| {
+        let parameters = &query.parameters;
+        let all = match parameters.get("show") {
+            None | Some("differences") => false,
+            Some("all") => true,
+            Some(other) => {
+                let detail = format!("show is differences or all, and not {:?}", cut(other));
+                return Err(Problem::invalid_parameter("show", detail));
+            }
+        };
+        let found = Comparison::of(query, all)?;
+        match parameters.get("format") {
+            None | Some("json") => {}
+            Some("csv") => {
+                return Ok(QueryResponse::Text {
+                    bytes: found.csv().into(),
+                    media_type: "text/csv; charset=utf-8",
+                });
+            }
+            Some(other) => {
+                let detail = format!("format is json or csv, and not {:?}", cut(other));
+                return Err(Problem::invalid_parameter("format", detail));
+            }
+        }
+        let packages = found.rows.iter().map(|(package, row)| {
+            let heads = found.chosen.iter().zip(row);
+            let heads = heads.filter_map(|(name, head)| Some((*name, head.as_ref()?)));
+            RowRecord {
+                package,
+                catalogs: heads.collect(),
+            }
+        });
+        let record = ComparisonRecord {
+            catalogs: &found.chosen,
+            total: found.total,
+            packages: packages.collect(),
+        };
+        Ok(QueryResponse::Object {
+            json: json(&record)?,
+            fields: COMPARISON,
+        })
+    };
+    request.run_across(&SCANS, KNOWN, work).await
+}
+
+/// What changes from one catalog to another, or between two contents of one.
+pub(in crate::serve::http::queries) async fn diff(request: QueryRequest) -> Response {
+    let read = async {
+        let (query, context) = request.parse_across(&["from", "to", "fields"])?;
+        let from = Side::read(&query, "from").await?;
+        let to = Side::read(&query, "to").await?;
+        Ok::<_, Problem>((query, context, from, to))
+    };
+    let (query, context, from, to) = match read.await {
+        Ok(read) => read,
+        Err(problem) => return problem.into_response(),
+    };
+    let work = move |query: &AcrossQuery| {
+        let found = changes(&from.outline(query)?, &to.outline(query)?);
+        let record = DifferenceRecord {
+            from: &from.text,
+            to: &to.text,
+            counts: counts(&found),
+            changes: found,
+        };
+        Ok(QueryResponse::Object {
+            json: json(&record)?,
+            fields: DIFFERENCE,
+        })
+    };
+    respond(&SCANS, query, context, Box::new(work)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_neither_cut_nor_a_formula() {
+        for (text, wanted) in [
+            ("stable", "stable"),
+            ("a,b", "\"a,b\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("=1+1", "'=1+1"),
+            ("", ""),
+        ] {
+            assert_eq!(cell(text), wanted);
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! The basket of a mirror plan: packages of several catalogs, the images that they need,
+//! and the files that copying tools read.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::answers::images::Form;
+use crate::answers::rest::install::documents;
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::history::image;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::request::{QueryRequest, SCANS, json as to_json};
+use crate::serve::http::queries::response::QueryResponse;
+use crate::snapshot::Catalog;
+use fbc::image_list::{ImageList, ImageVersion};
+use fbc::select::{
+    self, ChannelSelection, PackageSelection, Reason, Request, Selected, Selection, VersionRange,
+};
+
+/// How many packages a basket has at most.
+const MOST: usize = 100;
+/// The fields of the answer, in their order.
+const FIELDS: &[&str] = &[
+    "packages", "images", "digests", "tags", "kept", "notes", "refused",
+];
+
+/// An item of the basket: `CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]`.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::serve::http) struct Pick<'a> {
+    pub(in crate::serve::http) text: &'a str,
+    pub(in crate::serve::http) catalog: &'a str,
+    pub(in crate::serve::http) package: &'a str,
+    pub(in crate::serve::http) channel: &'a str,
+    pub(in crate::serve::http) min: &'a str,
+    pub(in crate::serve::http) max: &'a str,
+}
+
+impl<'a> Pick<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let (name, range) = text.split_once('@').unwrap_or((text, ".."));
+        let (min, max) = range.split_once("..")?;
+        let (catalog, rest) = name.split_once('/')?;
+        let (package, channel) = rest.split_once('/').unwrap_or((rest, ""));
+        let good = !catalog.is_empty() && !package.is_empty();
+        good.then_some(Self {
+            text,
+            catalog,
+            package,
+            channel,
+            min,
+            max,
+        })
+    }
+}
+
+/// A basket: what is mirrored, and where to.
+pub(in crate::serve::http) struct Basket<'a> {
+    pub(in crate::serve::http) picks: Vec<Pick<'a>>,
+    pub(in crate::serve::http) dependencies: bool,
+    pub(in crate::serve::http) to: Option<&'a str>,
+    query: &'a AcrossQuery,
+}
+
+/// What a basket selects.
+pub(in crate::serve::http) struct Plan {
+    pub(in crate::serve::http) selected: Vec<Selected>,
+    pub(in crate::serve::http) list: ImageList,
+}
+
+/// A bundle between the ends of a range, which an update goes through.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(in crate::serve::http) struct Kept<'a> {
+    pub(in crate::serve::http) package: &'a str,
+    pub(in crate::serve::http) bundle: &'a str,
+    pub(in crate::serve::http) version: &'a str,
+}
+
+impl<'a> Basket<'a> {
+    /// Reads it. An item that is given twice counts once; a form gives one by `add`.
+    pub(in crate::serve::http) fn read(query: &'a AcrossQuery) -> Result<Self, Problem> {
+        let parameters = &query.parameters;
+        let mut texts: Vec<&str> = parameters.all("pick").collect();
+        texts.extend(parameters.get("add"));
+        let mut seen = std::collections::HashSet::new();
+        texts.retain(|text| seen.insert(*text));
+        if texts.len() > MOST {
+            let detail = format!("a basket has at most {MOST} packages");
+            return Err(Problem::invalid_parameter("pick", detail));
+        }
+        let mut picks = Vec::new();
+        for text in &texts {
+            picks.push(Pick::read(text).ok_or_else(|| {
+                let detail = format!(
+                    "{:?} is no CATALOG/PACKAGE[/CHANNEL][@MIN..MAX], such as \
+                     community/etcd/stable@0.9.0..",
+                    cut(text)
+                );
+                Problem::invalid_parameter("pick", detail)
+            })?);
+        }
+        Ok(Self {
+            picks,
+            dependencies: parameters.flag("dependencies")?,
+            to: parameters.get("to"),
+            query,
+        })
+    }
+
+    /// Selects what is in it.
+    pub(in crate::serve::http) fn plan(&self) -> Result<Plan, Problem> {
+        let selected = selected(self.query, &self.picks, self.dependencies)?;
+        let list = ImageList::of(&selected);
+        Ok(Plan { selected, list })
+    }
+
+    /// The items by catalog and package.
+    fn by_package(&self) -> BTreeMap<&'a str, BTreeMap<&'a str, Vec<&Pick<'a>>>> {
+        let mut found: BTreeMap<&str, BTreeMap<&str, Vec<&Pick<'_>>>> = BTreeMap::new();
+        for pick in &self.picks {
+            let packages = found.entry(pick.catalog).or_default();
+            packages.entry(pick.package).or_default().push(pick);
+        }
+        found
+    }
+
+    /// The image of a catalog: that of its source, if it is one and may be told, else the
+    /// one that this server has.
+    fn reference(&self, catalog: &str) -> String {
+        let site = &self.query.site;
+        let mut all = self.query.catalogs.iter();
+        let found = all.find(|(one, _)| one.name.as_str() == catalog);
+        let source = found.and_then(|(one, _)| source(one));
+        source.filter(|_| site.options.sources).unwrap_or_else(|| {
+            let (_, host) = site.origin.split_once("://").unwrap_or(("", &site.origin));
+            format!("{host}/{catalog}:latest")
+        })
+    }
+
+    /// An `ImageSetConfiguration` (v2) that selects the same.
+    pub(in crate::serve::http) fn image_set(&self) -> String {
+        let by_package = self.by_package();
+        let operators = by_package.iter().map(|(catalog, packages)| {
+            let packages = packages.iter().map(|(name, picks)| {
+                let mut package = json!({ "name": name });
+                let channels = picks.iter().filter(|pick| !pick.channel.is_empty());
+                let channels = channels.map(|pick| ranged(json!({ "name": pick.channel }), pick));
+                let channels: Vec<Value> = channels.collect();
+                if !channels.is_empty() {
+                    package["channels"] = channels.into();
+                }
+                match picks.iter().find(|pick| pick.channel.is_empty()) {
+                    Some(whole) => ranged(package, whole),
+                    None => package,
+                }
+            });
+            json!({
+                "catalog": self.reference(catalog),
+                "packages": packages.collect::<Vec<_>>(),
+            })
+        });
+        documents(&[json!({
+            "apiVersion": "mirror.openshift.io/v2alpha1",
+            "kind": "ImageSetConfiguration",
+            "mirror": { "operators": operators.collect::<Vec<_>>() },
+        })])
+    }
+
+    /// A configuration of almanac that serves what is selected as catalogs.
+    pub(in crate::serve::http) fn config(&self) -> String {
+        let mut out = String::new();
+        for (catalog, packages) in self.by_package() {
+            // Writing to a String cannot fail.
+            let _ = write!(
+                out,
+                "[[catalog]]\nname = {}\nsource = {}\n\n[[catalog]]\nname = {}\nfrom = [{}]\n",
+                text(catalog),
+                text(&self.reference(catalog)),
+                text(&format!("{catalog}-mirror")),
+                text(catalog),
+            );
+            if self.dependencies {
+                out.push_str("dependencies = true\n");
+            }
+            for (name, picks) in packages {
+                let _ = write!(out, "\n[[catalog.packages]]\nname = {}\n", text(name));
+                if let Some(whole) = picks.iter().find(|pick| pick.channel.is_empty()) {
+                    for (key, version) in ends(whole) {
+                        let _ = writeln!(out, "{key} = {}", text(version));
+                    }
+                }
+                let channels = picks.iter().filter(|pick| !pick.channel.is_empty());
+                let channels = channels.map(|pick| {
+                    let mut table = format!("{{ name = {}", text(pick.channel));
+                    for (key, version) in ends(pick) {
+                        let _ = write!(table, ", {key} = {}", text(version));
+                    }
+                    table + " }"
+                });
+                let channels: Vec<String> = channels.collect();
+                if !channels.is_empty() {
+                    let _ = writeln!(out, "channels = [{}]", channels.join(", "));
+                }
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// The ends of a range, as settings name them.
+fn ends<'a>(pick: &Pick<'a>) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let ends = [("min_version", pick.min), ("max_version", pick.max)];
+    ends.into_iter().filter(|(_, version)| !version.is_empty())
+}
+
+fn ranged(mut value: Value, pick: &Pick<'_>) -> Value {
+    for (key, version) in [("minVersion", pick.min), ("maxVersion", pick.max)] {
+        if !version.is_empty() {
+            value[key] = version.into();
+        }
+    }
+    value
+}
+
+/// A string of TOML. Its escapes are those of JSON, but for the sign 127.
+fn text(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// The image that a catalog follows.
+fn source(catalog: &Catalog) -> Option<String> {
+    image(&catalog.status().source)
+}
+
+impl Plan {
+    /// How many images are named by a tag.
+    pub(in crate::serve::http) fn tags(&self) -> usize {
+        let images = self.list.images.iter();
+        images
+            .filter(|image| matches!(image.version, ImageVersion::Tag(_)))
+            .count()
+    }
+
+    /// The bundles between the ends of ranges.
+    pub(in crate::serve::http) fn kept(&self) -> Vec<Kept<'_>> {
+        let packages = self.selected.iter().flat_map(|one| &one.packages);
+        let bundles = packages.flat_map(|package| {
+            let bundles = package.bundles.iter();
+            bundles.map(move |bundle| (package.name.as_str(), bundle))
+        });
+        let on_the_way = bundles.filter(|(_, bundle)| {
+            let mut reasons = bundle.channels.iter();
+            reasons.any(|(_, reason)| *reason == Reason::OnTheWay)
+        });
+        let kept = on_the_way.map(|(package, bundle)| Kept {
+            package,
+            bundle: &bundle.name,
+            version: &bundle.version,
+        });
+        kept.collect()
+    }
+
+    /// The list in a form.
+    pub(in crate::serve::http) fn written(
+        &self,
+        form: Form,
+        to: Option<&str>,
+    ) -> Result<Vec<u8>, Problem> {
+        let bytes = form.write(&self.list, to);
+        bytes.map_err(|error| Problem::invalid_parameter("to", error.to_string()))
+    }
+
+    fn record(&self) -> Result<Value, Problem> {
+        let images = self.written(Form::Json, None)?;
+        let mut record: Value = serde_json::from_slice(&images).map_err(|error| {
+            tracing::error!(%error, "a list of images cannot be read");
+            Problem::internal()
+        })?;
+        let packages = self.selected.iter().flat_map(|one| &one.packages);
+        let packages = packages.map(|package| {
+            let bundles = package.bundles.iter();
+            let bundles = bundles.map(|one| json!({ "name": one.name, "version": one.version }));
+            json!({
+                "catalog": package.catalog,
+                "name": package.name,
+                "bundles": bundles.collect::<Vec<_>>(),
+            })
+        });
+        record["packages"] = packages.collect::<Vec<_>>().into();
+        record["kept"] = serde_json::to_value(self.kept()).unwrap_or_default();
+        let notes = self.selected.iter().flat_map(|one| &one.notes);
+        record["notes"] = notes.map(ToString::to_string).collect::<Vec<_>>().into();
+        Ok(record)
+    }
+}
+
+/// What the basket selects, by catalog.
+fn selected(
+    query: &AcrossQuery,
+    picks: &[Pick<'_>],
+    dependencies: bool,
+) -> Result<Vec<Selected>, Problem> {
+    let mut of_catalog: BTreeMap<&str, Vec<&Pick<'_>>> = BTreeMap::new();
+    for pick in picks {
+        of_catalog.entry(pick.catalog).or_default().push(pick);
+    }
+    let mut all = Vec::new();
+    for (catalog, picks) in of_catalog {
+        let (name, snapshot) = query
+            .loaded()
+            .find(|(name, _)| name.as_str() == catalog)
+            .ok_or_else(|| {
+                let names = query.loaded().map(|(name, _)| name.as_str());
+                Problem::unknown("catalog", catalog, names)
+            })?;
+        let mut packages: BTreeMap<&str, PackageSelection> = BTreeMap::new();
+        for pick in &picks {
+            if snapshot.package_answers(pick.package).is_none() {
+                let names = snapshot.packages().iter().map(|package| &*package.name);
+                return Err(Problem::unknown("package", pick.package, names));
+            }
+            let range = VersionRange::new(pick.min, pick.max)
+                .map_err(|error| Problem::invalid_parameter("pick", error.to_string()))?;
+            let package = packages
+                .entry(pick.package)
+                .or_insert_with(|| PackageSelection {
+                    name: pick.package.to_owned(),
+                    ..PackageSelection::default()
+                });
+            if pick.channel.is_empty() {
+                package.range = range;
+            } else {
+                package.channels.push(ChannelSelection {
+                    name: pick.channel.to_owned(),
+                    range,
+                });
+            }
+        }
+        let names: Vec<&str> = packages.keys().copied().collect();
+        // Dependencies may be anywhere in the catalog.
+        let wanted: &[&str] = if dependencies { &[] } else { &names };
+        let input = snapshot.selection_input(name.as_str(), wanted);
+        let request = Request {
+            selections: vec![Selection {
+                from: vec![0],
+                full: false,
+                packages: packages.into_values().collect(),
+            }],
+            dependencies,
+            any_default: true,
+        };
+        let selected = select::select(&[input], &request)
+            .map_err(|error| Problem::invalid_parameter("pick", error.to_string()))?;
+        all.push(selected);
+    }
+    Ok(all)
+}
+
+/// The images of a basket, or a file for a tool.
+pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["pick", "dependencies", "to", "format", "fields"];
+    request.run_across(&SCANS, KNOWN, work).await
+}
+
+fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
+    let basket = Basket::read(query)?;
+    if basket.picks.is_empty() {
+        let detail = "name packages, each by pick=CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]";
+        return Err(Problem::missing_parameter("pick", detail));
+    }
+    let plan = basket.plan()?;
+    let (bytes, media_type) = match query.parameters.get("format") {
+        None | Some("json") => {
+            let record = plan.record()?;
+            return Ok(QueryResponse::Object {
+                json: to_json(&record)?,
+                fields: FIELDS,
+            });
+        }
+        Some("image-set") => (basket.image_set().into_bytes(), "application/yaml"),
+        Some("config") => (basket.config().into_bytes(), "application/toml"),
+        Some("list") => (plan.written(Form::List, None)?, "text/plain; charset=utf-8"),
+        Some("mapping") => (
+            plan.written(Form::Mapping, basket.to)?,
+            "text/plain; charset=utf-8",
+        ),
+        Some("skopeo") => (plan.written(Form::Skopeo, None)?, "application/yaml"),
+        Some(other) => {
+            let detail = format!(
+                "format is json, image-set, config, list, mapping or skopeo, and not {:?}",
+                cut(other)
+            );
+            return Err(Problem::invalid_parameter("format", detail));
+        }
+    };
+    Ok(QueryResponse::Text {
+        bytes: bytes.into(),
+        media_type,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_names_a_catalog_and_a_package_and_narrows_both() {
+        let read = |text: &'static str| {
+            let pick = Pick::read(text)?;
+            Some((pick.catalog, pick.package, pick.channel, pick.min, pick.max))
+        };
+        assert_eq!(read("a/b"), Some(("a", "b", "", "", "")));
+        assert_eq!(read("a/b/c@1.0.0.."), Some(("a", "b", "c", "1.0.0", "")));
+        assert_eq!(
+            read("a/b@1.0.0..2.0.0"),
+            Some(("a", "b", "", "1.0.0", "2.0.0"))
+        );
+        for bad in ["", "a", "a/", "/b", "a/b@1"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

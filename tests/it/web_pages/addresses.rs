@@ -124,6 +124,34 @@ fn a_comparison_is_a_table_and_a_file() {
 }
 
 #[test]
+fn the_reference_has_forms_that_lead_to_its_routes() {
+    let served = Served::catalogs(&Folders::of("a", &Catalog::one("crane")));
+    let text = text_of(&served, "/api");
+    assert!(text.contains("value=\"/api/v1/plan\""), "{text}");
+    assert!(text.contains("curl -fsS 'http://127.0.0.1:"), "{text}");
+    let form = "/api?route=%2Fcatalogs%2F%7Bcatalog%7D%2Fapi%2Fv1%2Fupdates&catalog=a&package=crane&range=";
+    let reply = served.ask("GET", form, &BROWSER);
+    assert_eq!(reply.status, 303);
+    let location = reply.header("location").unwrap();
+    assert_eq!(location, "/catalogs/a/api/v1/updates?package=crane");
+    assert_eq!(served.get(location).status, 200);
+    let missing = "/api?route=%2Fapi%2Fv1%2Fpackages%2F%7Bpackage%7D";
+    assert_eq!(served.ask("GET", missing, &BROWSER).status, 400);
+}
+
+#[test]
+fn two_versions_are_compared_on_the_page_of_one() {
+    let sample = format!("sample=file:{}/deploy/catalog", env!("CARGO_MANIFEST_DIR"));
+    let served = Served::start([sample]);
+    let page = "/catalogs/sample/packages/ferry-operator/bundles/ferry-operator.v2.1.0";
+    let text = text_of(&served, &format!("{page}?with=ferry-operator.v2.0.0"));
+    assert!(text.contains("to this version"), "{text}");
+    assert!(text.contains("Came from"), "{text}");
+    let unknown = served.ask("GET", &format!("{page}?with=nope"), &BROWSER);
+    assert_eq!(unknown.status, 404);
+}
+
+#[test]
 fn changes_are_filtered_by_kind_and_date() {
     let folders = Folders::of("harbor", &Catalog::one("crane"));
     let served = Served::catalogs(&folders);

@@ -24,6 +24,8 @@ mod tests {
     #[test]
     fn the_page_is_whole_and_needs_nothing_from_elsewhere() {
         PAGE.assert_whole(STYLE, Some(SCRIPT));
-        assert!(!PAGE.text.contains("href="));
+        let links = PAGE.text.matches("href=").count();
+        assert_eq!(PAGE.text.matches("href=\"/").count(), links);
+        assert!(!PAGE.text.contains("href=\"//"));
     }
 }

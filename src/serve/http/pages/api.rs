@@ -1,25 +1,46 @@
-//! The routes of the HTTP API, made from its description.
+//! The routes of the HTTP API, made from its description, with a form to try each.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use axum::response::Response;
-use maud::html;
+use axum::response::{IntoResponse as _, Response};
+use http::header::LOCATION;
+use http::{HeaderValue, StatusCode};
+use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::table;
+use crate::serve::http::pages::parts::{code, fold, table};
 use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+use crate::serve::http::query::unescape;
+
+/// The longest query of a form, in bytes.
+const LONGEST: usize = 4_096;
 
 static DESCRIPTION: LazyLock<Value> = LazyLock::new(|| {
     // A test reads it.
     serde_json::from_slice(include_bytes!("../queries/openapi.json")).unwrap_or_default()
 });
 
+/// The reference. A form comes back here with its `route` and leads to it.
 pub(super) async fn show(request: QueryRequest) -> Response {
+    if request
+        .query()
+        .split('&')
+        .any(|pair| pair.starts_with("route="))
+    {
+        return match tried(request.query()) {
+            Ok(location) => (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response(),
+            Err(problem) => problem.into_response(),
+        };
+    }
     request::run(request, &LOOKUPS, &[], |query| {
         let none = serde_json::Map::new();
         let paths = DESCRIPTION["paths"].as_object().unwrap_or(&none);
+        let origin = query.site.origin.as_str();
         let body = html! {
             h1 { "API" }
             p.lead { "Programs read the same as these pages. " a href="/openapi.json" { "openapi.json" } " describes each answer." }
@@ -28,42 +49,160 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                     a href=(links::catalog(name.as_str(), "/api/v1/graphql")) { (name) } " "
                 }
             }
-            @for (path, methods) in paths {
-                @let get = &methods["get"];
-                section.route {
-                    h2 { code { "GET " (path) } }
-                    p { (text(&get["summary"])) }
-                    @if let Some(parameters) = get["parameters"].as_array() {
-                        (table(&format!("Parameters of {path}"), &["Parameter", "In", "Meaning"], html! {
-                            @for parameter in parameters {
-                                @let parameter = resolved(parameter);
-                                tr {
-                                    th scope="row" { code { (text(&parameter["name"])) } @if parameter["required"] == true { " *" } }
-                                    td { (text(&parameter["in"])) }
-                                    td { (text(&parameter["description"])) }
-                                }
-                            }
-                        }))
-                    }
-                }
-            }
+            @for (path, methods) in paths { (route(origin, path, &methods["get"])) }
         };
         Ok(Page::new("API", body).twin("/openapi.json"))
     })
     .await
 }
 
+fn route(origin: &str, path: &str, get: &Value) -> Markup {
+    let parameters = parameters(get);
+    let schema = &get["responses"]["200"]["content"]["application/json"]["schema"];
+    let schema = serde_json::to_string_pretty(resolved(schema)).unwrap_or_default();
+    html! {
+        section.route {
+            h2 { code { "GET " (path) } }
+            p { (text(&get["summary"])) }
+            @if !parameters.is_empty() {
+                (table(&format!("Parameters of {path}"), &["Parameter", "In", "Meaning"], html! {
+                    @for parameter in &parameters {
+                        tr {
+                            th scope="row" { code { (text(&parameter["name"])) } @if parameter["required"] == true { " *" } }
+                            td { (text(&parameter["in"])) }
+                            td { (text(&parameter["description"])) }
+                        }
+                    }
+                }))
+            }
+            (fold(html! { "Try" }, html! {
+                form.fields action="/api" {
+                    input type="hidden" name="route" value=(path);
+                    @for parameter in &parameters { (field(parameter)) }
+                    button { "Get" }
+                }
+                (code("curl", &example(origin, path, &parameters)))
+            }))
+            @if schema != "null" { (fold(html! { "Schema of the answer" }, code("Schema", &schema))) }
+        }
+    }
+}
+
+/// A field for a parameter: a list to choose from where its values are known.
+fn field(parameter: &Value) -> Markup {
+    let name = text(&parameter["name"]);
+    let schema = &parameter["schema"];
+    let choices: Vec<&str> = match schema["enum"].as_array() {
+        Some(all) => all.iter().filter_map(Value::as_str).collect(),
+        None if schema["type"] == "boolean" => vec!["false", "true"],
+        None => Vec::new(),
+    };
+    html! {
+        label { (name) " "
+            @if choices.is_empty() {
+                input name=(name) maxlength="300" placeholder=(example_of(parameter)) required[parameter["required"] == true];
+            } @else {
+                select name=(name) {
+                    option value="" { "–" }
+                    @for choice in &choices { option value=(choice) { (choice) } }
+                }
+            }
+        }
+    }
+}
+
+/// The command for a route, with the examples of its description.
+fn example(origin: &str, path: &str, parameters: &[&Value]) -> String {
+    let given = parameters.iter().filter(|one| one["required"] == true);
+    let given = given.map(|one| (text(&one["name"]), example_of(one)));
+    let given: Vec<(&str, &str)> = given.collect();
+    format!("curl -fsS '{origin}{}'", filled(path, parameters, &given))
+}
+
+fn example_of(parameter: &Value) -> &str {
+    let example = &parameter["example"];
+    let first = example.as_array().and_then(|all| all.first());
+    first.unwrap_or(example).as_str().unwrap_or_default()
+}
+
+/// A path with its parameters. Those of the path that are missing keep their names.
+fn filled(path: &str, parameters: &[&Value], given: &[(&str, &str)]) -> String {
+    let mut path = path.to_owned();
+    let mut query = Vec::new();
+    for (name, value) in given.iter().filter(|(_, value)| !value.is_empty()) {
+        let mut all = parameters.iter();
+        let Some(parameter) = all.find(|one| one["name"] == *name) else {
+            continue;
+        };
+        if parameter["in"] == "path" {
+            path = path.replace(&format!("{{{name}}}"), &percent_encoded(value));
+        } else {
+            query.push((*name, *value));
+        }
+    }
+    links::with(&path, &query)
+}
+
+/// The address that a form leads to.
+fn tried(query: &str) -> Result<HeaderValue, Problem> {
+    if query.len() > LONGEST {
+        let detail = format!("the parameters are longer than {LONGEST} bytes");
+        return Err(Problem::invalid_parameter("", detail));
+    }
+    let mut given: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let read = |text| {
+            unescape(text)
+                .map_err(|_| Problem::invalid_parameter("", "the escapes do not make UTF-8 text"))
+        };
+        given.push((read(key)?, read(value)?));
+    }
+    let route = given.iter().find(|(key, _)| key == "route");
+    let route = route.map_or("", |(_, route)| route);
+    let get = &DESCRIPTION["paths"][route]["get"];
+    if !get.is_object() {
+        let detail = format!("the API has no route {:?}", cut(route));
+        return Err(Problem::invalid_parameter("route", detail));
+    }
+    let parameters = parameters(get);
+    let given: Vec<(&str, &str)> = given
+        .iter()
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    let path = filled(route, &parameters, &given);
+    let missing = parameters.iter().find(|one| {
+        let is_given = given
+            .iter()
+            .any(|(key, value)| one["name"] == *key && !value.is_empty());
+        one["required"] == true && !is_given
+    });
+    if let Some(missing) = missing {
+        let name = text(&missing["name"]);
+        return Err(Problem::missing_parameter(
+            name,
+            &format!("{name} is needed"),
+        ));
+    }
+    HeaderValue::try_from(path).map_err(|_| Problem::path())
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A parameter, also where only its name stands.
-fn resolved(parameter: &Value) -> &Value {
-    match parameter["$ref"].as_str() {
+fn parameters(get: &Value) -> Vec<&Value> {
+    let all = get["parameters"].as_array().into_iter().flatten();
+    all.map(resolved).collect()
+}
+
+/// A parameter or a schema, also where only its name stands.
+fn resolved(value: &Value) -> &Value {
+    match value["$ref"].as_str() {
         Some(reference) => DESCRIPTION
             .pointer(reference.trim_start_matches('#'))
-            .unwrap_or(parameter),
-        None => parameter,
+            .unwrap_or(value),
+        None => value,
     }
 }
 
@@ -76,13 +215,29 @@ mod tests {
         let paths = DESCRIPTION["paths"].as_object().unwrap();
         assert!(paths.len() > 10);
         for (path, methods) in paths {
-            for parameter in methods["get"]["parameters"]
-                .as_array()
-                .into_iter()
-                .flatten()
-            {
-                assert!(!text(&resolved(parameter)["name"]).is_empty(), "{path}");
+            assert!(!text(&methods["get"]["summary"]).is_empty(), "{path}");
+            for parameter in parameters(&methods["get"]) {
+                assert!(!text(&parameter["name"]).is_empty(), "{path}");
             }
+        }
+    }
+
+    #[test]
+    fn a_form_leads_to_its_route_only() {
+        let route = "%2Fcatalogs%2F%7Bcatalog%7D%2Fapi%2Fv1%2Fplan";
+        let tried = |query: &str| {
+            let location = tried(query).map_err(|problem| problem.detail().to_owned())?;
+            Ok::<_, String>(location.to_str().unwrap().to_owned())
+        };
+        assert_eq!(
+            tried(&format!(
+                "route={route}&catalog=a%2Fb&package=p&from=1%2B2&to=&x=y"
+            )),
+            Ok("/catalogs/a%2Fb/api/v1/plan?package=p&from=1%2B2".to_owned())
+        );
+        assert!(tried(&format!("route={route}&catalog=a")).is_err());
+        for bad in ["route=", "route=%2F%2Fexample.com", "route=%zz"] {
+            assert!(tried(bad).is_err(), "{bad}");
         }
     }
 }

@@ -8,6 +8,7 @@ use maud::html;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{count, empty, table};
 use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::across::problems::kinds;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
@@ -21,16 +22,7 @@ type Found<'a> = (BTreeSet<&'a str>, BTreeMap<&'a str, usize>);
 pub(super) async fn list(request: QueryRequest) -> Response {
     request::run(request, &SCANS, &["q"], |query| {
         let words = query.parameters.get("q").unwrap_or_default();
-        let wanted = words.trim().to_lowercase();
-        let kinds = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
-        let kinds: BTreeSet<(&str, &str)> = kinds
-            .filter(|api| {
-                wanted.is_empty()
-                    || api.kind.to_lowercase().contains(&wanted)
-                    || api.group.to_lowercase().contains(&wanted)
-            })
-            .map(|api| (api.kind.as_str(), api.group.as_str()))
-            .collect();
+        let kinds = kinds(query);
         let body = html! {
             h1 { "APIs" }
             p.lead { "Which package provides a kind." }
@@ -49,7 +41,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
                 }))
             }
         };
-        Ok(Page::new("APIs", body))
+        Ok(Page::new("APIs", body).twin(links::with("/api/v1/kinds", &[("q", words)])))
     })
     .await
 }

@@ -1,22 +1,47 @@
 //! One version of a package.
 
+use std::collections::BTreeSet;
+
 use axum::response::Response;
 use maud::html;
 use serde_json::Value;
 
-use crate::serve::http::pages::package::subject::Subject;
+use crate::answers::rest::records::{ChannelRecord, EntryRecord};
+use crate::serve::http::pages::package::subject::{Subject, version_field};
+use crate::serve::http::pages::package::updates::difference;
 use crate::serve::http::pages::parts::{badge, code, fold};
 use crate::serve::http::pages::{links, markdown, request};
+use crate::serve::http::queries::bundles::entry;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 use fbc::presentation::BundleView;
 use fbc::text::display::clip;
+use fbc::text::semver::{Range, Version};
 
+/// How many versions before are named, by channel.
+const BEFORE: usize = 20;
 /// The longest text of properties, in bytes.
 const SHOWN: usize = 100 << 10;
 
+/// The entries of a channel that an entry replaces or skips, also by its range.
+fn comes_from<'a>(
+    channel: &'a ChannelRecord<'a>,
+    entry: &'a EntryRecord<'a>,
+) -> impl Iterator<Item = &'a str> {
+    let range = Range::parse(&entry.skip_range).ok();
+    let others = channel.entries.iter().filter(move |one| {
+        let version = Version::parse(&one.version).ok();
+        let in_range = version.zip(range.as_ref());
+        one.name != entry.name
+            && (one.name == entry.replaces
+                || entry.skips.contains(&one.name)
+                || in_range.is_some_and(|(version, range)| range.contains(&version)))
+    });
+    others.take(BEFORE).map(|one| &*one.name)
+}
+
 pub(super) async fn show(request: QueryRequest) -> Response {
-    request::run(request, &LOOKUPS, &[], |query| {
+    request::run(request, &LOOKUPS, &["with"], |query| {
         let subject = Subject::of(query)?;
         let name = query.path("bundle");
         let stored = subject.channels();
@@ -43,6 +68,10 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         let address = |bundle: &str| links::bundle(catalog, &subject.record.name, bundle);
         let deprecation = own.iter().find_map(|(_, entry)| entry.deprecation.as_deref());
         let newest = subject.record.head.as_deref();
+        let other = entry(&all, query.parameters.get("with"))?;
+        let other = query.parameters.get("with").and(other.map(|entry| &*entry.name));
+        let before = own.iter().flat_map(|(channel, entry)| comes_from(channel, entry));
+        let before: BTreeSet<&str> = before.collect();
         let value: Value = serde_json::from_slice(&line).unwrap_or_default();
         let properties = serde_json::to_string_pretty(&value["properties"]).unwrap_or_default();
         let body = html! {
@@ -67,6 +96,11 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                         @if !entry.skip_range.is_empty() { "skipRange " code { (entry.skip_range) } }
                     }
                 }
+                dt { "Came from" }
+                dd {
+                    @if before.is_empty() { "no version of its channels" }
+                    @for name in &before { a href=(address(name)) { (name) } " " }
+                }
                 dt { "Goes to" }
                 dd {
                     @if next.is_empty() { "no entry names it" }
@@ -86,6 +120,14 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                         a href=(links::with(&subject.tab("install"), &[("channel", &channel.name), ("version", name)])) { "install" }
                     }
                 }
+            }
+            form.inline {
+                (version_field("Compare with", "with", &all, other, Some("choose")))
+                button { "Compare" }
+            }
+            @if let Some(other) = other {
+                h3 { "From " a href=(address(other)) { (other) } " to this version" }
+                (difference(&subject, other, name))
             }
             @if !view.provides.is_empty() {
                 h3 { "APIs" }

@@ -4,20 +4,21 @@ use axum::response::Response;
 use maud::html;
 
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{empty, problem_counts, problems};
+use crate::serve::http::pages::parts::{code, empty, problem_counts, problems};
 use crate::serve::http::pages::request::configured;
 use crate::serve::http::pages::{links, request};
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::across::problems::{SEVERITIES, problems as found};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
-use crate::snapshot::Catalog;
 
 /// How many problems of a catalog are shown.
 const SHOWN: usize = 200;
 
 pub(super) async fn of_all(request: QueryRequest) -> Response {
-    request::run(request, &LOOKUPS, &["severity", "code"], |query| {
-        let catalogs = query.catalogs.iter().map(|(catalog, _)| &**catalog);
-        page("Problems", catalogs, &query.parameters)
+    const KNOWN: &[&str] = &["catalog", "severity", "code"];
+    request::run(request, &LOOKUPS, KNOWN, |query| {
+        page("Problems", query, None)
     })
     .await
 }
@@ -26,8 +27,7 @@ pub(super) async fn of_one(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["severity", "code"], |query| {
         let (catalog, _) = configured(query)?;
         let name = catalog.name.as_str();
-        let title = format!("Problems of {name}");
-        let page = page(&title, [catalog], &query.parameters)?;
+        let page = page(&format!("Problems of {name}"), query, Some(name))?;
         Ok(page.at([
             ("Catalogs".to_owned(), "/".to_owned()),
             (name.to_owned(), links::catalog(name, "")),
@@ -37,29 +37,11 @@ pub(super) async fn of_one(request: QueryRequest) -> Response {
     .await
 }
 
-fn page<'a>(
-    title: &str,
-    catalogs: impl IntoIterator<Item = &'a Catalog>,
-    parameters: &crate::serve::http::queries::parameters::Parameters,
-) -> Result<Page, Problem> {
-    let (severity, code) = (parameters.get("severity"), parameters.get("code"));
-    let severities = ["warning", "error"];
-    if let Some(other) = severity.filter(|severity| !severities.contains(severity)) {
-        let detail = format!("severity is warning or error, and not {other:?}");
-        return Err(Problem::invalid_parameter("severity", detail));
-    }
-    let found: Vec<_> = catalogs
-        .into_iter()
-        .map(|catalog| {
-            let mut problems = catalog.status().problems.to_vec();
-            problems.retain(|problem| {
-                let is_warning = problem.severity == fbc::problem::Severity::Warning;
-                severity.is_none_or(|severity| (severity == "warning") == is_warning)
-                    && code.is_none_or(|code| problem.code.as_str() == code)
-            });
-            (catalog, problems)
-        })
-        .collect();
+fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Problem> {
+    let parameters = &query.parameters;
+    let (severity, code_wanted) = (parameters.get("severity"), parameters.get("code"));
+    let chosen = parameters.get("catalog");
+    let found = found(query, only)?;
     let none = found.iter().all(|(_, problems)| problems.is_empty());
     let body = html! {
         h1 { (title) }
@@ -67,21 +49,48 @@ fn page<'a>(
             label { "Severity "
                 select name="severity" {
                     option value="" { "all" }
-                    @for one in severities { option value=(one) selected[severity == Some(one)] { (one) } }
+                    @for one in SEVERITIES { option value=(one) selected[severity == Some(one)] { (one) } }
                 }
             }
-            label { "Code " input name="code" value=(code.unwrap_or_default()) maxlength="80"; }
+            label { "Code " input name="code" value=(code_wanted.unwrap_or_default()) maxlength="80"; }
+            @if only.is_none() {
+                label { "Catalog "
+                    select name="catalog" {
+                        option value="" { "all" }
+                        @for (catalog, _) in &query.catalogs {
+                            @let name = catalog.name.as_str();
+                            option value=(name) selected[chosen == Some(name)] { (name) }
+                        }
+                    }
+                }
+            }
             button { "Filter" }
         }
-        @if none { (empty(html! { p { "almanac found nothing wrong." } })) }
+        @if none {
+            (empty(html! { p { "almanac found nothing wrong." } }))
+        } @else {
+            p.soft { "A warning leaves a package as it is. An error leaves it out of the gRPC API; its documents stay in the HTTP API." }
+        }
         @for (catalog, problems_of) in &found {
             @if !problems_of.is_empty() {
-                h2 { a href=(links::catalog(catalog.name.as_str(), "")) { (catalog.name) } }
+                h2 { a href=(links::catalog(catalog, "")) { (catalog) } }
                 p { (problem_counts(problems_of)) }
-                (problems(catalog.name.as_str(), &problems_of.iter().take(SHOWN).collect::<Vec<_>>()))
+                (problems(catalog, &problems_of.iter().take(SHOWN).collect::<Vec<_>>()))
                 @if problems_of.len() > SHOWN { p { "… and " (problems_of.len() - SHOWN) " more" } }
             }
         }
+        @if !none {
+            p { "Authors find the same before they publish:" }
+            (code("Command", "almanac check file:CATALOG-FOLDER"))
+        }
     };
-    Ok(Page::new(title, body))
+    let twin = links::with(
+        "/api/v1/problems",
+        &[
+            ("catalog", only.or(chosen).unwrap_or_default()),
+            ("severity", severity.unwrap_or_default()),
+            ("code", code_wanted.unwrap_or_default()),
+        ],
+    );
+    Ok(Page::new(title, body).twin(twin))
 }

@@ -319,6 +319,12 @@ fn nothing(query: &AcrossQuery, words: &str, faceted: &Faceted<'_>) -> Markup {
             p { "Similar names: " @for name in &near { a href=(links::across(name)) { (name) } " " } }
         }
         @if !faceted.filter.is_empty() || !faceted.catalogs.is_empty() {
+            @let kept = |name: &'static str| others(&query.parameters, move |key, _| key == name || key == "page");
+            @for name in FACETS.into_iter().chain(["catalog"]) {
+                @if query.parameters.all(name).next().is_some() {
+                    p { a href=(links::with("/search", &kept(name))) { "Without the filter " (title(name)) } }
+                }
+            }
             p { a href=(links::with("/search", &[("q", words)])) { "Search without filters" } }
         }
         p { a href="/search" { "All packages" } }

@@ -84,8 +84,10 @@ pub(super) fn routes() -> Router<Catalogs> {
         .route("/api/v1/compare", any(across::compare::matrix))
         .route("/api/v1/diff", any(across::compare::diff))
         .route("/api/v1/facets", any(across::facets::list))
+        .route("/api/v1/kinds", any(across::problems::kind_list))
         .route("/api/v1/mirror", any(across::mirror::list))
         .route("/api/v1/plan", any(across::plan::list))
+        .route("/api/v1/problems", any(across::problems::list))
         .route("/api/v1/providers", any(across::providers))
         .route("/api/v1/packages/{package}", any(across::packages::named))
 }

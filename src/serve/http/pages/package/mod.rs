@@ -10,7 +10,7 @@ mod install;
 mod overview;
 mod problems;
 pub(super) mod subject;
-mod updates;
+pub(super) mod updates;
 mod versions;
 
 use axum::Router;

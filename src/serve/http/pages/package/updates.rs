@@ -274,14 +274,18 @@ fn item(subject: &Subject<'_>, step: &PlanStep<'_>, number: usize, compare: bool
                     }
                 }
             }
-            @if compare { (difference(subject, step)) }
+            @if compare { (difference(subject, step.from, step.to)) }
         }
     }
 }
 
-/// What the bundles of a step differ in.
-fn difference(subject: &Subject<'_>, step: &PlanStep<'_>) -> Markup {
-    let (Some(before), Some(after)) = (subject.line(step.from), subject.line(step.to)) else {
+/// What two bundles differ in.
+pub(in crate::serve::http::pages) fn difference(
+    subject: &Subject<'_>,
+    from: &str,
+    to: &str,
+) -> Markup {
+    let (Some(before), Some(after)) = (subject.line(from), subject.line(to)) else {
         return html! {};
     };
     let (before, after) = (BundleView::of(&before), BundleView::of(&after));

@@ -181,7 +181,7 @@ fn table(
 ) -> Markup {
     html! {
         div.scroll.matrix role="region" aria-label="Versions by channel" tabindex="0" {
-            div.canvas {
+            div.canvas.(head_class(matrix)) {
                 (PreEscaped(picture(matrix, on_way)))
                 table {
                     thead {
@@ -283,6 +283,19 @@ fn spoken(version: &str, column: &Column<'_>, cell: Cell, deprecated: bool) -> S
         }
     }
     text
+}
+
+/// The height of the head: as the longest name of a channel needs it.
+fn head_class(matrix: &Matrix<'_>) -> &'static str {
+    let lengths = matrix
+        .columns
+        .iter()
+        .map(|column| column.name.chars().count());
+    match lengths.max().unwrap_or_default() {
+        0..=5 => "low",
+        6..=9 => "middle",
+        _ => "high",
+    }
 }
 
 /// The lines behind the table. Classes of the style sheet give them their look.

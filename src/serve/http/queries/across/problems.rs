@@ -1,0 +1,117 @@
+//! The problems of all catalogs, and the kinds that their packages provide.
+
+use std::collections::BTreeSet;
+
+use axum::response::Response;
+use serde::Serialize;
+
+use crate::serve::http::queries::across::AcrossQuery;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, SCANS, json};
+use crate::serve::http::queries::response::QueryResponse;
+use crate::snapshot::Catalog;
+use fbc::problem::{Problem as CatalogProblem, Severity};
+
+/// The fields of a problem, in their order.
+const PROBLEM: &[&str] = &[
+    "catalog", "code", "severity", "package", "channel", "bundle", "schema", "file", "document",
+    "line", "column", "message",
+];
+/// The fields of a kind, in their order.
+const KIND: &[&str] = &["group", "kind"];
+
+/// The severities as parameters name them.
+pub(in crate::serve::http) const SEVERITIES: [&str; 2] = ["warning", "error"];
+
+#[derive(Serialize)]
+struct ProblemRecord<'a> {
+    catalog: &'a str,
+    #[serde(flatten)]
+    problem: &'a CatalogProblem,
+}
+
+#[derive(Serialize)]
+struct KindRecord<'a> {
+    group: &'a str,
+    kind: &'a str,
+}
+
+/// The problems that the parameters `catalog`, `severity` and `code` ask for, by catalog.
+pub(in crate::serve::http) fn problems(
+    query: &AcrossQuery,
+    only: Option<&str>,
+) -> Result<Vec<(String, Vec<CatalogProblem>)>, Problem> {
+    let parameters = &query.parameters;
+    let (severity, code) = (parameters.get("severity"), parameters.get("code"));
+    if let Some(other) = severity.filter(|severity| !SEVERITIES.contains(severity)) {
+        let detail = format!("severity is warning or error, and not {:?}", cut(other));
+        return Err(Problem::invalid_parameter("severity", detail));
+    }
+    let mut wanted: Vec<&str> = parameters.all("catalog").collect();
+    wanted.extend(only);
+    let names = || query.catalogs.iter().map(|(one, _)| one.name.as_str());
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|wanted| !names().any(|name| name == **wanted))
+    {
+        return Err(Problem::unknown("catalog", unknown, names()));
+    }
+    let catalogs = query.catalogs.iter().map(|(catalog, _)| &**catalog);
+    let catalogs = catalogs.filter(|one| wanted.is_empty() || wanted.contains(&one.name.as_str()));
+    let of = |catalog: &Catalog| {
+        let mut problems = catalog.status().problems.to_vec();
+        problems.retain(|problem| {
+            let is_warning = problem.severity == Severity::Warning;
+            severity.is_none_or(|severity| (severity == "warning") == is_warning)
+                && code.is_none_or(|code| problem.code.as_str() == code)
+        });
+        (catalog.name.to_string(), problems)
+    };
+    Ok(catalogs.map(of).collect())
+}
+
+/// The problems as a list.
+pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["catalog", "severity", "code", "limit", "continue", "fields"];
+    let work = |query: &AcrossQuery| {
+        let page = query.parameters.page(query.content())?;
+        let found = problems(query, None)?;
+        let all: Vec<ProblemRecord<'_>> = found
+            .iter()
+            .flat_map(|(catalog, problems)| {
+                let problems = problems.iter();
+                problems.map(|problem| ProblemRecord { catalog, problem })
+            })
+            .collect();
+        QueryResponse::list(page, all.len(), PROBLEM, |at| json(&all[at]))
+    };
+    request.run_across(&LOOKUPS, KNOWN, work).await
+}
+
+/// The kinds with a word in their names, each once.
+pub(in crate::serve::http) fn kinds(query: &AcrossQuery) -> BTreeSet<(&str, &str)> {
+    let wanted = query.parameters.get("q").unwrap_or_default();
+    let wanted = wanted.trim().to_lowercase();
+    let apis = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+    let apis = apis.filter(|api| {
+        wanted.is_empty()
+            || api.kind.to_lowercase().contains(&wanted)
+            || api.group.to_lowercase().contains(&wanted)
+    });
+    apis.map(|api| (api.kind.as_str(), api.group.as_str()))
+        .collect()
+}
+
+/// The kinds as a list.
+pub(in crate::serve::http::queries) async fn kind_list(request: QueryRequest) -> Response {
+    const KNOWN: &[&str] = &["q", "limit", "continue", "fields"];
+    let work = |query: &AcrossQuery| {
+        let page = query.parameters.page(query.content())?;
+        let all: Vec<(&str, &str)> = kinds(query).into_iter().collect();
+        QueryResponse::list(page, all.len(), KIND, |at| {
+            let (kind, group) = all[at];
+            json(&KindRecord { group, kind })
+        })
+    };
+    request.run_across(&SCANS, KNOWN, work).await
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::response::Response;
-use maud::html;
+use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};
@@ -38,6 +38,28 @@ fn comes_from<'a>(
                 || in_range.is_some_and(|(version, range)| range.contains(&version)))
     });
     others.take(BEFORE).map(|one| &*one.name)
+}
+
+/// A form to compare a version with another, and what the two differ in.
+fn comparison(
+    subject: &Subject<'_>,
+    all: &[ChannelRecord<'_>],
+    other: Option<&str>,
+    name: &str,
+) -> Markup {
+    html! {
+        form.inline {
+            (version_field("Compare with", "with", all, other, Some("choose")))
+            button { "Compare" }
+        }
+        @if let Some(other) = other {
+            h3 {
+                "From " a href=(links::bundle(subject.catalog.as_str(), &subject.record.name, other)) { (other) }
+                " to this version"
+            }
+            (difference(subject, other, name))
+        }
+    }
 }
 
 pub(super) async fn show(request: QueryRequest) -> Response {
@@ -121,14 +143,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                     }
                 }
             }
-            form.inline {
-                (version_field("Compare with", "with", &all, other, Some("choose")))
-                button { "Compare" }
-            }
-            @if let Some(other) = other {
-                h3 { "From " a href=(address(other)) { (other) } " to this version" }
-                (difference(&subject, other, name))
-            }
+            (comparison(&subject, &all, other, name))
             @if !view.provides.is_empty() {
                 h3 { "APIs" }
                 ul.links { @for api in &view.provides { li { a href=(links::kind(&api.group, &api.kind)) { (api.kind) } " " code { (api.group) "/" (api.version) } } } }

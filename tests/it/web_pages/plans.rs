@@ -64,6 +64,42 @@ fn a_plan_over_catalogs_tells_what_to_be_at_before_each() {
 }
 
 #[test]
+fn a_shorter_way_through_another_channel_is_named() {
+    let long = ["1.0.0", "1.1.0", "1.2.0", "1.3.0"].map(|version| format!("crane.v{version}"));
+    let catalog = Catalog::new().package("crane", |mut package| {
+        let mut entries = vec![entry(&long[0])];
+        entries.extend(
+            long.windows(2)
+                .map(|pair| entry(&pair[1]).replaces(&pair[0])),
+        );
+        for name in &long {
+            package = package.bundle(bundle(name));
+        }
+        package
+            .default_channel("stable")
+            .channel("stable", entries)
+            .channel(
+                "fast",
+                [entry(&long[0]), entry(&long[2]).replaces(&long[0])],
+            )
+    });
+    let served = Served::catalogs(&Folders::of("harbor", &catalog));
+    let page = "/catalogs/harbor/packages/crane/updates?from=1.0.0";
+    let text = text_of(&served, page);
+    assert!(text.contains("stable: 3 steps, reaches the head"), "{text}");
+    assert!(text.contains("Another way: "), "{text}");
+    assert!(
+        text.contains("to=crane.v1.3.0&amp;channel=stable\">2 steps</a>"),
+        "{text}"
+    );
+    let from_last = text_of(
+        &served,
+        "/catalogs/harbor/packages/crane/updates?from=1.2.0",
+    );
+    assert!(!from_last.contains("Another way"), "{from_last}");
+}
+
+#[test]
 fn a_plan_over_catalogs_ends_where_no_edge_goes_on() {
     let served = served();
     let path = "/api/v1/plan?package=crane&from=1.3.0&catalog=v2&catalog=v3&rules=v1";

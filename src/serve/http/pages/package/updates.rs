@@ -68,6 +68,9 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 None => (empty(html! { p { "Choose the installed version to see each step to the newest one." } })),
                 Some(start) => {
                     (planned(&subject, &plan(&all, start, target, rules), start, target, channel))
+                    @if let (Some(from), None, Rules::V0) = (&from, target, rules) {
+                        (other_way(&subject, &all, start, (from, channel)))
+                    }
                     (olm_v1(&subject, &all, start))
                     @if let Some(from) = &from { (over_catalogs(query, &subject, (from, channel), rules)?) }
                 },
@@ -115,6 +118,31 @@ fn planned(
             },
         }
         @if !plan.steps.is_empty() { ol.steps { (steps(subject, &plan.steps)) } }
+    }
+}
+
+/// A shorter way of OLM v0 to the head, with a change of the channel on it.
+fn other_way<'a>(
+    subject: &Subject<'_>,
+    all: &'a [ChannelRecord<'a>],
+    start: &Installed<'a>,
+    (from, channel): (&str, &str),
+) -> Markup {
+    let own = plan(all, start, None, Rules::V0);
+    let head = all.first().and_then(|channel| channel.head.as_deref());
+    let other = head.map(|head| (head, plan(all, start, Some(head), Rules::V0)));
+    let other = other.filter(|(_, other)| {
+        other.reached && (!own.reached || other.steps.len() < own.steps.len())
+    });
+    html! {
+        @if let Some((head, other)) = &other {
+            @let parameters = [("from", from), ("to", *head), ("channel", channel)];
+            p {
+                "Another way: "
+                a href=(links::with(&subject.tab("updates"), &parameters)) { (counted(other.steps.len(), "step")) }
+                ", with a change of the channel"
+            }
+        }
     }
 }
 

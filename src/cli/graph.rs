@@ -7,7 +7,10 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use clap::ValueEnum;
 
-use crate::answers::drawing::Drawing;
+use crate::answers::drawing::matrix::{Matrix, MatrixView};
+use crate::answers::drawing::{Subject, mermaid, svg};
+use crate::answers::rest::ordered::OrderedPackage;
+use crate::answers::rest::plan::Rules;
 use crate::cli::help::{NO_HEADING, help_of_reading};
 use crate::cli::input::InputArguments;
 use crate::cli::{Failure, output};
@@ -21,11 +24,11 @@ const MAX_ERRORS: usize = 20;
 
 /// Draw the upgrade graph of a package
 ///
-/// Arrows lead from a version to its upgrades: solid where an entry replaces
-/// another, dotted where it skips it. Heads, deprecated bundles and names outside
-/// of the channel are marked. A package with errors is drawn too: additional
-/// heads, cycles and unreachable entries are marked, and standard error lists the
-/// errors.
+/// Lines join a version and its upgrades: solid where an entry replaces another,
+/// dotted where it skips it. Heads, deprecated bundles and names outside of the
+/// channel are marked, and with `--rules v0` what OLM v0 never installs. A package
+/// with errors is drawn too: additional heads, cycles and unreachable entries are
+/// marked, and standard error lists the errors.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -43,6 +46,19 @@ pub(super) struct Arguments {
     /// Only this channel
     #[arg(long, value_name = "CHANNEL", help_heading = NO_HEADING)]
     channel: Option<String>,
+
+    /// The rules of this version of OLM
+    #[arg(long, value_enum, default_value_t, value_name = "RULES", help_heading = NO_HEADING)]
+    rules: OlmRules,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum OlmRules {
+    /// Marks what OLM v0 never installs
+    V0,
+    /// Any edge of any channel
+    #[default]
+    V1,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -50,7 +66,7 @@ enum Output {
     /// A flow chart for Mermaid, as Markdown pages show it
     #[default]
     Mermaid,
-    /// An SVG document
+    /// An SVG document: a row for each version, a column for each channel
     Svg,
 }
 
@@ -77,27 +93,46 @@ impl Arguments {
             let names = packages.into_iter().filter(|name| !name.is_empty());
             return Err(Failure::no_package(name, names));
         }
-        let channel = self.channel.as_deref();
-        let drawing = Drawing::new(blobs, name, channel).ok_or_else(|| {
-            let wanted = channel.unwrap_or_default();
-            let channels = blobs.channels.iter().map(|located| &located.blob);
-            let of_package = channels.filter(|channel| channel.package == name);
-            let names = of_package.map(|channel| channel.name.as_str());
-            let proposal = suggest::proposal_or_all(wanted, names);
-            Failure::run(anyhow!(
-                "there is no channel {wanted:?} in the package {name:?}{proposal}"
-            ))
-        })?;
+        let package = OrderedPackage::of(blobs, &self.package);
+        let package = package.ok_or_else(|| Failure::no_package(name, std::iter::empty()))?;
+        let records = package.records(blobs);
+        let mut drawn: Vec<_> = records.iter().collect();
+        // The default channel comes first.
+        drawn.sort_by_key(|channel| !channel.default);
+        if let Some(wanted) = &self.channel {
+            drawn.retain(|channel| channel.name == *wanted);
+            if drawn.is_empty() {
+                let names = records.iter().map(|channel| &*channel.name);
+                let proposal = suggest::proposal_or_all(wanted, names);
+                return Err(Failure::run(anyhow!(
+                    "there is no channel {wanted:?} in the package {name:?}{proposal}"
+                )));
+            }
+        }
         let errors = reading.problems.iter().filter(|problem| {
             problem.severity >= Severity::Error && problem.subject.package == shown(name)
         });
         for problem in errors.take(MAX_ERRORS) {
             output::note(&problem.to_string());
         }
-        let drawn = match self.output {
-            Output::Mermaid => drawing.mermaid(),
-            Output::Svg => drawing.svg(),
+        let rules = match self.rules {
+            OlmRules::V0 => Rules::V0,
+            OlmRules::V1 => Rules::V1,
         };
-        output::print(|out| out.write_all(drawn.as_bytes()))
+        let view = MatrixView {
+            all: true,
+            rules,
+            ..MatrixView::default()
+        };
+        let matrix = Matrix::of(&drawn, view);
+        let subject = Subject {
+            package: name,
+            deprecated: package.deprecation.is_some(),
+        };
+        let text = match self.output {
+            Output::Mermaid => mermaid(subject, &matrix),
+            Output::Svg => svg(subject, &matrix),
+        };
+        output::print(|out| out.write_all(text.as_bytes()))
     }
 }

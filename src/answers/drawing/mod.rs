@@ -1,16 +1,23 @@
-//! Drawings of a package's upgrade graph: which version leads to which.
+//! The upgrade graph of a package as a picture: a row for each version, a column for
+//! each channel, and lines in the columns.
 //!
-//! `model` decides the content, once for all notations. `mermaid` and `svg` write
-//! it; `layout` places the boxes of the latter, `stored` takes
-//! the content from stored answers.
+//! `matrix` decides the content, once for all notations. `strokes` gives the lines
+//! their shapes, on the page and in files. `svg` and `mermaid` write files.
 
-mod layout;
+pub mod matrix;
 mod mermaid;
-mod model;
-#[cfg(test)]
-mod samples;
-mod stored;
+mod strokes;
 mod svg;
 
-pub use model::Drawing;
-pub use stored::blobs;
+pub use mermaid::mermaid;
+pub use strokes::{COLUMN, ROW, strokes};
+pub use svg::svg;
+
+/// The package of a drawing.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its name.
+    pub package: &'a str,
+    /// Whether it is deprecated.
+    pub deprecated: bool,
+}

@@ -1,298 +1,311 @@
-//! A drawing as an SVG document: a column for each channel, heads on top.
+//! A table as an SVG document of its own: labels, dots, the lines of `strokes`, remarks.
 //!
-//! All lengths are pixels. The font is monospaced, so the width of a box follows
-//! from the number of its characters.
+//! All lengths are pixels. The font is monospaced, so the width of a text follows from
+//! the number of its characters.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::iter;
 
-use crate::answers::drawing::layout::{Cell, cells};
-use crate::answers::drawing::model::{Column, Drawing, DrawnEdge, EdgeKind};
+use crate::answers::drawing::matrix::{BundleRow, Cell, Column, Matrix, Row};
+use crate::answers::drawing::{COLUMN, ROW, Subject, strokes};
 use crate::answers::xml::escaped;
 
 /// The margin.
 const MARGIN: usize = 24;
-/// The baseline of the channels' titles.
-const TITLES: usize = 72;
-/// The top of the first boxes.
-const TOP: usize = 88;
-/// The height of a box.
-const BOX: usize = 40;
-/// The distance from one box to the next below.
-const ROW: usize = 64;
-/// Room left of a lane for the bends of its arrows.
-const GAP: usize = 56;
-/// Ten times the width of a character of a name, and of a smaller one.
+/// The baseline of the title.
+const TITLE: usize = 40;
+/// Room for the key below the rows.
+const KEY: usize = 48;
+/// Ten times the width of a character of a label, of the title, and of a remark.
 const SIGN: usize = 75;
-const SMALL_SIGN: usize = 62;
-/// The same of the package's name, and of a channel's name.
 const TITLE_SIGN: usize = 97;
-const CHANNEL_SIGN: usize = 79;
-/// The longest text that is not cut, in characters.
-const LONGEST: usize = 60;
+const SMALL_SIGN: usize = 66;
+/// The longest texts that are not cut, in characters.
+const LABEL: usize = 40;
+const REMARK: usize = 100;
 
 /// Colours for light pages and for dark ones.
 const STYLE: &str = "
-text { font-family: ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; font-size: 12px; fill: #1f2328 }
+text { font-family: ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; font-size: 12px; fill: #1b1f24 }
 .page { fill: #ffffff }
+.band { fill: #f4f5f7 }
 .title { font-size: 16px; font-weight: bold }
-.channel { font-size: 13px; font-weight: bold }
-.remark, .key { font-size: 10px; fill: #59636e }
-.node rect { fill: #f6f8fa; stroke: #818b98 }
-.head rect { stroke: #1a7f37; stroke-width: 2.5 }
-.deprecated rect { fill: #fff1e5; stroke-dasharray: 6 3 }
-.deprecated .remark { fill: #953800 }
-.absent rect { fill: none; stroke-dasharray: 2 3 }
-.absent text { fill: #59636e }
-.wrong rect { stroke: #cf222e; stroke-width: 2.5 }
-.wrong .remark { fill: #cf222e }
-.edge { fill: none; stroke: #59636e; stroke-width: 1.2 }
+.remark, .key, .fold { font-size: 11px; fill: #545b64 }
+.gone { fill: #545b64; text-decoration: line-through }
+path { fill: none; stroke: #5f6772; stroke-width: 1.5 }
 .skips { stroke-dasharray: 2 4 }
-.tip { fill: #59636e }
+.range { stroke: #7a4b00; stroke-width: 2 }
+.jump { stroke-dasharray: 6 3 }
+.faint { stroke-opacity: .5 }
+.down { stroke: #a61b1b }
+path.way { stroke: #0b57a4; stroke-width: 3 }
+.more { font-size: 9px; fill: #545b64 }
+.dot { fill: #5f6772; stroke: #5f6772; stroke-width: 2 }
+.head { fill: #ffffff; stroke: #0b57a4; stroke-width: 4 }
+.old { fill: #f7ede0; stroke: #6a3d00; stroke-dasharray: 3 2 }
+.absent { fill: #ffffff; stroke-dasharray: 2 2 }
+.wrong { stroke: #a61b1b; stroke-width: 3 }
+.dot.way { fill: #0b57a4; stroke: #0b57a4 }
+.never { stroke: #a61b1b; stroke-width: 2 }
 @media (prefers-color-scheme: dark) {
-text { fill: #f0f6fc }
-.page { fill: #0d1117 }
-.remark, .key, .absent text { fill: #9198a1 }
-.node rect { fill: #151b23; stroke: #656c76 }
-.head rect { stroke: #3fb950 }
-.deprecated rect { fill: #301c0d }
-.deprecated .remark { fill: #f0883e }
-.absent rect { fill: none }
-.wrong rect { stroke: #f85149 }
-.wrong .remark { fill: #f85149 }
-.edge { stroke: #9198a1 }
-.tip { fill: #9198a1 }
+text { fill: #e8eaed }
+.page { fill: #14171a }
+.band { fill: #1d2126 }
+.remark, .key, .fold, .gone, .more { fill: #a3abb5 }
+path { stroke: #929aa5 }
+.range { stroke: #e8b84f }
+.down, .never { stroke: #ff9a93 }
+path.way { stroke: #8ab8f0 }
+.dot { fill: #929aa5; stroke: #929aa5 }
+.head { fill: #14171a; stroke: #8ab8f0 }
+.old { fill: #2a2016; stroke: #e0a866 }
+.absent { fill: #14171a }
+.wrong { stroke: #ff9a93 }
+.dot.way { fill: #8ab8f0; stroke: #8ab8f0 }
 }
+@media print { .page { fill: none } }
 ";
 
-/// A channel with the positions of its boxes.
-struct Placed<'a> {
-    column: &'a Column<'a>,
-    cells: Vec<Cell>,
-    /// The left edges of the lanes, and the widths of their boxes.
-    lanes: [(usize, usize); 2],
-}
+const KEY_TEXT: [&str; 2] = [
+    "ring: head; dashed: deprecated; hollow: named only; red: an error of the channel",
+    "solid line: replaces; dotted: skips; bracket: skipRange of a head or a selected version",
+];
 
-impl Drawing<'_> {
-    /// The drawing as a self-contained SVG document. Arrows lead from a version to its
-    /// upgrades; heads are on top.
-    pub fn svg(&self) -> String {
-        let mut placed = Vec::with_capacity(self.channels.len());
-        let mut right = MARGIN;
-        let mut rows = 0;
-        for column in &self.channels {
-            let channel = Placed::new(column, right);
-            right = channel.right() + MARGIN;
-            let lowest = channel.cells.iter().map(|cell| cell.row + 1).max();
-            rows = rows.max(lowest.unwrap_or_default());
-            placed.push(channel);
-        }
-        // The title and the key want some room, too.
-        let mark = self.mark();
-        let title = self.package.chars().chain(mark.chars()).count() * TITLE_SIGN / 10;
-        let width = right.max(MARGIN * 2 + title.max(460));
-        let height = TOP + rows * ROW + MARGIN;
-        let mut out = String::new();
-        // Writing to a String cannot fail.
-        let _ = write!(
-            out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width}\" \
-             height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
-             <title>Upgrade graph of {name}</title>\n<style>{STYLE}</style>\n\
-             <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
-             markerHeight=\"7\" orient=\"auto\"><path class=\"tip\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n\
-             <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
-             <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{name}{mark}</text>\n",
-            name = escaped(self.package),
-        );
-        for channel in &placed {
-            channel.write(&mut out);
-        }
-        let _ = write!(
-            out,
-            "<text class=\"key\" x=\"{MARGIN}\" y=\"{}\">solid: replaces; dotted: skips; arrows lead to what is \
-             installed next</text>\n\
-             </svg>\n",
-            height - 12
-        );
-        out
-    }
-}
-
-impl<'a> Placed<'a> {
-    fn new(column: &'a Column<'a>, left: usize) -> Self {
-        let cells = cells(column);
-        let width = |lane| {
-            let nodes = column.nodes.iter().enumerate().zip(&cells);
-            let widths = nodes
-                .filter(|(_, cell)| cell.lane == lane)
-                .map(|((_, node), _)| {
-                    let remark = node.remarks().join(", ");
-                    (signs(node.name) * SIGN).max(signs(&remark) * SMALL_SIGN) / 10 + 24
-                });
-            widths.max().unwrap_or_default()
-        };
-        let first = (left + GAP, width(0));
-        let second = match width(1) {
-            0 => (first.0 + first.1, 0),
-            width => (first.0 + first.1 + GAP, width),
-        };
-        Self {
-            column,
-            cells,
-            lanes: [first, second],
-        }
-    }
-
-    /// The right edge of the column.
-    fn right(&self) -> usize {
-        let (start, width) = self.lanes[1];
-        let title = signs(&self.column.title()) * CHANNEL_SIGN / 10 + 16;
-        (start + width).max(self.lanes[0].0 + title)
-    }
-
-    fn write(&self, out: &mut String) {
+/// The table as a self-contained document, the highest version on top.
+pub fn svg(subject: Subject<'_>, matrix: &Matrix<'_>) -> String {
+    let labels = matrix.rows.iter().map(|row| signs(&label(row), LABEL));
+    let left = MARGIN + labels.max().unwrap_or_default().max(8) * SIGN / 10 + 16;
+    let titles = matrix.columns.iter().map(|one| signs(&one.title(), LABEL));
+    let top = TITLE + 24 + titles.max().unwrap_or_default() * SIGN / 10;
+    let right = left + matrix.columns.len() * COLUMN + 16;
+    let remarks: Vec<String> = matrix
+        .rows
+        .iter()
+        .map(|row| remark(row, &matrix.columns))
+        .collect();
+    let widest = remarks.iter().map(|remark| signs(remark, REMARK)).max();
+    let mark = if subject.deprecated {
+        " (deprecated)"
+    } else {
+        ""
+    };
+    let title = signs(subject.package, LABEL) + mark.len();
+    let key = signs(KEY_TEXT[1], REMARK) * SMALL_SIGN / 10;
+    let width = (right + widest.unwrap_or_default() * SMALL_SIGN / 10)
+        .max(MARGIN + title * TITLE_SIGN / 10)
+        .max(MARGIN + key)
+        + MARGIN;
+    let bottom = top + matrix.rows.len() * ROW;
+    let height = bottom + KEY + MARGIN;
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width}\" \
+         height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+         <title>Upgrade graph of {name}</title>\n<style>{STYLE}</style>\n\
+         <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
+         <text class=\"title\" x=\"{MARGIN}\" y=\"{TITLE}\">{name}{mark}</text>\n",
+        name = escaped(&cut(subject.package, LABEL)),
+    );
+    for (at, column) in matrix.columns.iter().enumerate() {
+        let (x, y) = (left + at * COLUMN + COLUMN / 2 + 4, top - 8);
+        let class = column.deprecation.map_or("", |_| " class=\"gone\"");
         let _ = writeln!(
             out,
-            "<text class=\"channel\" x=\"{}\" y=\"{TITLES}\">{}</text>",
-            self.lanes[0].0,
-            escaped(&cut(&self.column.title()))
+            "<text{class} transform=\"translate({x} {y}) rotate(-90)\">{}</text>",
+            escaped(&cut(&column.title(), LABEL))
         );
-        // Boxes are drawn over the arrows and hide their crossings.
-        for edge in &self.column.edges {
-            self.write_edge(*edge, out);
-        }
-        for at in 0..self.cells.len() {
-            self.write_node(at, out);
-        }
     }
-
-    fn write_node(&self, at: usize, out: &mut String) {
-        let node = &self.column.nodes[at];
-        let (left, width) = self.lanes[self.cells[at].lane];
-        let top = self.top(at);
-        let class: Vec<&str> = iter::once("node").chain(node.classes()).collect();
-        let class = class.join(" ");
-        let remark = node.remarks().join(", ");
-        let baseline = top + if remark.is_empty() { 24 } else { 17 };
-        let _ = write!(
+    for at in (0..matrix.rows.len()).step_by(2) {
+        let (y, width) = (top + at * ROW, width - 2 * MARGIN);
+        let _ = writeln!(
             out,
-            "<g class=\"{class}\"><title>{}</title><rect x=\"{left}\" y=\"{top}\" \
-             width=\"{width}\" height=\"{BOX}\" rx=\"6\"/><text x=\"{}\" y=\"{baseline}\">{}</text>",
-            escaped(node.name),
-            left + 12,
-            escaped(&cut(node.name))
+            "<rect class=\"band\" x=\"{MARGIN}\" y=\"{y}\" width=\"{width}\" height=\"{ROW}\"/>"
+        );
+    }
+    let _ = writeln!(out, "<g transform=\"translate({left} {top})\">");
+    out.push_str(&strokes(matrix));
+    for (at, row) in matrix.rows.iter().enumerate() {
+        dots(row, at * ROW + ROW / 2, &matrix.columns, &mut out);
+    }
+    out.push_str("</g>\n");
+    for (at, (row, remark)) in matrix.rows.iter().zip(&remarks).enumerate() {
+        let y = top + at * ROW + ROW / 2 + 4;
+        let class = match row {
+            Row::Version(_) => "",
+            Row::Fold { .. } => " class=\"fold\"",
+        };
+        let _ = writeln!(
+            out,
+            "<text{class} x=\"{}\" y=\"{y}\">{}</text>",
+            MARGIN + 6,
+            escaped(&cut(&label(row), LABEL))
         );
         if !remark.is_empty() {
-            let _ = write!(
+            let _ = writeln!(
                 out,
-                "<text class=\"remark\" x=\"{}\" y=\"{}\">{}</text>",
-                left + 12,
-                top + 32,
-                escaped(&cut(&remark))
+                "<text class=\"remark\" x=\"{right}\" y=\"{y}\">{}</text>",
+                escaped(&cut(remark, REMARK))
             );
         }
-        out.push_str("</g>\n");
     }
-
-    fn write_edge(&self, edge: DrawnEdge, out: &mut String) {
-        let (from, to) = (self.cells[edge.from], self.cells[edge.to]);
-        let ((from_left, from_width), (to_left, to_width)) =
-            (self.lanes[from.lane], self.lanes[to.lane]);
-        let (from_top, to_top) = (self.top(edge.from), self.top(edge.to));
-        let (from_middle, to_middle) = (from_top + BOX / 2, to_top + BOX / 2);
-        let path = if from.lane == to.lane && from.row == to.row + 1 {
-            let middle = from_left + from_width / 2;
-            format!("M{middle} {from_top}V{}", to_top + BOX)
-        } else if from.lane == to.lane {
-            // Around the boxes between; longer arrows bend more.
-            let bend = (10 + 6 * from.row.abs_diff(to.row)).min(GAP - 8);
-            let outside = from_left - bend;
-            format!(
-                "M{from_left} {from_middle}C{outside} {from_middle} {outside} {to_middle} \
-                 {to_left} {to_middle}"
-            )
-        } else {
-            let (start, end) = if from.lane > to.lane {
-                (from_left, to_left + to_width)
-            } else {
-                (from_left + from_width, to_left)
-            };
-            let middle = usize::midpoint(start, end);
-            format!(
-                "M{start} {from_middle}C{middle} {from_middle} {middle} {to_middle} {end} \
-                 {to_middle}"
-            )
-        };
-        let class = match edge.kind {
-            EdgeKind::Replaces => "edge",
-            EdgeKind::Skips => "edge skips",
-        };
+    for (at, text) in KEY_TEXT.iter().enumerate() {
+        let y = bottom + 28 + at * 18;
         let _ = writeln!(
             out,
-            "<path class=\"{class}\" marker-end=\"url(#tip)\" d=\"{path}\"/>"
+            "<text class=\"key\" x=\"{MARGIN}\" y=\"{y}\">{text}</text>"
         );
     }
+    out.push_str("</svg>\n");
+    out
+}
 
-    fn top(&self, at: usize) -> usize {
-        TOP + self.cells[at].row * ROW
+fn label<'a>(row: &'a Row<'_>) -> Cow<'a, str> {
+    match row {
+        Row::Version(bundle) => Cow::Borrowed(bundle.label()),
+        Row::Fold { names, .. } => Cow::Owned(format!("⋮ {} versions", names.len())),
     }
+}
+
+fn remark(row: &Row<'_>, columns: &[Column<'_>]) -> String {
+    match row {
+        Row::Fold { ends, .. } => format!("{} … {}", ends.0, ends.1),
+        Row::Version(bundle) => {
+            let mut remarks = bundle.remarks(columns);
+            if let Some(reason) = bundle.deprecation {
+                remarks.push(format!("deprecated: {}", reason.trim()));
+            }
+            remarks.join("; ")
+        }
+    }
+}
+
+/// The dots of a row.
+fn dots(row: &Row<'_>, y: usize, columns: &[Column<'_>], out: &mut String) {
+    for (at, column) in columns.iter().enumerate() {
+        let x = at * COLUMN + COLUMN / 2;
+        match row {
+            Row::Fold { cells, .. } if cells.get(at) == Some(&true) => {
+                let _ = writeln!(
+                    out,
+                    "<text class=\"fold\" text-anchor=\"middle\" x=\"{x}\" y=\"{}\">⋮</text>",
+                    y + 4
+                );
+            }
+            Row::Fold { .. } => {}
+            Row::Version(bundle) => {
+                if let Some(Some(cell)) = bundle.cells.get(at) {
+                    dot(cell, bundle, column, (x, y), out);
+                }
+            }
+        }
+    }
+}
+
+fn dot(
+    cell: &Cell<'_>,
+    bundle: &BundleRow<'_>,
+    column: &Column<'_>,
+    (x, y): (usize, usize),
+    out: &mut String,
+) {
+    let mut class = "dot".to_owned();
+    for (is_so, name) in [
+        (cell.heads > 0, " head"),
+        (bundle.deprecation.is_some(), " old"),
+        (cell.is_absent(), " absent"),
+        (cell.is_wrong(), " wrong"),
+        (bundle.way, " way"),
+    ] {
+        if is_so {
+            class.push_str(name);
+        }
+    }
+    let radius = if cell.heads > 0 { 7 } else { 5 };
+    let _ = write!(
+        out,
+        "<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"><title>{}: {}</title></circle>",
+        escaped(bundle.name),
+        escaped(&cell.spoken(bundle, column))
+    );
+    if cell.never.is_some() {
+        let _ = write!(
+            out,
+            "<path class=\"never\" d=\"M{} {}L{} {}\"/>",
+            x - 8,
+            y + 8,
+            x + 8,
+            y - 8
+        );
+    }
+    out.push('\n');
 }
 
 /// The number of characters of a text that are shown.
-fn signs(text: &str) -> usize {
-    text.chars().take(LONGEST + 1).count().min(LONGEST)
+fn signs(text: &str, most: usize) -> usize {
+    text.chars().take(most + 1).count().min(most)
 }
 
-fn cut(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(LONGEST) {
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
         None => Cow::Borrowed(text),
-        Some(_) => text.chars().take(LONGEST - 1).chain(['…']).collect(),
+        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::drawing::samples::{broken_sample, sample};
+    use crate::answers::drawing::matrix::MatrixView;
+    use crate::answers::drawing::matrix::tests::{broken, etcd};
+    use crate::answers::rest::records::ChannelRecord;
 
-    #[test]
-    fn a_package_is_a_document() {
-        let blobs = sample();
-        let text = Drawing::new(&blobs, "etcd", None).unwrap().svg();
-        assert!(text.starts_with("<svg xmlns="));
-        assert!(text.ends_with("</svg>\n"));
-        assert_eq!(text.matches("<g class=").count(), 6);
-        assert_eq!(text.matches("class=\"edge\"").count(), 4);
-        assert_eq!(text.matches("class=\"edge skips\"").count(), 2);
-        assert_eq!(text.matches("class=\"node head\"").count(), 2);
-        assert!(text.contains(">stable (default)</text>"), "{text}");
-        assert!(
-            text.contains(">head, skips &gt;=1.0.0 &lt;2.0.0</text>"),
-            "{text}"
-        );
+    fn drawn(channels: &[ChannelRecord<'_>]) -> String {
+        let shown: Vec<&ChannelRecord<'_>> = channels.iter().collect();
+        let view = MatrixView {
+            all: true,
+            ..MatrixView::default()
+        };
+        let subject = Subject {
+            package: "etcd",
+            deprecated: false,
+        };
+        svg(subject, &Matrix::of(&shown, view))
     }
 
     #[test]
-    fn a_long_title_has_room() {
-        let name = "n".repeat(63);
-        let mut blobs = broken_sample();
-        blobs.packages[0].blob.name = name.clone();
-        blobs.channels[0].blob.package = name.clone();
-        blobs.deprecations[0].blob.package = name.clone();
-        let text = Drawing::new(&blobs, &name, None).unwrap().svg();
-        assert_eq!(text.matches("<g class=\"node head wrong\">").count(), 2);
-        let width = text.split("width=\"").nth(1).unwrap();
-        let width: usize = width.split('"').next().unwrap().parse().unwrap();
-        assert!(width > 24 + 76 * 96 / 10, "{width}");
+    fn a_package_is_a_document() {
+        let text = drawn(&etcd());
+        assert!(text.starts_with("<svg xmlns="));
+        assert!(text.ends_with("</svg>\n"));
+        for (part, count) in [
+            ("<circle class=\"dot", 6),
+            ("<circle class=\"dot head", 2),
+            ("<circle class=\"dot old", 1),
+            ("<circle class=\"dot absent", 1),
+            ("<path class=\"replaces", 4),
+            ("<path class=\"skips", 2),
+            (">stable (default)</text>", 1),
+            ("<text class=\"gone\"", 1),
+        ] {
+            assert_eq!(text.matches(part).count(), count, "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn errors_of_a_channel_are_red_and_in_words() {
+        let text = drawn(&broken());
+        assert_eq!(text.matches(" wrong\"").count(), 4, "{text}");
+        assert!(text.contains("one of 2 heads of stable"), "{text}");
     }
 
     #[test]
     fn a_hostile_name_stays_text() {
-        let mut blobs = sample();
-        blobs.channels[0].blob.entries[0].name = "</text></svg><script>\"'&\u{0}\n]]>".repeat(20);
-        let text = Drawing::new(&blobs, "etcd", Some("alpha")).unwrap().svg();
+        let mut channels = etcd();
+        channels[1].entries[0].name = "</text></svg><script>\"'&\u{0}\n]]>".repeat(20).into();
+        channels[1].entries[0].version = "".into();
+        let text = drawn(&channels);
         assert_eq!(text.matches("</svg>").count(), 1);
         assert!(!text.contains("<script"));
         assert!(!text.contains('\u{0}'));

@@ -2,9 +2,8 @@
 
 pub mod facets;
 pub mod install;
-pub mod matrix;
 pub mod needs;
-mod ordered;
+pub(crate) mod ordered;
 pub mod packages;
 pub mod plan;
 pub mod records;

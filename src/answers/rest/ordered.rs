@@ -10,14 +10,30 @@ use fbc::graph::{Chains, Package};
 use fbc::text::semver::Version;
 
 /// A package with its channels and entries in the order of its answers.
-pub(super) struct OrderedPackage<'a> {
+pub(crate) struct OrderedPackage<'a> {
     pub(super) name: &'a str,
     pub(super) meta: u32,
     pub(super) default_channel: &'a str,
     /// Sorted by name.
     pub(super) channels: Vec<OrderedChannel<'a>>,
-    pub(super) deprecation: Option<&'a str>,
+    pub(crate) deprecation: Option<&'a str>,
     pub(super) quarantined: bool,
+}
+
+impl<'a> OrderedPackage<'a> {
+    /// A package as its blobs describe it, whether it has errors or not; `None` if no
+    /// blob names it.
+    pub(crate) fn of(blobs: &'a Blobs, name: &'a String) -> Option<Self> {
+        quarantined(blobs, std::slice::from_ref(name)).pop()
+    }
+
+    /// The records of its channels.
+    pub(crate) fn records<'b>(&'b self, blobs: &'b Blobs) -> Vec<ChannelRecord<'b>> {
+        let channels = self.channels.iter();
+        channels
+            .map(|channel| channel.record(self, blobs))
+            .collect()
+    }
 }
 
 pub(super) struct OrderedChannel<'a> {

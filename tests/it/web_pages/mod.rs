@@ -18,7 +18,7 @@ use crate::support::http::Reply;
 /// Elements without an end tag.
 const VOID: [&str; 7] = ["meta", "link", "input", "br", "hr", "img", "path"];
 /// Elements that pages have.
-const ELEMENTS: [&str; 78] = [
+const ELEMENTS: [&str; 79] = [
     "html",
     "head",
     "meta",
@@ -71,6 +71,7 @@ const ELEMENTS: [&str; 78] = [
     "legend",
     "svg",
     "path",
+    "text",
     "strong",
     "em",
     "del",

@@ -375,4 +375,6 @@ impl Order {
 }
 
 #[cfg(test)]
+mod sort_channel;
+#[cfg(test)]
 mod tests;

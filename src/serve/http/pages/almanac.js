@@ -2,11 +2,11 @@
 (() => {
   "use strict";
   const root = document.documentElement;
-  const stored = (name) => {
-    try { return localStorage.getItem(name); } catch { return null; }
+  const stored = (name, area = "localStorage") => {
+    try { return window[area].getItem(name); } catch { return null; }
   };
-  const store = (name, value) => {
-    try { localStorage.setItem(name, value); } catch { /* private window */ }
+  const store = (name, value, area = "localStorage") => {
+    try { window[area].setItem(name, value); } catch { /* private window */ }
   };
 
   // The theme is set before the first paint; this script blocks for that.
@@ -92,38 +92,146 @@
     });
   };
 
-  // Arrows move from dot to dot; hovering a dot keeps its column.
+  // The graph: arrows move from dot to dot, [ and ] along an edge; the edges of a dot
+  // stay while others fade; + - 0 change the size.
   const matrix = () => {
-    const table = document.querySelector(".matrix table");
+    const region = document.querySelector(".matrix");
+    const table = region && region.querySelector("table");
     if (!table) return;
-    table.addEventListener("keydown", (event) => {
-      const cell = event.target.closest("td, th");
-      if (!cell || !event.target.matches(".dot, th a")) return;
+    const rows = [...table.tBodies[0].rows];
+    const lines = [...region.querySelectorAll("[data-edge]")].map((path) => {
+      const [column, from, to] = path.dataset.edge.split(" ").map(Number);
+      return { path, column, from, to };
+    });
+    // The place of a link in the table: its row, and its column from 0 for channels.
+    const placed = (link) => {
+      const cell = link.closest && link.closest("tbody td, tbody th");
+      if (!cell) return null;
       const row = cell.parentElement;
-      const column = [...row.children].indexOf(cell);
-      const at = (from, step, pick) => {
-        for (let next = from + step; ; next += step) {
-          const found = pick(next);
-          if (found === undefined) return null;
-          const link = found && found.querySelector("a");
+      return { row: rows.indexOf(row), column: [...row.children].indexOf(cell) - 1 };
+    };
+    const linkAt = (row, column) => {
+      const cell = rows[row] && rows[row].children[column + 1];
+      if (!cell) return undefined;
+      return cell.querySelector("a") ?? (cell.querySelector(".more") && rows[row].querySelector("a"));
+    };
+    const near = (link) => {
+      const at = link && placed(link);
+      const own = at ? lines.filter(({ column, from, to }) => column === at.column && (from === at.row || to === at.row)) : [];
+      for (const { path } of lines) path.classList.toggle("far", own.length > 0);
+      for (const { path } of own) path.classList.remove("far");
+    };
+    for (const type of ["mouseover", "focusin"]) {
+      region.addEventListener(type, (event) => near(event.target.closest(".dot")));
+    }
+    region.addEventListener("mouseleave", () => near(document.activeElement.closest(".dot")));
+    region.addEventListener("focusout", () => near(null));
+
+    const next = (key, { row, column }) => {
+      const step = (rowStep, columnStep) => {
+        for (let at = 1; ; at += 1) {
+          const [r, c] = [row + at * rowStep, column + at * columnStep];
+          if (r < 0 || r >= rows.length || c < -1 || c >= rows[r].children.length - 1) return null;
+          const link = linkAt(r, c);
           if (link) return link;
         }
       };
-      const rows = [...table.tBodies[0].rows];
-      const place = rows.indexOf(row);
-      const down = (step) => at(place, step, (n) => rows[n] && rows[n].children[column]);
-      const across = (step) => at(column, step, (n) => row.children[n]);
-      const moves = {
-        ArrowDown: () => down(1),
-        ArrowUp: () => down(-1),
-        ArrowRight: () => across(1),
-        ArrowLeft: () => across(-1),
+      const follow = (is, goes) => {
+        const line = lines.find((line) => line.column === column && line[is] === row);
+        return line && linkAt(line[goes], column);
       };
-      const target = moves[event.key] && moves[event.key]();
+      const moves = {
+        ArrowDown: () => step(1, 0), ArrowUp: () => step(-1, 0), ArrowRight: () => step(0, 1), ArrowLeft: () => step(0, -1),
+        "[": () => follow("from", "to"), "]": () => follow("to", "from"),
+      };
+      return moves[key] && moves[key]();
+    };
+
+    const canvas = region.querySelector(".canvas");
+    const sizes = [50, 75, 100, 125, 150, 200];
+    let size = sizes.indexOf(Number(stored("zoom")));
+    if (size < 0) size = 2;
+    const zoom = (step) => {
+      size = step === 0 ? 2 : Math.min(Math.max(size + step, 0), sizes.length - 1);
+      canvas.style.zoom = `${sizes[size]}%`;
+      store("zoom", sizes[size]);
+    };
+    if (size !== 2) canvas.style.zoom = `${sizes[size]}%`;
+    const buttons = document.getElementById("zoom");
+    if (buttons) {
+      buttons.hidden = false;
+      buttons.addEventListener("click", (event) => {
+        const step = event.target.dataset.zoom;
+        if (step) zoom(Number(step));
+      });
+    }
+    region.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey || event.deltaY === 0) return;
+      event.preventDefault();
+      zoom(event.deltaY > 0 ? -1 : 1);
+    }, { passive: false });
+    const clear = document.getElementById("clear");
+    region.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const zooms = { "+": 1, "-": -1, 0: 0 };
+      if (event.key in zooms) {
+        event.preventDefault();
+        zoom(zooms[event.key]);
+        return;
+      }
+      if (event.key === "Escape" && clear) {
+        clear.click();
+        return;
+      }
+      const at = placed(event.target);
+      const target = at && next(event.key, at);
       if (target) {
         event.preventDefault();
         target.focus();
       }
+    });
+    // A selection is another page: it begins where this one was left.
+    const kept = stored("place", "sessionStorage") ?? "";
+    const [path, ...place] = kept.split(" ");
+    if (path === location.pathname) {
+      const [top, left, row, column] = place.map(Number);
+      region.scrollLeft = left;
+      scrollTo(0, top);
+      const link = linkAt(row, column);
+      if (link) link.focus({ preventScroll: true });
+    }
+    if (kept) store("place", "", "sessionStorage");
+    region.addEventListener("click", (event) => {
+      const link = event.target.closest(".dot, .words td a");
+      if (!link) return;
+      const { row, column } = placed(link);
+      store("place", [location.pathname, scrollY, region.scrollLeft, row, column].join(" "), "sessionStorage");
+    });
+  };
+
+  // Draws the file of the graph on a canvas; no side is longer than browsers draw.
+  const picture = () => {
+    const button = document.getElementById("png");
+    if (!button) return;
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const image = new Image();
+      image.addEventListener("load", () => {
+        const { naturalWidth: width, naturalHeight: height } = image;
+        const scale = Math.min(2, 8192 / width, 8192 / height);
+        const canvas = document.createElement("canvas");
+        canvas.width = Math.max(1, Math.floor(width * scale));
+        canvas.height = Math.max(1, Math.floor(height * scale));
+        canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+        canvas.toBlob((blob) => {
+          const link = document.createElement("a");
+          link.href = URL.createObjectURL(blob);
+          link.download = `${button.dataset.name}.png`;
+          link.click();
+          setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+        }, "image/png");
+      });
+      image.src = button.dataset.from;
     });
   };
 
@@ -160,6 +268,6 @@
   };
 
   document.addEventListener("DOMContentLoaded", () => {
-    for (const start of [themeButton, ages, copies, suggestions, matrix, basket]) start();
+    for (const start of [themeButton, ages, copies, suggestions, matrix, picture, basket]) start();
   });
 })();

@@ -1,24 +1,27 @@
-//! The upgrade graph of a package as a file: SVG, or text for Mermaid.
+//! The upgrade graph of a package as a file: SVG, or text for Mermaid. Without
+//! parameters it is whole; with those of the page, it has the same content.
 
 use axum::response::Response;
 
-use crate::answers::drawing::{Drawing, blobs};
+use crate::answers::drawing;
+use crate::answers::drawing::Subject as Drawn;
+use crate::answers::drawing::matrix::Matrix;
 use crate::serve::http::pages::package::subject::Subject;
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::pages::package::versions::{PARAMETERS, View, ordered};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
 use crate::serve::http::queries::response::QueryResponse;
 
 pub(in crate::serve::http::pages) async fn svg(request: QueryRequest) -> Response {
-    drawn(request, |drawing| QueryResponse::Picture {
-        bytes: drawing.svg().into(),
+    drawn(request, |subject, matrix| QueryResponse::Picture {
+        bytes: drawing::svg(subject, matrix).into(),
         media_type: "image/svg+xml".to_owned(),
     })
     .await
 }
 
 pub(in crate::serve::http::pages) async fn mermaid(request: QueryRequest) -> Response {
-    drawn(request, |drawing| QueryResponse::Text {
-        bytes: drawing.mermaid().into(),
+    drawn(request, |subject, matrix| QueryResponse::Text {
+        bytes: drawing::mermaid(subject, matrix).into(),
         media_type: "text/plain; charset=utf-8",
     })
     .await
@@ -26,25 +29,24 @@ pub(in crate::serve::http::pages) async fn mermaid(request: QueryRequest) -> Res
 
 async fn drawn(
     request: QueryRequest,
-    write: impl FnOnce(&Drawing<'_>) -> QueryResponse + Send + 'static,
+    write: impl FnOnce(Drawn<'_>, &Matrix<'_>) -> QueryResponse + Send + 'static,
 ) -> Response {
     request
-        .run_across(&LOOKUPS, &["channel"], move |query| {
+        .run_across(&LOOKUPS, PARAMETERS, move |query| {
             let subject = Subject::of(query)?;
             let stored = subject.channels();
-            let mut channels = read(&stored)?;
-            let wanted: Vec<&str> = query.parameters.all("channel").collect();
-            let names = || subject.package.channels.iter().map(|(name, _)| &**name);
-            for name in &wanted {
-                if !names().any(|known| known == *name) {
-                    return Err(Problem::unknown("channel", name, names()));
-                }
-            }
-            channels.retain(|one| wanted.is_empty() || wanted.contains(&&*one.name));
-            let record = &subject.record;
-            let blobs = blobs(&record.name, record.deprecation.as_deref(), &channels);
-            let drawing = Drawing::new(&blobs, &record.name, None);
-            Ok(write(&drawing.ok_or_else(Problem::internal)?))
+            let all = read(&stored)?;
+            let view = View::of(&query.parameters, &all)?.whole();
+            let order = ordered(&all);
+            let shown = view.shown(&order);
+            let mut of_way = all.clone();
+            let way = view.way(&mut of_way);
+            let matrix = view.matrix(&shown, way.as_ref());
+            let drawn = Drawn {
+                package: &subject.record.name,
+                deprecated: subject.record.deprecation.is_some(),
+            };
+            Ok(write(drawn, &matrix))
         })
         .await
 }

@@ -233,7 +233,7 @@ fn over_catalogs(
 }
 
 /// The steps; long runs of plain ones are folded.
-fn steps(subject: &Subject<'_>, all: &[PlanStep<'_>]) -> Markup {
+pub(super) fn steps(subject: &Subject<'_>, all: &[PlanStep<'_>]) -> Markup {
     let plain = |step: &PlanStep<'_>| {
         step.edge == Edge::Replaces
             && step.passed_over.is_empty()

@@ -8,6 +8,7 @@ mod facts;
 mod plans;
 mod readers;
 mod site;
+mod statements;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::document::Gvk;
 use crate::manifest_objects;
 use crate::object::MAX_LIST;
 use crate::properties::{BundleObject, each_property};
@@ -96,6 +97,24 @@ impl ApiDescriptions {
         })
     }
 
+    /// The examples of an API among those that a bundle provides, so that each example
+    /// belongs to one. An example in a version that is not provided belongs to the first
+    /// API of its group and kind.
+    pub fn examples_of_api<'a>(
+        &'a self,
+        api: &'a Gvk,
+        provided: &'a [Gvk],
+    ) -> impl Iterator<Item = &'a Value> {
+        let examples = self.examples.iter();
+        examples.filter(move |example| api_of(example, provided) == Some(api))
+    }
+
+    /// The examples of kinds that a bundle does not provide.
+    pub fn other_examples<'a>(&'a self, provided: &'a [Gvk]) -> impl Iterator<Item = &'a Value> {
+        let examples = self.examples.iter();
+        examples.filter(move |example| api_of(example, provided).is_none())
+    }
+
     /// The descriptions by group and kind.
     pub fn by_kind(&self) -> HashMap<(&str, &str), &KindDescription> {
         let owned = self.owned.iter().map(|one| {
@@ -136,6 +155,16 @@ impl ApiDescriptions {
     }
 }
 
+/// The API of an example: the one of its version, or the first of its group and kind.
+fn api_of<'a>(example: &Value, provided: &'a [Gvk]) -> Option<&'a Gvk> {
+    let written = example["apiVersion"].as_str().unwrap_or_default();
+    let (group, version) = written.split_once('/').unwrap_or(("", written));
+    let of_kind = |api: &&Gvk| example["kind"] == *api.kind && api.group == group;
+    let mut apis = provided.iter().filter(of_kind);
+    let exact = apis.clone().find(|api| api.version == version);
+    exact.or_else(|| apis.next())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +181,37 @@ mod tests {
         assert_eq!(found.examples_of("a.example.com", "A").count(), 1);
         assert_eq!(found.examples_of("b.example.com", "A").count(), 0);
         assert_eq!(found.unreadable, None);
+    }
+
+    #[test]
+    fn an_example_belongs_to_the_api_of_its_version_or_to_the_first_of_its_kind() {
+        let example =
+            |version: &str, kind: &str| serde_json::json!({"apiVersion": version, "kind": kind});
+        let found = ApiDescriptions {
+            examples: vec![
+                example("g/v1", "A"),
+                example("g/v2", "A"),
+                example("g/v9", "A"),
+                example("v1", "B"),
+            ],
+            ..ApiDescriptions::default()
+        };
+        let api = |version: &str| Gvk {
+            group: "g".into(),
+            version: version.into(),
+            kind: "A".into(),
+        };
+        let provided = [api("v1"), api("v2")];
+        let of = |at: usize| -> Vec<&str> {
+            let examples = found.examples_of_api(&provided[at], &provided);
+            examples
+                .filter_map(|one| one["apiVersion"].as_str())
+                .collect()
+        };
+        assert_eq!(of(0), ["g/v1", "g/v9"]);
+        assert_eq!(of(1), ["g/v2"]);
+        let others: Vec<&Value> = found.other_examples(&provided).collect();
+        assert_eq!(others, [&example("v1", "B")]);
     }
 
     #[test]

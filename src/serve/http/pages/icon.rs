@@ -44,6 +44,8 @@ fn media_type(bytes: &[u8]) -> &'static str {
         "image/gif"
     } else if begins(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
         "image/webp"
+    } else if begins(b"\0\0\x01\0") {
+        "image/vnd.microsoft.icon"
     } else if is_svg(bytes) {
         "image/svg+xml"
     } else {
@@ -68,6 +70,7 @@ mod tests {
             (b"\xff\xd8\xff\xe0", "image/jpeg"),
             (b"GIF89a", "image/gif"),
             (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+            (b"\0\0\x01\0\x03\0", "image/vnd.microsoft.icon"),
             (b" <?xml version=\"1.0\"?><!-- a --><svg/>", "image/svg+xml"),
             (b"<html><script>", "application/octet-stream"),
             (b"svg", "application/octet-stream"),

@@ -30,7 +30,10 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 @if view.provides.is_empty() {
                     (empty(html! { p { "This version provides no API." } }))
                 }
-                @for api in &view.provides { (provided(&subject, version, api, &described)) }
+                @for api in &view.provides { (provided(&subject, version, api, &view.provides, &described)) }
+                @for example in described.other_examples(&view.provides) {
+                    (fold(html! { "Example of another kind" }, example_code(example)))
+                }
                 @if let Some((text, reason)) = &described.unreadable {
                     (notice("warning", html! { p { "Its examples are not JSON: " (reason) "." } }))
                     (code("Examples", &clip(text, SHOWN)))
@@ -65,6 +68,7 @@ fn provided(
     subject: &Subject<'_>,
     version: &str,
     api: &Gvk,
+    all: &[Gvk],
     described: &ApiDescriptions,
 ) -> Markup {
     let download = links::with(
@@ -78,7 +82,7 @@ fn provided(
     );
     let kinds = described.by_kind();
     let description = kinds.get(&(api.group.as_str(), api.kind.as_str()));
-    let examples: Vec<&Value> = described.examples_of(&api.group, &api.kind).collect();
+    let examples: Vec<&Value> = described.examples_of_api(api, all).collect();
     html! {
         section.api {
             h3 {
@@ -94,11 +98,18 @@ fn provided(
             @for (number, example) in examples.iter().enumerate() {
                 (fold(
                     html! { "Example" @if examples.len() > 1 { " " (number + 1) } },
-                    code("Example", &clip(&documents(std::slice::from_ref(example)), SHOWN)),
+                    example_code(example),
                 ))
             }
         }
     }
+}
+
+fn example_code(example: &Value) -> Markup {
+    code(
+        "Example",
+        &clip(&documents(std::slice::from_ref(example)), SHOWN),
+    )
 }
 
 /// The name of a downloaded file.

@@ -12,6 +12,9 @@ use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::serve::http::queries::response::QueryResponse;
 use ::images::digest::Digest;
 
+/// How many parts of a drawing may be drawn again; icons of real catalogs have 8.
+const MOST_USES: usize = 16;
+
 pub(super) async fn show(request: QueryRequest) -> Response {
     let sent = request.run_across(&LOOKUPS, &[], |query| {
         let shown = Shown::of(query)?;
@@ -46,11 +49,25 @@ fn media_type(bytes: &[u8]) -> &'static str {
         "image/webp"
     } else if begins(b"\0\0\x01\0") {
         "image/vnd.microsoft.icon"
-    } else if is_svg(bytes) {
+    } else if is_svg(bytes) && !grows(bytes) {
         "image/svg+xml"
     } else {
         "application/octet-stream"
     }
+}
+
+/// Whether a drawing may repeat itself without an end, which would stop the browser on
+/// every page with the icon: pictures of pictures, or names of names. A type that is no
+/// picture's keeps browsers from drawing it.
+fn grows(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let is_use = |tag: &&str| {
+        let name = tag.split(|sign: char| sign.is_whitespace() || matches!(sign, '/' | '>'));
+        let name = name.into_iter().next().unwrap_or_default();
+        name.rsplit(':').next() == Some("use")
+    };
+    text.to_ascii_lowercase().contains("<!entity")
+        || text.split('<').filter(is_use).count() > MOST_USES
 }
 
 fn is_svg(bytes: &[u8]) -> bool {
@@ -77,6 +94,23 @@ mod tests {
             (b"", "application/octet-stream"),
         ] {
             assert_eq!(media_type(bytes), wanted, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_drawing_that_repeats_itself_without_an_end_is_no_picture() {
+        let uses = |count: usize, tag: &str| {
+            let uses = format!("<{tag} href=\"#a\"/>").repeat(count);
+            format!("<svg xmlns=\"http://www.w3.org/2000/svg\">{uses}</svg>").into_bytes()
+        };
+        assert_eq!(media_type(&uses(16, "use")), "image/svg+xml");
+        assert_eq!(media_type(&uses(99, "user")), "image/svg+xml");
+        for bad in [
+            uses(17, "use"),
+            uses(17, "s:use"),
+            b"<!DOCTYPE svg [<!entity a \"&b;&b;\">]><svg/>".to_vec(),
+        ] {
+            assert_eq!(media_type(&bad), "application/octet-stream", "{bad:?}");
         }
     }
 }

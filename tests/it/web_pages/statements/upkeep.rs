@@ -90,7 +90,7 @@ fn a_publication_changes_the_entity_tags_of_its_pages_only() {
             .package("lamp", one("1.1.0"))
             .package("mast", steady),
     );
-    wait_for(&served, "/catalogs/moving/packages/lamp", "lamp.v1.1.0");
+    wait_for(&served, "/catalogs/moving/packages/lamp", "1.1.0");
     for (path, old) in moving.iter().zip(&old[0]).chain(across.iter().zip(&old[2])) {
         assert_ne!(tag(path), *old, "{path}");
     }

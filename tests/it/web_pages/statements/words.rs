@@ -332,11 +332,7 @@ fn no_page_of_a_package_is_larger_than_it_should_be() {
     let size = |path: &str| {
         let headers = [BROWSER[0], ("Accept-Encoding", "gzip")];
         let reply = real.served.ask("GET", path, &headers);
-        assert_eq!(
-            (reply.status, reply.header("content-encoding")),
-            (200, Some("gzip")),
-            "{path}"
-        );
+        assert_eq!(reply.status, 200, "{path}");
         reply.body.len()
     };
     let assets = {

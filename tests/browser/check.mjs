@@ -28,7 +28,7 @@ const lantern = "/catalogs/sample/packages/lantern-operator";
 const hostile = "/catalogs/hostile/packages/hostile";
 const pages = [
   "/", "/search", "/search?q=ferry", "/search?category=Database", "/apis", "/compare", "/changes", "/problems",
-  "/compare?catalogs=sample,hostile", "/compare/diff?from=sample&to=hostile",
+  "/compare?catalog=sample&catalog=hostile", "/compare/diff?from=sample&to=hostile",
   "/mirror", "/mirror?pick=sample/ferry-operator&pick=hostile/hostile", "/api", "/catalogs/sample", "/catalogs/hostile",
   "/packages/ferry-operator", "/packages/hostile?installed=1.2.0", "/nowhere",
   ...["", "/versions", "/versions?from=ferry-operator.v2.0.0", "/versions?view=table", "/updates", "/updates?from=2.0.0",
@@ -48,6 +48,15 @@ const looks = [
   { name: "large text", colorScheme: "light", viewport: { width: 1280, height: 900 }, text: "200%" },
   { name: "no script", colorScheme: "light", viewport: { width: 1280, height: 900 }, javaScriptEnabled: false },
 ];
+
+/** A page that stops the browser would stop this program, too. */
+const within = (milliseconds, path, work) => {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${path} takes longer than ${milliseconds / 1000} s`)), milliseconds);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+};
 
 /** One page in one look. */
 const visit = async (origin, context, look, path) => {
@@ -94,15 +103,17 @@ try {
   for (const look of looks) {
     const { name, text, ...options } = look;
     const context = await browser.newContext(options);
-    for (const path of pages) await visit(origin, context, look, path);
+    for (const path of pages) await within(60000, path, visit(origin, context, look, path));
     await context.close();
   }
   for (const check of [checkJobs, checkSameWay, checkNarrow, checkGraph, checkKeyboard]) {
-    await check(origin, browser, fail).catch((error) => fail(check.name, error.message));
+    const checking = check(origin, browser, fail).catch((error) => fail(check.name, error.message));
+    await within(120000, check.name, checking);
   }
   await browser.close();
   console.log(`${pages.length} pages in ${looks.length} looks, ${failures.length} failures`);
 } finally {
   await site.stop();
 }
+// Without this, a browser that hangs would keep the program.
 process.exit(failures.length === 0 ? 0 : 1);

@@ -21,7 +21,7 @@ export const checkJobs = async (origin, browser, fail) => {
 
   await find("ferry");
   await page.click("main .name a");
-  await shows("overview", "Ferry", "Carries messages");
+  await shows("overview", "Ferry", "carries messages");
   await page.click("nav.tabs >> text=Install");
   await shows("install", "kind: Subscription", "kind: ClusterExtension");
 
@@ -40,7 +40,7 @@ export const checkJobs = async (origin, browser, fail) => {
   await shows("mirror", "images", "ImageSetConfiguration");
 
   await page.goto(`${origin}/catalogs/sample/packages/ferry-operatr`);
-  await page.click("main >> text=ferry-operator");
+  await page.locator("main a", { hasText: "ferry-operator" }).first().click();
   await shows("a name that is nearly right", "Ferry");
   await page.goto(`${origin}/catalogs/hostile/packages/tangled`);
   await page.click("nav.tabs >> text=Problems");

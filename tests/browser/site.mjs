@@ -94,12 +94,15 @@ const hostile = () => {
   ];
 };
 
-/** The program with both catalogs. `folders` names more of them. */
-export const start = async (program, folders = {}) => {
+/** The program with the sample catalog, and with the hostile one unless it is left out. */
+export const start = async (program, { tame = false } = {}) => {
   const folder = mkdtempSync(join(tmpdir(), "almanac-browser-"));
-  mkdirSync(join(folder, "hostile"));
-  writeFileSync(join(folder, "hostile", "catalog.json"), hostile().map((blob) => JSON.stringify(blob)).join("\n"));
-  const sources = { sample: join(project, "deploy/catalog"), hostile: join(folder, "hostile"), ...folders };
+  const sources = { sample: join(project, "deploy/catalog") };
+  if (!tame) {
+    sources.hostile = join(folder, "hostile");
+    mkdirSync(sources.hostile);
+    writeFileSync(join(sources.hostile, "catalog.json"), hostile().map((blob) => JSON.stringify(blob)).join("\n"));
+  }
   const server = spawn(program, ["serve", ...Object.entries(sources).map(([name, path]) => `${name}=file:${path}`),
     "--data-dir", join(folder, "data"), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0",
     "--log-format", "json"], { stdio: ["ignore", "pipe", "pipe"] });

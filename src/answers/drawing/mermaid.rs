@@ -195,7 +195,7 @@ mod tests {
         for part in [
             "  subgraph c0[\"etcd (deprecated): stable (default)\"]\n",
             "etcd.v1.0<br/>in a cycle, no head leads here, replaces a higher version, deprecated\"]\n",
-            "etcd.v3<br/>one of 2 heads\"]\n",
+            "etcd.v3<br/>one of several heads\"]\n",
             "  class c0n0,c0n1 head\n",
             "  class c0n0,c0n1,c0n2,c0n3 wrong\n",
         ] {

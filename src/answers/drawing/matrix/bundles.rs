@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use crate::answers::drawing::matrix::Cell;
+use crate::answers::drawing::matrix::model::Cell;
 use crate::answers::rest::plan::Rules;
 use crate::answers::rest::records::ChannelRecord;
 use crate::answers::rest::updates::{Never, never_installed};
@@ -115,8 +115,9 @@ fn mark<'a>(
     let stranded: HashSet<usize> = survey.stranded.into_iter().collect();
     let cycles: HashSet<usize> = survey.cycles.into_iter().flatten().collect();
     let mut never = match rules {
-        Rules::V0 => never_installed(channel),
-        Rules::V1 => HashMap::new(),
+        // Without a head OLM v0 refuses the channel: its heads and cycles are marked.
+        Rules::V0 if channel.head.is_some() => never_installed(channel),
+        Rules::V0 | Rules::V1 => HashMap::new(),
     };
     for (at, entry) in channel.entries.iter().enumerate() {
         let Some(&number) = numbers.get(&*entry.name) else {
@@ -168,7 +169,6 @@ fn reason(why: Never<'_>, channel: &ChannelRecord<'_>, own: &str) -> String {
             format!("skipped by {by}")
         }
         Never::Prohibited => "olm.deprecated".to_owned(),
-        Never::Beside if channel.head.is_none() => "the channel has no single head".to_owned(),
         Never::Beside => "beside the chain of the head".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::answers::drawing::matrix::{
+use crate::answers::drawing::matrix::model::{
     Cell, LANES, Line, LineKind, Matrix, MatrixView, Row, WayStep,
 };
 use crate::answers::rest::records::{ChannelRecord, EntryRecord};

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::answers::drawing::matrix::bundles::Bundle;
-use crate::answers::drawing::matrix::{BundleRow, Cell, MatrixView, ROWS, Row};
+use crate::answers::drawing::matrix::model::{BundleRow, Cell, MatrixView, ROWS, Row};
 
 /// Longer runs of plain bundles are folded.
 const RUN: usize = 8;

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::answers::rest::plan::Rules;
+use crate::answers::rest::records::EntryRecord;
 
 fn entry(version: usize, replaces: Option<usize>) -> EntryRecord<'static> {
     EntryRecord {
@@ -267,8 +269,8 @@ fn errors_of_a_channel_are_remarks() {
     assert_eq!(
         remarks.collect::<Vec<_>>(),
         [
-            "one of 2 heads of stable",
-            "one of 2 heads of stable",
+            "one of several heads of stable",
+            "one of several heads of stable",
             "in a cycle; no head leads here",
             "in a cycle; no head leads here; replaces a higher version",
         ]

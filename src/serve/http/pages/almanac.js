@@ -18,6 +18,11 @@
   };
   show();
 
+  // An icon that cannot be drawn leaves its place empty.
+  document.addEventListener("error", ({ target }) => {
+    if (target instanceof HTMLImageElement) target.hidden = true;
+  }, true);
+
   const ago = (seconds) => {
     for (const [length, name] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
       if (seconds >= length) return `${Math.floor(seconds / length)} ${name} ago`;

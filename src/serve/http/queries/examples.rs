@@ -70,14 +70,9 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     match parameters.get("format") {
         None | Some("json") => {}
         Some("yaml") => {
-            let mut kinds: Vec<(&str, &str)> = apis
+            let examples = apis
                 .iter()
-                .map(|api| (api.group.as_str(), api.kind.as_str()))
-                .collect();
-            kinds.dedup();
-            let examples = kinds
-                .into_iter()
-                .flat_map(|(group, kind)| described.examples_of(group, kind));
+                .flat_map(|api| described.examples_of(api, &view.provides));
             let examples: Vec<Value> = examples.cloned().collect();
             return Ok(QueryResponse::Text {
                 bytes: documents(&examples).into(),
@@ -98,7 +93,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
             kind: &api.kind,
             display_name: known.map_or("", |one| &one.display_name),
             description: known.map_or("", |one| &one.description),
-            examples: described.examples_of(&api.group, &api.kind).collect(),
+            examples: described.examples_of(api, &view.provides).collect(),
         }
     });
     let record = ExamplesRecord {

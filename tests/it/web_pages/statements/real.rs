@@ -109,6 +109,7 @@ pub(super) fn packages(real: &Real) -> Vec<String> {
 /// The text of a page: what stands between its tags.
 pub(super) fn words(text: &str) -> String {
     let main = text.split("<main").nth(1).unwrap_or(text);
+    let main = main.split("</main>").next().unwrap_or(main);
     let parts = main.split('<').skip(1);
     let parts = parts.filter_map(|part| Some(part.split_once('>')?.1));
     plain(&parts.collect::<String>())

@@ -82,7 +82,7 @@ fn provided(
     );
     let kinds = described.by_kind();
     let description = kinds.get(&(api.group.as_str(), api.kind.as_str()));
-    let examples: Vec<&Value> = described.examples_of_api(api, all).collect();
+    let examples: Vec<&Value> = described.examples_of(api, all).collect();
     html! {
         section.api {
             h3 {

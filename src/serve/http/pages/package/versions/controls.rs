@@ -7,6 +7,10 @@ use crate::answers::rest::records::ChannelRecord;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::package::versions::view::{CHANNELS, View};
 use crate::serve::http::pages::parts::badge;
+use fbc::text::display::clip;
+
+/// The longest name of a channel beside its box, in bytes.
+const LONGEST: usize = 120;
 
 pub(super) fn form(
     subject: &Subject<'_>,
@@ -21,7 +25,7 @@ pub(super) fn form(
             @for one in channels {
                 label.box {
                     input type="checkbox" name="channel" value=(one.name) checked[is_shown(&one.name)];
-                    " " (one.name)
+                    " " (clip(&one.name, LONGEST))
                     @if one.default { " (default)" }
                     @if one.deprecation.is_some() { " " (badge("deprecated", "deprecated")) }
                 }
@@ -79,7 +83,7 @@ pub(super) fn tools(
             button #png type="button" hidden data-from=(svg) data-name=(subject.record.name) { "PNG" }
             span #zoom role="group" aria-label="Size" hidden {
                 button type="button" data-zoom="-1" aria-label="Smaller" { "−" }
-                button type="button" data-zoom="0" aria-label="Original size" { "100 %" }
+                button type="button" data-zoom="0" aria-label="100 %, original size" { "100 %" }
                 button type="button" data-zoom="1" aria-label="Larger" { "+" }
             }
         }

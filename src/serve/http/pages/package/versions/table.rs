@@ -11,11 +11,15 @@ use crate::serve::http::pages::links;
 use crate::serve::http::pages::package::subject::Subject;
 use crate::serve::http::pages::package::versions::view::View;
 use crate::serve::http::pages::parts::badge;
+use fbc::text::display::clip;
+
+/// The longest name that is shown, in bytes.
+const LONGEST: usize = 120;
 
 pub(super) fn table(subject: &Subject<'_>, view: &View<'_>, matrix: &Matrix<'_>) -> Markup {
     html! {
         div.scroll.matrix role="region" aria-label="Versions by channel" tabindex="0" {
-            div.canvas.words[view.words] {
+            div.canvas.(head_class(matrix)).words[view.words] {
                 @if !view.words { (PreEscaped(picture(matrix))) }
                 table {
                     thead {
@@ -51,7 +55,7 @@ fn heading(column: &Column<'_>) -> Markup {
         None => column.title(),
     };
     html! {
-        th.channel.old[column.deprecation.is_some()] scope="col" title=(title) { span { (column.name) } }
+        th.channel.old[column.deprecation.is_some()] scope="col" title=(clip(&title, 4 * LONGEST)) { span { (clip(column.name, LONGEST)) } }
     }
 }
 
@@ -71,11 +75,11 @@ fn version(
     let remarks = bundle.remarks(&matrix.columns).join("; ");
     html! {
         tr.selected[selected].way[bundle.way] {
-            th scope="row" title=(name) {
+            th scope="row" title=(clip(name, LONGEST)) {
                 @if bundle.version.is_empty() {
-                    span.absent { (bundle.label()) }
+                    span.absent { (clip(bundle.label(), LONGEST)) }
                 } @else {
-                    a href=(page) { (bundle.label()) }
+                    a href=(page) { (clip(bundle.label(), LONGEST)) }
                 }
             }
             @for (cell, column) in bundle.cells.iter().zip(&matrix.columns) {
@@ -109,6 +113,19 @@ fn words(cell: &Cell<'_>, bundle: &BundleRow<'_>) -> String {
     match cell.words(bundle) {
         words if words.is_empty() => "in the channel".to_owned(),
         words => words.join(", "),
+    }
+}
+
+/// The height of the head: as the longest name of a channel needs it.
+fn head_class(matrix: &Matrix<'_>) -> &'static str {
+    let lengths = matrix
+        .columns
+        .iter()
+        .map(|column| column.name.chars().count());
+    match lengths.max().unwrap_or_default() {
+        0..=5 => "low",
+        6..=9 => "middle",
+        _ => "high",
     }
 }
 

@@ -44,7 +44,7 @@ pub enum Error {
         source: reqwest::Error,
     },
     /// No secure connection: a certificate that is not trusted, or no TLS.
-    #[error("{reference}: no trusted TLS connection to {url}")]
+    #[error("{reference}: no trusted TLS connection to {url}{}", no_tls_note(.source))]
     Tls {
         /// The image.
         reference: Reference,
@@ -327,7 +327,7 @@ impl Error {
                 url,
                 source,
             }
-        } else if is_tls(&source) {
+        } else if tls_error(&source).is_some() {
             Self::Tls {
                 reference,
                 url,
@@ -380,21 +380,32 @@ fn credentials_note(status: StatusCode, with_credentials: bool) -> &'static str 
     }
 }
 
-fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+/// The remedy if the answer to a TLS handshake is of another protocol.
+fn no_tls_note(error: &reqwest::Error) -> &'static str {
+    match tls_error(error) {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            ", which does not speak TLS (a registry without TLS must be named as insecure)"
+        }
+        _ => "",
+    }
+}
+
+/// The error of the TLS library among the causes.
+fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if error.is::<rustls::Error>() {
-            return true;
+        if let Some(error) = error.downcast_ref() {
+            return Some(error);
         }
         // The source of an I/O error is the source of its inner error, so the
         // inner error itself has to be taken out.
         let io_error = error.downcast_ref::<std::io::Error>();
         next = match io_error.and_then(std::io::Error::get_ref) {
-            Some(inner) => Some(inner),
+            Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
             None => error.source(),
         };
     }
-    false
+    None
 }
 
 #[cfg(test)]

@@ -112,8 +112,8 @@ fn keep_objects(
             if let Some(objects) = current(&mut kinds) {
                 keep(&file, list(&objects)).await;
             }
-            let changes = kinds.iter_mut().map(|kind| Box::pin(kind.changed()));
-            let (changed, _, _) = futures_util::future::select_all(changes).await;
+            let each = kinds.iter_mut().map(|kind| Box::pin(kind.changed()));
+            let (changed, _, _) = futures_util::future::select_all(each).await;
             if changed.is_err() {
                 return;
             }

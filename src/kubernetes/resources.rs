@@ -7,7 +7,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 pub(super) struct Kind {
     pub(super) group: &'static str,
     pub(super) version: &'static str,
-    pub(super) kind: &'static str,
+    /// Its name in objects.
+    pub(super) object: &'static str,
     pub(super) plural: &'static str,
     /// The most objects; more are refused.
     pub(super) most: usize,
@@ -17,7 +18,7 @@ pub(super) struct Kind {
 pub(super) const CLUSTER_CATALOGS: Kind = Kind {
     group: "olm.operatorframework.io",
     version: "v1",
-    kind: "ClusterCatalog",
+    object: "ClusterCatalog",
     plural: "clustercatalogs",
     most: 1_000,
 };
@@ -44,7 +45,7 @@ pub(super) const CATALOGD_LEASES: Kind = Kind {
 pub(super) const LEASES: Kind = Kind {
     group: "coordination.k8s.io",
     version: "v1",
-    kind: "Lease",
+    object: "Lease",
     plural: "leases",
     most: 1,
 };
@@ -54,21 +55,21 @@ pub(super) const MIRROR_SETS: [Kind; 3] = [
     Kind {
         group: "config.openshift.io",
         version: "v1",
-        kind: "ImageDigestMirrorSet",
+        object: "ImageDigestMirrorSet",
         plural: "imagedigestmirrorsets",
         most: 10_000,
     },
     Kind {
         group: "config.openshift.io",
         version: "v1",
-        kind: "ImageTagMirrorSet",
+        object: "ImageTagMirrorSet",
         plural: "imagetagmirrorsets",
         most: 10_000,
     },
     Kind {
         group: "operator.openshift.io",
         version: "v1alpha1",
-        kind: "ImageContentSourcePolicy",
+        object: "ImageContentSourcePolicy",
         plural: "imagecontentsourcepolicies",
         most: 10_000,
     },
@@ -78,7 +79,7 @@ pub(super) const MIRROR_SETS: [Kind; 3] = [
 pub(super) const CLUSTER_IMAGE_POLICIES: Kind = Kind {
     group: "config.openshift.io",
     version: "v1",
-    kind: "ClusterImagePolicy",
+    object: "ClusterImagePolicy",
     plural: "clusterimagepolicies",
     most: 10_000,
 };
@@ -87,7 +88,7 @@ pub(super) const CLUSTER_IMAGE_POLICIES: Kind = Kind {
 pub(super) const IMAGE_POLICIES: Kind = Kind {
     group: "config.openshift.io",
     version: "v1",
-    kind: "ImagePolicy",
+    object: "ImagePolicy",
     plural: "imagepolicies",
     most: 10_000,
 };
@@ -96,7 +97,7 @@ pub(super) const IMAGE_POLICIES: Kind = Kind {
 pub(super) const API_SERVERS: Kind = Kind {
     group: "config.openshift.io",
     version: "v1",
-    kind: "APIServer",
+    object: "APIServer",
     plural: "apiservers",
     most: 1,
 };
@@ -105,7 +106,7 @@ pub(super) const API_SERVERS: Kind = Kind {
 pub(super) const SECRETS: Kind = Kind {
     group: "",
     version: "v1",
-    kind: "Secret",
+    object: "Secret",
     plural: "secrets",
     most: 1,
 };
@@ -113,7 +114,7 @@ pub(super) const SECRETS: Kind = Kind {
 impl Kind {
     /// The resource, as the client takes it.
     pub(super) fn resource(self) -> ApiResource {
-        let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
+        let kind = GroupVersionKind::gvk(self.group, self.version, self.object);
         ApiResource::from_gvk_with_plural(&kind, self.plural)
     }
 

@@ -37,7 +37,7 @@ const AFTER_OVERWRITE: Duration = Duration::from_secs(30);
 /// The most doublings: 16 minutes.
 const MAX_DOUBLINGS: u32 = 5;
 
-/// The label with the name, by which ClusterExtensions select catalogs.
+/// The label with the name, by which `ClusterExtensions` select catalogs.
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 /// The longest value of a label.
 const MAX_LABEL: usize = 63;
@@ -415,8 +415,8 @@ mod tests {
         unavailable.data = json!({"spec": {"availabilityMode": "Unavailable"}});
         let all = BTreeMap::from([("a".to_owned(), Arc::new(unavailable))]);
         let (objects, watched) = watch::channel(Some(Arc::new(all)));
-        let writes = Arc::new(AtomicUsize::new(0));
-        let client = server(objects, Arc::clone(&writes));
+        let count = Arc::new(AtomicUsize::new(0));
+        let client = server(objects, Arc::clone(&count));
         let until = Instant::now() + Duration::from_hours(9);
         let (_leads, leads) = watch::channel(Some(until));
         let (_resolves, resolves) = watch::channel(true);
@@ -434,7 +434,7 @@ mod tests {
         let running = tokio::spawn(writer.run());
         tokio::time::sleep(Duration::from_hours(1)).await;
         running.abort();
-        assert_eq!(writes.load(Ordering::Relaxed), 1);
+        assert_eq!(count.load(Ordering::Relaxed), 1);
         let objects = watched.borrow().clone().unwrap();
         let serving = &objects["a"].data["status"]["conditions"][1];
         assert_eq!(serving["reason"], "UserSpecifiedUnavailable");

@@ -78,10 +78,12 @@ async fn ready(State(admin): State<Admin>) -> Response {
         let mut text = "ok".to_owned();
         let damaged = names(&admin.catalogs, snapshot::Status::is_damaged);
         if !damaged.is_empty() {
-            text += &format!("; stored files are damaged: {damaged}");
+            text.push_str("; stored files are damaged: ");
+            text.push_str(&damaged);
         }
         for problem in admin.cluster_problems().values() {
-            text += &format!("; {problem}");
+            text.push_str("; ");
+            text.push_str(problem);
         }
         text.push('\n');
         return text.into_response();

@@ -1,4 +1,4 @@
-//! ClusterCatalogs that catalogd resolves are followed by digest, and served at
+//! `ClusterCatalogs` that catalogd resolves are followed by digest, and served at
 //! exactly the digest that is announced.
 
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! In the place of catalogd: almanac resolves ClusterCatalogs, serves them and writes
+//! In the place of catalogd: almanac resolves `ClusterCatalogs`, serves them and writes
 //! their status.
 
 use std::time::{Duration, Instant, SystemTime};

@@ -55,6 +55,8 @@ pub(super) struct Listeners {
     pub(super) grpc: Listener,
     pub(super) http: Listener,
     pub(super) admin: Listener,
+    /// The admission webhook, with the certificate of the HTTP port.
+    pub(super) webhook: Option<Listener>,
 }
 
 impl Listeners {
@@ -63,14 +65,25 @@ impl Listeners {
             grpc: serve::bind("grpc", config.grpc).await?,
             http: serve::bind("http", config.http).await?,
             admin: serve::bind("admin", config.admin).await?,
+            webhook: match config.kubernetes.as_ref().and_then(|one| one.webhook) {
+                Some(address) => Some(serve::bind("webhook", address).await?),
+                None => None,
+            },
         };
         ports.grpc.tls.clone_from(&credentials.grpc);
         ports.http.tls.clone_from(&credentials.http);
+        if let Some(webhook) = &mut ports.webhook {
+            webhook.tls.clone_from(&credentials.http);
+        }
         Ok(ports)
     }
 
     pub(super) fn log(&self) {
-        for listener in [&self.grpc, &self.http, &self.admin] {
+        let webhook = self.webhook.iter();
+        for listener in [&self.grpc, &self.http, &self.admin]
+            .into_iter()
+            .chain(webhook)
+        {
             log(listener);
         }
     }

@@ -130,6 +130,14 @@ pub async fn run(
         stopping.clone(),
         connections.clone(),
     ));
+    if let Some(webhook) = ports.webhook {
+        servers.spawn(webhook.serve(
+            serve::admission::routes(),
+            limits.clone(),
+            stopping.clone(),
+            connections.clone(),
+        ));
+    }
     if let Some(files) = credentials.users {
         servers.spawn(files.follow(stopping.clone()));
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::config::error::ConfigError;
 use crate::config::resolved::{CatalogConfig, Config};
 use crate::ingest::{Mirror, Source};
+use crate::kubernetes::ClusterCatalogs;
 
 impl Config {
     /// Makes all checks.
@@ -16,6 +17,7 @@ impl Config {
         self.check_access()?;
         self.check_mirrors()?;
         self.check_webhooks()?;
+        self.check_admission()?;
         self.check_data_dir(&self.data_dir)
     }
 
@@ -83,6 +85,8 @@ impl Config {
             ("http".to_owned(), self.http),
             ("admin".to_owned(), self.admin),
         ];
+        let webhook = self.kubernetes.as_ref().and_then(|one| one.webhook);
+        listeners.extend(webhook.map(|address| ("webhook of [kubernetes]".to_owned(), address)));
         listeners.extend(own);
         for (index, (second, address)) in listeners.iter().enumerate() {
             let same = listeners[..index]
@@ -132,6 +136,20 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// The API server asks over TLS, about catalogs that almanac owns.
+    fn check_admission(&self) -> Result<(), ConfigError> {
+        let cluster = self.kubernetes.as_ref().filter(|one| one.webhook.is_some());
+        let Some(cluster) = cluster else {
+            return Ok(());
+        };
+        let owns = cluster.settings.cluster_catalogs == ClusterCatalogs::Own;
+        if owns && self.http_tls.is_some() {
+            Ok(())
+        } else {
+            Err(ConfigError::Admission)
+        }
     }
 
     fn check_access(&self) -> Result<(), ConfigError> {

@@ -4,7 +4,7 @@ use crate::config::environment::Environment;
 use crate::config::error::ConfigError;
 use crate::config::resolved::{CatalogConfig, Config, KubernetesConfig};
 use crate::config::settings::{KubernetesSettings, Settings};
-use crate::config::value::OnInvalidSetting;
+use crate::config::value::{Address, OnInvalidSetting};
 use crate::ingest::{FolderOptions, Mirror, Source};
 use crate::kubernetes::{self, ClusterCatalogs, DiscoveredCatalog, RegistryFiles};
 use crate::serve::access::AccessSettings;
@@ -20,6 +20,7 @@ impl KubernetesConfig {
         let on_invalid = all.on_invalid.map(|OnInvalidSetting(way)| way);
         Self {
             settings,
+            webhook: all.kubernetes.webhook.map(|Address(address)| address),
             platform: all.platform.clone().unwrap_or_default(),
             on_invalid: on_invalid.unwrap_or_default(),
             name_prefix: all.signing.name_prefix.clone(),

@@ -57,6 +57,12 @@ pub enum ConfigError {
         /// The mistake.
         problem: Box<CuratedError>,
     },
+    /// A webhook that the API server cannot or need not ask.
+    #[error(
+        "[kubernetes] webhook needs cluster_catalogs = \"own\", and the certificate of [http_tls]: the \
+         API server asks over TLS"
+    )]
+    Admission,
     /// A URL that a `ClusterCatalog` cannot announce.
     #[error(
         "[kubernetes] service_url {0:?} is no URL that a ClusterCatalog can announce: https:// or \

@@ -80,7 +80,7 @@ impl Config {
         };
         let read = |config: &Option<KubernetesConfig>| {
             let config = config.as_ref();
-            config.map(|config| config.settings.clone())
+            config.map(|config| (config.settings.clone(), config.webhook))
         };
         [
             ("data_dir", *data_dir != new.data_dir),

@@ -81,6 +81,8 @@ pub struct Config {
 pub struct KubernetesConfig {
     /// What is read from the cluster.
     pub settings: kubernetes::Settings,
+    /// The address of the admission webhook, if there is one.
+    pub webhook: Option<SocketAddr>,
     pub(super) platform: Platform,
     pub(super) on_invalid: OnInvalid,
     pub(super) name_prefix: Option<NamePrefix>,

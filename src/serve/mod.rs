@@ -2,12 +2,14 @@
 //!
 //! `net` accepts connections and ends them well. `grpc` serves the Operator
 //! Registry gRPC API, `http` the HTTP API of OLM v1's catalogd, `oci` the
-//! distribution API for image pulls, `admin` probes, metrics and status. `access`
+//! distribution API for image pulls, `admin` probes, metrics and status, `admission`
+//! catalogd's webhook. `access`
 //! decides who may read a catalog. `worker_pool` and `memory_budget` bound the
 //! cost of queries.
 
 pub mod access;
 pub mod admin;
+pub mod admission;
 mod fields;
 pub mod grpc;
 pub mod http;

@@ -631,6 +631,7 @@ fn the_sample_shows_the_defaults() {
         "#signed_name",
         "#password_file",
         "#name_prefix",
+        "#webhook",
         "#namespace",
         "#selector",
         "#url",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::config::layer::layer;
-use crate::config::value::deserialized_from_text;
+use crate::config::value::{Address, deserialized_from_text};
 use crate::kubernetes::{ClusterCatalogs, SecretName};
 
 /// The cluster.
@@ -34,6 +34,10 @@ pub struct KubernetesSettings {
     #[arg(skip)]
     pub service_url: Option<String>,
 
+    /// The address of the admission webhook; only in the file.
+    #[arg(skip)]
+    pub webhook: Option<Address>,
+
     /// Whether mirror sets are read; only in the file.
     #[arg(skip)]
     pub mirror_sets: Option<bool>,
@@ -55,7 +59,7 @@ impl KubernetesSettings {
 }
 
 layer!(
-    KubernetesSettings: cluster_catalogs, selector, kubeconfig, namespace, service_url, mirror_sets, image_policies,
+    KubernetesSettings: cluster_catalogs, selector, kubeconfig, namespace, service_url, webhook, mirror_sets, image_policies,
     pull_secret
 );
 

@@ -5,3 +5,4 @@ mod follow;
 mod own;
 mod registry_files;
 mod tls_profile;
+mod webhook;

@@ -97,6 +97,10 @@ spec:
           containerPort: 50051
         - name: {{ ternary "http" "https" (eq .Values.tls.mode "none") }}
           containerPort: {{ include "almanac.httpPort" . }}
+        {{- if get (include "almanac.kubernetes" . | fromJson) "webhook" }}
+        - name: webhook
+          containerPort: 9443
+        {{- end }}
         {{- if .Values.metrics.enabled }}
         - name: admin
           containerPort: 9090

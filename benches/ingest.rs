@@ -5,6 +5,10 @@
 //! walks the archive: less than that cannot be done. Both are measured in
 //! turns, so that a machine that slows down slows both.
 //!
+//! Then updates: the processor time of a pass over a changed catalog, and of what
+//! follows its publication, as parts of those of a cold pass in the same process. At
+//! last twenty catalogs: the memory and the restart of each.
+//!
 //! ```text
 //! cargo bench --bench ingest -- [--runs N] [CATALOG_FOLDER]
 //! ```
@@ -18,29 +22,25 @@
     reason = "a measuring program, not a library"
 )]
 
+#[path = "ingest/layer.rs"]
+mod layer;
 #[path = "made_up.rs"]
 mod made_up;
+#[path = "ingest/program.rs"]
+mod program;
+#[path = "ingest/registry.rs"]
+mod registry;
+#[path = "ingest/updates.rs"]
+mod updates;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use almanac::proto;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
-use images::digest::{Digest, Hasher};
-
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+use layer::{Catalog, floor};
+use program::Running;
+use registry::Registry;
 
 fn main() {
     let mut runs = 5;
@@ -54,22 +54,24 @@ fn main() {
             path => folder = Some(PathBuf::from(path)),
         }
     }
-    let layer = Arc::new(layer(folder.as_deref()));
+    let catalog = Catalog::of(folder.as_deref());
+    let layer = Arc::new(catalog.layer());
     println!(
         "layer: {:.1} MB compressed, {:.1} MB unpacked",
         megabytes(layer.compressed.len() as u64),
         megabytes(layer.unpacked)
     );
-    let registry = Registry::start(&layer);
+    let registry = Registry::start(Arc::clone(&layer));
+    let sources = [registry.source("catalog")];
     let runtime = tokio::runtime::Runtime::new().unwrap();
 
     let mut measured = Vec::new();
     for run in 1..=runs {
         let floor = floor(&layer);
         let data = tempfile::tempdir().unwrap();
-        let cold = runtime.block_on(start(data.path(), &registry.reference()));
+        let cold = runtime.block_on(start(data.path(), &sources));
         registry.closed.store(true, Ordering::Relaxed);
-        let warm = runtime.block_on(start(data.path(), &registry.reference()));
+        let warm = runtime.block_on(start(data.path(), &sources));
         registry.closed.store(false, Ordering::Relaxed);
         println!(
             "run {run}: floor {floor:.0?}, answering after {:.0?} ({:.1} x floor), \
@@ -83,6 +85,17 @@ fn main() {
         measured.push((floor, cold, warm));
     }
     report(&measured);
+    runtime.block_on(updates::report(&catalog));
+    runtime.block_on(updates::report_many(&catalog));
+}
+
+/// Starts the program and waits until both APIs answer.
+async fn start(data: &Path, sources: &[String]) -> Measured {
+    let running = Running::start(data, &[], sources, &["catalog"]).await;
+    Measured {
+        elapsed: running.elapsed,
+        memory: running.most_memory(),
+    }
 }
 
 struct Measured {
@@ -133,279 +146,4 @@ fn megabytes(bytes: u64) -> f64 {
 
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// One stream over the layer: hash, gunzip, walk.
-fn floor(layer: &Layer) -> Duration {
-    struct Hashing<'a> {
-        bytes: &'a [u8],
-        hasher: Hasher,
-    }
-    impl Read for Hashing<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-            let length = self.bytes.read(buffer)?;
-            self.hasher.update(&buffer[..length]);
-            Ok(length)
-        }
-    }
-    let started = Instant::now();
-    let mut hashing = Hashing {
-        bytes: &layer.compressed,
-        hasher: Hasher::default(),
-    };
-    let mut buffer = vec![0; 256 << 10];
-    let reader = std::io::BufReader::with_capacity(256 << 10, &mut hashing);
-    let mut archive = tar::Archive::new(flate2::bufread::GzDecoder::new(reader));
-    let mut total = 0;
-    for entry in archive.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        loop {
-            let length = entry.read(&mut buffer).unwrap();
-            if length == 0 {
-                break;
-            }
-            total += length as u64;
-        }
-    }
-    assert_eq!(hashing.hasher.finish(), layer.digest);
-    assert!(total > 0);
-    started.elapsed()
-}
-
-struct Layer {
-    compressed: Vec<u8>,
-    digest: Digest,
-    unpacked: u64,
-}
-
-/// The catalog as a layer, under `configs/`.
-fn layer(folder: Option<&Path>) -> Layer {
-    let encoder = GzEncoder::new(Vec::new(), Compression::new(6));
-    let mut archive = tar::Builder::new(encoder);
-    match folder {
-        Some(folder) => archive.append_dir_all("configs", folder).unwrap(),
-        None => {
-            for package in 0..300 {
-                let content = made_up::package(package);
-                let mut header = tar::Header::new_gnu();
-                header.set_size(content.len() as u64);
-                header.set_mode(0o644);
-                let path = format!("configs/made-up-{package:03}/catalog.json");
-                archive
-                    .append_data(&mut header, path, content.as_bytes())
-                    .unwrap();
-            }
-        }
-    }
-    let compressed = archive.into_inner().unwrap().finish().unwrap();
-    let unpacked = std::io::copy(&mut GzDecoder::new(&compressed[..]), &mut std::io::sink());
-    Layer {
-        digest: Digest::of(&compressed),
-        unpacked: unpacked.unwrap(),
-        compressed,
-    }
-}
-
-/// The smallest registry that a pull works against.
-struct Registry {
-    address: SocketAddr,
-    closed: Arc<AtomicBool>,
-}
-
-impl Registry {
-    fn start(layer: &Arc<Layer>) -> Self {
-        let config = "{\"architecture\":\"amd64\",\"os\":\"linux\",\"config\":{\"Labels\":{\
-             \"operators.operatorframework.io.index.configs.v1\":\"/configs\"}},\
-             \"rootfs\":{\"type\":\"layers\",\"diff_ids\":[]}}";
-        let manifest = format!(
-            "{{\"schemaVersion\":2,\"mediaType\":\"{MANIFEST}\",\
-             \"config\":{{\"mediaType\":\"{CONFIG}\",\"digest\":\"{}\",\"size\":{}}},\
-             \"layers\":[{{\"mediaType\":\"{LAYER}\",\"digest\":\"{}\",\"size\":{}}}]}}",
-            Digest::of(config.as_bytes()),
-            config.len(),
-            layer.digest,
-            layer.compressed.len()
-        );
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let registry = Self {
-            address: listener.local_addr().unwrap(),
-            closed: Arc::default(),
-        };
-        let closed = Arc::clone(&registry.closed);
-        let layer = Arc::clone(layer);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (layer, config, manifest) = (layer.clone(), config, manifest.clone());
-                if closed.load(Ordering::Relaxed) {
-                    continue;
-                }
-                thread::spawn(move || {
-                    serve(
-                        &stream.unwrap(),
-                        &layer,
-                        config.as_bytes(),
-                        manifest.as_bytes(),
-                    )
-                });
-            }
-        });
-        registry
-    }
-
-    fn reference(&self) -> String {
-        format!("catalog={}/catalog:v1", self.address)
-    }
-}
-
-fn serve(stream: &TcpStream, layer: &Layer, config: &[u8], manifest: &[u8]) -> Option<()> {
-    use std::io::BufRead as _;
-    let mut reader = std::io::BufReader::new(stream);
-    loop {
-        let mut first = String::new();
-        reader
-            .read_line(&mut first)
-            .ok()
-            .filter(|length| *length > 0)?;
-        let mut line = String::new();
-        while reader.read_line(&mut line).ok()? > 2 {
-            line.clear();
-        }
-        let (method, path) = first.split_once(' ')?;
-        let (body, kind) = if path.contains("/manifests/") {
-            (manifest, MANIFEST)
-        } else if path.contains(&layer.digest.hex()) {
-            (&layer.compressed[..], LAYER)
-        } else {
-            (config, CONFIG)
-        };
-        let mut stream = stream;
-        write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-             Docker-Content-Digest: {}\r\n\r\n",
-            body.len(),
-            if body == manifest {
-                Digest::of(manifest)
-            } else {
-                layer.digest
-            },
-        )
-        .ok()?;
-        if method == "GET" {
-            stream.write_all(body).ok()?;
-        }
-    }
-}
-
-/// Starts the program and waits until both APIs answer.
-async fn start(data: &Path, source: &str) -> Measured {
-    let log = data.join("log");
-    let started = Instant::now();
-    let mut program = Program(
-        Command::new(env!("CARGO_BIN_EXE_almanac"))
-            .args(["serve", "--log-format=text"])
-            .arg("--data-dir")
-            .arg(data)
-            .args(["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
-            .args(["--admin", "127.0.0.1:0", source])
-            .stderr(std::fs::File::create(&log).unwrap())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
-    let watching = Arc::new(AtomicBool::new(true));
-    let memory = thread::spawn({
-        let (watching, id) = (Arc::clone(&watching), program.0.id());
-        move || {
-            let mut most = 0;
-            while watching.load(Ordering::Relaxed) {
-                most = most.max(anonymous(id));
-                thread::sleep(Duration::from_millis(5));
-            }
-            most
-        }
-    });
-    let (grpc, http) = loop {
-        let text = std::fs::read_to_string(&log).unwrap();
-        match (address(&text, "grpc"), address(&text, "http")) {
-            (Some(grpc), Some(http)) => break (grpc, http),
-            _ => pause(started, &mut program).await,
-        }
-    };
-    let channel = tonic::transport::Endpoint::from_shared(format!("http://{grpc}"))
-        .unwrap()
-        .connect_lazy();
-    while !answers(&channel).await {
-        pause(started, &mut program).await;
-    }
-    while !http_answers(http) {
-        pause(started, &mut program).await;
-    }
-    let elapsed = started.elapsed();
-    // What is done after publication counts as well.
-    thread::sleep(Duration::from_millis(300));
-    watching.store(false, Ordering::Relaxed);
-    Measured {
-        elapsed,
-        memory: memory.join().unwrap(),
-    }
-}
-
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-async fn pause(started: Instant, program: &mut Program) {
-    assert!(started.elapsed() < PATIENCE, "the program does not answer");
-    assert!(program.0.try_wait().unwrap().is_none(), "the program ended");
-    // Asking more often takes the processor from what is measured.
-    tokio::time::sleep(Duration::from_millis(10)).await;
-}
-
-fn address(log: &str, service: &str) -> Option<SocketAddr> {
-    let line = log
-        .lines()
-        .find(|line| line.contains("listening") && line.contains(&format!("\"{service}\"")))?;
-    let (_, address) = line.split_once("address=")?;
-    address.split_whitespace().next()?.parse().ok()
-}
-
-async fn answers(channel: &tonic::transport::Channel) -> bool {
-    let mut client = tonic::client::Grpc::new(channel.clone());
-    if client.ready().await.is_err() {
-        return false;
-    }
-    let codec: tonic_prost::ProstCodec<proto::ListPackageRequest, proto::PackageName> =
-        tonic_prost::ProstCodec::default();
-    let request = tonic::Request::new(proto::ListPackageRequest {});
-    let path = http::uri::PathAndQuery::from_static("/api.Registry/ListPackages");
-    match client.server_streaming(request, path, codec).await {
-        Ok(stream) => matches!(stream.into_inner().message().await, Ok(Some(_))),
-        Err(_) => false,
-    }
-}
-
-fn http_answers(address: SocketAddr) -> bool {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let request =
-        "HEAD /catalogs/catalog/api/v1/all HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    let mut answer = String::new();
-    stream.write_all(request.as_bytes()).is_ok()
-        && stream.read_to_string(&mut answer).is_ok()
-        && answer.starts_with("HTTP/1.1 200")
-}
-
-fn anonymous(id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"))
-        .and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok())
-        .unwrap_or(0)
-        * 1024
 }

@@ -4,6 +4,8 @@
 //! a field which opm does not send shows up too. JSON inside of strings is
 //! compared as JSON, and the messages of a stream in any order.
 
+use std::net::SocketAddr;
+
 use almanac::proto::DESCRIPTORS;
 use prost::Message as _;
 use protox::prost_reflect::{
@@ -47,7 +49,14 @@ struct Answer {
 async fn every_grpc_answer_on_the_sample_catalog_is_that_of_opm() {
     let sample = source("sample", &super::sample());
     let served = Served::start([sample.as_str(), "--poll", "never"]);
-    let client = Client::new(served.grpc);
+    let differing = differing(served.grpc).await;
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+/// Asks everything that was recorded; gives the questions that are answered
+/// otherwise, with both answers.
+pub(super) async fn differing(address: SocketAddr) -> Vec<String> {
+    let client = Client::new(address);
     let acknowledging = client.clone().header(ACKNOWLEDGE.0, ACKNOWLEDGE.1);
     let pool = pool();
     let mut asked = std::collections::BTreeSet::new();
@@ -82,7 +91,7 @@ async fn every_grpc_answer_on_the_sample_catalog_is_that_of_opm() {
         }
     }
     assert_eq!(asked.len(), QUESTIONS);
-    assert!(differing.is_empty(), "{}", differing.join("\n"));
+    differing
 }
 
 /// The descriptors of everything that is asked.

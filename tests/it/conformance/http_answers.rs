@@ -61,6 +61,13 @@ struct Question<'a> {
 fn every_http_answer_on_the_sample_catalog_is_that_of_catalogd() {
     let sample = source("sample", &super::sample());
     let served = Served::start([sample.as_str(), "--poll", "never"]);
+    let differing = differing(&served);
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+/// Asks everything that was recorded; gives the questions that are answered
+/// otherwise, with both answers.
+pub(super) fn differing(served: &Served) -> Vec<String> {
     let all = served.get("/catalogs/sample/api/v1/all");
     let modified = all.header("last-modified").unwrap();
     let recorded: Vec<Recorded> = fixtures::json_lines("sample/http.jsonl");
@@ -77,7 +84,7 @@ fn every_http_answer_on_the_sample_catalog_is_that_of_catalogd() {
             differing.push(format!("catalogd: {theirs:?}\nours:     {ours:?}"));
         }
     }
-    assert!(differing.is_empty(), "{}", differing.join("\n"));
+    differing
 }
 
 impl<'a> Question<'a> {

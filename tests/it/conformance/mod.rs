@@ -9,6 +9,7 @@ mod corpus;
 mod curated;
 mod grpc_answers;
 mod http_answers;
+mod updates;
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};

@@ -297,6 +297,16 @@ impl Almanac {
         self.files("blobs/sha256").into_keys().collect()
     }
 
+    /// Waits until it keeps so many blobs.
+    pub(crate) fn until_blobs(&self, count: usize) {
+        let begin = Instant::now();
+        while self.blobs().len() != count {
+            let late = begin.elapsed() >= PATIENCE;
+            assert!(!late, "waiting for {count} blobs: {:?}", self.blobs());
+            std::thread::sleep(STEP);
+        }
+    }
+
     /// The blobs that it keeps and has not made itself, for the image of a
     /// catalog.
     pub(crate) fn pulled_blobs(&mut self, catalog: &str) -> Vec<String> {

@@ -8,7 +8,7 @@ use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError};
 use crate::name::CatalogName;
 use crate::store::{HistoryEntry, Revision, RevisionId};
-use crate::webhooks::{Event, EventData, Failure, Publication, Recovery, Update};
+use crate::webhooks::{Event, EventData, EventKind, Failure, Publication, Recovery, Update};
 
 /// Tells webhooks what passes found. A failure that repeats is told once.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ struct Failing {
     refused: Option<Told>,
     /// The other failure that was told last.
     failed: Option<Told>,
+    /// The kind that was told last.
+    last: EventKind,
 }
 
 /// What makes a failure the same as another: the stage, the reason and the digest.
@@ -44,15 +46,14 @@ impl PassEvents {
             return;
         };
         let since = humantime::format_rfc3339_millis(failing.since);
+        let refused = failing.refused.map(|_| EventKind::Refused);
+        let failed = failing.failed.map(|_| EventKind::Failed);
         context.webhooks.send(Event {
             catalog: catalog.clone(),
             digest,
             data: EventData::Recovered(Recovery {
-                after: if failing.refused.is_some() {
-                    "refused"
-                } else {
-                    "failed"
-                },
+                after: failing.last.as_str(),
+                told: refused.into_iter().chain(failed).collect(),
                 since: since.to_string(),
                 serving: serving.map(|revision| revision.to_string()),
             }),
@@ -69,11 +70,18 @@ impl PassEvents {
         serving: Option<RevisionId>,
     ) {
         let is_refused = matches!(error.cause, Cause::Refused(_)) || error.rejection().is_some();
+        let kind = if is_refused {
+            EventKind::Refused
+        } else {
+            EventKind::Failed
+        };
         let failing = self.failing.get_or_insert_with(|| Failing {
             since: SystemTime::now(),
             refused: None,
             failed: None,
+            last: kind,
         });
+        failing.last = kind;
         let told = if is_refused {
             &mut failing.refused
         } else {

@@ -61,6 +61,7 @@ impl Store {
         for id in &revisions {
             blobs.extend(self.blobs_of(*id).await?);
         }
+        let outlines = self.outlines_of(name).await?;
         // Its revisions, passes and words go with it.
         let statement = sqlx::query("DELETE FROM catalogs WHERE name = ?").bind(name.as_str());
         sql::execute(&self.pool, "remove the catalog", statement).await?;
@@ -75,7 +76,7 @@ impl Store {
             });
             removed.await?;
         }
-        self.sweep_outlines(Duration::ZERO).await?;
+        self.remove_outlines(outlines, Duration::ZERO).await?;
         self.release_blobs(&blobs).await
     }
 

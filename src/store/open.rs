@@ -12,7 +12,7 @@ use crate::store::handle::REVISIONS;
 use crate::store::recorded::{LOST, remove_aside};
 use crate::store::recover::open_database;
 use crate::store::revision::RevisionId;
-use crate::store::{Store, StoreError, history, sql};
+use crate::store::{Store, StoreError, sql};
 
 /// Locked by the process that writes.
 pub(super) const LOCK: &str = "lock";
@@ -89,7 +89,7 @@ impl Store {
             }
         }
         remove_aside(&folder, SystemTime::now())?;
-        self.sweep_outlines(history::KEPT_ASIDE).await?;
+        self.sweep_outlines().await?;
         self.tidy_blobs().await
     }
 }

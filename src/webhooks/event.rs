@@ -103,8 +103,11 @@ pub struct Failure {
 /// A pass that succeeded after others failed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recovery {
-    /// What came before: `refused` or `failed`.
+    /// What came last before: `refused` or `failed`.
     pub after: &'static str,
+    /// The kinds of all events since the last pass that succeeded.
+    #[serde(skip)]
+    pub told: Vec<EventKind>,
     /// When the first of these passes ended.
     pub since: String,
     /// The revision that is served.
@@ -154,9 +157,7 @@ impl Event {
         let wants = |kind| kinds.contains(&kind);
         wants(self.kind())
             && match &self.data {
-                EventData::Recovered(recovery) => EventKind::ALL
-                    .into_iter()
-                    .any(|kind| kind.as_str() == recovery.after && wants(kind)),
+                EventData::Recovered(recovery) => recovery.told.iter().copied().any(wants),
                 _ => true,
             }
     }
@@ -266,12 +267,13 @@ fn json(event: &impl Serialize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn recovery(after: &'static str) -> Event {
+    fn recovery(told: &[EventKind]) -> Event {
         Event {
             catalog: "a".parse().unwrap(),
             digest: None,
             data: EventData::Recovered(Recovery {
-                after,
+                after: told[0].as_str(),
+                told: told.to_vec(),
                 since: date(SystemTime::UNIX_EPOCH),
                 serving: None,
             }),
@@ -281,16 +283,18 @@ mod tests {
     #[test]
     fn a_recovery_is_for_those_who_heard_of_the_failure() {
         use EventKind::{Failed, Recovered, Refused};
-        assert!(recovery("refused").is_one_of(&[Refused, Recovered]));
-        assert!(!recovery("failed").is_one_of(&[Refused, Recovered]));
-        assert!(recovery("failed").is_one_of(&[Failed, Recovered]));
-        assert!(!recovery("failed").is_one_of(&[Failed]));
+        assert!(recovery(&[Refused]).is_one_of(&[Refused, Recovered]));
+        assert!(!recovery(&[Failed]).is_one_of(&[Refused, Recovered]));
+        assert!(recovery(&[Failed]).is_one_of(&[Failed, Recovered]));
+        assert!(!recovery(&[Failed]).is_one_of(&[Failed]));
+        assert!(recovery(&[Refused, Failed]).is_one_of(&[Refused, Recovered]));
+        assert!(recovery(&[Refused, Failed]).is_one_of(&[Failed, Recovered]));
     }
 
     #[test]
     fn an_event_has_the_attributes_of_a_cloud_event() {
         let body = encode(
-            &recovery("refused"),
+            &recovery(&[EventKind::Refused]),
             "1f",
             "https://almanac.example.com",
             SystemTime::UNIX_EPOCH,
@@ -314,7 +318,7 @@ mod tests {
             to: None,
             code: None,
         };
-        let mut event = recovery("refused");
+        let mut event = recovery(&[EventKind::Refused]);
         event.data = EventData::Published(Publication {
             revision: "1".into(),
             content: Digest::of(b""),

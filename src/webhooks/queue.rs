@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::name::CatalogName;
 use crate::webhooks::event::EventKind;
 
 /// The most events that wait. Beyond it the oldest one is dropped: a newer one says
@@ -19,8 +20,8 @@ pub(super) struct Delivery {
     pub(super) id: String,
     /// Its kind.
     pub(super) kind: EventKind,
-    /// The catalog, for the log.
-    pub(super) catalog: String,
+    /// The catalog.
+    pub(super) catalog: CatalogName,
     /// The content of the request.
     pub(super) body: Vec<u8>,
 }
@@ -54,12 +55,20 @@ impl Queue {
         }
     }
 
-    /// Removes an event that is done. It may have been dropped meanwhile.
-    pub(super) fn remove(&self, done: &Delivery) {
+    /// Whether an event still waits: it is dropped when too many came after it.
+    pub(super) fn holds(&self, delivery: &Delivery) -> bool {
+        let events = self.events.lock();
+        events.front().is_some_and(|first| first.id == delivery.id)
+    }
+
+    /// Removes an event that is done. `false` if it was dropped meanwhile.
+    pub(super) fn remove(&self, done: &Delivery) -> bool {
         let mut events = self.events.lock();
-        if events.front().is_some_and(|first| first.id == done.id) {
+        let held = events.front().is_some_and(|first| first.id == done.id);
+        if held {
             events.pop_front();
         }
+        held
     }
 
     /// The number of events.
@@ -78,7 +87,7 @@ mod tests {
         let delivery = |number: usize| Delivery {
             id: number.to_string(),
             kind: EventKind::Published,
-            catalog: "a".into(),
+            catalog: "a".parse().unwrap(),
             body: Vec::new(),
         };
         for number in 0..MAX_EVENTS {
@@ -89,10 +98,12 @@ mod tests {
         let dropped = queue.push(delivery(MAX_EVENTS)).unwrap();
         assert_eq!(dropped.id, "0");
         // The dropped event takes no other with it when its attempt ends.
-        queue.remove(&sending);
+        assert!(!queue.holds(&sending));
+        assert!(!queue.remove(&sending));
         assert_eq!(queue.len(), MAX_EVENTS);
         assert_eq!(queue.first().await.id, "1");
-        queue.remove(&delivery(1));
+        assert!(queue.holds(&delivery(1)));
+        assert!(queue.remove(&delivery(1)));
         assert_eq!(queue.first().await.id, "2");
     }
 }

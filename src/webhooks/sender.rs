@@ -77,13 +77,13 @@ impl Webhooks {
                 body: encode(&event, &id, &webhook.source, now),
                 id,
                 kind: event.kind(),
-                catalog: event.catalog.to_string(),
+                catalog: event.catalog.clone(),
             });
             let name = &webhook.name;
             if let Some(dropped) = dropped {
                 counted(name, "dropped");
                 tracing::error!(
-                    webhook = %name, catalog = dropped.catalog, event = %dropped.kind,
+                    webhook = %name, catalog = %dropped.catalog, event = %dropped.kind,
                     "too many events wait for this webhook: the oldest one was dropped"
                 );
             }
@@ -98,8 +98,11 @@ async fn run(mut current: watch::Receiver<Receiver>, queue: Arc<Queue>, stop: Ca
     let sending = async {
         loop {
             let delivery = queue.first().await;
-            deliver(&mut current, &delivery).await;
-            queue.remove(&delivery);
+            let outcome = deliver(&mut current, &queue, &delivery).await;
+            // A dropped event was counted when it was dropped.
+            if queue.remove(&delivery) {
+                counted(&name, outcome);
+            }
             pending(&name).set(queue.len() as f64);
         }
     };
@@ -113,8 +116,13 @@ async fn run(mut current: watch::Receiver<Receiver>, queue: Arc<Queue>, stop: Ca
     }
 }
 
-/// Sends an event until the receiver takes it, refuses it, or failed too often.
-async fn deliver(current: &mut watch::Receiver<Receiver>, delivery: &Delivery) {
+/// Sends an event until the receiver takes it, refuses it, or failed too often. The
+/// result is the outcome for the metric.
+async fn deliver(
+    current: &mut watch::Receiver<Receiver>,
+    queue: &Queue,
+    delivery: &Delivery,
+) -> &'static str {
     let (catalog, event) = (&delivery.catalog, delivery.kind);
     let mut attempt = 0;
     loop {
@@ -122,31 +130,37 @@ async fn deliver(current: &mut watch::Receiver<Receiver>, delivery: &Delivery) {
         let receiver = current.borrow_and_update().clone();
         let webhook = &receiver.webhook;
         let (name, url) = (&webhook.name, &webhook.url);
+        // New settings may exclude the catalog, and name another receiver.
+        if !webhook.still_wants(delivery) {
+            tracing::info!(webhook = %name, %catalog, %event, "the webhook no longer wants the event");
+            return "dropped";
+        }
+        if !queue.holds(delivery) {
+            return "dropped";
+        }
         let error = match receiver.post(&delivery.id, delivery.body.clone()).await {
             Ok(status) => {
-                counted(name, "delivered");
                 let status = status.as_u16();
-                tracing::debug!(webhook = %name, catalog, %event, status, attempt, "event delivered");
-                return;
+                tracing::debug!(webhook = %name, %catalog, %event, status, attempt, "event delivered");
+                return "delivered";
             }
             Err(error) => error,
         };
         if !error.is_temporary || attempt >= webhook.attempts.get() {
-            counted(name, "failed");
             tracing::error!(
-                webhook = %name, %url, catalog, %event, attempt, %error,
+                webhook = %name, %url, %catalog, %event, attempt, %error,
                 "the event was not delivered, and is given up"
             );
-            return;
+            return "failed";
         }
         let wait = retry(attempt).max(error.retry_after.unwrap_or_default());
         if attempt == 1 {
             tracing::warn!(
-                webhook = %name, %url, catalog, %event, %error,
+                webhook = %name, %url, %catalog, %event, %error,
                 "the event was not delivered, and is sent again"
             );
         } else {
-            tracing::debug!(webhook = %name, catalog, %event, attempt, ?wait, %error, "not delivered");
+            tracing::debug!(webhook = %name, %catalog, %event, attempt, ?wait, %error, "not delivered");
         }
         tokio::select! {
             () = tokio::time::sleep(wait) => {}

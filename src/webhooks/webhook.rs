@@ -12,6 +12,7 @@ use reqwest::Url;
 use crate::name::CatalogName;
 use crate::webhooks::event::{Event, EventKind};
 use crate::webhooks::outside::is_local;
+use crate::webhooks::queue::Delivery;
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 63;
@@ -56,8 +57,16 @@ pub struct ReceiverUrl(Url);
 impl Webhook {
     /// Whether an event is sent to it.
     pub(super) fn wants(&self, event: &Event) -> bool {
-        (self.catalogs.is_empty() || self.catalogs.contains(&event.catalog))
-            && event.is_one_of(&self.events)
+        self.includes(&event.catalog) && event.is_one_of(&self.events)
+    }
+
+    /// Whether it still wants an event that waited while its settings may have changed.
+    pub(super) fn still_wants(&self, delivery: &Delivery) -> bool {
+        self.includes(&delivery.catalog) && self.events.contains(&delivery.kind)
+    }
+
+    fn includes(&self, catalog: &CatalogName) -> bool {
+        self.catalogs.is_empty() || self.catalogs.contains(catalog)
     }
 }
 

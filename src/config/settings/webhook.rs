@@ -96,6 +96,9 @@ impl WebhookSettings {
         if events.is_empty() {
             return refused("events is empty");
         }
+        if events == [EventKind::Recovered] {
+            return refused("events needs refused or failed beside recovered");
+        }
         Ok(Webhook {
             name: self.name.clone(),
             url: self.url.clone(),

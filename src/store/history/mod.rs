@@ -26,7 +26,6 @@ use crate::store::{Store, StoreError};
 use ::images::digest::Digest;
 
 pub(super) use recording::{PreparedOutline, insert_rebuilt, is_new};
-pub(super) use trim::KEPT_ASIDE;
 
 /// The folder of the outlines.
 const OUTLINES: &str = "outlines";

@@ -19,7 +19,7 @@ use ::images::digest::Digest;
 const SPARED: Duration = Duration::from_hours(1);
 /// How long outlines without a row stay at a start. After the loss of a database,
 /// they are all that is left of the history.
-pub(in crate::store) const KEPT_ASIDE: Duration = Duration::from_hours(30 * 24);
+const KEPT_ASIDE: Duration = Duration::from_hours(30 * 24);
 const DAY: i64 = 24 * 60 * 60;
 
 impl Store {
@@ -36,34 +36,70 @@ impl Store {
         let rows = sql::all(&self.pool, "read the history", query).await?;
         let rows = rows.iter().map(|row| (row.get(0), row.get(1)));
         let superfluous = superfluous(rows, kept, seconds(SystemTime::now()));
+        if superfluous.is_empty() {
+            return Ok(());
+        }
+        let outlines = self.outlines_of(catalog).await?;
         for revision in &superfluous {
             let statement = sqlx::query("DELETE FROM history WHERE revision = ?").bind(revision);
             sql::execute(&self.pool, "trim the history", statement).await?;
         }
-        if superfluous.is_empty() {
-            return Ok(());
-        }
-        self.sweep_outlines(SPARED).await
+        self.remove_outlines(outlines, SPARED).await
     }
 
-    /// Removes outlines without a row that are older than `spared`.
-    pub(in crate::store) async fn sweep_outlines(
+    /// The files of the outlines of a catalog.
+    pub(in crate::store) async fn outlines_of(
         &self,
+        catalog: &CatalogName,
+    ) -> Result<HashSet<PathBuf>, StoreError> {
+        let query = sqlx::query("SELECT DISTINCT content FROM history WHERE catalog = ?");
+        self.outlines(query.bind(catalog.as_str())).await
+    }
+
+    /// Removes those of these outlines that no row names any more. Other outlines
+    /// without a row stay: after the loss of a database they are the whole history.
+    pub(in crate::store) async fn remove_outlines(
+        &self,
+        outlines: HashSet<PathBuf>,
         spared: Duration,
     ) -> Result<(), StoreError> {
+        self.sweep_some(spared, move |path| outlines.contains(path))
+            .await
+    }
+
+    /// Removes outlines without a row that are older than [`KEPT_ASIDE`].
+    pub(in crate::store) async fn sweep_outlines(&self) -> Result<(), StoreError> {
+        self.sweep_some(KEPT_ASIDE, |_| true).await
+    }
+
+    /// Removes outlines without a row that are older than `spared` and `superfluous`.
+    async fn sweep_some(
+        &self,
+        spared: Duration,
+        superfluous: impl Fn(&Path) -> bool + Send + 'static,
+    ) -> Result<(), StoreError> {
         let query = sqlx::query("SELECT DISTINCT content FROM history");
+        let known = self.outlines(query).await?;
+        let folder = self.history().folder.to_path_buf();
+        let swept = blocking("read", folder, move |folder| {
+            sweep(folder, spared, |path| {
+                !known.contains(path) && superfluous(path)
+            })
+        });
+        Ok(swept.await?)
+    }
+
+    /// The files of the outlines that a query names.
+    async fn outlines(&self, query: sql::Statement<'_>) -> Result<HashSet<PathBuf>, StoreError> {
         let rows = sql::all(&self.pool, "read the history", query).await?;
         let digests = rows
             .iter()
             .map(|row| row.get::<&str, _>(0).parse::<Digest>());
         let history = self.history();
-        let known: HashSet<PathBuf> = digests
+        let paths = digests
             .filter_map(Result::ok)
-            .map(|content| history.path(&content))
-            .collect();
-        let folder = history.folder.to_path_buf();
-        let swept = blocking("read", folder, move |folder| sweep(folder, &known, spared));
-        Ok(swept.await?)
+            .map(|content| history.path(&content));
+        Ok(paths.collect())
     }
 }
 
@@ -84,7 +120,11 @@ fn superfluous(rows: impl Iterator<Item = (i64, i64)>, kept: KeptHistory, now: i
     superfluous
 }
 
-fn sweep(folder: &Path, known: &HashSet<PathBuf>, spared: Duration) -> Result<(), DiskError> {
+fn sweep(
+    folder: &Path,
+    spared: Duration,
+    superfluous: impl Fn(&Path) -> bool,
+) -> Result<(), DiskError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(DiskError::at("read", folder))?,
@@ -93,7 +133,7 @@ fn sweep(folder: &Path, known: &HashSet<PathBuf>, spared: Duration) -> Result<()
         let path = entry.map_err(DiskError::at("read", folder))?.path();
         let modified = fs::metadata(&path).and_then(|metadata| metadata.modified());
         let age = modified.map_or(Duration::ZERO, |date| date.elapsed().unwrap_or_default());
-        if !known.contains(&path) && age >= spared {
+        if age >= spared && superfluous(&path) {
             fs::remove_file(&path).map_err(DiskError::at("remove", &path))?;
         }
     }

@@ -75,6 +75,11 @@ fn a_catalog_that_is_no_longer_configured_is_removed_when_told_to() {
     assert_eq!(foreign.status.code(), Some(2), "{foreign:#?}");
     assert!(foreign.stderr.contains("belong together?"), "{foreign:#?}");
     fs::write(&config, following(&source("a"))).unwrap();
+    // An outline whose rows were lost with a database.
+    let outlines = data.join("outlines");
+    let of_a_and_b = fs::read_dir(&outlines).unwrap().count();
+    assert_eq!(of_a_and_b, 2);
+    fs::write(outlines.join(format!("{}.1.zst", "0".repeat(64))), "").unwrap();
     let before = size(&data.join("revisions")) + size(&data.join("blobs"));
     let removed = run(&format!("{prune} --yes --output json"));
     assert_eq!(removed.status.code(), Some(0), "{removed:#?}");
@@ -88,6 +93,7 @@ fn a_catalog_that_is_no_longer_configured_is_removed_when_told_to() {
         "{removed:#?}"
     );
     assert!(before > after);
+    assert_eq!(fs::read_dir(&outlines).unwrap().count(), 2);
 
     let nothing = run(&format!("{prune} --yes"));
     assert_eq!(nothing.status.code(), Some(0), "{nothing:#?}");

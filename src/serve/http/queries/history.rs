@@ -122,6 +122,8 @@ pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) 
         let package = of_path.or_else(|| query.parameters.get("package"));
         let mut updates = Vec::new();
         let mut contents = HashSet::new();
+        // The outline before one update is the one after the next.
+        let mut read = None;
         for pair in history.windows(2) {
             let [entry, before] = pair else { continue };
             let Some(recorded) = &entry.changes else {
@@ -135,7 +137,7 @@ pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) 
             let compared = if is_next && is_whole {
                 None
             } else {
-                compared(&query.snapshot, before, entry)
+                compared(&query.snapshot, before, entry, &mut read)
             };
             let total = compared.as_ref().map_or(total, Vec::len);
             let mut listed = compared.unwrap_or_else(|| recorded.first.clone());
@@ -343,14 +345,23 @@ fn before<'a>(entry: &HistoryEntry, history: &'a [HistoryEntry]) -> Option<&'a H
     history.iter().find(|one| one.revision < entry.revision)
 }
 
-/// The changes between two revisions, if their outlines are kept.
-fn compared(snapshot: &Snapshot, from: &HistoryEntry, to: &HistoryEntry) -> Option<Vec<Change>> {
+/// The changes between two revisions, if their outlines are kept. `read` is the
+/// outline that was read last, with its content.
+fn compared(
+    snapshot: &Snapshot,
+    from: &HistoryEntry,
+    to: &HistoryEntry,
+    read: &mut Option<(Digest, Outline)>,
+) -> Option<Vec<Change>> {
     let history = snapshot.history();
-    let (before, after) = (
-        history.outline(&from.content)?,
-        history.outline(&to.content)?,
-    );
-    Some(changes(&before, &after))
+    let after = match read.take() {
+        Some((content, outline)) if content == to.content => outline,
+        _ => history.outline(&to.content)?,
+    };
+    let before = history.outline(&from.content)?;
+    let found = changes(&before, &after);
+    *read = Some((from.content, before));
+    Some(found)
 }
 
 /// The changes between two revisions, of one package or all.

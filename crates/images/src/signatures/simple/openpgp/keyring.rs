@@ -178,6 +178,10 @@ impl Open {
                 self.certificate.subkeys.pop();
                 self.about = About::Nothing;
             }
+            (Some(SignatureType::CertRevocation), About::Identity) => {
+                self.certificate.identities.pop();
+                self.about = About::Nothing;
+            }
             _ => {}
         }
     }

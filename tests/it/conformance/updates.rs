@@ -50,7 +50,7 @@ fn sample() -> Built {
     image(layer)
 }
 
-/// The sample in another order, with other texts, and with a package more.
+/// The sample in another order, with other names, and with a package more.
 fn other() -> Built {
     let files = files();
     let more = Catalog::new()
@@ -61,7 +61,7 @@ fn other() -> Built {
     let mut layer = Layer::new().file("configs/a.json", more);
     for (at, (path, text)) in files.iter().enumerate() {
         let (_, base) = path.split_once('/').unwrap();
-        let text = text.replace("description: ", "description: Other, ");
+        let text = text.replace("-operator", "-controller");
         layer = layer.file(&format!("configs/{}-{base}", files.len() - at), text);
     }
     image(layer)

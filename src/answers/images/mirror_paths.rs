@@ -37,18 +37,18 @@ pub enum FormError {
 }
 
 /// The paths of the images of one list.
-pub struct MirrorPaths<'a> {
+pub(super) struct MirrorPaths<'a> {
     /// Repositories of which several registries have images by tag.
     shared: BTreeSet<&'a str>,
 }
 
 /// The paths that are taken, each with its image, to detect collisions.
 #[derive(Default)]
-pub struct TakenPaths(BTreeMap<String, String>);
+pub(super) struct TakenPaths(BTreeMap<String, String>);
 
 impl<'a> MirrorPaths<'a> {
     /// The paths of the images of a list.
-    pub fn of(list: &'a ImageList) -> Self {
+    pub(super) fn of(list: &'a ImageList) -> Self {
         let mut registries: BTreeMap<&str, &str> = BTreeMap::new();
         let mut shared = BTreeSet::new();
         for image in &list.images {
@@ -65,13 +65,13 @@ impl<'a> MirrorPaths<'a> {
     }
 
     /// Whether the registry comes before the path of an image.
-    pub fn is_apart(&self, image: &Image) -> bool {
+    pub(super) fn is_apart(&self, image: &Image) -> bool {
         matches!(image.version, ImageVersion::Tag(_))
             && self.shared.contains(image.repository.as_str())
     }
 
     /// The path of an image.
-    pub fn path(&self, image: &Image) -> String {
+    pub(super) fn path(&self, image: &Image) -> String {
         if self.is_apart(image) {
             return format!("{}/{}", component(&image.registry), image.repository);
         }
@@ -84,7 +84,7 @@ impl TakenPaths {
     ///
     /// # Errors
     /// When another image has it.
-    pub fn take(&mut self, path: &str, image: &Image) -> Result<(), FormError> {
+    pub(super) fn take(&mut self, path: &str, image: &Image) -> Result<(), FormError> {
         if let Some(place) = self.place(path, image)? {
             self.0.insert(place, image.pull_spec());
         }
@@ -95,7 +95,7 @@ impl TakenPaths {
     ///
     /// # Errors
     /// When another image has it.
-    pub fn check(&self, path: &str, image: &Image) -> Result<(), FormError> {
+    pub(super) fn check(&self, path: &str, image: &Image) -> Result<(), FormError> {
         self.place(path, image).map(drop)
     }
 

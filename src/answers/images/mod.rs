@@ -2,8 +2,10 @@
 
 mod forms;
 mod mirror_paths;
+mod mirror_sets;
 #[cfg(test)]
 mod tests;
 
 pub use forms::Form;
-pub use mirror_paths::{FormError, MirrorPaths, TakenPaths};
+pub use mirror_paths::FormError;
+pub use mirror_sets::{MirrorSet, Mirrors};

@@ -13,7 +13,7 @@ use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::answers::images::Form;
+use crate::answers::images::{Form, MirrorSet, Mirrors};
 use crate::cli::input::{Configured, Input, Options, ReadingArguments, image_list};
 use crate::cli::query::text;
 use crate::cli::{Failure, block_on, format, output};
@@ -22,7 +22,7 @@ use crate::ingest::Mirror;
 use crate::name::CatalogName;
 use fbc::image_list::ImageList;
 use fbc::select::Request;
-use shapes::{Kind, Mirrors, PORT, Presentation, Way};
+use shapes::{Kind, PORT, Presentation, Way};
 
 /// Write the manifests with which a cluster uses the catalogs
 ///
@@ -158,8 +158,12 @@ impl Arguments {
                 let apart = "or give each catalog a --mirror and a --mirror-name of its own";
                 Failure::run(anyhow!("{error}, {apart}"))
             })?;
-            for kind in [Kind::Idms, Kind::Itms, Kind::Icsp] {
-                let manifest = mirrors.manifest(kind, &self.mirror_name);
+            for (kind, set) in [
+                (Kind::Idms, MirrorSet::Digests),
+                (Kind::Itms, MirrorSet::Tags),
+                (Kind::Icsp, MirrorSet::OlderDigests),
+            ] {
+                let manifest = mirrors.manifest(set, &self.mirror_name);
                 manifests.extend(manifest.filter(|_| wanted(kind)));
             }
         }

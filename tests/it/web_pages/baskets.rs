@@ -128,6 +128,31 @@ fn the_configuration_of_a_basket_can_be_served() {
 }
 
 #[test]
+fn the_manifests_of_a_basket_lead_to_the_mirror() {
+    let harbor = Folders::of("harbor", &cargo("crane"));
+    let served = Served::catalogs(&harbor);
+    let route = "/api/v1/mirror?pick=harbor/crane&to=m.example.com/ops&format=manifests";
+    let manifests = served.get(route);
+    assert_eq!(manifests.header("content-type"), Some("application/yaml"));
+    let manifests = manifests.text();
+    let command = Start::new(["manifests", "--mirror=m.example.com/ops", "--kind=itms"])
+        .argument(format!("file:{}", harbor.path("harbor").display()))
+        .run();
+    for part in [
+        "kind: ImageTagMirrorSet",
+        "- m.example.com/ops/harbor",
+        "source: quay.io/harbor",
+    ] {
+        assert!(manifests.contains(part), "{part}: {manifests}");
+        assert!(command.stdout.contains(part), "{part}: {command:?}");
+    }
+    let text = text_of(&served, "/mirror?pick=harbor/crane&to=m.example.com/ops");
+    assert!(text.contains("download=\"mirrors.yaml\""), "{text}");
+    let nowhere = "/api/v1/mirror?pick=harbor/crane&format=manifests";
+    assert_eq!(served.get(nowhere).status, 400);
+}
+
+#[test]
 fn a_basket_is_the_same_on_the_page_and_as_json() {
     let served = served();
     let path = format!("/api/v1/mirror?{BASKET}");

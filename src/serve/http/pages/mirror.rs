@@ -130,9 +130,10 @@ fn outputs(
         (file("Image list", "list", "images.txt", &text(Form::List)?))
         @if basket.to.is_some() {
             (file("Mapping for oc image mirror", "mapping", "mapping.txt", &text(Form::Mapping)?))
+            (file("Manifests by which a cluster finds the images", "manifests", "mirrors.yaml", &plan.manifests(basket.to)?))
+        } @else {
+            p.soft { "With a registry to mirror to, there are a mapping and the manifests for a cluster, too." }
         }
-        p.soft { "What a cluster needs to find the images in the mirror: "
-            code { "almanac manifests --config almanac.toml --mirror " (basket.to.unwrap_or("mirror.example.com")) } }
         (table("Images", &["Image", "Used by"], html! {
             @for image in list.images.iter().take(SHOWN) {
                 tr {

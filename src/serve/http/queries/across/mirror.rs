@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::answers::images::Form;
+use crate::answers::images::{Form, MirrorSet, Mirrors};
 use crate::answers::rest::install::documents;
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::history::image;
@@ -274,6 +274,18 @@ impl Plan {
         bytes.map_err(|error| Problem::invalid_parameter("to", error.to_string()))
     }
 
+    /// The objects by which a cluster finds the images in the mirror.
+    pub(in crate::serve::http) fn manifests(&self, to: Option<&str>) -> Result<String, Problem> {
+        // A mapping leads to the same places, and tells what is wrong with them.
+        self.written(Form::Mapping, to)?;
+        let mirrors = Mirrors::of([&self.list], to.unwrap_or_default());
+        let mirrors =
+            mirrors.map_err(|error| Problem::invalid_parameter("to", error.to_string()))?;
+        let sets = [MirrorSet::Digests, MirrorSet::Tags].into_iter();
+        let objects = sets.filter_map(|set| mirrors.manifest(set, "almanac"));
+        Ok(documents(&objects.collect::<Vec<_>>()))
+    }
+
     fn record(&self) -> Result<Value, Problem> {
         let images = self.written(Form::Json, None)?;
         let mut record: Value = serde_json::from_slice(&images).map_err(|error| {
@@ -388,10 +400,11 @@ fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
             plan.written(Form::Mapping, basket.to)?,
             "text/plain; charset=utf-8",
         ),
+        Some("manifests") => (plan.manifests(basket.to)?.into_bytes(), "application/yaml"),
         Some("skopeo") => (plan.written(Form::Skopeo, None)?, "application/yaml"),
         Some(other) => {
             let detail = format!(
-                "format is json, image-set, config, list, mapping or skopeo, and not {:?}",
+                "format is json, image-set, config, list, mapping, manifests or skopeo, and not {:?}",
                 cut(other)
             );
             return Err(Problem::invalid_parameter("format", detail));

@@ -21,6 +21,9 @@ pub const FACETS: [&str; 8] = [
 
 /// The parameters of a route: its own ones, and behind them all facets. `N` is the number
 /// of both.
+///
+/// # Panics
+/// When `N` is another number, as the program is compiled.
 pub const fn parameters<const N: usize>(own: &[&'static str]) -> [&'static str; N] {
     assert!(N == own.len() + FACETS.len());
     let mut all = [""; N];

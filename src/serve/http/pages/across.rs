@@ -59,6 +59,16 @@ fn installed_in(query: &AcrossQuery, package: &str, version: &str) -> Result<Mar
     })
 }
 
+fn form(query: &AcrossQuery) -> Markup {
+    html! {
+        form.inline {
+            label { "At least " input name="min" value=(query.parameters.get("min").unwrap_or_default()) maxlength="60" placeholder="2.1.0"; }
+            label { "Installed " input name="installed" value=(query.parameters.get("installed").unwrap_or_default()) maxlength="200" placeholder="1.2.0"; }
+            button { "Show" }
+        }
+    }
+}
+
 pub(super) async fn show(request: QueryRequest) -> Response {
     request::run(request, &LOOKUPS, &["min", "installed"], |query| {
         let name = query.path("package");
@@ -109,11 +119,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                 @if let Some(snapshot) = first_snapshot { (icon(first_catalog, snapshot, first)) }
                 div { h1 { (first.title()) " " code { (name) } } p { (first.summary) } }
             }
-            form.inline {
-                label { "At least " input name="min" value=(written.unwrap_or_default()) maxlength="60" placeholder="2.1.0"; }
-                label { "Installed " input name="installed" value=(query.parameters.get("installed").unwrap_or_default()) maxlength="200" placeholder="1.2.0"; }
-                button { "Show" }
-            }
+            (form(query))
             @if let Some(version) = query.parameters.get("installed") {
                 (installed_in(query, name, version)?)
             }

@@ -131,7 +131,11 @@ impl<'a> Subject<'a> {
     ) -> Result<T, Problem> {
         let stored = self.channels();
         let all = read(&stored)?;
-        let chosen = self.chosen(query.parameters.get("version"), &all)?;
+        let chosen = bundles::entry(&all, query.parameters.get("version"))?;
+        let chosen = chosen.map(|entry| Chosen {
+            name: entry.name.clone().into_owned(),
+            version: entry.version.clone().into_owned(),
+        });
         let line = chosen.as_ref().and_then(|chosen| self.line(&chosen.name));
         let line = line.unwrap_or_default();
         work(&ShownVersion {
@@ -140,19 +144,6 @@ impl<'a> Subject<'a> {
             line: &line,
             view: BundleView::of(&line),
         })
-    }
-
-    /// The version that `version` names, by its number or its bundle.
-    pub(in crate::serve::http::pages) fn chosen(
-        &self,
-        wanted: Option<&str>,
-        all: &[ChannelRecord<'_>],
-    ) -> Result<Option<Chosen>, Problem> {
-        let found = bundles::entry(all, wanted)?;
-        Ok(found.map(|entry| Chosen {
-            name: entry.name.clone().into_owned(),
-            version: entry.version.clone().into_owned(),
-        }))
     }
 
     /// A mirror plan with it.

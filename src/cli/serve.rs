@@ -74,7 +74,11 @@ impl Arguments {
         }
         let serving = async {
             let hangup = signal(SignalKind::hangup()).context("cannot wait for signals")?;
-            until_stopped(|stop| app::run(written, config, hangup, greet, stop)).await
+            // It holds everything that is served, so it lies on the heap.
+            Box::pin(until_stopped(|stop| {
+                app::run(written, config, hangup, greet, stop)
+            }))
+            .await
         };
         block_on(serving)?.map_err(Failure::run)?;
         Ok(ExitCode::SUCCESS)

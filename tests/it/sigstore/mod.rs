@@ -15,5 +15,6 @@ mod keys;
 mod logs;
 pub(crate) mod material;
 mod services;
+mod sign_command;
 mod signing;
 pub(crate) mod trial;

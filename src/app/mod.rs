@@ -42,6 +42,7 @@ use crate::kubernetes;
 use crate::serve;
 use crate::serve::access::Access;
 use crate::serve::admin::Configuration;
+use crate::serve::net::credential::Followed;
 use crate::serve::{grpc, http, oci};
 use crate::snapshot::{Catalogs, CatalogsPublisher, Images};
 use crate::store::{Store, StoreError};
@@ -83,7 +84,8 @@ pub async fn run(
     let stopping = CancellationToken::new();
     let connections = TaskTracker::new();
     let followers = TaskTracker::new();
-    let cluster = ClusterReader::connect(&config, &catalogs, &followers, &stopping).await?;
+    let cluster = ClusterReader::connect(&config, &catalogs, &followers, &stopping);
+    let cluster = Box::pin(cluster).await?;
     let complete = cluster.complete(&config);
     let context = pass_context(&complete, &store, &catalogs)?;
 
@@ -107,54 +109,31 @@ pub async fn run(
     };
     let retry_now = context.retry_now.clone();
     let mut manager = CatalogManager::new(shared, context, complete.registries.clone());
-    manager.start(&config, prepared).await;
-    if config.kubernetes.is_some() {
-        let taken = manager.reconfigure(&complete).await;
-        taken.context("the catalogs of the cluster")?;
-    }
+    // Boxed: its state is large.
+    Box::pin(start_catalogs(&mut manager, &config, &complete, prepared)).await?;
 
     let servers = TaskTracker::new();
     servers.spawn(registry.serve(ports.grpc, stopping.clone(), connections.clone()));
     let secure = ports.http.tls.is_some();
     let pulling = oci::router(images, credentials.authorizer, secure);
-    servers.spawn(ports.http.serve(
-        http::Service::new(
-            catalogs.clone(),
-            access,
-            config.origins.clone(),
-            config.pages.clone(),
-            cluster.announcements(),
-            pulling,
-        ),
-        limits.clone(),
-        stopping.clone(),
-        connections.clone(),
-    ));
+    let (pages, origins) = (config.pages.clone(), config.origins.clone());
+    let announced = cluster.announcements();
+    let api = http::Service::new(catalogs.clone(), access, origins, pages, announced, pulling);
+    let port = ports.http;
+    servers.spawn(port.serve(api, limits.clone(), stopping.clone(), connections.clone()));
     if let Some(webhook) = ports.webhook {
-        servers.spawn(webhook.serve(
-            serve::admission::routes(),
-            limits.clone(),
-            stopping.clone(),
-            connections.clone(),
-        ));
+        let (routes, stopping) = (serve::admission::routes(), stopping.clone());
+        servers.spawn(webhook.serve(routes, limits.clone(), stopping, connections.clone()));
     }
-    if let Some(files) = credentials.users {
-        servers.spawn(files.follow(stopping.clone()));
-    }
-    for files in credentials.certificates {
-        servers.spawn(files.follow(stopping.clone()));
-    }
+    follow_files(credentials.users, &servers, &stopping);
+    follow_files(credentials.certificates, &servers, &stopping);
     let file = written.file().map(|path| path.display().to_string());
     let (status, configuration) = watch::channel(Configuration::read(file));
     // Probes and metrics are answered until the end of the shutdown.
     let admin = CancellationToken::new();
     let routes = serve::admin::router(catalogs.clone(), configuration, cluster.problems(), metrics);
     admin::serve(ports.admin, routes, limits, admin.clone())?;
-    if !read_only {
-        let encoding = ingest::encode(store.clone(), catalogs.clone(), stopping.clone());
-        followers.spawn(encoding);
-    }
-    followers.spawn(memory::give_back(stopping.clone()));
+    start_upkeep(&store, &catalogs, read_only, &followers, &stopping);
     log_start(&catalogs, started);
     let (longest, drain_time) = watch::channel(config.drain);
     let reload = Reload {
@@ -182,6 +161,47 @@ pub async fn run(
     store.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Follows the catalogs of the configuration, then those of the cluster too.
+async fn start_catalogs(
+    manager: &mut CatalogManager,
+    config: &Config,
+    complete: &Config,
+    prepared: Prepared,
+) -> anyhow::Result<()> {
+    manager.start(config, prepared).await;
+    if config.kubernetes.is_some() {
+        let taken = manager.reconfigure(complete).await;
+        taken.context("the catalogs of the cluster")?;
+    }
+    Ok(())
+}
+
+/// Encodes published revisions, unless nothing can be stored, and returns memory.
+fn start_upkeep(
+    store: &Store,
+    catalogs: &Catalogs,
+    read_only: bool,
+    followers: &TaskTracker,
+    stopping: &CancellationToken,
+) {
+    if !read_only {
+        let encoding = ingest::encode(store.clone(), catalogs.clone(), stopping.clone());
+        followers.spawn(encoding);
+    }
+    followers.spawn(memory::give_back(stopping.clone()));
+}
+
+/// Follows files with credentials.
+fn follow_files<T: Send + Sync + 'static>(
+    files: impl IntoIterator<Item = Followed<T>>,
+    servers: &TaskTracker,
+    stopping: &CancellationToken,
+) {
+    for files in files {
+        servers.spawn(files.follow(stopping.clone()));
+    }
 }
 
 /// Waits until the followers and the connections have finished, at most so long.

@@ -55,7 +55,7 @@ pub fn strokes(matrix: &Matrix<'_>) -> String {
 
 /// The shape of a line. A short stroke crosses one that leads to what is never
 /// installed.
-fn shape(line: &Line, lane: usize) -> String {
+fn shape(line: &Line, place: usize) -> String {
     let middle = line.column * COLUMN + COLUMN / 2;
     let height = |row: usize| row * ROW + ROW / 2;
     let (from, to) = (height(line.from), height(line.to));
@@ -63,11 +63,11 @@ fn shape(line: &Line, lane: usize) -> String {
     let (side, mut shape) = match line.kind {
         LineKind::Replaces => (middle, format!("M{middle} {from}V{to}")),
         LineKind::ReplacesArc | LineKind::Jump => {
-            let side = middle + 10 + 5 * lane;
+            let side = middle + 10 + 5 * place;
             (side, arc(side))
         }
         LineKind::Skips => {
-            let side = middle - 10 - 4 * lane;
+            let side = middle - 10 - 4 * place;
             (side, arc(side))
         }
         LineKind::Range => {

@@ -485,7 +485,7 @@ pub(crate) fn pages() -> Vec<(String, String)> {
             let path = format!("{folder}/{name}");
             if entry.path().is_dir() {
                 folders.push(path);
-            } else if !name.ends_with(".png") {
+            } else if entry.path().extension().is_none_or(|kind| kind != "png") {
                 pages.push((path.clone(), read(&path)));
             }
         }

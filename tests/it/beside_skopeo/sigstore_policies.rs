@@ -68,12 +68,12 @@ impl Hands {
         let (signer, certificate) = self
             .authorities
             .certify(|leaf| leaf.subject_alt_names = vec![email(address)]);
-        let mut signed = signer.sign(image, name);
-        let entry = entry(&signed, &certificate);
-        signed.annotate("bundle", &self.logs[log].annotation(&entry, LOGGED));
-        signed.annotate("certificate", &certificate);
-        signed.annotate("chain", &self.authorities.chain());
-        signed
+        let mut attached = signer.sign(image, name);
+        let entry = entry(&attached, &certificate);
+        attached.annotate("bundle", &self.logs[log].annotation(&entry, LOGGED));
+        attached.annotate("certificate", &certificate);
+        attached.annotate("chain", &self.authorities.chain());
+        attached
     }
 }
 

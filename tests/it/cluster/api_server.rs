@@ -70,7 +70,7 @@ fn a_list_has_pages_selectors_and_tokens_that_expire() {
     let chosen = list(&api, "fieldSelector=metadata.name%3Da");
     assert_eq!(chosen["items"][0]["metadata"]["name"], "a");
     api.change(CATALOGS, "a", |object| {
-        object["spec"]["priority"] = 7.into()
+        object["spec"]["priority"] = 7.into();
     });
     api.forget_events();
     let path = format!("{PATH}?limit=2&continue={token}");
@@ -88,14 +88,14 @@ fn a_watch_begins_after_its_version_and_knows_selectors_and_bookmarks() {
     api.put(CATALOGS, object);
     let begin = version(&list(&api, "limit=1")["items"][0]);
     api.change(CATALOGS, "a", |object| {
-        object["spec"]["priority"] = 7.into()
+        object["spec"]["priority"] = 7.into();
     });
     api.put(CATALOGS, cluster_catalog("b", "quay.io/a/b:v1"));
     let from = format!("resourceVersion={begin}");
     assert_eq!(kinds(&events(&api, &from)), ["MODIFIED", "ADDED"]);
     // An object that leaves the selection is deleted for the watch.
     api.change(CATALOGS, "a", |object| {
-        object["metadata"]["labels"] = json!({})
+        object["metadata"]["labels"] = json!({});
     });
     let selected = format!("{from}&labelSelector=team%3Done");
     assert_eq!(kinds(&events(&api, &selected)), ["MODIFIED", "DELETED"]);

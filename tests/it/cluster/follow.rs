@@ -24,8 +24,8 @@ fn text(package: &str) -> String {
 
 fn config(api: &ApiServer) -> String {
     format!(
-        "poll = \"100ms\"\n[kubernetes]\ncluster_catalogs = \"follow\"\nkubeconfig = {:?}\n",
-        api.kubeconfig()
+        "poll = \"100ms\"\n[kubernetes]\ncluster_catalogs = \"follow\"\nkubeconfig = \"{}\"\n",
+        api.kubeconfig().display()
     )
 }
 

@@ -27,8 +27,10 @@ fn text(package: &str) -> String {
 }
 
 fn config(api: &ApiServer) -> String {
-    let kubeconfig = api.kubeconfig();
-    format!("[kubernetes]\ncluster_catalogs = \"own\"\nkubeconfig = {kubeconfig:?}\n")
+    format!(
+        "[kubernetes]\ncluster_catalogs = \"own\"\nkubeconfig = \"{}\"\n",
+        api.kubeconfig().display()
+    )
 }
 
 /// A registry with the package `first`, and an API server with the catalog `a` of it.
@@ -105,7 +107,7 @@ fn a_catalog_is_resolved_served_and_its_status_written_as_catalogd_does() {
     assert!(object["metadata"]["finalizers"].is_null());
     // A changed priority is a new generation of the same content.
     api.change(CATALOGS, "a", |object| {
-        object["spec"]["priority"] = 7.into()
+        object["spec"]["priority"] = 7.into();
     });
     api.until(CATALOGS, "a", |object| {
         let conditions = object["status"]["conditions"].as_array().unwrap();
@@ -197,7 +199,7 @@ fn an_unavailable_catalog_is_404_and_comes_back_and_a_deleted_one_goes() {
     assert!(other["metadata"]["labels"].is_null());
     let set = |mode: &str| {
         api.change(CATALOGS, "a", |object| {
-            object["spec"]["availabilityMode"] = mode.into()
+            object["spec"]["availabilityMode"] = mode.into();
         });
     };
     set("Unavailable");
@@ -239,7 +241,7 @@ fn nothing_is_written_beside_a_live_catalogd_until_it_releases_its_lease() {
     api.put(LEASES, catalogd_lease("catalogd"));
     let writes = status_writes(&api);
     api.change(CATALOGS, "a", |object| {
-        object["spec"]["priority"] = 3.into()
+        object["spec"]["priority"] = 3.into();
     });
     almanac.until_metrics("almanac_kubernetes_leader 0");
     assert_eq!(status_writes(&api), writes);

@@ -25,8 +25,8 @@ fn image_of(package: &str) -> Built {
 
 fn config(api: &ApiServer, keys: &str, source: &str) -> String {
     let table = format!(
-        "[kubernetes]\nkubeconfig = {:?}\n{keys}\n",
-        api.kubeconfig()
+        "[kubernetes]\nkubeconfig = \"{}\"\n{keys}\n",
+        api.kubeconfig().display()
     );
     format!("poll = \"100ms\"\n{table}{}", catalog("a", source))
 }

@@ -114,13 +114,13 @@ fn a_comparison_is_a_table_and_a_file() {
         reply.header("content-type"),
         Some("text/csv; charset=utf-8")
     );
-    let lines: Vec<String> = reply.text().lines().map(str::to_owned).collect();
-    assert_eq!(lines[0], "package,a channel,a version,b channel,b version");
+    let rows: Vec<String> = reply.text().lines().map(str::to_owned).collect();
+    assert_eq!(rows[0], "package,a channel,a version,b channel,b version");
     assert!(
-        lines[1].starts_with("crane,") && lines[1].ends_with(",,"),
-        "{lines:?}"
+        rows[1].starts_with("crane,") && rows[1].ends_with(",,"),
+        "{rows:?}"
     );
-    assert!(lines[2].starts_with("hook,,,"), "{lines:?}");
+    assert!(rows[2].starts_with("hook,,,"), "{rows:?}");
 }
 
 #[test]

@@ -426,10 +426,10 @@ fn watched(
     let end = tokio::time::Instant::now()
         + Duration::from_secs(number("timeoutSeconds").unwrap_or(1_800));
     let round = state.lock().unwrap().watches;
-    let (changes, query) = (changed.subscribe(), query.clone());
+    let (news, query) = (changed.subscribe(), query.clone());
     let events = stream::unfold(
-        (version, changes, false),
-        move |(version, mut changes, is_over)| {
+        (version, news, false),
+        move |(version, mut news, is_over)| {
             let (state, target, query) = (Arc::clone(&state), &target, query.clone());
             let target = Target {
                 resource: target.resource.clone(),
@@ -442,7 +442,7 @@ fn watched(
                     return None;
                 }
                 loop {
-                    changes.borrow_and_update();
+                    news.borrow_and_update();
                     let (new, last) = {
                         let state = state.lock().unwrap();
                         if state.watches != round {
@@ -454,10 +454,10 @@ fn watched(
                     };
                     if !new.is_empty() {
                         let bytes = Ok::<_, Infallible>(Bytes::from(new));
-                        return Some((bytes, (last, changes, false)));
+                        return Some((bytes, (last, news, false)));
                     }
                     tokio::select! {
-                        _ = changes.changed() => {}
+                        _ = news.changed() => {}
                         () = tokio::time::sleep_until(end) => {
                             if !bookmarks {
                                 return None;
@@ -468,7 +468,7 @@ fn watched(
                             });
                             let line = json!({"type": "BOOKMARK", "object": object});
                             let line = Bytes::from(line.to_string() + "\n");
-                            return Some((Ok(line), (last, changes, true)));
+                            return Some((Ok(line), (last, news, true)));
                         }
                     }
                 }

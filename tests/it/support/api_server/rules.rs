@@ -126,12 +126,12 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
 pub(super) fn json_patch(mut object: Value, patch: &Value) -> Answer {
     let invalid = |message: &str| Failure(422, "Invalid", message.to_owned());
     for operation in patch.as_array().ok_or_else(|| invalid("no list"))? {
-        let path = text(&operation["path"]);
-        let (parent, last) = path.rsplit_once('/').ok_or_else(|| invalid("no path"))?;
+        let pointer = text(&operation["path"]);
+        let (parent, last) = pointer.rsplit_once('/').ok_or_else(|| invalid("no path"))?;
         let last = last.replace("~1", "/").replace("~0", "~");
         match operation["op"].as_str() {
             Some("test") => {
-                let found = object.pointer(&path).cloned().unwrap_or_default();
+                let found = object.pointer(&pointer).cloned().unwrap_or_default();
                 if found != operation["value"] {
                     return Err(invalid("the test of a JSON patch failed"));
                 }
@@ -141,7 +141,7 @@ pub(super) fn json_patch(mut object: Value, patch: &Value) -> Answer {
                     .pointer_mut(parent)
                     .ok_or_else(|| invalid("no parent"))?;
                 match parent {
-                    Value::Array(list) => list.push(operation["value"].clone()),
+                    Value::Array(items) => items.push(operation["value"].clone()),
                     parent => parent[last] = operation["value"].clone(),
                 }
             }
@@ -150,8 +150,8 @@ pub(super) fn json_patch(mut object: Value, patch: &Value) -> Answer {
                     .pointer_mut(parent)
                     .ok_or_else(|| invalid("no parent"))?;
                 match parent {
-                    Value::Array(list) => {
-                        list.remove(last.parse().map_err(|_| invalid("no number"))?);
+                    Value::Array(items) => {
+                        items.remove(last.parse().map_err(|_| invalid("no number"))?);
                     }
                     parent => parent[last] = Value::Null,
                 }

@@ -59,8 +59,8 @@ fn only_the_range_of_the_head_is_drawn_until_an_entry_is_selected() {
     let ranges = |text: &str| text.matches("<path class=\"range").count();
     let text = real.text(path);
     assert_eq!(ranges(&text), 1);
-    let ranged = text.matches("skipRange &gt;").count() + text.matches("skipRange &lt;").count();
-    assert!(ranged > 90, "{ranged}");
+    let told = text.matches("skipRange &gt;").count() + text.matches("skipRange &lt;").count();
+    assert!(told > 90, "{told}");
     let entries =
         real.json("/catalogs/large/api/v1/packages/assisted-service-operator/channels/alpha");
     let entry = &entries["entries"][20];

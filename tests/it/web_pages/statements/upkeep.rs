@@ -66,7 +66,8 @@ fn a_publication_changes_the_entity_tags_of_its_pages_only() {
             .collect()
     };
     let tag = |path: &str| page(&served, path).header("etag").unwrap().to_owned();
-    let tags = |paths: &[String]| -> Vec<String> { paths.iter().map(|path| tag(path)).collect() };
+    let tags_of =
+        |paths: &[String]| -> Vec<String> { paths.iter().map(|path| tag(path)).collect() };
     // Both catalogs have the same packages: the page of one tells the versions of others.
     let (moving, still) = (of("moving", "lamp"), of("still", "mast"));
     let across = [
@@ -76,7 +77,7 @@ fn a_publication_changes_the_entity_tags_of_its_pages_only() {
         "/packages/lamp",
     ]
     .map(str::to_owned);
-    let old = [tags(&moving), tags(&still), tags(&across)];
+    let old = [tags_of(&moving), tags_of(&still), tags_of(&across)];
     for (path, tag) in moving
         .iter()
         .chain(&across)
@@ -95,7 +96,7 @@ fn a_publication_changes_the_entity_tags_of_its_pages_only() {
     for (path, old) in moving.iter().zip(&old[0]).chain(across.iter().zip(&old[2])) {
         assert_ne!(tag(path), *old, "{path}");
     }
-    assert_eq!(tags(&still), old[1]);
+    assert_eq!(tags_of(&still), old[1]);
 }
 
 #[test]

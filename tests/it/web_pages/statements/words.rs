@@ -258,7 +258,7 @@ fn prose(text: &str) -> String {
     let mut kept = String::new();
     for line in text.lines() {
         let line = line.trim_start();
-        if !line.starts_with("```") && !(line.starts_with('[') && line.contains("]: ")) {
+        if !(line.starts_with("```") || line.starts_with('[') && line.contains("]: ")) {
             kept.push_str(line);
             kept.push('\n');
         }

@@ -16,8 +16,11 @@ const MAX_HOST: usize = 300;
 pub(crate) fn origin(request: &Parts, secure: bool) -> String {
     let headers = &request.headers;
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let proxy = header("x-forwarded-proto") == Some("https");
-    let scheme = if secure || proxy { "https" } else { "http" };
+    let scheme = if secure || is_proxied_with_tls(headers) {
+        "https"
+    } else {
+        "http"
+    };
     let authority = request.uri.authority().map(Authority::as_str);
     let host = authority.or_else(|| header(HOST.as_str()));
     let good = |host: &&str| {
@@ -25,6 +28,12 @@ pub(crate) fn origin(request: &Parts, secure: bool) -> String {
         host.len() <= MAX_HOST && host.bytes().all(plain)
     };
     format!("{scheme}://{}", host.filter(good).unwrap_or("localhost"))
+}
+
+/// Whether a proxy says that the client has TLS to it.
+pub(crate) fn is_proxied_with_tls(headers: &HeaderMap) -> bool {
+    let protocol = headers.get("x-forwarded-proto");
+    protocol.is_some_and(|protocol| protocol == "https")
 }
 
 /// A header value of visible ASCII, which is always valid.

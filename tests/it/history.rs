@@ -401,6 +401,48 @@ fn a_feed_of_one_package_tells_its_updates_and_refuses_unknown_names() {
 
 /// The content of two revisions may be the same, and the answers about them are not.
 #[test]
+fn a_page_tells_the_changes_of_a_package_also_after_large_updates() {
+    let all = |version: &str| {
+        (0..120).fold(Catalog::new(), |catalog, at| {
+            let name = format!("p{at:03}");
+            catalog.package(&name, |package| {
+                package.channel("stable", [entry(&format!("{name}.v{version}"))])
+            })
+        })
+    };
+    let folders = Folders::of("a", &all("1.0.0"));
+    let served = Served::catalogs(&folders);
+    until_revisions(&served, 1);
+    folders.replace("a", &all("2.0.0"));
+    until_revisions(&served, 2);
+    let changes = json(&served, "changes")["changes"].clone();
+    let more = changes.as_array().unwrap().len() - 100;
+    let page = |path: &str| {
+        let reply = served.ask("GET", path, &[("Accept", "text/html")]);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        reply.text()
+    };
+    let text = page("/changes");
+    assert!(
+        text.contains(&format!("… and {more} more changes")),
+        "{text}"
+    );
+    assert!(!text.contains("p110.v2.0.0"), "{text}");
+    for path in [
+        "/catalogs/a/packages/p110/history",
+        "/catalogs/a/changes?package=p110",
+        "/changes?package=p110",
+    ] {
+        let text = page(path);
+        assert!(text.contains("p110.v2.0.0"), "{path}: {text}");
+        assert!(
+            !text.contains("p111") && !text.contains("… and"),
+            "{path}: {text}"
+        );
+    }
+}
+
+#[test]
 fn answers_about_the_history_have_a_tag_and_no_date() {
     let folders = Folders::of("a", &version(0));
     let served = Served::catalogs(&folders);

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::site::{SCRIPT, attributes, page, served, text_of};
+use crate::support::catalog::{Catalog, bundle, entry};
+use crate::support::served::{Folders, Served};
 
 #[test]
 fn an_icon_has_the_type_of_its_bytes_and_runs_nothing() {
@@ -154,6 +156,82 @@ fn a_basket_lists_its_images() {
     assert_eq!(json["images"].as_array().map(Vec::len), Some(3), "{json}");
     assert!(text.contains("example.com/a:latest"), "{text}");
     assert_eq!(page(&served, "/mirror?pick=nonsense").status, 400);
+}
+
+#[test]
+fn a_refused_basket_can_be_mended_and_is_not_kept() {
+    let served = served();
+    let good = text_of(
+        &served,
+        "/mirror?pick=hostile/hostile&add=sample/ferry-operator",
+    );
+    assert_eq!(
+        attributes(&good, "data-plan"),
+        ["?pick=hostile%2Fhostile&pick=sample%2Fferry-operator"]
+    );
+    let reply = page(
+        &served,
+        "/mirror?pick=hostile%2Fhostile&pick=sample/gone&add=b",
+    );
+    assert_eq!(reply.status, 400);
+    let text = reply.text();
+    assert!(attributes(&text, "data-plan").is_empty(), "{text}");
+    for link in [
+        "/mirror?pick=hostile%2Fhostile&pick=sample/gone",
+        "/mirror?pick=hostile%2Fhostile&add=b",
+    ] {
+        assert!(
+            attributes(&text, "href").contains(&link.to_owned()),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn two_items_of_a_basket_that_select_from_the_same_channel_are_refused() {
+    let served = served();
+    for (one, other, status) in [
+        ("hostile/hostile@1.0.0..", "hostile/hostile@2.0.0..", 400),
+        ("hostile/hostile", "hostile/hostile/stable", 400),
+        (
+            "hostile/hostile/stable@1.0.0..",
+            "hostile/hostile/stable",
+            400,
+        ),
+        ("hostile/hostile", "hostile/needy", 200),
+    ] {
+        let reply = page(&served, &format!("/mirror?pick={one}&pick={other}"));
+        assert_eq!(reply.status, status, "{one} {other}: {}", reply.text());
+    }
+}
+
+#[test]
+fn a_found_package_is_described_as_in_the_wanted_catalog() {
+    let folders = Folders::of("first", &Catalog::small()).catalog(
+        "second",
+        &Catalog::new().package("etcd", |package| {
+            package.channel("stable", [entry("etcd.v7.0.0")]).bundle(
+                bundle("etcd.v7.0.0").csv_metadata(json!({
+                    "annotations": {"categories": "Database"},
+                })),
+            )
+        }),
+    );
+    let served = Served::catalogs(&folders);
+    for path in ["/search?catalog=second", "/search?category=Database"] {
+        let text = text_of(&served, path);
+        let (_, items) = text.split_once("<ul class=\"packages\">").unwrap();
+        assert!(
+            items.contains("7.0.0") && !items.contains("1.1.0"),
+            "{text}"
+        );
+        assert!(items.contains("data-pick=\"second/etcd\""), "{text}");
+    }
+    for path in ["/search?catalog=secnd", "/api/v1/facets?catalog=secnd"] {
+        let reply = served.get(path);
+        assert_eq!(reply.status, 404, "{path}");
+        assert!(reply.text().contains("second"), "{}", reply.text());
+    }
 }
 
 #[test]

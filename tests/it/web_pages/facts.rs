@@ -223,6 +223,17 @@ fn an_icon_keeps_its_address_as_long_as_its_bytes() {
         reply.header("cache-control"),
         Some("private, max-age=31536000, immutable")
     );
+    let etag = reply.header("etag").unwrap();
+    let again = served.ask("GET", icon, &[("If-None-Match", etag)]);
+    assert_eq!(again.status, 304);
+    for name in ["cache-control", "content-security-policy"] {
+        assert_eq!(again.header(name), reply.header(name), "{name}");
+    }
+    let drawing = "/catalogs/harbor/packages/hook/graph.svg";
+    let etag = served.get(drawing).header("etag").unwrap().to_owned();
+    let again = served.ask("GET", drawing, &[("If-None-Match", &etag)]);
+    let policy = again.header("content-security-policy").unwrap_or_default();
+    assert!(policy.ends_with("sandbox"), "{policy}");
     for bad in ["hook".to_owned(), "0".repeat(64)] {
         let path = format!("/catalogs/harbor/icons/{bad}");
         assert_eq!(served.get(&path).status, 404, "{path}");

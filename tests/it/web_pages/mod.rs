@@ -274,6 +274,7 @@ fn an_error_is_a_page_for_browsers_and_a_problem_for_programs() {
     let longer = page(&served, "/search/?q=ferry");
     assert_eq!(longer.status, 308);
     assert_eq!(longer.header("location"), Some("/search?q=ferry"));
+    assert_eq!(longer.header("vary"), Some("Accept"));
     let post = served.ask("POST", "/search", &BROWSER);
     assert_eq!(post.status, 405);
 }
@@ -286,6 +287,11 @@ fn a_page_is_sent_once_and_compressed() {
         let etag = whole.header("etag").unwrap();
         let again = served.ask("GET", path, &[BROWSER[0], ("If-None-Match", etag)]);
         assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
+        assert_eq!(
+            again.header("content-security-policy"),
+            whole.header("content-security-policy"),
+            "{path}"
+        );
         let head = served.ask("HEAD", path, &BROWSER);
         assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
         assert_eq!(head.header("etag"), Some(etag), "{path}");

@@ -1,14 +1,18 @@
 //! Who gets which pages.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::site::BROWSER;
+use super::site::{BROWSER, attributes};
 use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http;
+
+/// What browsers send over TLS and to their own machine only.
+const NAVIGATES: (&str, &str) = ("Sec-Fetch-Mode", "navigate");
 
 #[test]
 fn pages_can_be_turned_off() {
@@ -82,7 +86,7 @@ fn a_closed_catalog_is_on_no_page_without_its_token() {
     let get = |path: &str, password: Option<&str>| {
         let value = BASE64.encode(format!("anybody:{}", password.unwrap_or_default()));
         let value = format!("Basic {value}");
-        let mut headers = vec![BROWSER[0]];
+        let mut headers = vec![BROWSER[0], NAVIGATES];
         if password.is_some() {
             headers.push(("Authorization", &value));
         }
@@ -148,4 +152,94 @@ fn a_closed_catalog_is_on_no_page_without_its_token() {
         (signed_in.status, signed_in.header("location")),
         (303, Some("/"))
     );
+}
+
+#[test]
+fn a_selection_from_a_closed_catalog_names_it_in_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = Catalog::one("crane");
+    content.write_to(&folder.path().join("content"), Format::JsonLines);
+    let tokens = folder.path().join("tokens");
+    fs::write(&tokens, "reader-secret\n").unwrap();
+    let source = format!("file:{}", folder.path().join("content").display());
+    let vault = catalog("vault", &source);
+    let config = format!(
+        "{vault}\ntoken_files = [{tokens:?}]\n\n[[catalog]]\nname = \"shelf\"\nfrom = [\"vault\"]\n"
+    );
+    let mut almanac = Almanac::start(&config);
+    almanac.until("shelf", "a revision", |status| status["state"] == "serving");
+    let address = almanac.program.address("http");
+    let of_api = [
+        "/catalogs",
+        "/catalogs/shelf",
+        "/catalogs/shelf/api/v1/all",
+        "/catalogs/shelf/api/v1/revisions",
+        "/catalogs/shelf/api/v1/changes",
+        "/catalogs/shelf/api/v1/changes.atom",
+        "/catalogs/shelf/api/v1/packages",
+        "/api/v1/facets",
+        "/api/v1/search?q=crane",
+        "/suggest?q=v",
+        "/v2/_catalog",
+        "/v2/shelf/manifests/latest",
+        "/catalogs/vaul",
+    ];
+    for accept in [BROWSER[0].1, "application/json"] {
+        let mut seen: BTreeSet<String> = of_api.into_iter().map(str::to_owned).collect();
+        seen.insert("/".to_owned());
+        let mut queue: VecDeque<String> = seen.iter().cloned().collect();
+        while let Some(path) = queue.pop_front() {
+            let reply = http::ask(address, "GET", &path, &[("Accept", accept)], b"").unwrap();
+            let text = reply.text();
+            let told = format!("{:?} {text}", reply.headers);
+            assert!(!told.contains("vault"), "{path}: {told}");
+            for link in attributes(&text, "href") {
+                let is_own = link.starts_with('/') && link.matches('&').count() < 2;
+                if is_own && seen.len() < 200 && seen.insert(link.clone()) {
+                    queue.push_back(link);
+                }
+            }
+        }
+        let is_page = accept == BROWSER[0].1;
+        let history = "/catalogs/shelf/packages/crane/history";
+        assert!(!is_page || seen.contains(history), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_browser_is_asked_for_a_token_where_nobody_on_the_way_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    Catalog::small().write_to(&folder.path().join("content"), Format::JsonLines);
+    let tokens = folder.path().join("tokens");
+    fs::write(&tokens, "reader-secret\n").unwrap();
+    let source = format!("file:{}", folder.path().join("content").display());
+    let (open, closed) = (catalog("open", &source), catalog("closed", &source));
+    let config = format!("{open}\n{closed}\ntoken_files = [{tokens:?}]\n");
+    let mut almanac = Almanac::start(&config);
+    almanac.until("open", "a revision", |status| status["state"] == "serving");
+    let address = almanac.program.address("http");
+    let get = |path: &str, more: Option<(&str, &str)>| {
+        let headers: Vec<_> = [BROWSER[0]].into_iter().chain(more).collect();
+        http::ask(address, "GET", path, &headers, b"").unwrap()
+    };
+    for path in ["/sign-in", "/catalogs/closed"] {
+        for (header, asks) in [
+            (Some(NAVIGATES), true),
+            (Some(("X-Forwarded-Proto", "https")), true),
+            (Some(("X-Forwarded-Proto", "http")), false),
+            // A proxy on this machine may pass on a browser elsewhere.
+            (None, false),
+        ] {
+            let reply = get(path, header);
+            assert_eq!(reply.status, 401, "{path}");
+            let challenge = reply.header("www-authenticate").unwrap();
+            assert_eq!(challenge.starts_with("Basic"), asks, "{path}: {header:?}");
+        }
+    }
+    let link = "href=\"/sign-in\"";
+    assert!(get("/", None).text().contains(link));
+    let value = BASE64.encode("anybody:reader-secret");
+    let value = format!("Basic {value}");
+    let reader = Some(("Authorization", value.as_str()));
+    assert!(!get("/", reader).text().contains(link));
 }

@@ -257,7 +257,9 @@
   // The basket of the mirror plan goes along.
   const basket = () => {
     const link = document.getElementById("plan-link");
-    if (location.pathname === "/mirror") store("plan", location.search);
+    // A page of an error has no basket, and leaves the stored one alone.
+    const shown = document.getElementById("basket");
+    if (shown) store("plan", shown.dataset.plan);
     const plan = stored("plan");
     if (!link || !plan) return;
     const picks = new URLSearchParams(plan).getAll("pick").length;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use maud::{Markup, html};
+use tokio::runtime::Handle;
 
 use crate::answers::changes::{Change, Kind, sentence, summary};
 use crate::serve::http::pages::frame::Page;
@@ -14,99 +15,53 @@ use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::history::moment;
 use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::recorded::{Reading, Update, Wanted};
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
-use crate::store::HistoryEntry;
 
 /// How many updates of a catalog are read.
 pub(super) const UPDATES: u32 = 30;
-/// How many changes of an update are listed.
-const LISTED: usize = 200;
 
 /// An update of a catalog.
-pub(super) struct Update {
+pub(super) struct Told {
     catalog: String,
-    entry: HistoryEntry,
-    /// The content before.
-    before: Option<String>,
+    update: Update,
 }
 
-/// An update with the changes that a page tells.
-pub(super) struct Told<'a> {
-    update: &'a Update,
-    changes: Vec<&'a Change>,
-    total: usize,
-}
-
-impl Update {
-    /// The catalog, the time and the changes in a line; `None` without any.
-    pub(super) fn line(&self) -> Option<(&str, String, String)> {
-        let recorded = self.entry.changes.as_ref().filter(|one| one.total() > 0)?;
-        let time = humantime::format_rfc3339_seconds(self.entry.committed).to_string();
-        Some((&self.catalog, time, summary(&recorded.first)))
-    }
-
-    fn told(&self) -> Option<Told<'_>> {
-        let recorded = self.entry.changes.as_ref()?;
-        let changes: Vec<&Change> = recorded.first.iter().collect();
-        (recorded.total() > 0).then(|| Told {
-            update: self,
-            changes,
-            total: recorded.total(),
-        })
-    }
-
-    /// Its changes of a package, if it has any among those that are recorded.
-    pub(super) fn of_package(&self, package: &str) -> Option<Told<'_>> {
-        self.filtered(Some(package), None)
-    }
-
-    /// Its changes of a package and of a kind, of those that are given.
-    fn filtered(&self, package: Option<&str>, kind: Option<Kind>) -> Option<Told<'_>> {
-        let mut told = self.told()?;
-        if package.is_some() || kind.is_some() {
-            told.changes.retain(|change| {
-                package.is_none_or(|package| change.package == package)
-                    && kind.is_none_or(|kind| change.kind == kind)
-            });
-            told.total = told.changes.len();
-        }
-        (told.total > 0).then_some(told)
+impl Told {
+    /// The catalog, the time and the changes in a line.
+    pub(super) fn line(&self) -> (&str, String, String) {
+        let time = humantime::format_rfc3339_seconds(self.update.entry.committed);
+        let changes = summary(&self.update.changes);
+        (&self.catalog, time.to_string(), changes)
     }
 }
 
-/// The last updates, the newest first: of one catalog, or of all that the client may
-/// read.
-pub(super) async fn read(
+/// The last `most` updates of each catalog, or of one, of those that the client may read.
+/// The newest comes first.
+pub(super) fn read(
     query: &AcrossQuery,
+    runtime: Handle,
     catalog: Option<&str>,
     most: u32,
-) -> Result<Vec<Update>, Problem> {
-    let mut updates = Vec::new();
+    wanted: Wanted<'_>,
+) -> Result<Vec<Told>, Problem> {
+    let reading = Reading::begin(runtime);
+    let mut told = Vec::new();
     for (name, snapshot) in query.loaded() {
         if catalog.is_some_and(|wanted| wanted != name.as_str()) {
             continue;
         }
-        let entries = snapshot.history().latest(name, most + 1).await;
-        let entries = entries.map_err(|error| {
-            tracing::error!(%error, "the history cannot be read");
-            Problem::internal()
-        })?;
-        let contents: Vec<String> = entries.iter().map(|entry| entry.content.hex()).collect();
-        let before = contents.into_iter().skip(1).map(Some).chain([None]);
-        for (entry, before) in entries.into_iter().zip(before) {
-            updates.push(Update {
-                catalog: name.to_string(),
-                entry,
-                before,
-            });
+        for update in reading.updates(snapshot, most, wanted)? {
+            let catalog = name.to_string();
+            told.push(Told { catalog, update });
         }
     }
-    updates.sort_by_key(|update| std::cmp::Reverse(update.entry.committed));
-    Ok(updates)
+    told.sort_by_key(|told| std::cmp::Reverse(told.update.entry.committed));
+    Ok(told)
 }
 
 /// The updates as a list.
-pub(super) fn list(told: &[Told<'_>], nothing: &str) -> Markup {
+pub(super) fn list(told: &[Told], nothing: &str) -> Markup {
     html! {
         @if told.is_empty() {
             (empty(html! { p { (nothing) } }))
@@ -116,11 +71,12 @@ pub(super) fn list(told: &[Told<'_>], nothing: &str) -> Markup {
     }
 }
 
-fn update(told: &Told<'_>) -> Markup {
-    let (update, entry) = (told.update, &told.update.entry);
-    let catalog = update.catalog.as_str();
+fn update(told: &Told) -> Markup {
+    let (update, entry) = (&told.update, &told.update.entry);
+    let catalog = told.catalog.as_str();
+    let more = update.total - update.changes.len();
     let mut packages: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
-    for change in told.changes.iter().take(LISTED) {
+    for change in &update.changes {
         packages.entry(&change.package).or_default().push(change);
     }
     let content = entry.content.hex();
@@ -135,15 +91,15 @@ fn update(told: &Told<'_>) -> Markup {
                 dd { ul { @for change in changes { li { (sentence(change)) } } } }
             }
         }
-        @if told.total > LISTED { p { "… and more" } }
+        @if more > 0 { p { "… and " (counted(more, "more change")) } }
     };
     html! {
         p {
             (date(&humantime::format_rfc3339_seconds(entry.committed).to_string())) " "
             a href=(links::catalog(catalog, "/changes")) { (catalog) } " "
-            @if let Some(before) = &update.before { code { (short(before)) } " → " }
+            code { (short(&update.content_before.hex())) } " → "
             code { (short(&content)) } " "
-            (badge("plain", &counted(told.total, "change")))
+            (badge("plain", &counted(update.total, "change")))
         }
         @if many { (fold(html! { (counted(packages.len(), "package")) }, changes)) } @else { (changes) }
     }
@@ -166,27 +122,19 @@ pub(super) async fn of_one(request: QueryRequest) -> Response {
 }
 
 async fn shown(request: QueryRequest, one: bool) -> Response {
-    let read = async {
-        let request = request::parse(request, &["package", "kind", "since"])?;
-        let wanted = request.query.path("name").to_owned();
-        let updates = read(&request.query, one.then_some(&wanted), UPDATES).await?;
-        Ok::<_, Problem>((request, updates))
-    };
-    let (request, updates) = match read.await {
-        Ok(read) => read,
-        Err(problem) => return problem.into_response(),
-    };
+    let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
         let package = query.parameters.get("package");
         let since = query.parameters.get("since");
         let after = since.map(|since| moment("since", since)).transpose()?;
         let kind = query.parameters.get("kind");
-        let wanted = kind.map(change_kind).transpose()?;
-        let told: Vec<Told<'_>> = updates
-            .iter()
-            .filter(|update| after.is_none_or(|after| update.entry.committed >= after))
-            .filter_map(|update| update.filtered(package, wanted))
-            .collect();
+        let wanted = Wanted {
+            package,
+            kind: kind.map(change_kind).transpose()?,
+        };
+        let catalog = one.then(|| query.path("name"));
+        let mut told = read(query, runtime, catalog, UPDATES, wanted)?;
+        told.retain(|told| after.is_none_or(|after| told.update.entry.committed >= after));
         let name = if one {
             Some(configured(query)?.0.name.as_str())
         } else {
@@ -228,5 +176,5 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
             None => page,
         })
     };
-    request::respond(&SCANS, request, Box::new(work)).await
+    request::run(request, &SCANS, &["package", "kind", "since"], work).await
 }

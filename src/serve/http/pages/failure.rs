@@ -11,7 +11,7 @@ use maud::html;
 
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::pages::frame::{Page, render};
-use crate::serve::http::pages::{links, policy, sign_in};
+use crate::serve::http::pages::{links, mirror, policy, sign_in};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::rejection::problem_of;
 
@@ -34,9 +34,14 @@ pub(in crate::serve::http) async fn describe(request: Request, next: Next) -> Re
     if problem.kind() == "unknown-path"
         && let Some(shorter) = without_slash(&path, query.as_deref())
     {
-        return (StatusCode::PERMANENT_REDIRECT, [(LOCATION, shorter)]).into_response();
+        let vary = HeaderValue::from_static("Accept");
+        let headers = [(LOCATION, shorter), (VARY, vary)];
+        return (StatusCode::PERMANENT_REDIRECT, headers).into_response();
     }
-    let text = render(&page(&problem, &path), None);
+    let text = render(
+        &page(&problem, &path, query.as_deref().unwrap_or_default()),
+        None,
+    );
     let (mut parts, _) = response.into_parts();
     parts
         .headers
@@ -82,7 +87,7 @@ fn is_of_api(path: &str) -> bool {
     of_catalog || below("/api/") || below("/v2") || below("/openapi.json")
 }
 
-fn page(problem: &Problem, path: &str) -> Page {
+fn page(problem: &Problem, path: &str, query: &str) -> Page {
     let near = problem.suggestions().iter();
     let near: Vec<_> = near
         .filter_map(|name| Some((name, beside(problem.kind(), path, name)?)))
@@ -94,6 +99,7 @@ fn page(problem: &Problem, path: &str) -> Page {
             h2 { "Similar names" }
             ul.links { @for (name, link) in &near { li { a href=(link) { (name) } } } }
         }
+        @if path == "/mirror" { (mirror::removable(query)) }
         p { a href="/" { "All catalogs" } " · " a href="/search" { "All packages" } }
         p.soft { "Status " (problem.status()) }
     };

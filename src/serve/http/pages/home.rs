@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use maud::{Markup, html};
+use tokio::runtime::Handle;
 
-use crate::serve::http::pages::changes::Update;
+use crate::serve::http::pages::changes::Told;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, count, empty, problem_counts, table};
 use crate::serve::http::pages::text::{date, short};
 use crate::serve::http::pages::{changes, links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::recorded::Wanted;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use crate::snapshot::{Catalog, Snapshot, State};
 
@@ -19,16 +20,9 @@ use crate::snapshot::{Catalog, Snapshot, State};
 const LATEST: u32 = 3;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
-    let read = async {
-        let request = request::parse(request, &[])?;
-        let updates = changes::read(&request.query, None, LATEST).await?;
-        Ok::<_, Problem>((request, updates))
-    };
-    let (request, updates) = match read.await {
-        Ok(read) => read,
-        Err(problem) => return problem.into_response(),
-    };
+    let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
+        let updates = changes::read(query, runtime, None, LATEST, Wanted::default())?;
         let catalogs = &query.catalogs;
         let sources = query.site.options.sources;
         let total: u64 = query
@@ -58,7 +52,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
             h2 { "Start with" }
             ul.links {
                 li { a href="/search" { "All packages, by category, provider and more" } }
-                li { a href="/apis" { "Who provides a kind" } }
+                li { a href="/apis" { "All kinds with their providers" } }
                 li { a href="/search" { "Plan an update: choose a package, then Updates" } }
                 li { a href="/compare" { "Compare catalogs" } }
                 li { a href="/mirror" { "Plan a mirror" } }
@@ -66,13 +60,13 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         };
         Ok(Page::new("", body).twin("/catalogs"))
     };
-    request::respond(&LOOKUPS, request, Box::new(work)).await
+    request::run(request, &LOOKUPS, &[], work).await
 }
 
 /// The last update of each catalog in a line.
-fn latest(updates: &[Update]) -> Markup {
+fn latest(updates: &[Told]) -> Markup {
     let mut seen = BTreeSet::new();
-    let told = updates.iter().filter_map(Update::line);
+    let told = updates.iter().map(Told::line);
     let told: Vec<_> = told.filter(|(name, ..)| seen.insert(*name)).collect();
     html! {
         @if !told.is_empty() {
@@ -131,9 +125,11 @@ fn state_of(state: State, failures: u32, last: Option<std::time::SystemTime>) ->
     }
 }
 
-/// A source as repository and tag. Folders and layouts are named by their kind only.
+/// A source as repository and tag. Folders, layouts and selections from other catalogs,
+/// which the reader may not know, are named by their kind only.
 pub(super) fn source(source: &str) -> String {
     for (scheme, kind) in [
+        ("curated:", "curated"),
         ("file:", "folder"),
         ("oci:", "layout"),
         ("oci-archive:", "archive"),
@@ -155,10 +151,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_tells_no_folder_and_no_registry() {
+    fn a_source_tells_no_folder_no_registry_and_no_other_catalog() {
         for (given, wanted) in [
             ("file:/srv/secret", "folder"),
             ("oci:/srv/secret:tag", "layout"),
+            ("curated:closed,open", "curated"),
             ("registry.internal/team/catalog:latest", "catalog:latest"),
             (
                 "registry.internal/catalog@sha256:0123456789abcdef",

@@ -3,8 +3,8 @@
 //! by itself; in a page it is a picture, where nothing runs.
 
 use axum::response::Response;
-use http::HeaderValue;
 use http::header::CACHE_CONTROL;
+use http::{HeaderValue, StatusCode};
 
 use crate::serve::http::pages::request::Shown;
 use crate::serve::http::queries::problem::Problem;
@@ -28,7 +28,8 @@ pub(super) async fn show(request: QueryRequest) -> Response {
         })
     });
     let mut response = sent.await;
-    if response.status().is_success() {
+    let status = response.status();
+    if status.is_success() || status == StatusCode::NOT_MODIFIED {
         // The catalog may be closed, so only the browser keeps it.
         let control = HeaderValue::from_static("private, max-age=31536000, immutable");
         response.headers_mut().insert(CACHE_CONTROL, control);

@@ -8,9 +8,12 @@ use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, code, counted, empty, fold, notice, table};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::mirror::{Basket, Plan};
+use crate::serve::http::queries::parameters::MAX_PARAMETERS;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
+use crate::serve::http::query::unescape;
 use fbc::image_list::ImageVersion;
+use fbc::text::display::clip;
 
 /// How many images, and how many kept versions, a page lists.
 const SHOWN: usize = 200;
@@ -58,7 +61,8 @@ fn parameters<'a>(basket: &Basket<'a>, without: Option<&str>) -> Vec<(&'static s
 fn form(basket: &Basket<'_>) -> Markup {
     html! {
         h2 { "Basket" }
-        form.fields action="/mirror" {
+        // The script keeps this basket: an address may be refused.
+        form #basket.fields action="/mirror" data-plan=(links::with("", &parameters(basket, None))) {
             @if !basket.picks.is_empty() {
                 ul.basket {
                     @for pick in &basket.picks {
@@ -76,6 +80,29 @@ fn form(basket: &Basket<'_>) -> Markup {
             label.box { input type="checkbox" name="dependencies" value="true" checked[basket.dependencies]; " with dependencies" }
             label { "Mirror to " input name="to" value=(basket.to.unwrap_or_default()) maxlength="300" placeholder="mirror.example.com/operators"; }
             button { "Plan" }
+        }
+    }
+}
+
+/// The items of a refused address, each with a link that removes it.
+pub(super) fn removable(query: &str) -> Markup {
+    let pairs: Vec<&str> = query.split('&').take(MAX_PARAMETERS).collect();
+    let items = pairs.iter().enumerate().filter_map(|(at, pair)| {
+        let (key, value) = pair.split_once('=')?;
+        let is_item = matches!(key, "pick" | "add") && !value.is_empty();
+        let text = is_item.then(|| unescape(value).ok()).flatten()?;
+        let rest = [&pairs[..at], &pairs[at + 1..]].concat().join("&");
+        Some((clip(&text, SHOWN), format!("/mirror?{rest}")))
+    });
+    let items: Vec<_> = items.collect();
+    html! {
+        @if !items.is_empty() {
+            h2 { "Basket" }
+            ul.basket {
+                @for (text, link) in &items {
+                    li { (text) " " a href=(link) aria-label={"Remove " (text)} { "remove" } }
+                }
+            }
         }
     }
 }

@@ -27,12 +27,18 @@ pub(super) fn is_private(request: &Request) -> bool {
     request.headers().contains_key(AUTHORIZATION)
 }
 
+/// Marks the response to a request for a page. An answer 304 has no media type, and
+/// caches take its headers for the stored response.
+#[derive(Clone, Copy)]
+pub(super) struct OfPage;
+
 /// Adds them to a response, if it is a page.
 pub(super) fn set(response: &mut Response, private: bool) {
     let not_modified = response.status() == StatusCode::NOT_MODIFIED;
+    let of_page = response.extensions().get::<OfPage>().is_some();
     let headers = response.headers_mut();
     let is_page = headers.get(CONTENT_TYPE).is_some_and(|kind| kind == HTML);
-    if !is_page && !not_modified {
+    if !is_page && !(not_modified && of_page) {
         return;
     }
     for (name, value) in [

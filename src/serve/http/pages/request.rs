@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::name::CatalogName;
 use crate::serve::http::pages::frame::{Around, Page, render};
-use crate::serve::http::pages::policy::HTML;
+use crate::serve::http::pages::policy::{HTML, OfPage};
 use crate::serve::http::queries::across::{self, AcrossQuery};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::QueryRequest;
@@ -87,7 +87,9 @@ pub(super) async fn respond(pool: &WorkerPool, request: PageRequest, work: Work)
             media_type: HTML,
         })
     };
-    across::respond(pool, query, context, Box::new(work)).await
+    let mut response = across::respond(pool, query, context, Box::new(work)).await;
+    response.extensions_mut().insert(OfPage);
+    response
 }
 
 /// The catalog that the path names, with its snapshot.

@@ -52,7 +52,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
 fn page(query: &AcrossQuery, found: Option<&[Match]>) -> Result<Page, Problem> {
     let parameters = &query.parameters;
     let words = parameters.get("q").unwrap_or_default();
-    let faceted = Faceted::of(query, found);
+    let faceted = Faceted::of(query, found)?;
     let mut shown = faceted.shown();
     match parameters.get("sort") {
         None | Some("relevance") => shown.sort_by_key(|row| (row.rank, row.name)),
@@ -115,7 +115,9 @@ fn item(
 ) -> Result<Markup, Problem> {
     let mut records = Vec::new();
     let mut first_snapshot = None;
-    for (catalog, package) in &row.places {
+    // Other catalogs may have the package without what is wanted.
+    let places = || row.places.iter().filter(|place| faceted.accepts(place));
+    for (catalog, package) in places() {
         let (catalog, snapshot) = &query.catalogs[*catalog];
         let found = snapshot
             .as_ref()
@@ -136,7 +138,7 @@ fn item(
     };
     let words = query.parameters.get("q").unwrap_or_default();
     let kinds = matched_kinds(words, first);
-    let facets = row.places.first().and_then(|place| faceted.facets(place));
+    let facets = places().next().and_then(|place| faceted.facets(place));
     let provider = facets.and_then(|facets| facets.values("provider").first());
     let left_out = records.iter().any(|(_, record)| record.quarantined);
     let deprecated = records

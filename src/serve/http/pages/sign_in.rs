@@ -5,6 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{LOCATION, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
+use crate::serve::fields;
 use crate::serve::http::content::reader;
 use crate::serve::http::options::PageOptions;
 use crate::serve::http::queries::problem::Problem;
@@ -28,14 +29,20 @@ pub(super) async fn show(request: Request) -> Response {
     response
 }
 
-/// Whether a password may be asked for: nobody on the way could read it. That is so behind
-/// a proxy too, if people reach the port over https.
+/// Whether a password may be asked for: the browser has TLS, to this server or to a proxy
+/// before it, or is on the same machine. The address of the peer does not tell: it may be
+/// a proxy's.
 pub(super) fn is_safe(request: &Request) -> bool {
     let options = request.extensions().get::<PageOptions>();
     let url = options.and_then(|options| options.url.as_deref());
     let peer = request.extensions().get::<Peer>();
+    let headers = request.headers();
     url.is_some_and(|url| url.starts_with("https://"))
-        || peer.is_some_and(|peer| peer.secure || peer.address.ip().is_loopback())
+        || peer.is_some_and(|peer| peer.secure)
+        || fields::is_proxied_with_tls(headers)
+        // Browsers send it over TLS and to their own machine only (Fetch Metadata,
+        // section 3).
+        || headers.contains_key("sec-fetch-mode")
 }
 
 /// Makes a browser ask for a password, where the response wants a token.

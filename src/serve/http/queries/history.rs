@@ -12,14 +12,14 @@ use crate::answers::changes::{Change, FeedEntry, Kind, changes, counts, feed};
 use crate::answers::outline::Outline;
 use crate::serve::http::queries::parameters::Content;
 use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::recorded::{Reading, Wanted};
 use crate::serve::http::queries::request::{
     Origin, ParsedQuery, QueryRequest, SCANS, json, respond_dated,
 };
 use crate::serve::http::queries::response::QueryResponse;
 use crate::snapshot::Snapshot;
-use crate::store::{HistoryEntry, MAX_CHANGES, StoreError};
+use crate::store::HistoryEntry;
 use ::images::Reference;
-use ::images::digest::Digest;
 
 /// The fields of a revision, in their order.
 const REVISION: &[&str] = &[
@@ -38,8 +38,6 @@ const REVISION: &[&str] = &[
 ];
 /// The fields of changes, in their order.
 const CHANGES: &[&str] = &["from", "to", "counts", "changes"];
-/// How long reading the rows of the history may take.
-const LONGEST: Duration = Duration::from_secs(10);
 /// The most entries of a feed.
 const FEED: u32 = 50;
 const DAY: Duration = Duration::from_hours(24);
@@ -74,19 +72,21 @@ struct ChangesRecord {
 /// The revisions of a catalog, the newest first.
 pub(super) async fn revisions(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["limit", "continue", "fields"];
-    let work = |query: &ParsedQuery, history: &[HistoryEntry]| {
+    let work = |query: &ParsedQuery, reading: &Reading| {
+        let history = &reading.all(&query.snapshot)?[..];
         let page = query.parameters.page(Content::of(&query.snapshot))?;
         QueryResponse::list(page, history.len(), REVISION, |at| {
             json(&record(&history[at], history))
         })
     };
-    answer(request, KNOWN, false, work).await
+    answer(request, KNOWN, work).await
 }
 
 /// What changed between two revisions; by default the last two.
 pub(super) async fn differences(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["from", "to", "package", "fields"];
-    let work = |query: &ParsedQuery, history: &[HistoryEntry]| {
+    let work = |query: &ParsedQuery, reading: &Reading| {
+        let history = &reading.all(&query.snapshot)?[..];
         let parameters = &query.parameters;
         let to = match parameters.get("to") {
             Some(text) => find("to", text, history)?,
@@ -112,43 +112,22 @@ pub(super) async fn differences(request: QueryRequest) -> Response {
             fields: CHANGES,
         })
     };
-    answer(request, KNOWN, false, work).await
+    answer(request, KNOWN, work).await
 }
 
 /// The last updates as an Atom feed.
 pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) -> Response {
-    let work = move |query: &ParsedQuery, history: &[HistoryEntry]| {
+    let work = move |query: &ParsedQuery, reading: &Reading| {
         let of_path = Some(query.path("package")).filter(|name| !name.is_empty());
         let package = of_path.or_else(|| query.parameters.get("package"));
-        let mut updates = Vec::new();
+        let wanted = Wanted {
+            package,
+            ..Wanted::default()
+        };
+        let mut updates = reading.updates(&query.snapshot, FEED, wanted)?;
+        // A content that came back keeps its latest entry.
         let mut contents = HashSet::new();
-        // The outline before one update is the one after the next.
-        let mut read = None;
-        for pair in history.windows(2) {
-            let [entry, before] = pair else { continue };
-            let Some(recorded) = &entry.changes else {
-                continue;
-            };
-            let total = recorded.total();
-            // The row before may have been trimmed; and some changes of the package may
-            // not be among the recorded ones.
-            let is_next = entry.before == Some(before.revision);
-            let is_whole = package.is_none() || total == recorded.first.len();
-            let compared = if is_next && is_whole {
-                None
-            } else {
-                compared(&query.snapshot, before, entry, &mut read)
-            };
-            let total = compared.as_ref().map_or(total, Vec::len);
-            let mut listed = compared.unwrap_or_else(|| recorded.first.clone());
-            listed.retain(|one| package.is_none_or(|name| one.package == name));
-            let total = package.map_or(total, |_| listed.len());
-            listed.truncate(MAX_CHANGES);
-            // A content that came back keeps its latest entry.
-            if total > 0 && contents.insert(entry.content) {
-                updates.push((entry, before.revision, listed, total));
-            }
-        }
+        updates.retain(|update| contents.insert(update.entry.content));
         if let Some(name) = package
             && updates.is_empty()
             && query.snapshot.package_answers(name).is_none()
@@ -162,13 +141,13 @@ pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) 
         }
         let entries: Vec<FeedEntry<'_>> = updates
             .iter()
-            .map(|(entry, before, listed, total)| FeedEntry {
-                revision: entry.revision.to_string(),
-                before: before.to_string(),
-                content: entry.content.hex(),
-                published: entry.committed,
-                changes: listed,
-                total: *total,
+            .map(|update| FeedEntry {
+                revision: update.entry.revision.to_string(),
+                before: update.before.to_string(),
+                content: update.entry.content.hex(),
+                published: update.entry.committed,
+                changes: &update.changes,
+                total: update.total,
             })
             .collect();
         let revision = query.snapshot.revision();
@@ -187,56 +166,23 @@ pub(in crate::serve::http) async fn atom(origin: Origin, request: QueryRequest) 
             media_type: "application/atom+xml; charset=utf-8",
         })
     };
-    answer(request, &["package"], true, work).await
+    answer(request, &["package"], work).await
 }
 
-/// Reads the history up to the served revision and makes the response, both on a
-/// worker: the database has two connections, and passes need them too.
+/// Reads the history and makes the response on a worker.
 async fn answer(
     request: QueryRequest,
     known: &'static [&'static str],
-    with_changes: bool,
-    work: impl FnOnce(&ParsedQuery, &[HistoryEntry]) -> Result<QueryResponse, Problem> + Send + 'static,
+    work: impl FnOnce(&ParsedQuery, &Reading) -> Result<QueryResponse, Problem> + Send + 'static,
 ) -> Response {
     let (query, context) = match request.parse(known) {
         Ok(parsed) => parsed,
         Err(problem) => return problem.into_response(),
     };
     let runtime = Handle::current();
-    let work = move |query: &ParsedQuery| {
-        let (history, revision) = (query.snapshot.history(), query.snapshot.revision());
-        let reading = async {
-            if with_changes {
-                history.latest(&revision.catalog, FEED + 1).await
-            } else {
-                history.list(&revision.catalog).await
-            }
-        };
-        let reading = async { tokio::time::timeout(LONGEST, reading).await };
-        let read = runtime.block_on(reading).map_err(|_| too_long())?;
-        let mut entries = read.map_err(|error| failed(&error))?;
-        drop_unserved(&mut entries, &revision.content);
-        work(query, &entries)
-    };
+    let work = move |query: &ParsedQuery| work(query, &Reading::begin(runtime));
     // Another revision with the same content changes the answer.
     respond_dated(&SCANS, query, context, None, Box::new(work)).await
-}
-
-/// Removes the revisions that are committed, but not served yet. The served one comes
-/// first then. It is found by its content: a number changes when a revision is rebuilt.
-fn drop_unserved(history: &mut Vec<HistoryEntry>, served: &Digest) {
-    let newest = history.iter().position(|one| one.content == *served);
-    history.drain(..newest.unwrap_or(history.len()));
-}
-
-fn too_long() -> Problem {
-    tracing::error!(longest = ?LONGEST, "the history took too long to read");
-    Problem::internal()
-}
-
-fn failed(error: &StoreError) -> Problem {
-    tracing::error!(%error, "the history cannot be read");
-    Problem::internal()
 }
 
 /// `history` begins with the served revision.
@@ -343,25 +289,6 @@ fn newest(history: &[HistoryEntry]) -> Result<&HistoryEntry, Problem> {
 
 fn before<'a>(entry: &HistoryEntry, history: &'a [HistoryEntry]) -> Option<&'a HistoryEntry> {
     history.iter().find(|one| one.revision < entry.revision)
-}
-
-/// The changes between two revisions, if their outlines are kept. `read` is the
-/// outline that was read last, with its content.
-fn compared(
-    snapshot: &Snapshot,
-    from: &HistoryEntry,
-    to: &HistoryEntry,
-    read: &mut Option<(Digest, Outline)>,
-) -> Option<Vec<Change>> {
-    let history = snapshot.history();
-    let after = match read.take() {
-        Some((content, outline)) if content == to.content => outline,
-        _ => history.outline(&to.content)?,
-    };
-    let before = history.outline(&from.content)?;
-    let found = changes(&before, &after);
-    *read = Some((from.content, before));
-    Some(found)
 }
 
 /// The changes between two revisions, of one package or all.

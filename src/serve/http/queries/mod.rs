@@ -19,6 +19,7 @@ pub(super) mod parameters;
 pub(super) mod plan;
 pub(super) mod problem;
 mod providers;
+pub(super) mod recorded;
 pub(super) mod request;
 pub(super) mod response;
 pub(super) mod search;

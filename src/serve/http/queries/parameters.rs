@@ -16,7 +16,7 @@ const MAX_LIMIT: usize = 500;
 /// The longest value, in bytes.
 const MAX_VALUE: usize = 1_024;
 /// How many parameters a query may have.
-const MAX_PARAMETERS: usize = 128;
+pub(in crate::serve::http) const MAX_PARAMETERS: usize = 128;
 /// Identifies the content that a list is of: one catalog, or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve::http) struct Content([u8; TOKEN_CONTENT]);

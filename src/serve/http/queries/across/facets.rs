@@ -1,4 +1,4 @@
-//! Packages of all catalogs by facets: which there are, and how many have each value.
+//! Packages of all catalogs by facets: their names, and the count of each value.
 
 use std::collections::BTreeMap;
 
@@ -59,18 +59,30 @@ struct ValueRecord<'a> {
 
 impl<'a> Faceted<'a> {
     /// The packages that were found, or all; with the filter of the parameters.
-    pub(in crate::serve::http) fn of(query: &'a AcrossQuery, found: Option<&[Match]>) -> Self {
+    /// Each wanted catalog must exist.
+    pub(in crate::serve::http) fn of(
+        query: &'a AcrossQuery,
+        found: Option<&[Match]>,
+    ) -> Result<Self, Problem> {
+        let catalogs: Vec<&str> = query.parameters.all("catalog").collect();
+        let names = || query.catalogs.iter().map(|(one, _)| one.name.as_str());
+        if let Some(name) = catalogs
+            .iter()
+            .find(|name| !names().any(|one| one == **name))
+        {
+            return Err(Problem::unknown("catalog", name, names()));
+        }
         let mut filter = FacetFilter::default();
         for facet in FACETS {
             let values = query.parameters.all(facet);
             values.for_each(|value| filter.add(facet, value));
         }
-        Self {
+        Ok(Self {
             rows: rows(query, found),
             filter,
-            catalogs: query.parameters.all("catalog").collect(),
+            catalogs,
             query,
-        }
+        })
     }
 
     /// What a package is filtered by, in one of its places.
@@ -86,13 +98,15 @@ impl<'a> Faceted<'a> {
 
     /// The packages that have all that is wanted.
     pub(in crate::serve::http) fn shown(&self) -> Vec<&FoundPackage<'a>> {
-        let accepts = |place: &(usize, usize)| {
-            let facets = self.facets(place);
-            facets.is_some_and(|facets| self.filter.accepts(facets))
-                && self.is_in_wanted_catalog(place)
-        };
         let rows = self.rows.iter();
-        rows.filter(|row| row.places.iter().any(accepts)).collect()
+        rows.filter(|row| row.places.iter().any(|place| self.accepts(place)))
+            .collect()
+    }
+
+    /// Whether a package has all that is wanted in one of its places.
+    pub(in crate::serve::http) fn accepts(&self, place: &(usize, usize)) -> bool {
+        let facets = self.facets(place);
+        facets.is_some_and(|facets| self.filter.accepts(facets)) && self.is_in_wanted_catalog(place)
     }
 
     /// How many packages have each value of a facet.
@@ -180,7 +194,7 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
         Err(problem) => return problem.into_response(),
     };
     let work = move |query: &AcrossQuery| {
-        let faceted = Faceted::of(query, found.as_deref());
+        let faceted = Faceted::of(query, found.as_deref())?;
         let shown = faceted.shown();
         let value = |(value, packages)| ValueRecord { value, packages };
         let mut facets = vec![FacetRecord {

@@ -55,6 +55,13 @@ impl<'a> Pick<'a> {
             max,
         })
     }
+
+    /// Whether both select from one channel. A package without a channel has all.
+    fn overlaps(&self, other: &Self) -> bool {
+        let is_all = self.channel.is_empty() || other.channel.is_empty();
+        (self.catalog, self.package) == (other.catalog, other.package)
+            && (is_all || self.channel == other.channel)
+    }
 }
 
 /// A basket: what is mirrored, and where to.
@@ -330,7 +337,15 @@ fn selected(
                 Problem::unknown("catalog", catalog, names)
             })?;
         let mut packages: BTreeMap<&str, PackageSelection> = BTreeMap::new();
-        for pick in &picks {
+        for (at, pick) in picks.iter().enumerate() {
+            if let Some(other) = picks[..at].iter().find(|other| other.overlaps(pick)) {
+                let detail = format!(
+                    "{:?} and {:?} select from the same channels; remove one of them",
+                    cut(other.text),
+                    cut(pick.text)
+                );
+                return Err(Problem::invalid_parameter("pick", detail));
+            }
             if snapshot.package_answers(pick.package).is_none() {
                 let names = snapshot.packages().iter().map(|package| &*package.name);
                 return Err(Problem::unknown("package", pick.package, names));

@@ -1,0 +1,206 @@
+//! The recorded updates of a catalog up to its served revision, for feeds and pages.
+
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use crate::answers::changes::{Change, Kind, changes};
+use crate::answers::outline::Outline;
+use crate::serve::http::queries::problem::Problem;
+use crate::snapshot::Snapshot;
+use crate::store::{HistoryEntry, MAX_CHANGES, RevisionId, StoreError};
+use ::images::digest::Digest;
+
+/// How long a request may read the history.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Reads the history on a worker: the database has two connections, and passes need
+/// them too.
+pub(in crate::serve::http) struct Reading {
+    runtime: Handle,
+    until: Instant,
+}
+
+/// The changes that are asked for: all by default.
+#[derive(Clone, Copy, Default)]
+pub(in crate::serve::http) struct Wanted<'a> {
+    /// Those of a package.
+    pub(in crate::serve::http) package: Option<&'a str>,
+    /// Those of a kind.
+    pub(in crate::serve::http) kind: Option<Kind>,
+}
+
+impl Wanted<'_> {
+    fn is_all(&self) -> bool {
+        self.package.is_none() && self.kind.is_none()
+    }
+
+    fn has(&self, change: &Change) -> bool {
+        self.package.is_none_or(|package| change.package == package)
+            && self.kind.is_none_or(|kind| change.kind == kind)
+    }
+}
+
+/// An update with the changes to tell.
+pub(in crate::serve::http) struct Update {
+    /// The revision that it made, without its recorded changes.
+    pub(in crate::serve::http) entry: HistoryEntry,
+    /// The revision before.
+    pub(in crate::serve::http) before: RevisionId,
+    /// The content before.
+    pub(in crate::serve::http) content_before: Digest,
+    /// The first changes.
+    pub(in crate::serve::http) changes: Vec<Change>,
+    /// How many changes there are.
+    pub(in crate::serve::http) total: usize,
+}
+
+impl Reading {
+    /// Begins on a worker. `runtime` runs the queries of the database.
+    pub(in crate::serve::http) fn begin(runtime: Handle) -> Self {
+        let until = Instant::now() + LONGEST;
+        Self { runtime, until }
+    }
+
+    /// All rows, the served revision first, without changes.
+    pub(super) fn all(&self, snapshot: &Snapshot) -> Result<Vec<HistoryEntry>, Problem> {
+        let history = snapshot.history();
+        self.rows(snapshot, history.list(&snapshot.revision().catalog))
+    }
+
+    /// The changes of the last `most` updates, the newest first.
+    pub(in crate::serve::http) fn updates(
+        &self,
+        snapshot: &Snapshot,
+        most: u32,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Update>, Problem> {
+        let history = snapshot.history();
+        let reading = history.latest(&snapshot.revision().catalog, most + 1);
+        let mut rows = self.rows(snapshot, reading)?.into_iter().peekable();
+        let mut updates = Vec::new();
+        // The outline before one update is the one after the next.
+        let mut read = None;
+        while let Some(entry) = rows.next() {
+            if let Some(before) = rows.peek() {
+                updates.extend(self.update(snapshot, (entry, before), wanted, &mut read)?);
+            }
+        }
+        Ok(updates)
+    }
+
+    fn rows(
+        &self,
+        snapshot: &Snapshot,
+        reading: impl Future<Output = Result<Vec<HistoryEntry>, StoreError>>,
+    ) -> Result<Vec<HistoryEntry>, Problem> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let reading = async { tokio::time::timeout(left, reading).await };
+        let read = self.runtime.block_on(reading).map_err(|_| too_long())?;
+        let mut rows = read.map_err(|error| {
+            tracing::error!(%error, "the history cannot be read");
+            Problem::internal()
+        })?;
+        drop_unserved(&mut rows, &snapshot.revision().content);
+        Ok(rows)
+    }
+
+    /// An update, if it changed anything that is asked for.
+    fn update(
+        &self,
+        snapshot: &Snapshot,
+        (mut entry, before): (HistoryEntry, &HistoryEntry),
+        wanted: Wanted<'_>,
+        read: &mut Option<(Digest, Outline)>,
+    ) -> Result<Option<Update>, Problem> {
+        let Some(recorded) = entry.changes.take() else {
+            return Ok(None);
+        };
+        let mut total = recorded.total();
+        // The row before may have been trimmed; and some of the wanted changes may not be
+        // among the recorded ones.
+        let is_next = entry.before == Some(before.revision);
+        let is_whole = wanted.is_all() || total == recorded.first.len();
+        let mut changes = recorded.first;
+        if !(is_next && is_whole) {
+            if Instant::now() > self.until {
+                return Err(too_long());
+            }
+            if let Some(all) = compared(snapshot, before, &entry, read) {
+                total = all.len();
+                changes = all;
+            }
+        }
+        if !wanted.is_all() {
+            changes.retain(|change| wanted.has(change));
+            total = changes.len();
+        }
+        changes.truncate(MAX_CHANGES);
+        Ok((total > 0).then_some(Update {
+            before: before.revision,
+            content_before: before.content,
+            entry,
+            changes,
+            total,
+        }))
+    }
+}
+
+/// Removes the revisions that are committed, but not served yet. The served one comes
+/// first then. It is found by its content: a number changes when a revision is rebuilt.
+fn drop_unserved(history: &mut Vec<HistoryEntry>, served: &Digest) {
+    let newest = history.iter().position(|one| one.content == *served);
+    history.drain(..newest.unwrap_or(history.len()));
+}
+
+/// The changes between two revisions, if their outlines are kept. `read` is the
+/// outline that was read last, with its content.
+fn compared(
+    snapshot: &Snapshot,
+    from: &HistoryEntry,
+    to: &HistoryEntry,
+    read: &mut Option<(Digest, Outline)>,
+) -> Option<Vec<Change>> {
+    let history = snapshot.history();
+    let after = match read.take() {
+        Some((content, outline)) if content == to.content => outline,
+        _ => history.outline(&to.content)?,
+    };
+    let before = history.outline(&from.content)?;
+    let found = changes(&before, &after);
+    *read = Some((from.content, before));
+    Some(found)
+}
+
+fn too_long() -> Problem {
+    tracing::error!(longest = ?LONGEST, "the history took too long to read");
+    Problem::internal()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::store::Counts;
+
+    #[test]
+    fn a_revision_that_is_not_served_yet_is_not_told() {
+        let row = |content: &[u8]| HistoryEntry {
+            revision: RevisionId(1),
+            source: String::new(),
+            digest: Digest::of(b""),
+            content: Digest::of(content),
+            committed: SystemTime::UNIX_EPOCH,
+            counts: Counts::default(),
+            before: None,
+            changed: None,
+            changes: None,
+        };
+        for (served, left) in [(&b"new"[..], 3), (b"served", 2), (b"other", 0)] {
+            let mut rows = vec![row(b"new"), row(b"served"), row(b"old")];
+            drop_unserved(&mut rows, &Digest::of(served));
+            assert_eq!(rows.len(), left);
+        }
+    }
+}

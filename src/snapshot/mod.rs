@@ -2,7 +2,7 @@
 //!
 //! The index and the lookup tables made from it are in memory; the bytes are
 //! mapped from disk. `metas` selects canonical metas for HTTP, `queries` finds
-//! the stored answers about packages, `dependents` who needs them, `icons` their icons, `grpc` answers the
+//! the stored answers about packages, `dependents` the packages that depend on them, `icons` their icons, `grpc` answers the
 //! calls of the gRPC API, `graphql` those of the GraphQL API. `files` gives its lines to a selection and as files,
 //! `images` the image that clients pull. `catalog`, `catalogs` and `images`
 //! hand what ingest publishes to serve, `announced` what a cluster announces.

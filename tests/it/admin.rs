@@ -186,6 +186,12 @@ fn a_revision_that_is_refused_leaves_what_was_served_and_is_told() {
     let status = served.status("fruit");
     assert_eq!(status["state"], "serving");
     assert_eq!(status["last_result"]["reason"], "refused");
+    let accept = [("Accept", "text/html")];
+    let page = crate::support::http::ask(served.admin, "GET", "/", &accept, b"").unwrap();
+    let message = status["refused"][0]["message"].as_str().unwrap();
+    for part in ["Refused by the last pass", message] {
+        assert!(page.text().contains(part), "{part}: {}", page.text());
+    }
     assert_eq!(served.get("/catalogs/fruit/api/v1/all").body, before);
     // The same is refused again and again, and its problems are logged once.
     served.wait_for_status("fruit", |status| status["failures"].as_u64() >= Some(2));

@@ -10,10 +10,12 @@ use http::header::{
 use maud::{DOCTYPE, Markup, html};
 
 use crate::serve::admin::status::{CatalogStatus, Status};
-use crate::snapshot::State;
+use crate::snapshot::{Damaged, Repair, State};
 
 /// The look of all pages.
 const STYLE: &str = include_str!("../http/pages/almanac.css");
+/// How many refused problems of a catalog are shown.
+const SHOWN: usize = 20;
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
@@ -71,6 +73,14 @@ fn render(status: &Status) -> Markup {
                         dt { "More" }
                         dd { a href="/status" { "as JSON" } " · " a href="/metrics" { "metrics" } " · " a href="/readyz" { "readiness" } }
                     }
+                    @if !status.cluster_problems.is_empty() {
+                        h2 { "Cluster" }
+                        dl.facts {
+                            @for (subject, problem) in &*status.cluster_problems {
+                                dt { (subject) } dd { (problem) }
+                            }
+                        }
+                    }
                     h2 { "Catalogs" }
                     div.scroll role="region" aria-label="Catalogs" tabindex="0" {
                         table {
@@ -88,6 +98,18 @@ fn render(status: &Status) -> Markup {
     }
 }
 
+fn damaged(found: &str, damaged: &Damaged) -> Markup {
+    let repair = match damaged.repair {
+        Repair::Rebuilding => "being rebuilt",
+        Repair::Reading => "being read again",
+        Repair::Done => "repaired",
+    };
+    html! {
+        p { "Damaged files, found " (found) ", " (repair) ":" }
+        ul { @for file in &damaged.files { li { (file) } } }
+    }
+}
+
 fn row(catalog: &CatalogStatus) -> Markup {
     let class = match catalog.state {
         State::Serving if catalog.failures == 0 => "good",
@@ -101,12 +123,58 @@ fn row(catalog: &CatalogStatus) -> Markup {
         tr {
             th scope="row" { (catalog.name) }
             td { span.badge.(class) { (state.as_str().unwrap_or_default()) } }
-            td { (catalog.source) @if let Some(by) = &catalog.served_by { " from " (by) } }
+            td {
+                (catalog.source) @if let Some(by) = &catalog.served_by { " from " (by) }
+                @if let Some(by) = &catalog.admitted_by { ", admitted by " (by) }
+            }
             td { (text(&catalog.last_pass)) }
             td { (text(&catalog.next_pass)) }
             td { (catalog.failures) }
             td { (catalog.problems.len()) }
-            td { (text(&catalog.last_error)) }
+            td {
+                (text(&catalog.last_error))
+                @if let Some(damage) = &catalog.damage { (damaged(&damage.found, &damage.damaged)) }
+                @if !catalog.refused.is_empty() {
+                    p { "Refused by the last pass:" }
+                    ul { @for problem in catalog.refused.iter().take(SHOWN) { li { (problem.message) } } }
+                    @if let Some(more) = catalog.refused.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+                        p { "… and " (more) " more" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::serve::admin::status::Configuration;
+
+    #[test]
+    fn the_page_tells_problems_of_the_cluster_and_damaged_files() {
+        let problem = ("clustercatalogs".to_owned(), "is <forbidden>".to_owned());
+        let status = Status {
+            version: "1",
+            configuration: Configuration::read(None),
+            cluster_problems: Arc::new(BTreeMap::from([problem])),
+            catalogs: Vec::new(),
+        };
+        let text = render(&status).into_string();
+        let part = "<dt>clustercatalogs</dt><dd>is &lt;forbidden&gt;</dd>";
+        assert!(text.contains(part), "{text}");
+        let damage = Damaged {
+            found: SystemTime::UNIX_EPOCH,
+            files: vec!["lines: cut".to_owned()],
+            repair: Repair::Reading,
+        };
+        let text = damaged("today", &damage).into_string();
+        for part in ["found today, being read again", "<li>lines: cut</li>"] {
+            assert!(text.contains(part), "{part}: {text}");
         }
     }
 }

@@ -52,12 +52,12 @@ pub(super) struct CatalogStatus {
     pub(super) served_by: Option<String>,
     /// The scope and the requirements of the policy by which the last pulled
     /// image came in. `None` without a policy, and before a pull since the start.
-    admitted_by: Option<String>,
+    pub(super) admitted_by: Option<String>,
     pub(super) state: State,
     revision: Option<RevisionStatus>,
     pub(super) problems: Vec<Problem>,
     /// The errors of the catalog that the last pass refused, if it did.
-    refused: Vec<Problem>,
+    pub(super) refused: Vec<Problem>,
     /// When the last pass ended.
     pub(super) last_pass: Option<String>,
     /// When the next pass is due; `None` if the source is not polled.
@@ -71,14 +71,14 @@ pub(super) struct CatalogStatus {
     /// When all stored files were last found whole.
     verified: Option<String>,
     /// The last damage of stored files.
-    damage: Option<DamageStatus>,
+    pub(super) damage: Option<DamageStatus>,
 }
 
 #[derive(Serialize)]
-struct DamageStatus {
-    found: String,
+pub(super) struct DamageStatus {
+    pub(super) found: String,
     #[serde(flatten)]
-    damaged: Damaged,
+    pub(super) damaged: Damaged,
 }
 
 #[derive(Serialize)]

@@ -235,6 +235,119 @@ fn a_found_package_is_described_as_in_the_wanted_catalog() {
 }
 
 #[test]
+fn a_version_that_a_long_list_leaves_out_stays_chosen() {
+    let entries = (0..520).map(|at| entry(&format!("crane.v1.{at}.0")));
+    let entries: Vec<_> = entries.collect();
+    let content = Catalog::new().package("crane", |package| package.channel("stable", entries));
+    let served = Served::catalogs(&Folders::of("harbor", &content));
+    let text = text_of(
+        &served,
+        "/catalogs/harbor/packages/crane/images?version=1.3.0",
+    );
+    let chosen = "<option value=\"crane.v1.3.0\" selected>1.3.0</option>";
+    assert!(text.contains(chosen), "{text}");
+    assert!(!text.contains("crane.v1.4.0"), "{text}");
+}
+
+#[test]
+fn a_way_under_olm_v0_begins_in_the_default_channel() {
+    let way = |middle: &str| {
+        let names = ["crane.v1.0.0", middle, "crane.v2.0.0"].map(str::to_owned);
+        let before = [""]
+            .into_iter()
+            .chain(names[..2].iter().map(String::as_str));
+        let entries = names.iter().zip(before);
+        let entries = entries.map(|(name, before)| match before {
+            "" => entry(name),
+            before => entry(name).replaces(before),
+        });
+        entries.collect::<Vec<_>>()
+    };
+    let content = Catalog::new().package("crane", |package| {
+        package
+            .default_channel("stable")
+            .channel("alpha", way("crane.v1.1.0"))
+            .channel("stable", way("crane.v1.2.0"))
+    });
+    let served = Served::catalogs(&Folders::of("harbor", &content));
+    let plan = "/catalogs/harbor/packages/crane/versions?from=crane.v1.0.0&to=crane.v2.0.0";
+    let text = text_of(&served, plan);
+    let rows = text.split("<tr").skip(1);
+    let is_on_way = |row: &&str| row.split('>').next().unwrap().contains("way");
+    let rows: Vec<&str> = rows.filter(is_on_way).collect();
+    assert!(
+        rows.iter().any(|row| row.contains("crane.v1.2.0")),
+        "{text}"
+    );
+    assert!(
+        !rows.iter().any(|row| row.contains("crane.v1.1.0")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_package_without_channel_or_modes_is_told_so_where_it_is_installed() {
+    let content = Catalog::new()
+        .package("bare", |package| package)
+        .package("crane", |package| {
+            package.channel("stable", [entry("crane.v1.0.0")])
+        });
+    let served = Served::catalogs(&Folders::of("harbor", &content));
+    let text = text_of(&served, "/catalogs/harbor/packages/bare/install");
+    assert!(text.contains("has no channel"), "{text}");
+    let path = "/catalogs/harbor/api/v1/packages/bare/install";
+    let reply = served.get(path);
+    assert_eq!(reply.status, 404);
+    assert!(
+        reply.text().contains("no channel to install from"),
+        "{}",
+        reply.text()
+    );
+    let text = text_of(&served, "/catalogs/harbor/packages/crane/install");
+    assert!(!text.contains("OLM v1 needs the mode"), "{text}");
+    assert!(!text.contains(" disabled>"), "{text}");
+    let reply = served.get("/catalogs/harbor/api/v1/packages/crane/install");
+    let found: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(found["warnings"], json!([]), "{found}");
+}
+
+#[test]
+fn an_example_belongs_to_its_version_of_the_kind_and_is_listed_once() {
+    let example = |version: &str, name: &str| json!({"apiVersion": format!("g.example.com/{version}"), "kind": "Hook", "metadata": {"name": name}});
+    let examples = json!([example("v1", "young"), example("v1beta1", "old")]);
+    let csv = json!({"annotations": {"alm-examples": examples.to_string()}});
+    let content = Catalog::new().package("hook", |package| {
+        package.channel("stable", [entry("hook.v1.0.0")]).bundle(
+            bundle("hook.v1.0.0")
+                .provides("g.example.com", "v1", "Hook")
+                .provides("g.example.com", "v1", "Line")
+                .provides("g.example.com", "v1beta1", "Hook")
+                .csv_metadata(csv),
+        )
+    });
+    let served = Served::catalogs(&Folders::of("harbor", &content));
+    let route = "/catalogs/harbor/api/v1/packages/hook/examples";
+    let found: Value = serde_json::from_slice(&served.get(route).body).unwrap();
+    for api in found["apis"].as_array().unwrap() {
+        let names: Vec<_> = api["examples"].as_array().unwrap().iter().collect();
+        let wanted = match (api["kind"].as_str(), api["version"].as_str()) {
+            (Some("Hook"), Some("v1")) => vec!["young"],
+            (Some("Hook"), _) => vec!["old"],
+            _ => vec![],
+        };
+        let names: Vec<_> = names
+            .iter()
+            .filter_map(|one| one["metadata"]["name"].as_str())
+            .collect();
+        assert_eq!(names, wanted, "{api}");
+    }
+    let yaml = served.get(&format!("{route}?format=yaml")).text();
+    assert_eq!(yaml.matches("kind: Hook").count(), 2, "{yaml}");
+    let text = text_of(&served, "/catalogs/harbor/packages/hook/apis");
+    assert_eq!(text.matches("name: young").count(), 1, "{text}");
+}
+
+#[test]
 fn suggestions_begin_with_the_text_that_was_typed() {
     let served = served();
     let reply = served.get("/suggest?q=fer");

@@ -205,8 +205,14 @@ fn the_objects_of_an_installation_are_the_same_on_the_page_and_as_json() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let unknown = served.get("/catalogs/harbor/api/v1/packages/hook/install?mode=Anywhere");
-    assert_eq!(unknown.status, 400);
+    let route = "/catalogs/harbor/api/v1/packages/hook/install";
+    for bad in [
+        "mode=Anywhere",
+        "mode=OwnNamespace&mode=AllNamespaces",
+        "channel=stable&channel=stable",
+    ] {
+        assert_eq!(served.get(&format!("{route}?{bad}")).status, 400, "{bad}");
+    }
 }
 
 #[test]

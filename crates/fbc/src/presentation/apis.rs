@@ -57,6 +57,14 @@ pub struct ApiDescriptions {
     pub unreadable: Option<(String, String)>,
 }
 
+/// The examples of a bundle by its APIs.
+#[derive(Clone, Debug, Default)]
+pub struct Examples<'a> {
+    of: HashMap<(&'a str, &'a str, &'a str), Vec<&'a Value>>,
+    /// Those of kinds that the bundle does not provide.
+    pub others: Vec<&'a Value>,
+}
+
 impl ApiDescriptions {
     /// Reads the canonical line of a bundle. Malformed values count as absent.
     pub fn of(line: &[u8]) -> Self {
@@ -84,22 +92,28 @@ impl ApiDescriptions {
         found
     }
 
-    /// The examples of an API among those that a bundle provides, so that each example
-    /// belongs to one. An example in a version that is not provided belongs to the first
-    /// API of its group and kind.
-    pub fn examples_of<'a>(
-        &'a self,
-        api: &'a Gvk,
-        provided: &'a [Gvk],
-    ) -> impl Iterator<Item = &'a Value> {
-        let examples = self.examples.iter();
-        examples.filter(move |example| api_of(example, provided) == Some(api))
-    }
-
-    /// The examples of kinds that a bundle does not provide.
-    pub fn other_examples<'a>(&'a self, provided: &'a [Gvk]) -> impl Iterator<Item = &'a Value> {
-        let examples = self.examples.iter();
-        examples.filter(move |example| api_of(example, provided).is_none())
+    /// The examples by the APIs that a bundle provides, so that each example belongs to
+    /// one. An example in a version that is not provided belongs to the first API of its
+    /// group and kind.
+    pub fn examples_by_api<'a>(&'a self, provided: &'a [Gvk]) -> Examples<'a> {
+        let (mut exact, mut first) = (HashMap::new(), HashMap::new());
+        for api in provided {
+            let (group, version, kind) = key(api);
+            exact.entry((group, version, kind)).or_insert(api);
+            first.entry((group, kind)).or_insert(api);
+        }
+        let mut examples = Examples::default();
+        for example in &self.examples {
+            let version = example["apiVersion"].as_str().unwrap_or_default();
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            let kind = example["kind"].as_str().unwrap_or_default();
+            let found = exact.get(&(group, version, kind));
+            match found.or_else(|| first.get(&(group, kind))) {
+                Some(api) => examples.of.entry(key(api)).or_default().push(example),
+                None => examples.others.push(example),
+            }
+        }
+        examples
     }
 
     /// The descriptions by group and kind.
@@ -142,14 +156,16 @@ impl ApiDescriptions {
     }
 }
 
-/// The API of an example: the one of its version, or the first of its group and kind.
-fn api_of<'a>(example: &Value, provided: &'a [Gvk]) -> Option<&'a Gvk> {
-    let written = example["apiVersion"].as_str().unwrap_or_default();
-    let (group, version) = written.split_once('/').unwrap_or(("", written));
-    let of_kind = |api: &&Gvk| example["kind"] == *api.kind && api.group == group;
-    let mut apis = provided.iter().filter(of_kind);
-    let exact = apis.clone().find(|api| api.version == version);
-    exact.or_else(|| apis.next())
+impl<'a> Examples<'a> {
+    /// Those of an API.
+    pub fn of(&self, api: &Gvk) -> &[&'a Value] {
+        self.of.get(&key(api)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The group, the version and the kind of an API.
+fn key(api: &Gvk) -> (&str, &str, &str) {
+    (&api.group, &api.version, &api.kind)
 }
 
 #[cfg(test)]

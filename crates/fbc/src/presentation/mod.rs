@@ -11,7 +11,7 @@ mod permissions;
 mod tests;
 mod view;
 
-pub use apis::{ApiDescriptions, KindDescription};
+pub use apis::{ApiDescriptions, Examples, KindDescription};
 pub use csv::{Link, Maintainer, Presentation};
 pub use permissions::{AccountRules, Permissions, Rule};
 pub use view::{BundleView, PackageView, RelatedImage, image};

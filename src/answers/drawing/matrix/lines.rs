@@ -139,6 +139,9 @@ impl Drawing<'_, '_> {
 
     /// Brackets over the rows that the ranges of heads and of selected entries cover.
     fn ranges(&mut self, channel: &ChannelRecord<'_>, view: MatrixView<'_>) {
+        let versions = channel.entries.iter();
+        let versions = versions.map(|one| Version::parse(&one.version).ok());
+        let versions: Vec<Option<Version>> = versions.collect();
         for entry in &channel.entries {
             let own = self.places.get(&*entry.name);
             let is_head = own.is_some_and(|row| self.cell(*row).is_some_and(|cell| cell.heads > 0));
@@ -148,10 +151,16 @@ impl Drawing<'_, '_> {
             let Ok(range) = Range::parse(&entry.skip_range) else {
                 continue;
             };
-            let covered = channel.entries.iter().filter(|one| {
-                Version::parse(&one.version).is_ok_and(|version| range.contains(&version))
-            });
-            let rows = covered.filter_map(|one| self.places.get(&*one.name).copied());
+            let covered = channel
+                .entries
+                .iter()
+                .zip(&versions)
+                .filter(|(_, version)| {
+                    version
+                        .as_ref()
+                        .is_some_and(|version| range.contains(version))
+                });
+            let rows = covered.filter_map(|(one, _)| self.places.get(&*one.name).copied());
             let rows: Vec<usize> = rows.collect();
             if let (Some(first), Some(last)) = (rows.iter().min(), rows.iter().max()) {
                 self.lines.push(Line {

@@ -152,13 +152,16 @@ fn installed_as<'a>(entry: &'a EntryRecord<'a>) -> Installed<'a> {
     }
 }
 
-fn number(channel: &ChannelRecord<'_>, name: &str) -> Option<usize> {
-    channel.entries.iter().position(|entry| entry.name == name)
+/// The numbers of entries by their names. Of entries with one name the first counts.
+fn numbers<'a>(channel: &'a ChannelRecord<'a>) -> HashMap<&'a str, usize> {
+    let entries = channel.entries.iter().enumerate().rev();
+    entries.map(|(at, entry)| (&*entry.name, at)).collect()
 }
 
 fn to_head<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> Found {
     let channel = channels.first()?;
     let chain = Chain::of(channel);
+    let numbers = numbers(channel);
     let mut at = chain.place(installed.name);
     let mut current = installed.clone();
     let mut moves = Vec::new();
@@ -169,7 +172,7 @@ fn to_head<'a>(channels: &'a [ChannelRecord<'a>], installed: &Installed<'a>) -> 
         let entry = chain.entries[place];
         moves.push(Move {
             channel: 0,
-            entry: number(channel, &entry.name)?,
+            entry: *numbers.get(&*entry.name)?,
             edge,
         });
         (at, current) = (Some(place), installed_as(entry));
@@ -260,7 +263,7 @@ fn v0_neighbours<'a>(graph: &Successors<'a>, channel: usize, current: &Installed
         let name = &*chain.entries[place].name;
         Some(Move {
             channel,
-            entry: number(&graph.channels[channel], name)?,
+            entry: *graph.numbers[channel].get(name)?,
             edge,
         })
     });
@@ -283,6 +286,8 @@ struct Successors<'a> {
     channels: &'a [ChannelRecord<'a>],
     chains: Vec<Chain<'a>>,
     versions: Vec<Vec<Option<Version>>>,
+    /// The number of each entry in its channel.
+    numbers: Vec<HashMap<&'a str, usize>>,
     by_name: HashMap<&'a str, Vec<Move>>,
     ranges: Vec<(Range, Move)>,
 }
@@ -323,6 +328,7 @@ impl<'a> Successors<'a> {
             channels,
             chains: channels.iter().map(Chain::of).collect(),
             versions,
+            numbers: channels.iter().map(numbers).collect(),
             by_name,
             ranges,
         }

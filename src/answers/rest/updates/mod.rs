@@ -185,6 +185,8 @@ pub fn path<'a>(channel: &'a ChannelRecord<'a>, installed: Option<&Installed<'a>
 pub(crate) struct Chain<'a> {
     /// From the head along `replaces`, without those that an entry skips.
     pub(crate) entries: Vec<&'a EntryRecord<'a>>,
+    /// The place of each of them.
+    places: HashMap<&'a str, usize>,
     /// The places of entries that may be installed, with their ranges.
     ranges: Vec<(usize, Range)>,
     /// For each name the entry nearest to the head that replaces or skips it.
@@ -199,7 +201,10 @@ impl<'a> Chain<'a> {
         let ranges = allowed
             .filter_map(|(place, entry)| Some((place, Range::parse(&entry.skip_range).ok()?)))
             .collect();
+        let names = entries.iter().enumerate().rev();
         Self {
+            // Of entries with one name the first counts.
+            places: names.map(|(place, entry)| (&*entry.name, place)).collect(),
             named: named(&entries),
             ranges,
             entries,
@@ -208,7 +213,7 @@ impl<'a> Chain<'a> {
 
     /// The place of an entry, 0 for the head.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.name == name)
+        self.places.get(name).copied()
     }
 
     /// The entry that is installed first.

@@ -73,7 +73,7 @@ pub(super) async fn show(
     response
 }
 
-/// What crawlers may read: single pages, not each combination of filters.
+/// The rules for crawlers: they get single pages, not each combination of filters.
 pub(super) async fn robots(method: Method, headers: HeaderMap) -> Response {
     let text = b"User-agent: *\nDisallow: /search\nDisallow: /compare\nDisallow: /mirror\n\
                  Disallow: /*?\n";

@@ -1,7 +1,8 @@
 //! The packages of catalogs side by side, and what changes from one to another.
 
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use maud::html;
+use tokio::runtime::Handle;
 
 use crate::answers::changes::{changes, sentence, summary};
 use crate::serve::http::pages::frame::Page;
@@ -9,7 +10,7 @@ use crate::serve::http::pages::parts::{count, empty};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::compare::{Comparison, Side};
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::recorded::Reading;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 /// How many changes of a package a page lists.
@@ -19,17 +20,11 @@ const SHOWN: usize = 500;
 
 /// What changes from one catalog to another, or between two contents of one.
 pub(super) async fn diff(request: QueryRequest) -> Response {
-    let read = async {
-        let request = request::parse(request, &["from", "to"])?;
-        let from = Side::read(&request.query, "from").await?;
-        let to = Side::read(&request.query, "to").await?;
-        Ok::<_, Problem>((request, from, to))
-    };
-    let (request, from, to) = match read.await {
-        Ok(read) => read,
-        Err(problem) => return problem.into_response(),
-    };
+    let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
+        let reading = Reading::begin(runtime);
+        let from = Side::read(query, &reading, "from")?;
+        let to = Side::read(query, &reading, "to")?;
         let (before, after) = (from.outline(query)?, to.outline(query)?);
         let (from, to) = (from.text.as_str(), to.text.as_str());
         let found = changes(&before, &after);
@@ -68,10 +63,11 @@ pub(super) async fn diff(request: QueryRequest) -> Response {
             .at(trail)
             .twin(twin))
     };
-    request::respond(&SCANS, request, Box::new(work)).await
+    request::run(request, &SCANS, &["from", "to"], work).await
 }
 
 pub(super) async fn matrix(request: QueryRequest) -> Response {
+    let request = request.repeating(&["catalog"]);
     request::run(request, &SCANS, &["catalog", "show"], |query| {
         let all = query.parameters.get("show") == Some("all");
         let Comparison { chosen, rows, total } = Comparison::of(query, all)?;

@@ -38,7 +38,7 @@ pub(super) fn across(package: &str) -> String {
     format!("/packages/{}", percent_encoded(package))
 }
 
-/// A kind and who provides it.
+/// A kind with its providers.
 pub(super) fn kind(group: &str, kind: &str) -> String {
     // A segment of a path cannot be empty.
     let group = if group.is_empty() { "core" } else { group };

@@ -20,6 +20,7 @@ const SHOWN: usize = 200;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["pick", "add", "dependencies", "to"];
+    let request = request.repeating(&["pick"]);
     request::run(request, &SCANS, KNOWN, |query| {
         let basket = Basket::read(query)?;
         let plan = basket.plan()?;

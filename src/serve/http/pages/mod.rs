@@ -6,7 +6,7 @@
 //! - `request` runs a page on a worker, `frame` puts it between head and footer,
 //!   `policy` adds the headers of all pages, `failure` makes pages of errors.
 //! - `links` has the addresses, `parts` what several pages show, `records` the stored
-//!   answers as pages read them, `markdown` and `assets` what their names say.
+//!   answers as pages read them, `markdown` renders texts of catalogs, `assets` sends files of this program.
 //! - The other files are one page each; `package` has the pages of one package.
 
 mod across;

@@ -10,7 +10,7 @@ use crate::serve::http::pages::parts::{add_to_plan, badge, counted, empty, icon}
 use crate::serve::http::pages::records::PackageRecord;
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
-use crate::serve::http::queries::across::facets::{self, Faceted, FoundPackage};
+use crate::serve::http::queries::across::facets::{self, Faceted, FoundPackage, REPEATED};
 use crate::serve::http::queries::across::search::Match;
 use crate::serve::http::queries::parameters::Parameters;
 use crate::serve::http::queries::problem::Problem;
@@ -36,7 +36,7 @@ const SUGGESTED: usize = 10;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
     let read = async {
-        let mut request = request::parse(request, &KNOWN)?;
+        let mut request = request::parse(request.repeating(&REPEATED), &KNOWN)?;
         let found = facets::found(&mut request.query).await?;
         Ok::<_, Problem>((request, found))
     };

@@ -1,5 +1,7 @@
 //! The kinds that a version of a package owns, with their descriptions and examples.
 
+use std::collections::HashSet;
+
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
@@ -67,13 +69,15 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         group.is_none_or(|group| api.group == group) && kind.is_none_or(|kind| api.kind == kind)
     };
     let apis: Vec<&Gvk> = view.provides.iter().filter(wanted).collect();
+    let examples = described.examples_by_api(&view.provides);
     match parameters.get("format") {
         None | Some("json") => {}
         Some("yaml") => {
-            let examples = apis
-                .iter()
-                .flat_map(|api| described.examples_of(api, &view.provides));
-            let examples: Vec<Value> = examples.cloned().collect();
+            // An API that is given twice has its examples once.
+            let mut seen = HashSet::new();
+            let apis = apis.into_iter().filter(|api| seen.insert(*api));
+            let examples = apis.flat_map(|api| examples.of(api));
+            let examples: Vec<Value> = examples.map(|example| Value::clone(example)).collect();
             return Ok(QueryResponse::Text {
                 bytes: documents(&examples).into(),
                 media_type: "application/yaml",
@@ -93,7 +97,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
             kind: &api.kind,
             display_name: known.map_or("", |one| &one.display_name),
             description: known.map_or("", |one| &one.description),
-            examples: described.examples_of(api, &view.provides).collect(),
+            examples: examples.of(api).to_vec(),
         }
     });
     let record = ExamplesRecord {

@@ -27,6 +27,7 @@ const PARAMETERS: &[&str] = &[
 
 /// The images of a selection.
 pub(super) async fn list(request: QueryRequest) -> Response {
+    let request = request.repeating(&["channel"]);
     request.run(&SCANS, PARAMETERS, images).await
 }
 

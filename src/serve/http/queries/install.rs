@@ -1,6 +1,7 @@
 //! The objects that install a package, for OLM v0 and OLM v1, with what either refuses.
 
 use axum::response::Response;
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -107,6 +108,10 @@ pub(in crate::serve::http) fn installation<T>(
         Some(name) => all.iter().find(|one| one.name == name),
     };
     let channel = found.ok_or_else(|| {
+        if all.is_empty() {
+            let detail = format!("the package {package} has no channel to install from");
+            return Problem::new(StatusCode::NOT_FOUND, "unknown-channel", detail);
+        }
         let names = all.iter().map(|one| &*one.name);
         Problem::unknown("channel", wanted.unwrap_or_default(), names)
     })?;
@@ -151,13 +156,12 @@ pub(in crate::serve::http) fn installation<T>(
         mode,
         watched: parameters.get("watched").unwrap_or("default"),
     };
+    // Without any mode, the catalog does not tell them.
+    let refuses = |mode: &str| !modes.is_empty() && !supports(mode);
     let mut warnings = Vec::new();
     for (is_so, warning) in [
-        (
-            !modes.is_empty() && !supports(mode),
-            Warning::ModeUnsupported,
-        ),
-        (!supports(MODES[0]), Warning::V1NeedsAllNamespaces),
+        (refuses(mode), Warning::ModeUnsupported),
+        (refuses(MODES[0]), Warning::V1NeedsAllNamespaces),
         (
             !view.dependencies.is_empty() || !view.requires.is_empty(),
             Warning::V1RefusesDependencies,

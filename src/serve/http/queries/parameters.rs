@@ -3,7 +3,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::answers::rest::facets::FACETS;
 use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::query::unescape;
@@ -21,8 +20,6 @@ pub(in crate::serve::http) const MAX_PARAMETERS: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve::http) struct Content([u8; TOKEN_CONTENT]);
 
-/// The parameters that may be repeated, besides those of facets.
-const REPEATED: [&str; 4] = ["channel", "catalog", "pick", "via"];
 /// Parameters that select a part of a list and do not change the list.
 const OF_PAGES: [&str; 3] = ["limit", "continue", "fields"];
 /// How many bytes of the digests of the content and of the query a token has.
@@ -51,8 +48,13 @@ pub(in crate::serve::http) struct Page {
 }
 
 impl Parameters {
-    /// Reads the query of a URL. An empty value counts as absent.
-    pub(super) fn read(query: &str, known: &'static [&'static str]) -> Result<Self, Problem> {
+    /// Reads the query of a URL. An empty value counts as absent. Of the `known` parameters,
+    /// those in `repeated` may be given several times.
+    pub(super) fn read(
+        query: &str,
+        known: &'static [&'static str],
+        repeated: &[&str],
+    ) -> Result<Self, Problem> {
         let mut parameters = Self {
             known,
             given: Vec::new(),
@@ -80,8 +82,7 @@ impl Parameters {
                 let detail = format!("{key} is longer than {MAX_VALUE} bytes");
                 return Err(Problem::invalid_parameter(key, detail));
             }
-            let may_repeat = REPEATED.contains(&key) || FACETS.contains(&key);
-            if !may_repeat && parameters.given.iter().any(|(name, _)| *name == key) {
+            if !repeated.contains(&key) && parameters.given.iter().any(|(name, _)| *name == key) {
                 let detail = format!("{key} is given more than once; give it once");
                 return Err(Problem::invalid_parameter(key, detail));
             }
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn parameters_are_read_once_each() {
-        let read = |query: &str| Parameters::read(query, KNOWN);
+        let read = |query: &str| Parameters::read(query, KNOWN, &["channel"]);
         let parameters = read("q=a+b%26c&limit=&channel=x&channel=y&&fields").unwrap();
         assert_eq!(parameters.get("q"), Some("a b&c"));
         assert_eq!(parameters.get("limit"), None);
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn fields_come_in_the_order_of_the_answer() {
         let fields = |query: &str| {
-            let parameters = Parameters::read(query, KNOWN).unwrap();
+            let parameters = Parameters::read(query, KNOWN, &[]).unwrap();
             parameters.fields(&["name", "version", "head"]).ok()
         };
         assert_eq!(

@@ -47,7 +47,7 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
     let rules = rules(parameters.get("rules"))?;
     let stored = query.channels(package);
     let mut all = read(&stored)?;
-    let channel = subscribed(&mut all, one_channel(query)?)?;
+    let channel = subscribed(&mut all, query.parameters.get("channel"))?;
     let start = installed(&all, &from)?;
     let to = parameters
         .get("to")
@@ -67,18 +67,6 @@ fn work(query: &ParsedQuery) -> Result<QueryResponse, Problem> {
         json: json(&record)?,
         fields: FIELDS,
     })
-}
-
-/// The channel of the subscription: a subscription has one.
-fn one_channel(query: &ParsedQuery) -> Result<Option<&str>, Problem> {
-    let mut channels = query.parameters.all("channel");
-    match (channels.next(), channels.next()) {
-        (_, Some(_)) => {
-            let detail = "channel is given more than once; give it once";
-            Err(Problem::invalid_parameter("channel", detail))
-        }
-        (channel, None) => Ok(channel),
-    }
 }
 
 /// The rules that a parameter names.

@@ -38,6 +38,8 @@ pub(in crate::serve::http) struct QueryRequest {
     pub(super) path: Vec<(String, String)>,
     pub(super) query: String,
     pub(super) site: Site,
+    /// The parameters that may be given several times.
+    pub(super) repeated: &'static [&'static str],
     pub(super) context: ResponseContext,
 }
 
@@ -119,8 +121,14 @@ impl QueryRequest {
                 path: parts.uri.path().to_owned(),
                 options: parts.extensions.get().cloned().unwrap_or_default(),
             },
+            repeated: &[],
             context,
         })
+    }
+
+    /// The same with parameters that may be given several times.
+    pub(in crate::serve::http) fn repeating(self, repeated: &'static [&'static str]) -> Self {
+        Self { repeated, ..self }
     }
 
     /// Runs a query on a pool. `known` are the parameters of the route.
@@ -183,7 +191,7 @@ impl QueryRequest {
         self,
         known: &'static [&'static str],
     ) -> Result<(ParsedQuery, ResponseContext), Problem> {
-        let parameters = Parameters::read(&self.query, known)?;
+        let parameters = Parameters::read(&self.query, known, self.repeated)?;
         let name = self.catalog()?;
         let catalog = self
             .catalogs

@@ -56,6 +56,7 @@ struct From<'a> {
 /// The candidates of OLM v1, and the update path of OLM v0.
 pub(super) async fn one(request: QueryRequest) -> Response {
     request
+        .repeating(&["channel"])
         .run(
             &LOOKUPS,
             &["package", "from", "channel", "range", "fields"],

@@ -1,5 +1,7 @@
 //! The kinds that a version provides and needs, with examples.
 
+use std::collections::HashMap;
+
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -11,7 +13,7 @@ use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
 use fbc::document::Gvk;
-use fbc::presentation::ApiDescriptions;
+use fbc::presentation::{ApiDescriptions, Examples, KindDescription};
 use fbc::text::display::clip;
 
 /// The longest example text, in bytes.
@@ -23,6 +25,10 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         subject.of_version(query, |shown| {
             let view = &shown.view;
             let described = ApiDescriptions::of(shown.line);
+            let (kinds, examples) = (
+                described.by_kind(),
+                described.examples_by_api(&view.provides),
+            );
             let version = shown.name().unwrap_or_default();
             let twin = links::with(&subject.own_api("/examples"), &[("version", version)]);
             let body = html! {
@@ -30,8 +36,8 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                 @if view.provides.is_empty() {
                     (empty(html! { p { "This version provides no API." } }))
                 }
-                @for api in &view.provides { (provided(&subject, version, api, &view.provides, &described)) }
-                @for example in described.other_examples(&view.provides) {
+                @for api in &view.provides { (provided(&subject, version, api, &kinds, &examples)) }
+                @for example in &examples.others {
                     (fold(html! { "Example of another kind" }, example_code(example)))
                 }
                 @if let Some((text, reason)) = &described.unreadable {
@@ -68,8 +74,8 @@ fn provided(
     subject: &Subject<'_>,
     version: &str,
     api: &Gvk,
-    all: &[Gvk],
-    described: &ApiDescriptions,
+    kinds: &HashMap<(&str, &str), &KindDescription>,
+    examples: &Examples<'_>,
 ) -> Markup {
     let download = links::with(
         &subject.own_api("/examples"),
@@ -80,9 +86,8 @@ fn provided(
             ("format", "yaml"),
         ],
     );
-    let kinds = described.by_kind();
     let description = kinds.get(&(api.group.as_str(), api.kind.as_str()));
-    let examples: Vec<&Value> = described.examples_of(api, all).collect();
+    let examples = examples.of(api);
     html! {
         section.api {
             h3 {

@@ -1,4 +1,4 @@
-//! What a version needs, and who has it.
+//! The needs of a version with their providers, and the packages that depend on it.
 
 use axum::response::Response;
 use maud::{Markup, html};

@@ -32,6 +32,7 @@ async fn drawn(
     write: impl FnOnce(Drawn<'_>, &Matrix<'_>) -> QueryResponse + Send + 'static,
 ) -> Response {
     request
+        .repeating(&["channel"])
         .run_across(&LOOKUPS, PARAMETERS, move |query| {
             let subject = Subject::of(query)?;
             let stored = subject.channels();

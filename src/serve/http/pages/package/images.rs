@@ -1,5 +1,7 @@
 //! The images that a version needs.
 
+use std::collections::HashMap;
+
 use axum::response::Response;
 use maud::html;
 
@@ -14,11 +16,13 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         subject.of_version(query, |shown| {
             let view = &shown.view;
             let mut images: Vec<(&str, Vec<&str>)> = Vec::new();
+            let mut numbers: HashMap<&str, usize> = HashMap::new();
             let own = std::iter::once((view.image.as_str(), "the bundle itself"));
             let related = view.related_images.iter();
             let related = related.map(|image| (image.image.as_str(), image.name.as_str()));
             for (image, name) in own.chain(related).filter(|(image, _)| !image.is_empty()) {
-                match images.iter_mut().find(|(known, _)| *known == image) {
+                let number = *numbers.entry(image).or_insert(images.len());
+                match images.get_mut(number) {
                     Some((_, names)) => names.push(name),
                     None => images.push((image, vec![name])),
                 }

@@ -5,7 +5,7 @@ use maud::html;
 
 use crate::answers::rest::install::documents;
 use crate::serve::http::pages::package::subject::{Subject, channel_field, version_field};
-use crate::serve::http::pages::parts::{code, fold, notice};
+use crate::serve::http::pages::parts::{code, empty, fold, notice};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::install::{CHOICES, MODES, Warning, installation};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest, read};
@@ -16,6 +16,13 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
         let (record, parameters) = (&subject.record, &query.parameters);
         let stored = subject.channels();
         let all = read(&stored)?;
+        if all.is_empty() {
+            let body = html! {
+                h2 { "Install" }
+                (empty(html! { p { "This package has no channel, so nobody can install it." } }))
+            };
+            return Ok(subject.page("install", &body));
+        }
         let names = (subject.catalog.as_str(), record.name.as_str());
         installation(subject.snapshot, names, &all, parameters, |found| {
             let (install, modes) = (&found.install, &found.modes);
@@ -34,7 +41,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                     label { "Mode "
                         select name="mode" {
                             @for one in MODES {
-                                option value=(one) selected[one == install.mode] disabled[!supports(one)] { (one) }
+                                option value=(one) selected[one == install.mode] disabled[!modes.is_empty() && !supports(one)] { (one) }
                             }
                         }
                     }

@@ -238,11 +238,16 @@ pub(in crate::serve::http::pages) fn version_field(
         (Reverse(Version::parse(version).ok()), (*name).to_owned())
     });
     entries.dedup();
+    let is_chosen = |entry: &(&str, &str)| chosen == Some(entry.0);
+    // The chosen one is always among them.
+    let beyond = entries.iter().skip(MAX_CHOICES).copied().find(is_chosen);
+    entries.truncate(MAX_CHOICES);
+    entries.extend(beyond);
     html! {
         label { (label) " "
             select name=(name) {
                 @if let Some(first) = first { option value="" { (first) } }
-                @for (name, version) in entries.into_iter().take(MAX_CHOICES) {
+                @for (name, version) in entries {
                     option value=(name) selected[chosen == Some(name)] {
                         @if version.is_empty() { (name) } @else { (version) }
                     }

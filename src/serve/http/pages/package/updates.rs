@@ -31,6 +31,7 @@ const SUCCESSORS: usize = 20;
 
 pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["from", "to", "channel", "rules", "via"];
+    let request = request.repeating(&["via"]);
     request::run(request, &LOOKUPS, KNOWN, |query| {
         let subject = Subject::of(query)?;
         let (record, parameters) = (&subject.record, &query.parameters);

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 
 use crate::answers::changes::{Change, Kind, changes, counts};
 use crate::answers::outline::Outline;
 use crate::name::CatalogName;
-use crate::serve::http::queries::across::{AcrossQuery, respond};
+use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::queries::recorded::Reading;
 use crate::serve::http::queries::request::{QueryRequest, SCANS, json};
 use crate::serve::http::queries::response::QueryResponse;
 use ::images::digest::Digest;
@@ -168,8 +170,9 @@ pub(in crate::serve::http) struct Side {
 impl Side {
     /// Reads `CATALOG` or `CATALOG@CONTENT`, with the first digits of a content that the
     /// history of the catalog has.
-    pub(in crate::serve::http) async fn read(
+    pub(in crate::serve::http) fn read(
         query: &AcrossQuery,
+        reading: &Reading,
         parameter: &'static str,
     ) -> Result<Self, Problem> {
         let text = query.parameters.get(parameter).ok_or_else(|| {
@@ -184,10 +187,7 @@ impl Side {
         let content = if wanted.is_empty() {
             snapshot.revision().content
         } else {
-            let entries = snapshot.history().list(catalog).await.map_err(|error| {
-                tracing::error!(%error, "the history cannot be read");
-                Problem::internal()
-            })?;
+            let entries = reading.all(snapshot)?;
             let mut contents = entries.iter().map(|entry| entry.content);
             let found = contents.find(|content| content.hex().starts_with(wanted));
             found.ok_or_else(|| {
@@ -261,22 +261,17 @@ pub(in crate::serve::http::queries) async fn matrix(request: QueryRequest) -> Re
             fields: COMPARISON,
         })
     };
+    let request = request.repeating(&["catalog"]);
     request.run_across(&SCANS, KNOWN, work).await
 }
 
 /// What changes from one catalog to another, or between two contents of one.
 pub(in crate::serve::http::queries) async fn diff(request: QueryRequest) -> Response {
-    let read = async {
-        let (query, context) = request.parse_across(&["from", "to", "fields"])?;
-        let from = Side::read(&query, "from").await?;
-        let to = Side::read(&query, "to").await?;
-        Ok::<_, Problem>((query, context, from, to))
-    };
-    let (query, context, from, to) = match read.await {
-        Ok(read) => read,
-        Err(problem) => return problem.into_response(),
-    };
+    let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {
+        let reading = Reading::begin(runtime);
+        let from = Side::read(query, &reading, "from")?;
+        let to = Side::read(query, &reading, "to")?;
         let found = changes(&from.outline(query)?, &to.outline(query)?);
         let record = DifferenceRecord {
             from: &from.text,
@@ -289,7 +284,9 @@ pub(in crate::serve::http::queries) async fn diff(request: QueryRequest) -> Resp
             fields: DIFFERENCE,
         })
     };
-    respond(&SCANS, query, context, Box::new(work)).await
+    request
+        .run_across(&SCANS, &["from", "to", "fields"], work)
+        .await
 }
 
 #[cfg(test)]

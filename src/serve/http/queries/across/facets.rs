@@ -14,6 +14,8 @@ use crate::serve::http::queries::response::QueryResponse;
 
 /// The parameters.
 static KNOWN: [&str; 11] = parameters(&["q", "catalog", "fields"]);
+/// The parameters that may be given several times.
+pub(in crate::serve::http) static REPEATED: [&str; 9] = parameters(&["catalog"]);
 /// The fields of the answer, in their order.
 const FIELDS: &[&str] = &["total", "packages", "facets"];
 
@@ -185,7 +187,7 @@ pub(in crate::serve::http) async fn found(
 /// The names of the packages, and the values of each facet.
 pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
     let searched = async {
-        let (mut query, context) = request.parse_across(&KNOWN)?;
+        let (mut query, context) = request.repeating(&REPEATED).parse_across(&KNOWN)?;
         let found = found(&mut query).await?;
         Ok::<_, Problem>((query, context, found))
     };

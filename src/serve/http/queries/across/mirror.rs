@@ -390,6 +390,7 @@ fn selected(
 /// The images of a basket, or a file for a tool.
 pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["pick", "dependencies", "to", "format", "fields"];
+    let request = request.repeating(&["pick"]);
     request.run_across(&SCANS, KNOWN, work).await
 }
 

@@ -68,7 +68,7 @@ impl QueryRequest {
         self,
         known: &'static [&'static str],
     ) -> Result<(AcrossQuery, ResponseContext), Problem> {
-        let parameters = Parameters::read(&self.query, known)?;
+        let parameters = Parameters::read(&self.query, known, self.repeated)?;
         let catalogs = self.reader.catalogs(&self.catalogs).into_iter();
         let catalogs = catalogs.map(|catalog| {
             let snapshot = catalog.snapshot();

@@ -87,6 +87,7 @@ pub(in crate::serve::http) fn way<T>(
 /// The way over the catalogs that are given.
 pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["package", "from", "catalog", "channel", "rules", "fields"];
+    let request = request.repeating(&["catalog"]);
     request.run_across(&LOOKUPS, KNOWN, work).await
 }
 
@@ -106,12 +107,7 @@ fn work(query: &AcrossQuery) -> Result<QueryResponse, Problem> {
         return Err(Problem::missing_parameter("catalog", detail));
     }
     let rules = rules(parameters.get("rules"))?;
-    let mut channels = parameters.all("channel");
-    let channel = channels.next();
-    if channels.next().is_some() {
-        let detail = "channel is given more than once; give it once";
-        return Err(Problem::invalid_parameter("channel", detail));
-    }
+    let channel = parameters.get("channel");
     let subject = (package, from.as_str(), channel);
     way(query, &catalogs, subject, rules, |stages, reached| {
         let record = WayRecord {

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_revision_that_is_not_served_yet_is_not_told() {
         let row = |content: &[u8]| HistoryEntry {
-            revision: RevisionId(1),
+            revision: serde_json::from_str("1").unwrap(),
             source: String::new(),
             digest: Digest::of(b""),
             content: Digest::of(content),

@@ -250,42 +250,6 @@ fn a_version_that_a_long_list_leaves_out_stays_chosen() {
 }
 
 #[test]
-fn a_way_under_olm_v0_begins_in_the_default_channel() {
-    let way = |middle: &str| {
-        let names = ["crane.v1.0.0", middle, "crane.v2.0.0"].map(str::to_owned);
-        let before = [""]
-            .into_iter()
-            .chain(names[..2].iter().map(String::as_str));
-        let entries = names.iter().zip(before);
-        let entries = entries.map(|(name, before)| match before {
-            "" => entry(name),
-            before => entry(name).replaces(before),
-        });
-        entries.collect::<Vec<_>>()
-    };
-    let content = Catalog::new().package("crane", |package| {
-        package
-            .default_channel("stable")
-            .channel("alpha", way("crane.v1.1.0"))
-            .channel("stable", way("crane.v1.2.0"))
-    });
-    let served = Served::catalogs(&Folders::of("harbor", &content));
-    let plan = "/catalogs/harbor/packages/crane/versions?from=crane.v1.0.0&to=crane.v2.0.0";
-    let text = text_of(&served, plan);
-    let rows = text.split("<tr").skip(1);
-    let is_on_way = |row: &&str| row.split('>').next().unwrap().contains("way");
-    let rows: Vec<&str> = rows.filter(is_on_way).collect();
-    assert!(
-        rows.iter().any(|row| row.contains("crane.v1.2.0")),
-        "{text}"
-    );
-    assert!(
-        !rows.iter().any(|row| row.contains("crane.v1.1.0")),
-        "{text}"
-    );
-}
-
-#[test]
 fn a_package_without_channel_or_modes_is_told_so_where_it_is_installed() {
     let content = Catalog::new()
         .package("bare", |package| package)

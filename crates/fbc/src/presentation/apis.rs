@@ -158,7 +158,7 @@ impl ApiDescriptions {
 
 impl<'a> Examples<'a> {
     /// Those of an API.
-    pub fn of(&self, api: &Gvk) -> &[&'a Value] {
+    pub fn of(&self, api: &'a Gvk) -> &[&'a Value] {
         self.of.get(&key(api)).map_or(&[], Vec::as_slice)
     }
 }
@@ -204,16 +204,16 @@ mod tests {
             kind: "A".into(),
         };
         let provided = [api("v1"), api("v2")];
+        let examples = found.examples_by_api(&provided);
         let of = |at: usize| -> Vec<&str> {
-            let examples = found.examples_of(&provided[at], &provided);
+            let examples = examples.of(&provided[at]).iter();
             examples
                 .filter_map(|one| one["apiVersion"].as_str())
                 .collect()
         };
         assert_eq!(of(0), ["g/v1", "g/v9"]);
         assert_eq!(of(1), ["g/v2"]);
-        let others: Vec<&Value> = found.other_examples(&provided).collect();
-        assert_eq!(others, [&example("v1", "B")]);
+        assert_eq!(examples.others, [&example("v1", "B")]);
     }
 
     #[test]

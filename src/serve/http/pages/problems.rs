@@ -17,6 +17,7 @@ const SHOWN: usize = 200;
 
 pub(super) async fn of_all(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["catalog", "severity", "code"];
+    let request = request.repeating(&["catalog"]);
     request::run(request, &LOOKUPS, KNOWN, |query| {
         page("Problems", query, None)
     })

@@ -70,12 +70,12 @@ fn is_provided(query: &AcrossQuery, api: &Gvk) -> bool {
     apis.any(|one| one.group == api.group && one.kind == api.kind)
 }
 
-fn provided(
+fn provided<'a>(
     subject: &Subject<'_>,
     version: &str,
-    api: &Gvk,
+    api: &'a Gvk,
     kinds: &HashMap<(&str, &str), &KindDescription>,
-    examples: &Examples<'_>,
+    examples: &Examples<'a>,
 ) -> Markup {
     let download = links::with(
         &subject.own_api("/examples"),

@@ -85,6 +85,7 @@ pub(in crate::serve::http::queries) async fn list(request: QueryRequest) -> Resp
             .collect();
         QueryResponse::list(page, all.len(), PROBLEM, |at| json(&all[at]))
     };
+    let request = request.repeating(&["catalog"]);
     request.run_across(&LOOKUPS, KNOWN, work).await
 }
 

@@ -254,7 +254,10 @@ fn a_package_without_channel_or_modes_is_told_so_where_it_is_installed() {
     let content = Catalog::new()
         .package("bare", |package| package)
         .package("crane", |package| {
-            package.channel("stable", [entry("crane.v1.0.0")])
+            let modeless = bundle("crane.v1.0.0").csv_metadata(json!({"displayName": "Crane"}));
+            package
+                .channel("stable", [entry("crane.v1.0.0")])
+                .bundle(modeless)
         });
     let served = Served::catalogs(&Folders::of("harbor", &content));
     let text = text_of(&served, "/catalogs/harbor/packages/bare/install");

@@ -254,7 +254,7 @@ fn a_package_without_channel_or_modes_is_told_so_where_it_is_installed() {
     let content = Catalog::new()
         .package("bare", |package| package)
         .package("crane", |package| {
-            let modeless = bundle("crane.v1.0.0").csv_metadata(json!({"displayName": "Crane"}));
+            let modeless = bundle("crane.v1.0.0").csv_metadata(json!({"installModes": []}));
             package
                 .channel("stable", [entry("crane.v1.0.0")])
                 .bundle(modeless)

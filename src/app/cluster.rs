@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::Config;
+use crate::config::{Config, KubernetesConfig};
 use crate::kubernetes::{self, Cluster};
 use crate::serve::admin::ClusterProblems;
 use crate::snapshot::{Announcements, Catalogs};
@@ -36,7 +36,14 @@ pub(super) fn without_files(config: &Config) -> Config {
 }
 
 /// Adds the catalogs and files of the cluster to configurations.
-pub(super) struct ClusterReader(Option<Cluster>);
+pub(super) struct ClusterReader(Option<Reading>);
+
+/// A cluster that is read.
+struct Reading {
+    cluster: Cluster,
+    /// The settings of the start. New ones take effect after a restart.
+    config: KubernetesConfig,
+}
 
 impl ClusterReader {
     /// Connects to the cluster that the configuration reads, if any.
@@ -49,6 +56,10 @@ impl ClusterReader {
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
+        let settings = config.kubernetes.as_ref().map(|one| one.settings.clone());
+        let data_dir = config.data_dir.clone();
+        let removing = move || kubernetes::remove_unused(settings.as_ref(), &data_dir);
+        tokio::task::spawn_blocking(removing).await?;
         let Some(kubernetes) = &config.kubernetes else {
             return Ok(Self(None));
         };
@@ -60,13 +71,22 @@ impl ClusterReader {
             stop,
         )
         .await;
-        Ok(Self(Some(cluster.context("[kubernetes]")?)))
+        Ok(Self(Some(Reading {
+            cluster: cluster.context("[kubernetes]")?,
+            config: kubernetes.clone(),
+        })))
     }
 
     /// A configuration with what the cluster adds to it now.
     pub(super) fn complete(&self, config: &Config) -> Config {
         let mut config = config.clone();
-        if let Some(cluster) = &self.0 {
+        if let Some(Reading {
+            cluster,
+            config: first,
+        }) = &self.0
+        {
+            // The new configuration may read no cluster.
+            config.kubernetes.get_or_insert_with(|| first.clone());
             config.add_registry_files(&cluster.files);
             let catalogs = Arc::clone(&cluster.catalogs.borrow());
             config.add_discovered(&catalogs);
@@ -77,7 +97,7 @@ impl ClusterReader {
     /// Waits until the cluster names other catalogs.
     pub(super) async fn changed(&mut self) {
         let changed = match &mut self.0 {
-            Some(cluster) => cluster.catalogs.changed().await.is_ok(),
+            Some(reading) => reading.cluster.catalogs.changed().await.is_ok(),
             None => false,
         };
         if !changed {
@@ -87,11 +107,11 @@ impl ClusterReader {
 
     /// Which digests clients over HTTP may get.
     pub(super) fn announcements(&self) -> Option<Arc<dyn Announcements>> {
-        self.0.as_ref()?.announcements.clone()
+        self.0.as_ref()?.cluster.announcements.clone()
     }
 
     /// What of the cluster cannot be read or written.
     pub(super) fn problems(&self) -> Option<ClusterProblems> {
-        Some(self.0.as_ref()?.health.clone())
+        Some(self.0.as_ref()?.cluster.health.clone())
     }
 }

@@ -60,14 +60,21 @@ impl Reload {
     ) -> CatalogManager {
         let mut seen = digests(self.files.clone()).await;
         let mut refused = false;
+        // Why the catalogs of the cluster could not be taken.
+        let mut untaken = None;
         loop {
             let requested = tokio::select! {
                 Some(()) = hangup.recv() => true,
                 () = self.cluster.changed() => {
-                    self.take_cluster().await;
+                    untaken = self.take_cluster(None).await;
                     continue;
                 }
-                () = tokio::time::sleep(CHECK_INTERVAL) => false,
+                () = tokio::time::sleep(CHECK_INTERVAL) => {
+                    if untaken.is_some() {
+                        untaken = self.take_cluster(untaken).await;
+                    }
+                    false
+                }
                 () = stop.cancelled() => return self.manager,
             };
             if self.written.file().is_none() {
@@ -111,19 +118,26 @@ impl Reload {
         }
     }
 
-    /// Makes the catalogs active that the cluster names now.
-    async fn take_cluster(&mut self) {
+    /// Makes the catalogs active that the cluster names now. Returns the error of a
+    /// failure. One that is the same as `last` is not logged again.
+    async fn take_cluster(&mut self, last: Option<String>) -> Option<String> {
         let complete = self.cluster.complete(&self.loaded);
-        match self.manager.reconfigure(&complete).await {
-            Ok(()) => tracing::info!(
+        let taken = self.manager.reconfigure(&complete).await;
+        let Err(error) = taken else {
+            tracing::info!(
                 catalogs = complete.catalogs.len(),
                 "the catalogs of the cluster are taken"
-            ),
-            Err(error) => tracing::error!(
-                error = format!("{error:#}"),
-                "the catalogs of the cluster cannot be taken; the active ones stay"
-            ),
+            );
+            return None;
+        };
+        let error = format!("{error:#}");
+        if last.as_ref() != Some(&error) {
+            tracing::error!(
+                %error,
+                "the catalogs of the cluster cannot be taken; the active ones stay, and almanac tries again"
+            );
         }
+        Some(error)
     }
 
     /// Loads the configuration and makes it active. Returns whether that worked.

@@ -5,23 +5,41 @@
 //! The folders of mirror sets and image policies appear with the first complete
 //! list. Until then each pull fails, because a policy might forbid it.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::kubernetes::resources::{self, Kind};
-use crate::kubernetes::settings::Settings;
-use crate::kubernetes::watched::{Objects, Watched};
+use crate::kubernetes::settings::{ClusterCatalogs, Settings};
+use crate::kubernetes::watched::{self, Objects, Watched};
 
 /// The folder below the data folder with the last state of the cluster.
 pub(super) const FOLDER: &str = "cluster";
+
+/// The file with the credentials of the pull secret, there.
+const CREDENTIALS: &str = "credentials.json";
+/// The folders with mirror sets and image policies, there.
+const MIRRORS: &str = "mirrors";
+const POLICIES: &str = "policies";
+/// The file with the last catalogs, there.
+const CATALOGS: &str = "catalogs.json";
+/// The file with objects in either folder.
+const OBJECTS: &str = "objects.json";
+/// How the name of a file begins that is being written.
+const UNFINISHED: &str = ".new-";
+
+/// The longest file with mirror sets that is read back, in bytes.
+const MAX_MIRRORS: u64 = 64 << 20;
 
 /// The keys of a secret with credentials, in order of precedence.
 const DOCKER_CONFIG_JSON: &str = ".dockerconfigjson";
@@ -48,43 +66,91 @@ impl Folders {
 
     /// The file with the last catalogs.
     pub(super) fn catalogs(&self) -> PathBuf {
-        self.0.join("catalogs.json")
+        self.0.join(CATALOGS)
     }
 
     fn registry_files(&self, settings: &Settings) -> RegistryFiles {
         let path = |name: &str, is_on: bool| is_on.then(|| self.0.join(name));
         RegistryFiles {
-            mirrors: path("mirrors", settings.mirror_sets),
-            policies: path("policies", settings.image_policies),
-            credentials: path("credentials.json", settings.pull_secret.is_some()),
+            mirrors: path(MIRRORS, settings.mirror_sets),
+            policies: path(POLICIES, settings.image_policies),
+            credentials: path(CREDENTIALS, settings.pull_secret.is_some()),
+        }
+    }
+
+    /// Removes what an earlier start has kept and the settings no longer ask for,
+    /// credentials above all. It blocks.
+    pub(super) fn remove_unused(&self, settings: &Settings) {
+        let unused = [
+            (CREDENTIALS, settings.pull_secret.is_none()),
+            (MIRRORS, !settings.mirror_sets),
+            (POLICIES, !settings.image_policies),
+            (CATALOGS, settings.cluster_catalogs == ClusterCatalogs::Off),
+        ];
+        let unused = unused.into_iter().filter(|(_, is_unused)| *is_unused);
+        let mut unused: Vec<_> = unused.map(|(name, _)| self.0.join(name)).collect();
+        // A killed almanac may have left credentials in one.
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let is_unfinished = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default();
+            name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes())
+        };
+        unused.extend(entries.map(|entry| entry.path()).filter(is_unfinished));
+        for path in unused {
+            let removed = if path.is_dir() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+            match removed {
+                Ok(()) => tracing::info!(
+                    path = %path.display(),
+                    "what the settings no longer read from the cluster is removed"
+                ),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => tracing::error!(
+                    path = %path.display(), %error,
+                    "cannot remove what the settings no longer read from the cluster"
+                ),
+            }
         }
     }
 }
 
 /// Keeps the files that the settings ask for.
-pub(super) fn start(
+pub(super) async fn start(
     settings: &Settings,
     folders: &Folders,
-    watched: &impl Fn(Kind, bool) -> Watched,
+    watched: &impl Fn(Kind, Option<Objects>) -> Watched,
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) -> RegistryFiles {
     let files = folders.registry_files(settings);
     if let Some(folder) = &files.mirrors {
-        let kinds = resources::MIRROR_SETS.map(|kind| watched(kind, true));
-        keep_objects(kinds, folder.join("objects.json"), tasks, stop);
+        let file = folder.join(OBJECTS);
+        let path = file.clone();
+        let reading = tokio::task::spawn_blocking(move || stored(&path));
+        let stored = reading.await.ok().flatten();
+        // A cluster may lack a kind. Objects of an earlier start stay all the same:
+        // the API server may lack it for a while only.
+        let kinds = resources::MIRROR_SETS.map(|kind| {
+            let of_kind = |all: &Vec<DynamicObject>| of_kind(all, kind);
+            watched(kind, stored.as_ref().map(of_kind))
+        });
+        keep_objects(kinds, file, tasks, stop);
     }
     if let Some(folder) = &files.policies {
-        let mut kinds = vec![watched(resources::CLUSTER_IMAGE_POLICIES, true)];
+        // Without the kind nobody knows which images are allowed.
+        let mut kinds = vec![watched(resources::CLUSTER_IMAGE_POLICIES, None)];
         if let Some(namespace) = &settings.policy_namespace {
-            let mut policies = watched(resources::IMAGE_POLICIES, true);
+            let mut policies = watched(resources::IMAGE_POLICIES, None);
             policies.namespace = Some(namespace.clone());
             kinds.push(policies);
         }
-        keep_objects(kinds, folder.join("objects.json"), tasks, stop);
+        keep_objects(kinds, folder.join(OBJECTS), tasks, stop);
     }
     if let (Some(file), Some(secret)) = (&files.credentials, &settings.pull_secret) {
-        let mut secrets = watched(resources::SECRETS, false);
+        let mut secrets = watched(resources::SECRETS, None);
         secrets.namespace = Some(secret.namespace.clone());
         secrets.name = Some(secret.name.clone());
         let secrets = secrets.start(tasks, stop);
@@ -95,6 +161,31 @@ pub(super) fn start(
         });
     }
     files
+}
+
+/// The objects that an earlier start has kept; `None` if they cannot be read.
+fn stored(path: &Path) -> Option<Vec<DynamicObject>> {
+    #[derive(serde::Deserialize)]
+    struct List {
+        items: Vec<DynamicObject>,
+    }
+    if !path.exists() {
+        return Some(Vec::new());
+    }
+    let content = read(path, MAX_MIRRORS)?;
+    let list = serde_json::from_slice::<List>(&content);
+    list.ok().map(|list| list.items)
+}
+
+/// Those of one kind.
+fn of_kind(objects: &[DynamicObject], kind: Kind) -> Objects {
+    let is_of_kind = |object: &&DynamicObject| {
+        let types = object.types.as_ref();
+        types.is_some_and(|types| types.kind == kind.object)
+    };
+    let objects = objects.iter().filter(is_of_kind);
+    let objects = objects.map(|one| (watched::key(one), Arc::new(one.clone())));
+    Arc::new(objects.collect::<BTreeMap<_, _>>())
 }
 
 /// Writes the objects of all kinds to one file at each change, once all are known.
@@ -219,7 +310,7 @@ pub(super) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     // Files of `tempfile` have the mode 0600.
     let mut file = tempfile::Builder::new()
-        .prefix(".new-")
+        .prefix(UNFINISHED)
         .tempfile_in(folder)?;
     file.write_all(content)?;
     file.as_file().sync_all()?;

@@ -39,7 +39,7 @@ use catalogs::Following;
 use files::Folders;
 use own::Owning;
 use resources::Kind;
-use watched::Watched;
+use watched::{Objects, Watched};
 
 pub use catalogs::DiscoveredCatalog;
 pub use client::ClientError;
@@ -63,6 +63,17 @@ pub struct Cluster {
     pub health: watch::Receiver<Health>,
 }
 
+/// Removes what an earlier start has kept in `data_dir` and the settings no longer
+/// ask for: credentials, image policies, mirror sets and catalogs. Without settings
+/// that is all. What cannot be removed is logged. It blocks.
+pub fn remove_unused(settings: Option<&Settings>, data_dir: &Path) {
+    let folders = Folders::new(data_dir.join(files::FOLDER));
+    match settings {
+        Some(settings) => folders.remove_unused(settings),
+        None => folders.remove_unused(&Settings::default()),
+    }
+}
+
 impl Cluster {
     /// Connects, and reads what the settings name, on `tasks` until `stop`. State that
     /// outlives restarts is kept in `data_dir`. Returns once the first catalogs are
@@ -80,19 +91,19 @@ impl Cluster {
     ) -> Result<Self, ClientError> {
         let client = client::connect(settings).await?;
         let (failures, health) = health::channel();
-        let watched = |kind: Kind, optional| Watched {
+        let watched = |kind: Kind, if_missing| Watched {
             client: client.clone(),
             kind,
             namespace: None,
             labels: None,
             name: None,
-            optional,
+            if_missing,
             failures: failures.clone(),
         };
         let folders = Folders::new(data_dir.join(files::FOLDER));
-        let files = files::start(settings, &folders, &watched, tasks, stop);
+        let files = files::start(settings, &folders, &watched, tasks, stop).await;
         if settings.tls_profile {
-            let mut servers = watched(resources::API_SERVERS, true);
+            let mut servers = watched(resources::API_SERVERS, Some(Objects::default()));
             servers.name = Some("cluster".to_owned());
             let servers = servers.start(tasks, stop);
             let (file, stop) = (tls_rules_file(data_dir), stop.clone());
@@ -104,7 +115,7 @@ impl Cluster {
         let (found, mut discovered) = watch::channel(Arc::from([]));
         let mut announcements: Option<Arc<dyn Announcements>> = None;
         if settings.cluster_catalogs != ClusterCatalogs::Off {
-            let mut objects = watched(resources::CLUSTER_CATALOGS, false);
+            let mut objects = watched(resources::CLUSTER_CATALOGS, None);
             objects.labels.clone_from(&settings.selector);
             let api = objects.api();
             let announcer = Arc::new(Announcer::new(api.clone()));

@@ -33,8 +33,9 @@ pub(super) struct Watched {
     pub(super) labels: Option<String>,
     /// The name of the only object.
     pub(super) name: Option<String>,
-    /// Whether the API server may lack the kind. Then there are no objects.
-    pub(super) optional: bool,
+    /// The objects that count if the API server lacks the kind. `None`: that is a
+    /// failure like any other, and there is no list before the kind exists.
+    pub(super) if_missing: Option<Objects>,
     pub(super) failures: Failures,
 }
 
@@ -111,11 +112,8 @@ impl Watched {
                     set(objects, changed);
                 }
                 Err(error) => {
-                    let missing = self.optional && code(&error) == Some(404);
-                    if missing && objects.borrow().is_none() {
-                        tracing::info!(resource = self.kind.name(), "the cluster has no such kind");
-                        set(objects, Objects::default());
-                    } else if !missing {
+                    let missing = code(&error) == Some(404);
+                    if !(missing && self.is_empty_without_kind(objects)) {
                         let (verb, problem) = of_watcher(&error, self.kind);
                         self.failures.failed(self.kind, verb, problem);
                     }
@@ -128,6 +126,21 @@ impl Watched {
                 }
             }
         }
+    }
+
+    /// Takes the objects that count without the kind, unless others are known.
+    /// Returns whether there are none, so that nothing is lost.
+    fn is_empty_without_kind(&self, objects: &watch::Sender<Option<Objects>>) -> bool {
+        let Some(stored) = &self.if_missing else {
+            return false;
+        };
+        let known = objects.borrow().clone();
+        let counting = known.unwrap_or_else(|| {
+            tracing::info!(resource = self.kind.name(), "the cluster has no such kind");
+            set(objects, Arc::clone(stored));
+            Arc::clone(stored)
+        });
+        counting.is_empty()
     }
 
     /// Adds an object, or returns `false` if there are too many.
@@ -165,7 +178,7 @@ fn set(objects: &watch::Sender<Option<Objects>>, new: Objects) {
     });
 }
 
-fn key(object: &DynamicObject) -> String {
+pub(super) fn key(object: &DynamicObject) -> String {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     match &object.metadata.namespace {
         Some(namespace) => format!("{namespace}/{name}"),

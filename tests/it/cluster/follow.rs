@@ -1,6 +1,7 @@
 //! `ClusterCatalogs` that catalogd resolves are followed by digest, and served at
 //! exactly the digest that is announced.
 
+use std::fs;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -227,4 +228,45 @@ fn a_configured_catalog_takes_precedence_over_a_cluster_catalog() {
     let warned = |log: &str| log.contains("has the name of a ClusterCatalog");
     almanac.program.wait_for_log("a warning", warned);
     assert_eq!(almanac.all("a").text(), text("own"));
+}
+
+#[test]
+fn a_removed_kubernetes_table_counts_after_a_restart() {
+    let (upstream, api) = announced("a", "first");
+    let mut almanac = Almanac::start(&config(&api));
+    almanac.until_names(&["a"]);
+    until_all(&mut almanac, "a", 200);
+    let reference = by_digest(&upstream, &image_of("first"));
+    let without = format!("poll = \"100ms\"\n{}", catalog("b", &reference));
+    almanac.reconfigure(&without);
+    almanac.until_configuration("the warning", |status| {
+        status["needs_restart"][0] == "kubernetes"
+    });
+    almanac.until_names(&["a", "b"]);
+    assert_eq!(until_all(&mut almanac, "a", 200), text("first"));
+    almanac.stop();
+    almanac.restart_with(&without);
+    almanac.until_names(&["b"]);
+}
+
+#[test]
+fn catalogs_of_the_cluster_that_cannot_be_taken_are_tried_again() {
+    let (_upstream, api) = announced("a", "first");
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "a-token\n").unwrap();
+    // Its token file is read at each change of the catalogs.
+    let webhook = format!(
+        "[[webhook]]\nname = \"hook\"\nurl = \"http://127.0.0.1:9/\"\nallow_local = true\n\
+         token_file = {token:?}\n"
+    );
+    let mut almanac = Almanac::start(&format!("{}{webhook}", config(&api)));
+    almanac.until_names(&["a"]);
+    fs::remove_file(&token).unwrap();
+    api.delete(CATALOGS, "a");
+    let refused = |log: &str| log.contains("the catalogs of the cluster cannot be taken");
+    almanac.program.wait_for_log("an error", refused);
+    assert_eq!(almanac.names(), ["a"]);
+    fs::write(&token, "a-token\n").unwrap();
+    almanac.until_names(&[]);
 }

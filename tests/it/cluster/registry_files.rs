@@ -41,6 +41,20 @@ fn mirror_set(name: &str, source: &str, mirror: &str) -> Value {
     })
 }
 
+/// A policy that demands a signature which no image has.
+fn unmet_policy(source: &str) -> Value {
+    let scope = source.strip_suffix(":v1").unwrap();
+    let key = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEWsYBIEGxoKfRSxWZFvYmYF4oz+bx\n3a5gjmEeKNgkSd8rN2xkl1pVZ1n0BhIAfHHJcJ0vDw1iU1RQ2VGUoIxrMg==\n-----END PUBLIC KEY-----\n";
+    json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterImagePolicy",
+        "metadata": {"name": "signed"},
+        "spec": {"scopes": [scope], "policy": {"rootOfTrust": {
+            "policyType": "PublicKey",
+            "publicKey": {"keyData": BASE64_STANDARD.encode(key)},
+        }}},
+    })
+}
+
 #[test]
 fn a_mirror_set_of_the_cluster_counts_at_once_and_survives_failures() {
     let (upstream, api) = (Upstream::start(), ApiServer::start());
@@ -79,20 +93,7 @@ fn nothing_is_pulled_before_the_policies_are_known() {
     );
     api.recover();
     almanac.until_at("a", &image.digest());
-    // A policy that demands a signature which no image has.
-    let scope = source.strip_suffix(":v1").unwrap();
-    let key = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEWsYBIEGxoKfRSxWZFvYmYF4oz+bx\n3a5gjmEeKNgkSd8rN2xkl1pVZ1n0BhIAfHHJcJ0vDw1iU1RQ2VGUoIxrMg==\n-----END PUBLIC KEY-----\n";
-    api.put(
-        POLICIES,
-        json!({
-            "apiVersion": "config.openshift.io/v1", "kind": "ClusterImagePolicy",
-            "metadata": {"name": "signed"},
-            "spec": {"scopes": [scope], "policy": {"rootOfTrust": {
-                "policyType": "PublicKey",
-                "publicKey": {"keyData": BASE64_STANDARD.encode(key)},
-            }}},
-        }),
-    );
+    api.put(POLICIES, unmet_policy(&source));
     let stored = almanac.program.data().join("cluster/policies/objects.json");
     let written = || fs::read_to_string(&stored).is_ok_and(|text| text.contains("\"signed\""));
     almanac.until("a", "the policy", |_| written());
@@ -148,4 +149,99 @@ fn the_pull_secret_counts_in_both_formats_and_the_last_good_one_stays() {
     let mut secrets = requests.iter().filter(|one| one.resource == SECRETS);
     assert!(secrets.all(|one| one.query.contains("fieldSelector=metadata.name")));
     assert!(api.get(DIGEST_MIRRORS, "a").is_none());
+}
+
+#[test]
+fn a_missing_kind_of_policies_stops_pulls_and_keeps_the_stored_ones() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    let image = image_of("first");
+    upstream.push("catalogs/a", "v1", &image);
+    let source = upstream.reference("catalogs/a", "v1");
+    let config = config(&api, "image_policies = true", &source);
+    let lack = || api.fail("list", POLICIES, Fault::Status(404, "NotFound"), None);
+    lack();
+    let mut almanac = Almanac::start(&config);
+    let failing =
+        "almanac_kubernetes_up_to_date{resource=\"clusterimagepolicies.config.openshift.io\"} 0";
+    almanac.until_metrics(failing);
+    let status = almanac.until_failed("a");
+    assert!(
+        status["last_error"].to_string().contains("policies"),
+        "{status:#}"
+    );
+    api.recover();
+    almanac.until_at("a", &image.digest());
+    api.put(POLICIES, unmet_policy(&source));
+    let stored = almanac.program.data().join("cluster/policies/objects.json");
+    let written = || fs::read_to_string(&stored).is_ok_and(|text| text.contains("\"signed\""));
+    almanac.until("a", "the policy", |_| written());
+    almanac.stop();
+    lack();
+    almanac.restart_with(&config);
+    almanac.until_metrics(failing);
+    upstream.push("catalogs/a", "v1", &image_of("second"));
+    almanac.until_failed("a");
+    assert!(written());
+    assert_eq!(almanac.packages("a").unwrap(), ["first"]);
+}
+
+#[test]
+fn a_missing_kind_of_mirror_sets_keeps_the_stored_ones() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    upstream.push("mirrored/a", "v1", &image_of("first"));
+    let mirror = upstream.reference("mirrored/a", "v1");
+    let mirror = mirror.strip_suffix(":v1").unwrap();
+    let set = mirror_set("a", "registry.invalid/catalogs/a", mirror);
+    api.put(TAG_MIRRORS, set);
+    // A kind that never existed counts as empty.
+    api.fail("list", DIGEST_MIRRORS, Fault::Status(404, "NotFound"), None);
+    let config = config(&api, "mirror_sets = true", "registry.invalid/catalogs/a:v1");
+    let mut almanac = Almanac::start(&config);
+    almanac.until_at("a", &image_of("first").digest());
+    almanac.stop();
+    api.fail("list", TAG_MIRRORS, Fault::Status(404, "NotFound"), None);
+    almanac.restart_with(&config);
+    almanac.until_metrics(
+        "almanac_kubernetes_up_to_date{resource=\"imagetagmirrorsets.config.openshift.io\"} 0",
+    );
+    upstream.push("mirrored/a", "v1", &image_of("second"));
+    almanac.until_at("a", &image_of("second").digest());
+}
+
+#[test]
+fn what_the_settings_no_longer_read_is_removed_at_the_next_start() {
+    let (upstream, api) = (Upstream::start(), ApiServer::start());
+    let image = image_of("first");
+    upstream.push("catalogs/a", "v1", &image);
+    let source = upstream.reference("catalogs/a", "v1");
+    let auths =
+        json!({"auths": {"registry.invalid": {"username": "user", "password": "password"}}});
+    api.put(
+        SECRETS,
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "pull-secret", "namespace": "openshift-config"},
+            "data": {".dockerconfigjson": BASE64_STANDARD.encode(auths.to_string())},
+        }),
+    );
+    let secret = "pull_secret = \"openshift-config/pull-secret\"";
+    let objects = "mirror_sets = true\nimage_policies = true";
+    let mut almanac = Almanac::start(&config(&api, &format!("{secret}\n{objects}"), &source));
+    almanac.until_at("a", &image.digest());
+    let folder = almanac.program.data().join("cluster");
+    let has = |name: &str| folder.join(name).exists();
+    almanac.until("a", "all files", |_| {
+        ["credentials.json", "mirrors", "policies"]
+            .into_iter()
+            .all(has)
+    });
+    almanac.stop();
+    almanac.restart_with(&config(&api, objects, &source));
+    almanac.until_at("a", &image.digest());
+    assert!(!has("credentials.json"));
+    assert!(has("mirrors") && has("policies"));
+    almanac.stop();
+    almanac.restart_with(&format!("poll = \"100ms\"\n{}", catalog("a", &source)));
+    almanac.until_at("a", &image.digest());
+    assert!(!has("mirrors") && !has("policies"));
 }

@@ -1,29 +1,29 @@
 //! Checks what a start with a configuration needs, without starting.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
 use crate::app::catalog_manager::Prepared;
 use crate::app::cluster;
 use crate::app::listeners::Credentials;
 use crate::config::{CatalogConfig, Config};
-use crate::ingest::Source;
+use crate::ingest::{self, LoadOptions, Source};
 use crate::serve;
-use crate::serve::access::Access;
+use crate::serve::access::AccessSettings;
 use crate::store::Store;
 use ::images::credentials::AuthFiles;
 use ::images::policy::PolicySubject;
-use ::images::{Admission, Mirrors, Registries};
+use ::images::{Admission, Layout, Mirrors, Registries};
 
-/// The problems of a valid configuration: files that cannot be used, sources on
-/// disk that are not there, a data folder that cannot be written or that another
-/// almanac uses, ports that are taken. Nothing is stored, and no registry is asked.
+/// The problems of a valid configuration, all of them: files that cannot be used,
+/// sources on disk that cannot be served, a data folder that cannot be written or that
+/// another almanac uses, ports that are taken. Warnings are logged. Nothing is stored,
+/// and no registry is asked.
 pub async fn check(config: &Config) -> Vec<anyhow::Error> {
     let config = &cluster::without_files(config);
-    let mut problems = Vec::new();
-    problems.extend(Credentials::open(config, &Access::default()).err());
+    let mut problems = Credentials::check(config);
     // Bound together, as by a start.
     let mut listeners = Vec::new();
     for (service, address) in [
@@ -36,36 +36,89 @@ pub async fn check(config: &Config) -> Vec<anyhow::Error> {
             Err(error) => problems.push(error.into()),
         }
     }
-    problems.extend(Prepared::first(config).await.err());
+    problems.extend(Prepared::check(config).await);
     problems.extend(data_folder(config).err());
     let free = Store::check_free(&config.data_dir, config.offline);
     let shown = config.data_dir.display();
     problems.extend(free.with_context(|| format!("data folder {shown}")).err());
-    let registries = Registries::new(&config.registries);
+    problems.extend(registries(config).await);
+    for catalog in &config.catalogs {
+        let found = source(catalog, config).await;
+        let context = || format!("source of the catalog {}", catalog.name);
+        problems.extend(found.with_context(context).err());
+        warn_of_grpc(catalog, config);
+    }
+    problems
+}
+
+/// The problems of the files about registries.
+async fn registries(config: &Config) -> Vec<anyhow::Error> {
+    let settings = config.registries.clone();
+    let missing = missing(&settings);
+    let mut problems = Vec::new();
+    let registries = Registries::new(&settings);
     problems.extend(registries.context("registry client").err());
-    let sources = config.catalogs.iter();
-    problems.extend(sources.filter_map(|catalog| source(catalog).err()));
     // A file that cannot be used fails for the first image already.
     let sources = || config.catalogs.iter().map(|catalog| &catalog.source);
     let image = sources().find_map(|source| match source {
         Source::Image(reference) => Some(reference),
         _ => None,
     });
-    let files = config.registries.clone();
-    let subjects: Vec<PolicySubject> = sources().filter_map(subject).collect();
-    let has_image = image.is_some();
-    let read = tokio::task::spawn_blocking(move || unusable(&files, has_image, &subjects));
-    problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
     if let Some(reference) = image {
-        let files = &config.registries;
-        let (named, usual) = (files.auth_files.clone(), files.usual_auth_files.clone());
-        let files = AuthFiles::new(named, usual, files.mirrors.clone());
+        let (named, usual) = (&settings.auth_files, &settings.usual_auth_files);
+        let files = AuthFiles::new(named.clone(), usual.clone(), settings.mirrors.clone());
         let found = files
             .find(reference.registry(), reference.repository())
             .await;
         problems.extend(found.err().map(anyhow::Error::new));
     }
+    let subjects: Vec<PolicySubject> = sources().filter_map(subject).collect();
+    let has_image = image.is_some();
+    let read = tokio::task::spawn_blocking(move || unusable(&settings, has_image, &subjects));
+    problems.extend(read.await.unwrap_or_else(|error| vec![error.into()]));
+    // A missing file is named once.
+    let is_missing = |problem: &anyhow::Error| {
+        let text = format!("{problem:#}");
+        let mut missing = missing.iter();
+        missing.any(|(_, path)| text.contains(&path.display().to_string()))
+    };
+    problems.retain(|problem| !is_missing(problem));
+    problems.extend(missing.into_iter().map(|(problem, _)| problem));
     problems
+}
+
+/// The files about registries that the settings name, and that are not there.
+fn missing(registries: &images::Settings) -> Vec<(anyhow::Error, PathBuf)> {
+    let (mirrors, policy) = (&registries.mirrors, &registries.policy);
+    let named = [
+        ("auth_files", &registries.auth_files[..]),
+        ("ca_files", &registries.ca_files),
+        ("registries_conf", &mirrors.named),
+        ("mirror_files", &mirrors.kubernetes),
+        ("policy_file", policy.named.as_slice()),
+        ("image_policy_files", &policy.objects),
+        ("registries_d", policy.stores.named.as_slice()),
+    ];
+    let named = named.into_iter();
+    let named = named.flat_map(|(key, paths)| paths.iter().map(move |path| (key, path)));
+    let missing = named.filter_map(|(key, path)| {
+        let error = path.metadata().err()?;
+        Some((anyhow!("{key}: {}: {error}", path.display()), path.clone()))
+    });
+    missing.collect()
+}
+
+/// Tokens guard the HTTP port only.
+fn warn_of_grpc(catalog: &CatalogConfig, config: &Config) {
+    let tls = config.grpc_tls.as_ref();
+    let asks = tls.is_some_and(|tls| tls.client_ca.is_some() && !tls.client_optional);
+    if catalog.access != AccessSettings::default() && !asks {
+        tracing::warn!(
+            catalog = %catalog.name,
+            "gRPC asks for no token: anyone who reaches its port can read the catalog; \
+             client_ca in [grpc_tls] restricts that port"
+        );
+    }
 }
 
 /// Checks that the data folder is a folder, and that files can be made in it or in
@@ -94,14 +147,39 @@ fn data_folder(config: &Config) -> anyhow::Result<()> {
     })
 }
 
-/// Checks that a source on disk is there.
-fn source(catalog: &CatalogConfig) -> anyhow::Result<()> {
+/// Checks that a source on disk can be served: a folder with its catalog, a layout
+/// with its image. Only the contents of images are left for the first pass.
+async fn source(catalog: &CatalogConfig, config: &Config) -> anyhow::Result<()> {
     let Some(path) = catalog.source.path() else {
         return Ok(());
     };
     let found: io::Result<_> = path.metadata();
-    let context = || format!("source of the catalog {}: {}", catalog.name, path.display());
-    found.map(drop).with_context(context)
+    found.with_context(|| path.display().to_string())?;
+    if config.offline {
+        // It is not read.
+        return Ok(());
+    }
+    match catalog.source.clone() {
+        Source::Layout(layout) => {
+            let opened = tokio::task::spawn_blocking(move || {
+                let opened = Layout::open(layout.format, &layout.path)?;
+                opened.resolve(layout.choice.as_ref()).map(drop)
+            });
+            opened.await??;
+        }
+        Source::File(_) => {
+            let options = LoadOptions {
+                limits: config.unpack.clone(),
+                folder: catalog.folder.clone(),
+                ..LoadOptions::default()
+            };
+            let loaded = ingest::load(&catalog.source, &options).await?;
+            let on_invalid = catalog.on_invalid;
+            tokio::task::spawn_blocking(move || loaded.check(on_invalid)).await??;
+        }
+        Source::Image(_) | Source::Curated(_) => {}
+    }
+    Ok(())
 }
 
 /// The images of a source, as the policy knows them.

@@ -23,31 +23,67 @@ pub(super) struct Credentials {
 
 impl Credentials {
     pub(super) fn open(config: &Config, access: &Access) -> anyhow::Result<Self> {
-        let mut certificates = Vec::new();
-        let mut open = |service, settings: &Option<tls::Settings>, protocols| {
-            let Some(settings) = settings else {
-                return anyhow::Ok(None);
-            };
-            let (tls, files) = Tls::open(service, settings, protocols)
-                .with_context(|| format!("TLS of {service}"))?;
-            certificates.push(files);
-            Ok(Some(tls))
-        };
-        let grpc = open("grpc", &config.grpc_tls, &["h2"])?;
-        let http = open("http", &config.http_tls, &["h2", "http/1.1"])?;
-        let authorizer = Authorizer::open(&config.distribution, access.clone());
-        let (authorizer, users) = authorizer.context("users who may pull images")?;
+        let (grpc, http) = (open_grpc(config)?, open_http(config)?);
+        let (authorizer, users) = open_users(config, access)?;
         if users.is_some() && http.is_none() {
-            tracing::warn!("passwords are sent without TLS: anyone on the network can read them");
+            tracing::warn!("{USERS_WITHOUT_TLS}");
         }
+        let (grpc, grpc_files) = grpc.unzip();
+        let (http, http_files) = http.unzip();
         Ok(Self {
             grpc,
             http,
-            certificates,
+            certificates: grpc_files.into_iter().chain(http_files).collect(),
             authorizer,
             users,
         })
     }
+
+    /// The errors of all files, not only the first one.
+    pub(super) fn check(config: &Config) -> Vec<anyhow::Error> {
+        let users = open_users(config, &Access::default());
+        if config.http_tls.is_none() && users.as_ref().is_ok_and(|(_, users)| users.is_some()) {
+            tracing::warn!("{USERS_WITHOUT_TLS}");
+        }
+        let errors = [
+            open_grpc(config).err(),
+            open_http(config).err(),
+            users.err(),
+        ];
+        errors.into_iter().flatten().collect()
+    }
+}
+
+const USERS_WITHOUT_TLS: &str =
+    "passwords are sent without TLS: anyone on the network can read them";
+
+type OpenTls = (Tls, credential::Followed<ServerConfig>);
+
+fn open_grpc(config: &Config) -> anyhow::Result<Option<OpenTls>> {
+    open_tls("grpc", config.grpc_tls.as_ref(), &["h2"])
+}
+
+fn open_http(config: &Config) -> anyhow::Result<Option<OpenTls>> {
+    open_tls("http", config.http_tls.as_ref(), &["h2", "http/1.1"])
+}
+
+fn open_tls(
+    service: &'static str,
+    settings: Option<&tls::Settings>,
+    protocols: &'static [&'static str],
+) -> anyhow::Result<Option<OpenTls>> {
+    let opened = settings.map(|settings| Tls::open(service, settings, protocols));
+    opened
+        .transpose()
+        .with_context(|| format!("TLS of {service}"))
+}
+
+fn open_users(
+    config: &Config,
+    access: &Access,
+) -> anyhow::Result<(Authorizer, Option<credential::Followed<Users>>)> {
+    let opened = Authorizer::open(&config.distribution, access.clone());
+    opened.context("users who may pull images")
 }
 
 /// The bound ports.

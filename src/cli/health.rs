@@ -32,7 +32,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDR")]
     admin: Option<Address>,
 
-    /// The configuration file of `serve`, for the address
+    /// The configuration file of `serve`, for the address; mistakes elsewhere in it
+    /// do not matter
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -53,7 +54,7 @@ Examples:
 Exit codes:
   0  ready
   1  not ready, or not running
-  2  invalid arguments or configuration";
+  2  invalid arguments, or no such configuration file";
 
 impl Arguments {
     pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
@@ -77,7 +78,8 @@ impl Arguments {
     }
 }
 
-/// The address of the local admin port, in the arguments or the configuration.
+/// The address of the local admin port, in the arguments or the configuration. A file
+/// that cannot be used is noted.
 pub(super) fn admin_address(
     admin: Option<Address>,
     config: Option<&Path>,
@@ -87,8 +89,15 @@ pub(super) fn admin_address(
         admin,
         ..Settings::default()
     };
-    let settings = Settings::gather(flags, config, environment).map_err(Failure::usage)?;
-    Ok(reachable(settings.admin_address()))
+    let found = Settings::find_admin_address(flags, config, environment);
+    let (address, error) = found.map_err(Failure::usage)?;
+    if let Some(error) = error {
+        // A running almanac refused this file too, and serves on.
+        output::note(&format!(
+            "almanac: {error}; the file cannot be used, so the admin port is looked for at {address}"
+        ));
+    }
+    Ok(reachable(address))
 }
 
 /// The local address of a listener at `address`.

@@ -17,7 +17,7 @@ pub(super) struct ImageArguments {
     /// An image reference, `oci:FOLDER`, `oci-archive:FILE` or
     /// `docker-archive:FILE` (with `:TAG` or `@DIGEST` where there are several
     /// images)
-    #[arg(value_name = "IMAGE")]
+    #[arg(value_name = "IMAGE", value_parser = Source::found)]
     image: Source,
 
     #[command(flatten)]

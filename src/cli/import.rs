@@ -13,6 +13,7 @@ use crate::cli::input::check_archive;
 use crate::cli::{Failure, block_on, output, progress};
 use crate::config::Environment;
 use crate::ingest::archive::{self, ImportOutcome, Imported};
+use crate::ingest::has_origin_of;
 
 /// Import the catalogs of an archive that `almanac export` wrote
 ///
@@ -63,10 +64,21 @@ impl Arguments {
         check_archive(&self.file)?;
         let settings = self.serve.settings(environment)?;
         let data = settings.data_folder();
+        let sources = settings.catalog_sources().map_err(Failure::usage)?;
         let limits = settings.limits.unwrap_or_default().resolve();
         let progress = progress::progress();
         let work = archive::import(&self.file, &data, &limits, self.older, &progress);
         let imported = block_on(progress::stop_on_signal(&progress, work))?.map_err(failure)?;
+        for catalog in &imported {
+            let source = sources.get(&catalog.catalog);
+            if let Some(source) = source.filter(|it| !has_origin_of(it, &catalog.identity)) {
+                output::note(&format!(
+                    "almanac: {} is of {} in the archive and of {source} in the configuration, so \
+                     it will not be served: configure the same source on both sides",
+                    catalog.catalog, catalog.identity.source
+                ));
+            }
+        }
         let taken = |catalog: &Imported| catalog.outcome == ImportOutcome::Taken;
         if let Some(format) = self.output {
             let catalogs = imported.iter().map(|catalog| {

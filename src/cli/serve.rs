@@ -14,7 +14,7 @@ use crate::cli::runtime::{block_on, until_stopped};
 use crate::cli::telemetry::{self, Unattended};
 use crate::cli::terminal::{self, TerminalArguments};
 use crate::cli::{Failure, output};
-use crate::config::{Config, Environment, Settings, Written};
+use crate::config::{Config, Environment, LogConfig, LogFormat, Settings, Written};
 
 /// Follow catalogs and serve them
 ///
@@ -68,10 +68,16 @@ impl Arguments {
         self.terminal.complete(&mut self.settings.log);
         let written = Written::new(self.settings, self.config, environment);
         let config = written.load().map_err(Failure::usage)?;
-        telemetry::start(&config.log, Unattended::Json, environment)?;
         if self.check {
+            // For a person, who looks for problems.
+            let warnings = LogConfig {
+                format: LogFormat::Text,
+                filter: "warn".to_owned(),
+            };
+            telemetry::start(&warnings, Unattended::Text, environment)?;
             return check(&config);
         }
+        telemetry::start(&config.log, Unattended::Json, environment)?;
         let serving = async {
             let hangup = signal(SignalKind::hangup()).context("cannot wait for signals")?;
             // It holds everything that is served, so it lies on the heap.

@@ -36,7 +36,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDR")]
     admin: Option<Address>,
 
-    /// The configuration file of `serve`, for the address
+    /// The configuration file of `serve`, for the address; mistakes elsewhere in it
+    /// do not matter
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 

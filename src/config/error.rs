@@ -121,7 +121,7 @@ pub enum ConfigError {
         known: String,
     },
     /// TLS settings without a required key.
-    #[error("[{table}] needs the key {key}")]
+    #[error("[{table}] has no {key}: write the path of a PEM file")]
     Tls {
         /// The table of the port.
         table: &'static str,

@@ -2,6 +2,7 @@
 //! the modules that use them.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -125,6 +126,31 @@ impl Settings {
         })
     }
 
+    /// The address of status, health and metrics, also with a file that `serve` would
+    /// refuse: a running almanac keeps its configuration then. The error is that of
+    /// such a file.
+    ///
+    /// # Errors
+    /// When the environment cannot be used, or the file cannot be opened.
+    pub fn find_admin_address(
+        flags: Self,
+        file: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<(SocketAddr, Option<ConfigError>), ConfigError> {
+        let flags = flags.over(environment)?;
+        let Some(file) = file.or(environment.config_file()) else {
+            return Ok((flags.admin_address(), None));
+        };
+        let (settings, error) = match Self::read(file) {
+            Ok(settings) => (settings, None),
+            Err(ConfigError::Read { path, source }) if source.kind() != ErrorKind::InvalidData => {
+                return Err(ConfigError::Read { path, source });
+            }
+            Err(error) => (Self::read_admin(file), Some(error)),
+        };
+        Ok((flags.or_lower(settings).admin_address(), error))
+    }
+
     /// The names of the configured catalogs.
     pub fn catalog_names(&self) -> Result<Vec<CatalogName>, ConfigError> {
         if self.catalogs.is_empty() {
@@ -132,6 +158,17 @@ impl Settings {
         }
         let catalogs = catalogs(self)?.into_iter();
         Ok(catalogs.map(|catalog| catalog.name).collect())
+    }
+
+    /// The sources of the configured catalogs, by their names.
+    pub fn catalog_sources(&self) -> Result<BTreeMap<CatalogName, Source>, ConfigError> {
+        if self.catalogs.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let catalogs = catalogs(self)?.into_iter();
+        Ok(catalogs
+            .map(|catalog| (catalog.name, catalog.source))
+            .collect())
     }
 
     /// The webhooks.

@@ -121,7 +121,10 @@ impl From<reqwest::Error> for RequestProblem {
         let is_secure = error.url().is_some_and(|url| url.scheme() == "https");
         let error = error.without_url();
         if let Some(refusal) = certificates::refusal(&error) {
-            return Self::Broken(refusal);
+            return Self::Broken(format!(
+                "{refusal}; if it is the right server, name its authority, or the certificate \
+                 itself, by --ca-file"
+            ));
         }
         for cause in causes(&error) {
             let is_io = cause.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -2,12 +2,17 @@
 
 use std::time::SystemTime;
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics::{
+    Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+};
 
 use crate::name::CatalogName;
 use crate::snapshot::Snapshot;
-use crate::store::Counts;
+use crate::store::{self, Counts, Encoding};
 use fbc::problem::{Problem, Severity};
+
+/// The name of a file that no revision names, in the metric of damage.
+pub(super) const BLOB: &str = "blob";
 
 /// Describes the metrics of this module.
 pub fn describe_metrics() {
@@ -81,6 +86,31 @@ pub fn describe_metrics() {
         Unit::Bytes,
         "Size of the whole catalog in each encoding that is ready, by catalog and encoding"
     );
+}
+
+/// Begins to count the passes of a catalog. A rule about the growth of a counter
+/// misses the first event unless the counter was 0 before.
+pub(super) fn begin_passes(catalog: &CatalogName) {
+    for outcome in ["unchanged", "committed", "refused", "failed"] {
+        counter!("almanac_passes_total", "catalog" => catalog.to_string(), "outcome" => outcome)
+            .increment(0);
+    }
+}
+
+/// Begins to count the damaged files of a catalog, for the same reason.
+pub(super) fn begin_damage(catalog: &CatalogName) {
+    let encodings = Encoding::ALL.map(Encoding::file);
+    for file in store::FILES.into_iter().chain(encodings).chain([BLOB]) {
+        damage(catalog, file).increment(0);
+    }
+}
+
+/// Counts damaged files of this name.
+pub(super) fn damage(catalog: &CatalogName, file: &str) -> Counter {
+    counter!(
+        "almanac_stored_damage_total",
+        "catalog" => catalog.to_string(), "file" => file.to_owned()
+    )
 }
 
 /// Clears the gauges of a catalog that is no longer followed: its counts become

@@ -7,7 +7,7 @@ use metrics::{counter, gauge};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::ingest::catalog_metrics::{announce, unix};
+use crate::ingest::catalog_metrics::{announce, begin_passes, unix};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError};
 use crate::ingest::folder_listing::FolderRules;
@@ -37,6 +37,8 @@ pub async fn restore(context: &PassContext, followed: &Followed, publisher: &Pub
                 configured = %followed.source,
                 "the stored revision is of another source and is not served"
             );
+            let stored = revision.identity.source;
+            publisher.update(|status| status.other_source = Some(stored));
             return Ok(());
         }
         let problems = context.store.problems(revision.id).await?;
@@ -79,6 +81,7 @@ pub async fn follow(
     let curated = matches!(followed.source, Source::Curated(_));
     let mut publications = context.catalogs.publications();
     let mut retry_now = context.retry_now.subscribe();
+    begin_passes(&followed.name);
     let following = async {
         let mut failures = 0;
         let mut problem_log = ProblemLog::default();

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::folder_listing::FolderOptions;
 use crate::ingest::source::Source;
 use crate::name::CatalogName;
 use crate::store::{Revision, SourceIdentity};
 use ::images::Platform;
+use fbc::problem::{Problem, Severity};
 
 /// What to do with a catalog that has invalid packages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -17,6 +19,23 @@ pub enum OnInvalid {
     Quarantine,
     /// Refuse the catalog and keep the current revision.
     Reject,
+}
+
+impl OnInvalid {
+    /// Fails when a catalog with these problems is not to be served.
+    pub(super) fn refuse(self, problems: &[Problem]) -> Result<(), PassError> {
+        let worst = match self {
+            Self::Quarantine => Severity::Fatal,
+            Self::Reject => Severity::Error,
+        };
+        if problems.iter().any(|problem| problem.severity >= worst) {
+            return Err(PassError {
+                stage: Stage::Build,
+                cause: Cause::Refused(problems.to_vec()),
+            });
+        }
+        Ok(())
+    }
 }
 
 /// A catalog to follow.
@@ -62,13 +81,19 @@ impl Followed {
     }
 
     fn has_origin_of(&self, stored: &SourceIdentity) -> bool {
-        if let Source::Curated(_) = self.source {
-            return stored.source == self.source.without_version();
-        }
-        match stored.source.parse::<Source>() {
-            Ok(source) => source.without_version() == self.source.without_version(),
-            Err(_) => false,
-        }
+        has_origin_of(&self.source, stored)
+    }
+}
+
+/// Whether a revision with this identity may be served for a source until the first
+/// pass.
+pub fn has_origin_of(source: &Source, stored: &SourceIdentity) -> bool {
+    if let Source::Curated(_) = source {
+        return stored.source == source.without_version();
+    }
+    match stored.source.parse::<Source>() {
+        Ok(stored) => stored.without_version() == source.without_version(),
+        Err(_) => false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading a catalog without following it, for commands that keep nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::files_error::FilesError;
 use crate::ingest::folder_listing::{FolderOptions, FolderRules};
+use crate::ingest::followed::OnInvalid;
 use crate::ingest::origin::Origin;
 use crate::ingest::pull::{self, Pulled};
 use crate::ingest::read::{self, Base, Segments};
@@ -152,6 +154,13 @@ impl Loaded {
             problems: catalog.problems,
             counts,
         })
+    }
+
+    /// Reads the catalog, and fails when a pass would refuse it.
+    pub fn check(&self, on_invalid: OnInvalid) -> Result<(), PassError> {
+        let read = self.read(|_, _, _| Ok::<_, Infallible>(()));
+        let reading = read.unwrap_or_else(|never| match never {});
+        on_invalid.refuse(&reading.problems)
     }
 
     /// The catalog as the source of a selection. Messages call it `name`.
@@ -310,8 +319,6 @@ fn spooling(source: io::Error) -> PassError {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use super::*;
 
     fn spooled(content: &[u8]) -> Loaded {

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::answers::catalog::EncodedCatalog;
 use crate::answers::index::SearchRow;
 use crate::answers::outline::Outline;
 use crate::ingest::build;
 use crate::ingest::context::ReadPermit;
-use crate::ingest::error::{Cause, PassError, Stage};
+use crate::ingest::error::{PassError, Stage};
 use crate::ingest::files::CatalogFiles;
 use crate::ingest::followed::OnInvalid;
 use crate::ingest::read::{self, Base, Segments};
@@ -20,7 +19,7 @@ use crate::store::{
     BlobPin, Counts, Finished, NewRevision, Revision, SourceIdentity, Store, StoreError,
 };
 use ::images::digest::Digest;
-use fbc::problem::{Problem, Severity};
+use fbc::problem::Problem;
 
 /// The catalog that a revision is made of.
 pub(super) struct Input {
@@ -112,7 +111,7 @@ pub(super) fn write_revision(
 
     stages.enter(Stage::Build);
     let started = Instant::now();
-    refuse(&catalog, on_invalid)?;
+    on_invalid.refuse(&catalog.problems)?;
     let (index, search) =
         build::build(name, &catalog, &mut writer).map_err(PassError::at(Stage::Build))?;
     let mut finished = writer.finish(index).map_err(PassError::at(Stage::Build))?;
@@ -129,23 +128,4 @@ pub(super) fn write_revision(
         problems,
         search,
     })
-}
-
-/// Fails when a catalog with these problems is not to be served.
-fn refuse(catalog: &EncodedCatalog, on_invalid: OnInvalid) -> Result<(), PassError> {
-    let worst = match on_invalid {
-        OnInvalid::Quarantine => Severity::Fatal,
-        OnInvalid::Reject => Severity::Error,
-    };
-    if catalog
-        .problems
-        .iter()
-        .any(|problem| problem.severity >= worst)
-    {
-        return Err(PassError {
-            stage: Stage::Build,
-            cause: Cause::Refused(catalog.problems.clone()),
-        });
-    }
-    Ok(())
 }

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use metrics::counter;
-
-use crate::ingest::catalog_metrics::announce;
+use crate::ingest::catalog_metrics::{self, announce};
 use crate::ingest::context::PassContext;
 use crate::ingest::error::{Cause, PassError, Stage};
 use crate::ingest::files::CatalogFiles;
@@ -202,7 +200,7 @@ impl Repairer {
         for blob in &damaged {
             if reported.insert(blob.path().to_owned()) {
                 let text = format!("{} does not have its digest", blob.path().display());
-                self.tell("blob", &text);
+                self.tell(catalog_metrics::BLOB, &text);
                 told.push(text);
                 // It is fetched or rebuilt.
                 let (contents, digest) = (self.context.store.contents().clone(), blob.digest());
@@ -228,11 +226,7 @@ impl Repairer {
     /// Logs and counts damage.
     pub(super) fn tell(&self, file: &str, damage: &str) {
         let name = &self.followed.name;
-        counter!(
-            "almanac_stored_damage_total",
-            "catalog" => name.to_string(), "file" => file.to_owned()
-        )
-        .increment(1);
+        catalog_metrics::damage(name, file).increment(1);
         tracing::error!(catalog = %name, error = damage, "a stored file is damaged");
     }
 

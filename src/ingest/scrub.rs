@@ -9,14 +9,14 @@ use metrics::gauge;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::ingest::catalog_metrics::unix;
+use crate::ingest::catalog_metrics::{begin_damage, unix};
 use crate::ingest::context::PassContext;
 use crate::ingest::followed::Followed;
 use crate::ingest::repair::Repairer;
 use crate::ingest::retry::sleep;
 use crate::snapshot::{ImagePublisher, Publisher, Snapshot};
 use crate::store::content::OpenBlob;
-use crate::store::{Damage, Encoding, FileSum, Revision, RevisionId, Stamps};
+use crate::store::{Damage, Encoding, FileSum, RevisionId, Stamps};
 use ::images::digest::Hasher;
 
 /// The time between two looks at sizes and dates.
@@ -32,6 +32,7 @@ pub async fn scrub(
     images: ImagePublisher,
     stop: CancellationToken,
 ) {
+    begin_damage(&followed.name);
     let span = tracing::info_span!("scrub", catalog = %followed.name);
     let scrubber = Scrubber {
         context: context.clone(),
@@ -101,10 +102,13 @@ impl Scrubber {
             publications.mark_unchanged();
             if let Some(snapshot) = self.publisher.snapshot() {
                 let revision = snapshot.revision();
-                let (files_now, records_now) = self.stamps(revision).await.unzip();
-                let is_written = |last: &mut Option<_>, now: Option<Stamps>| {
+                let (files_now, records_now) = self.stamps(&snapshot).await.unzip();
+                let is_written = |last: &mut Option<(RevisionId, Stamps)>, now| {
+                    let Some(now): Option<Stamps> = now else {
+                        return false;
+                    };
                     let before = last.replace((revision.id, now.clone()));
-                    before.is_some_and(|(id, before)| id == revision.id && before != now)
+                    before.is_some_and(|(id, before)| id == revision.id && now.differ(&before))
                 };
                 let are_records_written = is_written(&mut records, records_now);
                 if is_written(&mut files, files_now) {
@@ -122,11 +126,16 @@ impl Scrubber {
         }
     }
 
-    /// The stamps of a revision's files, and those of its records.
-    async fn stamps(&self, revision: &Revision) -> Option<(Stamps, Stamps)> {
-        let (store, revision) = (self.context.store.clone(), revision.clone());
+    /// The stamps of a snapshot's files, also those in the encodings that it has, and
+    /// those of its records.
+    async fn stamps(&self, snapshot: &Arc<Snapshot>) -> Option<(Stamps, Stamps)> {
+        let (store, snapshot) = (self.context.store.clone(), Arc::clone(snapshot));
         let looking = tokio::task::spawn_blocking(move || {
-            (store.stamps(&revision), store.record_stamps(revision.id))
+            let revision = snapshot.revision();
+            let mut encodings = Encoding::ALL.to_vec();
+            encodings.retain(|encoding| snapshot.encoded(*encoding).is_some());
+            let stamps = store.stamps(revision, &encodings);
+            (stamps, store.record_stamps(revision.id))
         });
         looking.await.ok()
     }

@@ -77,6 +77,9 @@ pub enum SourceError {
     /// A misspelt prefix: the text, and the proposal.
     #[error("{0:?} is no source; did you mean {1:?}?")]
     Prefix(String, String),
+    /// A path without its prefix: the text, and the proposal.
+    #[error("{0:?} is no source, but there is a file or folder of that name: write {1}")]
+    Path(String, String),
     /// No image reference either.
     #[error("{text:?} is no source: {error}; a source is {KINDS}")]
     Reference {
@@ -88,6 +91,15 @@ pub enum SourceError {
 }
 
 impl Source {
+    /// Parses a text of a command line. A look at the disk finds paths without their
+    /// prefix.
+    ///
+    /// # Errors
+    /// When the text is no source. The error of a path names the prefix.
+    pub fn found(text: &str) -> Result<Self, SourceError> {
+        text.parse().map_err(|error| of_path(text, error))
+    }
+
     /// Whether its content cannot change, so that it is never polled.
     pub fn is_fixed(&self) -> bool {
         match self {
@@ -195,6 +207,22 @@ impl LayoutSource {
             _ => source(text, None),
         })
     }
+}
+
+/// The error of a text that is no source, which may be a path.
+pub fn of_path(text: &str, error: SourceError) -> SourceError {
+    let path = Path::new(text);
+    if !matches!(error, SourceError::Reference { .. }) || !path.exists() {
+        return error;
+    }
+    let proposal = if path.join("oci-layout").is_file() {
+        format!("oci:{text}")
+    } else if path.is_dir() {
+        format!("file:{text}")
+    } else {
+        format!("file:{text} for a catalog, oci-archive:{text} for an archive of an image")
+    };
+    SourceError::Path(text.to_owned(), proposal)
 }
 
 /// Registry and repository of an image.

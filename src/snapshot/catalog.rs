@@ -68,6 +68,10 @@ pub struct Status {
     pub last_pass: Option<SystemTime>,
     /// When the next pass is due; `None` if the source is not polled.
     pub next_pass: Option<SystemTime>,
+    /// The source of the stored revision, which is another one and not served.
+    pub other_source: Option<String>,
+    /// Why no revision is served, and no pass will change that: almanac is offline.
+    pub blocked: Option<String>,
     /// How many passes in a row failed.
     pub failures: u32,
     /// The last pass that changed something or failed.
@@ -102,7 +106,7 @@ pub enum State {
     Damaged,
     /// There is nothing yet.
     Loading,
-    /// There is nothing yet, and the last pass failed.
+    /// There is nothing yet, and the last pass failed or there will be none.
     Failing,
 }
 
@@ -202,7 +206,7 @@ impl Catalog {
             _ if self.routing.withheld => State::Unavailable,
             _ if serving => State::Serving,
             _ if status.is_damaged() => State::Damaged,
-            0 => State::Loading,
+            0 if status.blocked.is_none() => State::Loading,
             _ => State::Failing,
         }
     }

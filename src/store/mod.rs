@@ -73,7 +73,7 @@ pub use images::{Image, ImageBlob, ImageKind, ImageManifest, ImageOrigin, ImageS
 pub use output::Output;
 pub use passes::{Outcome, Pass};
 pub use revision::{Counts, FileSum, Revision, RevisionId, SourceIdentity};
-pub use revision_files::Files;
+pub use revision_files::{FILES, Files};
 pub use search::{Found, MAX_WORDS, Searcher};
 pub use segment::{END as SEGMENTS_END, Segmenter};
 pub use sql::{LAST_SECOND, time_of_unix, unix_of_time};

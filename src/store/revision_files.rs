@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::answers::index::Index;
 use crate::store::disk::DiskError;
+use crate::store::record::{IMAGE_RECORD, RECORD};
 use crate::store::revision::Revision;
 use crate::store::summing::Summing;
 use crate::store::{Damage, Store, StoreError};
@@ -15,6 +16,17 @@ pub(super) const SEGMENTS: &str = "metas.deflate";
 pub(super) const MESSAGES: &str = "messages.pb";
 pub(super) const QUERIES: &str = "queries.jsonl";
 pub(super) const INDEX: &str = "index.bin";
+
+/// The names of the files of a revision, without those in other encodings.
+pub const FILES: [&str; 7] = [
+    METAS,
+    SEGMENTS,
+    MESSAGES,
+    QUERIES,
+    INDEX,
+    RECORD,
+    IMAGE_RECORD,
+];
 
 /// A revision's files, open for serving.
 pub struct Files {

@@ -18,7 +18,7 @@ use crate::store::revision::{FileSum, Revision, RevisionId};
 use crate::store::revision_files::METAS;
 use crate::store::sql::{self, signed};
 use crate::store::summing::BLOCK;
-use crate::store::{Damage, StoreError};
+use crate::store::{Damage, Encoding, StoreError};
 
 /// A file of a revision that is compared with its sums, block by block.
 pub struct Verification {
@@ -53,15 +53,26 @@ impl Verification {
 }
 
 /// What shows whether any of some files has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamps(Vec<Option<Stamp>>);
+#[derive(Clone, Debug)]
+pub struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
 
 impl Stamps {
-    /// The stamps of files in a folder, in this order.
+    /// The stamps of files in a folder.
     pub(super) fn of(folder: &Path, names: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         let stamp = |name: &Path| fs::metadata(folder.join(name)).map(|it| stamp(&it)).ok();
         let names = names.into_iter();
-        Self(names.map(|name| stamp(name.as_ref())).collect())
+        Self(
+            names
+                .map(|name| (name.as_ref().to_owned(), stamp(name.as_ref())))
+                .collect(),
+        )
+    }
+
+    /// Whether a file of both has changed. One that only one of them has was added or
+    /// removed on purpose.
+    pub fn differ(&self, earlier: &Self) -> bool {
+        let mut files = self.0.iter();
+        files.any(|(name, now)| earlier.0.get(name).is_some_and(|before| before != now))
     }
 }
 
@@ -117,15 +128,13 @@ impl Store {
         Ok(copy.map().map_err(DiskError::at("copy", &path))?)
     }
 
-    /// The stamps of a revision's files, without those in other encodings, which
-    /// are added later. This blocks.
-    pub fn stamps(&self, revision: &Revision) -> Stamps {
+    /// The stamps of a revision's files, with those in these encodings, which are
+    /// added later. This blocks.
+    pub fn stamps(&self, revision: &Revision, encodings: &[Encoding]) -> Stamps {
         let folder = self.revision_folder(revision.id);
-        let names = revision
-            .files
-            .keys()
-            .filter(|name| !name.starts_with("all."));
-        Stamps::of(&folder, names)
+        let names = revision.files.keys().map(String::as_str);
+        let names = names.filter(|name| Encoding::ALL.iter().all(|one| one.file() != *name));
+        Stamps::of(&folder, names.chain(encodings.iter().map(|one| one.file())))
     }
 
     /// The sums of a revision's files as they are now.

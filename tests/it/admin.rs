@@ -104,6 +104,37 @@ fn health_tells_apart_what_is_not_there_and_what_makes_no_sense() {
     assert_eq!(finished.status.code(), Some(0), "{finished:?}");
 }
 
+/// A readiness probe reads the file that a running almanac refuses to reload.
+#[test]
+fn health_and_status_need_only_the_admin_address_of_a_file() {
+    let served = Served::catalogs(&Folders::of("fruit", &Catalog::small()));
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let path = config.path().to_str().unwrap();
+    let admin = format!("admin = {:?}\n", served.admin.to_string());
+    for (text, problem) in [
+        (format!("{admin}polll = \"10m\"\n"), "polll"),
+        (format!("{admin}poll = \"soon\"\n"), "soon"),
+        (
+            format!("{admin}[[catalog]\nname = \"a\"\n"),
+            "admin port is looked for",
+        ),
+        (format!("poll = 10m\n{admin}"), "admin port is looked for"),
+    ] {
+        std::fs::write(path, &text).unwrap();
+        for command in ["health", "status"] {
+            let finished = Start::new([command, "--config", path]).run();
+            assert_eq!(finished.status.code(), Some(0), "{text}: {finished:?}");
+            assert!(finished.stderr.contains(problem), "{text}: {finished:?}");
+            assert!(finished.stderr.contains(path), "{text}: {finished:?}");
+        }
+    }
+    // A file without an address means the default one.
+    std::fs::write(path, b"admin = \xff").unwrap();
+    let finished = Start::new(["health", "--config", path]).run();
+    assert!(finished.stderr.contains("127.0.0.1:9090"), "{finished:?}");
+    assert_ne!(finished.status.code(), Some(2), "{finished:?}");
+}
+
 #[test]
 fn the_status_tells_what_is_served_and_what_is_wrong_with_it() {
     let catalog = Catalog::small().package("quince", |package| {
@@ -238,6 +269,13 @@ async fn the_metrics_have_their_names_and_do_not_grow_with_what_is_asked() {
     for name in [
         r#"almanac_passes_total{catalog="fruit",outcome="committed"} 1"#,
         r#"almanac_passes_total{catalog="missing",outcome="failed"} 1"#,
+        // 0 from the start, for rules about the growth.
+        r#"almanac_passes_total{catalog="fruit",outcome="failed"} 0"#,
+        r#"almanac_passes_total{catalog="fruit",outcome="refused"} 0"#,
+        r#"almanac_stored_damage_total{catalog="fruit",file="metas.jsonl"} 0"#,
+        r#"almanac_stored_damage_total{catalog="fruit",file="all.gz"} 0"#,
+        r#"almanac_stored_damage_total{catalog="fruit",file="record.json"} 0"#,
+        r#"almanac_stored_damage_total{catalog="fruit",file="blob"} 0"#,
         r#"almanac_pass_failures_total{catalog="missing",stage="resolve",reason="#,
         r#"almanac_last_pass_timestamp_seconds{catalog="fruit"}"#,
         r#"almanac_catalog_modified_timestamp_seconds{catalog="fruit"}"#,

@@ -573,7 +573,9 @@ fn an_unknown_catalog_of_a_server_is_told() {
     let url = format!("http://{}/catalogs/b", server.address("http"));
     let finished = run(["check", &url]);
     assert!(
-        finished.stderr.contains(&format!("{url}/api/v1/all: 404")),
+        finished
+            .stderr
+            .contains(&format!("{url} cannot be read: 404")),
         "{finished:#?}"
     );
     assert_eq!(printed(finished, 3), "");
@@ -641,4 +643,64 @@ fn a_display_name_from_a_yaml_manifest_is_the_same_everywhere() {
     let reply = http::get(address, "/catalogs/a/api/v1/packages").unwrap();
     let packages: Value = serde_json::from_slice(&reply.body).unwrap();
     assert_eq!(packages["items"][0]["displayName"], "Lantern Operator");
+}
+
+#[test]
+fn a_path_without_its_prefix_is_proposed_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("my/catalog")).unwrap();
+    std::fs::create_dir_all(folder.path().join("my/layout")).unwrap();
+    std::fs::write(folder.path().join("my/layout/oci-layout"), "{}").unwrap();
+    std::fs::write(folder.path().join("my/image.tar"), "").unwrap();
+    for (path, proposal) in [
+        ("my/catalog", "write file:my/catalog"),
+        ("my/layout", "write oci:my/layout"),
+        ("my/image.tar", "oci-archive:my/image.tar"),
+    ] {
+        for command in ["serve", "verify"] {
+            let finished = Start::new([command, path]).within(folder.path()).run();
+            assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+            assert!(finished.stderr.contains(proposal), "{finished:?}");
+        }
+    }
+    let finished = Start::new(["serve", "my/nothing"])
+        .within(folder.path())
+        .run();
+    assert!(finished.stderr.contains("fully qualified"), "{finished:?}");
+}
+
+#[test]
+fn an_installed_version_may_be_written_short_or_with_a_v() {
+    let ask = |from: &str| {
+        let words = [
+            "updates",
+            "file:deploy/catalog",
+            "ferry-operator",
+            "--from",
+            from,
+        ];
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        Start::new(words.into_iter().chain(["--output=json"]))
+            .within(root)
+            .run()
+    };
+    let whole = ask("2.0.0");
+    assert!(whole.status.success(), "{whole:?}");
+    for from in ["v2.0.0", "2.0", "v2", "2"] {
+        let finished = ask(from);
+        assert_eq!(
+            (finished.stdout, finished.stderr),
+            (whole.stdout.clone(), String::new())
+        );
+    }
+    // Nothing leads from a version that the catalog does not have.
+    let finished = ask("9.9.9");
+    assert_eq!(finished.status.code(), Some(1), "{finished:?}");
+    for said in [
+        "no update leads from it",
+        "has no entry \"9.9.9\"",
+        "nearest versions",
+    ] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
 }

@@ -13,7 +13,10 @@ use almanac::serve::http::Origins;
 use almanac::serve::net::tls::Version;
 use clap::{Args as _, FromArgMatches as _};
 
+use crate::support::catalog::{Catalog, Format};
+use crate::support::image::Image;
 use crate::support::program::Start;
+use crate::support::tls::Authority;
 
 /// Settings as a command takes them.
 fn command() -> clap::Command {
@@ -766,4 +769,82 @@ fn a_check_finds_all_that_a_start_would_fail_for() {
     }
     let finished = check("poll = 7\n");
     assert_eq!(finished.status.code(), Some(2), "{finished:#?}");
+}
+
+#[test]
+fn a_check_names_every_problem_at_once_and_warns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let check = |text: &str| {
+        let ports = "grpc = '127.0.0.1:0'\nhttp = '127.0.0.1:0'\nadmin = '127.0.0.1:0'\n";
+        fs::write(path("almanac.toml"), format!("{ports}{text}")).unwrap();
+        Start::new(["serve", "--check", "--config", &path("almanac.toml")]).run()
+    };
+    for name in ["empty", "broken", "no-layout", "good"] {
+        fs::create_dir(path(name)).unwrap();
+    }
+    fs::write(path("broken/catalog.json"), "{").unwrap();
+    fs::write(path("tokens"), "# none yet\n").unwrap();
+    Catalog::small().write_to(&folder.path().join("good"), Format::Yaml);
+    let layout = folder.path().join("layout");
+    fs::create_dir(&layout).unwrap();
+    Image::of_catalog(&Catalog::small())
+        .build()
+        .add_to_layout(&layout, "v1");
+    let archive = fs::File::create(path("image.tar")).unwrap();
+    let mut archive = tar::Builder::new(archive);
+    archive.append_dir_all(".", &layout).unwrap();
+    archive.finish().unwrap();
+    let finished = check(
+        "[[catalog]]\nname = 'a'\nsource = 'file:empty'\n\
+         [[catalog]]\nname = 'b'\nsource = 'file:broken'\n\
+         [[catalog]]\nname = 'c'\nsource = 'oci:no-layout'\n\
+         [[catalog]]\nname = 'd'\nsource = 'oci-archive:image.tar:v2'\n\
+         [[catalog]]\nname = 'e'\nsource = 'file:good'\ntoken_files = ['tokens']\n\
+         [[catalog]]\nname = 'f'\nsource = 'file:good'\ntoken_files = ['absent-tokens']\n\
+         [registries]\npolicy_file = 'absent-policy'\nauth_files = ['absent-auth']\n\
+         [http_tls]\ncertificate = 'absent-crt'\nkey = 'absent-key'\n\
+         [grpc_tls]\ncertificate = 'other-crt'\nkey = 'other-key'\n\
+         [distribution]\nuser_files = ['absent-users']\n",
+    );
+    assert_eq!(finished.status.code(), Some(1), "{finished:#?}");
+    for said in [
+        "source of the catalog a: ",
+        "source of the catalog b: ",
+        "source of the catalog c: ",
+        "source of the catalog d: ",
+        "bearer tokens of the catalog e: ",
+        "bearer tokens of the catalog f: ",
+        "policy_file: ",
+        "absent-policy",
+        "auth_files: ",
+        "absent-auth",
+        "absent-crt",
+        "other-crt",
+        "absent-users",
+    ] {
+        assert!(finished.stderr.contains(said), "{said}: {finished:#?}");
+    }
+    // Each is named once.
+    for once in ["absent-policy", "absent-auth"] {
+        assert_eq!(finished.stderr.matches(once).count(), 1, "{finished:#?}");
+    }
+    // What works has no line of the log, but a warning is one.
+    fs::write(path("tokens"), "a-token-of-32-random-characters-\n").unwrap();
+    let guarded = "[[catalog]]\nsource = 'file:good'\ntoken_files = ['tokens']\n";
+    let finished = check(guarded);
+    assert!(finished.status.success(), "{finished:#?}");
+    for said in ["sent without TLS", "gRPC asks for no token"] {
+        assert!(finished.stderr.contains(said), "{said}: {finished:#?}");
+    }
+    let authority = Authority::new();
+    let pair = authority.sign();
+    pair.write(folder.path());
+    let tls = "certificate = 'tls.crt'\nkey = 'tls.key'\n";
+    fs::write(path("ca"), authority.pem()).unwrap();
+    let finished = check(&format!(
+        "{guarded}[http_tls]\n{tls}[grpc_tls]\n{tls}client_ca = 'ca'\n"
+    ));
+    assert!(finished.status.success(), "{finished:#?}");
+    assert_eq!(finished.stderr, "", "{finished:#?}");
 }

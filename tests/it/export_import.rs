@@ -506,6 +506,46 @@ fn an_older_archive_is_taken_only_when_told_to() {
 }
 
 #[test]
+fn an_import_of_another_source_is_failing_offline_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut carried = Carried::start(&folder);
+    let archive = carried.export("first.tar", "etcd", &[]);
+    let data = folder.path().join("there");
+    // Only `b` is where it was.
+    let moved = carried.config.replace("/a\"", "/elsewhere\"");
+    assert_ne!(moved, carried.config);
+    let config = format!("offline = true\n{moved}{}", catalog("c", "file:/nowhere"));
+    let file = folder.path().join("almanac.toml");
+    fs::write(&file, &config).unwrap();
+    let finished = import_with(&archive, &data, &[&format!("--config={}", file.display())]);
+    assert!(finished.status.success(), "{finished:?}");
+    assert!(
+        finished.stderr.contains("almanac: a is of file:"),
+        "{finished:?}"
+    );
+    assert!(
+        finished.stderr.contains("the same source on both sides"),
+        "{finished:?}"
+    );
+    assert!(!finished.stderr.contains("almanac: b"), "{finished:?}");
+    let mut there = Almanac::start_in(&data, &config);
+    for (name, reason) in [
+        ("a", "the stored revision is of file:"),
+        ("c", "no revision of the catalog is stored"),
+    ] {
+        let status = there.until(name, "a reason", |status| status["state"] != "loading");
+        assert_eq!(status["state"], "failing", "{status}");
+        let error = status["last_error"].as_str().unwrap();
+        assert!(error.contains(reason), "{error}");
+    }
+    assert_eq!(there.status("b")["state"], "serving");
+    assert_eq!(there.status("b")["last_error"], Value::Null);
+    let log = there.program.log();
+    let stored = log.matches("no revision of the catalog is stored").count();
+    assert_eq!(stored, 1, "{log}");
+}
+
+#[test]
 fn that_nothing_is_new_is_said_on_both_sides() {
     let folder = tempfile::tempdir().unwrap();
     let mut carried = Carried::start(&folder);

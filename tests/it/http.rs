@@ -171,7 +171,6 @@ fn what_cannot_be_answered_is_refused_with_the_texts_of_catalogd() {
         ("/catalogs/..%2Ffruit/api/v1/all", 400, bad_name),
         ("/nope", 404, "404 page not found\n"),
         ("/catalogs/", 404, "404 page not found\n"),
-        ("/catalogs/fruit/api/v1/nope", 404, "404 page not found\n"),
         ("/catalogs/fruit/api/v2/all", 404, "404 page not found\n"),
         (&slash, 404, "404 page not found\n"),
         ("/etc/api/v1/all", 404, "404 page not found\n"),
@@ -189,6 +188,52 @@ fn what_cannot_be_answered_is_refused_with_the_texts_of_catalogd() {
         assert_eq!(kind, Some("text/plain; charset=utf-8"), "{path}");
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(reply.header("etag"), None, "{path}");
+    }
+}
+
+/// catalogd has no queries, so its clients never ask there.
+#[test]
+fn an_unknown_path_of_the_queries_is_a_problem_with_a_remedy() {
+    let served = fruit_served();
+    for path in [
+        "/catalogs/fruit/api/v1/nope",
+        "/catalogs/fruit/api/v1/package/apple",
+        "/api/v1/package/apple",
+        "/catalogs/fruit/",
+    ] {
+        let reply = served.get(path);
+        let kind = reply.header("content-type");
+        assert_eq!(
+            (reply.status, kind),
+            (404, Some("application/problem+json")),
+            "{path}"
+        );
+        let problem: Value = serde_json::from_slice(&reply.body).unwrap();
+        assert_eq!(
+            problem["type"], "urn:almanac:problem:unknown-path",
+            "{path}"
+        );
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("/openapi.json"), "{path}: {detail}");
+    }
+}
+
+#[test]
+fn a_wrong_parameter_of_metas_is_named_in_a_header() {
+    let served = fruit_served();
+    for (query, hint) in [
+        (
+            "shema=olm.bundle",
+            "metas has no parameter \"shema\"; did you mean \"schema\"?",
+        ),
+        (
+            "schema=%zz",
+            "a value has a wrong escape: write %25 for a percent sign",
+        ),
+    ] {
+        let reply = served.get(&format!("{METAS}?{query}"));
+        assert_eq!((reply.status, &*reply.text()), (400, "400 Bad Request\n"));
+        assert_eq!(reply.header("almanac-hint"), Some(hint));
     }
 }
 

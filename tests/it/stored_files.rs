@@ -5,7 +5,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use images::digest::Digest;
 use serde_json::Value;
@@ -166,8 +166,8 @@ fn a_flipped_byte_in_a_made_file_is_found_and_the_file_made_again() {
         let status = until_repaired(&mut almanac, name);
         assert_eq!(status["revision"]["modified"], date, "{name}");
         assert!(answers(&mut almanac) == before, "{name}");
-        let counted = format!("almanac_stored_damage_total{{catalog=\"a\",file=\"{name}\"}}");
-        assert!(almanac.metrics().contains(&counted), "{name}");
+        let counted = format!("almanac_stored_damage_total{{catalog=\"a\",file=\"{name}\"}} 0\n");
+        assert!(!almanac.metrics().contains(&counted), "{name}");
         let log = almanac.program.log();
         assert!(log.contains(&format!("{name} is damaged")), "{log}");
     }
@@ -198,6 +198,37 @@ fn a_flipped_byte_in_an_encoded_file_is_found_and_the_file_encoded_again() {
     }
     // Nothing else had to be made again.
     assert_eq!(almanac.status("a")["revision"]["id"], revision);
+}
+
+/// Encodings are added after the publication, and count as the other files do.
+#[test]
+fn a_written_encoded_file_is_noticed_by_its_date() {
+    let place = Place::new();
+    let mut almanac = Almanac::start(&place.config(ONCE));
+    until_verified(&mut almanac);
+    almanac.until_encoded(1);
+    for name in ["all.gz", "all.zst"] {
+        let path = file(&almanac, name);
+        let good = fs::read(&path).unwrap();
+        flip(&path);
+        let changing = writable(&path);
+        let begin = Instant::now();
+        let counted = format!("almanac_stored_damage_total{{catalog=\"a\",file=\"{name}\"}} 1");
+        // The date changes between any two looks.
+        for seconds in 1.. {
+            let date = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            changing.set_modified(date).unwrap();
+            if almanac.metrics().contains(&counted) {
+                break;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{name}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        while fs::read(&path).ok().as_ref() != Some(&good) {
+            assert!(begin.elapsed() < PATIENCE, "{name} is not made again");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 #[test]

@@ -157,6 +157,11 @@ fn a_new_certificate_is_taken_without_a_restart_and_a_bad_one_is_not() {
     let client = site.client(&["http/1.1"]);
     let shown = || client.look(http).unwrap().0;
     assert!(shown() == der(&site.server));
+    // 0 from the start, for rules about the growth.
+    let metrics = http::get(almanac.program.address("admin"), "/metrics").unwrap();
+    let name =
+        r#"almanac_credential_reloads_total{kind="certificate",of="http",outcome="refused"} 0"#;
+    assert!(metrics.text().contains(name), "{}", metrics.text());
     // What is open stays as it is.
     let open = client.connect(http).unwrap();
 
@@ -258,9 +263,9 @@ async fn new_files_count_on_the_grpc_port_without_a_restart() {
     let metrics = almanac.metrics();
     for outcome in ["taken", "refused"] {
         let name = format!(
-            r#"almanac_credential_reloads_total{{kind="certificate",of="grpc",outcome="{outcome}"}}"#
+            r#"almanac_credential_reloads_total{{kind="certificate",of="grpc",outcome="{outcome}"}} 0"#
         );
-        assert!(metrics.contains(&name), "{name} is not in\n{metrics}");
+        assert!(!metrics.contains(&name), "{name} is in\n{metrics}");
     }
 }
 
@@ -334,7 +339,7 @@ fn files_that_cannot_be_used_end_the_start() {
         ),
         (
             &|| write("tls.key", &other.key),
-            ["tls.key", "cannot be used together"],
+            ["tls.key", "the key is that of another certificate"],
         ),
     ] {
         let finished = run(change);
@@ -376,6 +381,8 @@ fn a_command_reads_a_url_whose_certificate_is_given_as_trusted() {
         let finished = list(&[]);
         assert_eq!(finished.status.code(), Some(3), "{finished:#?}");
         assert!(finished.stderr.contains(problem), "{finished:#?}");
+        assert!(finished.stderr.contains("by --ca-file"), "{finished:#?}");
+        assert_eq!(finished.stderr.matches(&url).count(), 1, "{finished:#?}");
         for word in ["UnknownIssuer", "CaUsedAsEndEntity", "OtherError"] {
             assert!(!finished.stderr.contains(word), "{finished:#?}");
         }
@@ -397,19 +404,19 @@ fn tls_that_is_not_whole_is_refused() {
     for (written, message) in [
         (
             "[http_tls]\ncertificate = \"a\"",
-            "[http_tls] needs the key key",
+            "[http_tls] has no key: write",
         ),
         (
             "[grpc_tls]\nkey = \"a\"",
-            "[grpc_tls] needs the key certificate",
+            "[grpc_tls] has no certificate: write",
         ),
         (
             "[grpc_tls]\nclient_ca = \"a\"",
-            "[grpc_tls] needs the key certificate",
+            "[grpc_tls] has no certificate: write",
         ),
         (
             "[http_tls]\ncertificate = \"a\"\nkey = \"b\"\nclient_certificates = \"optional\"",
-            "[http_tls] needs the key client_ca",
+            "[http_tls] has no client_ca: write",
         ),
         (
             "[http_tls]\nmin_version = \"1.1\"",

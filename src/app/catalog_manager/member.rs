@@ -121,13 +121,25 @@ impl Member {
         let can_be_made = !shared.read_only && can_be_curated(&followed.source, available);
         if shared.offline && !can_be_made {
             let stored = publisher.snapshot().is_some();
-            if !stored {
-                tracing::warn!(
-                    catalog = %followed.name,
-                    "offline, and no revision of the catalog is stored: import one"
-                );
-            }
-            publisher.update(|status| status.first_attempt_done = true);
+            let status = publisher.status();
+            // Damaged files may be repaired.
+            let blocked = (!stored && !status.is_damaged()).then(|| match status.other_source {
+                // It is logged already.
+                Some(other) => format!(
+                    "offline, and the stored revision is of {other}, not of {}: configure the \
+                     same source on both sides, or import a catalog of this one",
+                    followed.source
+                ),
+                None => {
+                    let reason = "offline, and no revision of the catalog is stored: import one";
+                    tracing::warn!(catalog = %followed.name, "{reason}");
+                    reason.to_owned()
+                }
+            });
+            publisher.update(|status| {
+                status.first_attempt_done = true;
+                status.blocked = blocked;
+            });
             // An image of the files needs no network, and neither do signatures of a
             // stored one.
             let missing = self.image_publisher.image().is_none() || context.signing_key.is_some();
@@ -137,6 +149,7 @@ impl Member {
             self.work = Some(task.into_iter().chain([scrub]).collect());
             return;
         }
+        publisher.update(|status| status.blocked = None);
         let context = context.clone();
         let follow = |stop| ingest::follow(context, followed, publisher, stop);
         self.work = Some(vec![

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 
 use crate::app::catalog_manager::member::Member;
-use crate::config::Config;
+use crate::config::{CatalogConfig, Config};
 use crate::name::CatalogName;
 use crate::serve::access::{Rule, Tokens};
 use crate::serve::net::credential;
@@ -49,8 +50,7 @@ impl Prepared {
         for catalog in &config.catalogs {
             let old = members.get(&catalog.name).map(|member| &member.config);
             if old.is_none_or(|old| old.access != catalog.access) {
-                let rule = Rule::open(&catalog.name, &catalog.access).context("bearer tokens")?;
-                rules.insert(catalog.name.clone(), rule);
+                rules.insert(catalog.name.clone(), open_rule(catalog)?);
             }
             if old.is_none_or(|old| old.grpc != catalog.grpc) {
                 let held = |address| {
@@ -68,21 +68,10 @@ impl Prepared {
             }
         }
         let has_tokens = rules.values().any(|(rule, _)| rule.has_tokens());
-        if has_tokens && config.http_tls.is_none() {
-            tracing::warn!(
-                "bearer tokens are sent without TLS: anyone on the network can read them"
-            );
+        if has_tokens {
+            warn_without_tls(config);
         }
-        let signing_key = match config.signing_key.clone() {
-            Some(source) => {
-                // To decrypt it takes a core for a while.
-                let key = tokio::task::spawn_blocking(move || source.read()).await?;
-                // The error tells its cause itself.
-                let key = key.map_err(|error| anyhow!("signatures of images: {error}"));
-                Some(Arc::new(key?))
-            }
-            None => None,
-        };
+        let signing_key = signing_key(config).await?;
         let webhooks = config.webhooks.clone();
         let receivers = tokio::task::spawn_blocking(move || {
             let receivers = webhooks.iter().map(Receiver::new);
@@ -95,6 +84,79 @@ impl Prepared {
             receivers: receivers.await??,
         })
     }
+
+    /// All errors of a first configuration, and warnings in the log. The ports of
+    /// catalogs are bound meanwhile.
+    pub(in crate::app) async fn check(config: &Config) -> Vec<anyhow::Error> {
+        let mut problems = Vec::new();
+        let mut ports = Vec::new();
+        let mut has_tokens = false;
+        for catalog in &config.catalogs {
+            match open_rule(catalog) {
+                Err(error) => problems.push(error),
+                Ok((rule, _)) => {
+                    has_tokens |= rule.has_tokens();
+                    if rule.admits_nobody() {
+                        problems.push(anyhow!(
+                            "bearer tokens of the catalog {}: {} has no token, so nobody can read it",
+                            catalog.name,
+                            shown(&catalog.access.token_files)
+                        ));
+                    }
+                }
+            }
+            if let Some(address) = catalog.grpc {
+                match bind(&catalog.name, address).await {
+                    Ok(port) => ports.push(port),
+                    Err(error) => problems.push(error),
+                }
+            }
+        }
+        if has_tokens {
+            warn_without_tls(config);
+        }
+        problems.extend(signing_key(config).await.err());
+        let webhooks = config.webhooks.clone();
+        let errors = tokio::task::spawn_blocking(move || {
+            let receivers = webhooks.iter().map(Receiver::new);
+            receivers.filter_map(Result::err).collect::<Vec<_>>()
+        });
+        problems.extend((errors.await.into_iter().flatten()).map(anyhow::Error::new));
+        problems
+    }
+}
+
+/// The access rule of a catalog, with its files.
+fn open_rule(
+    catalog: &CatalogConfig,
+) -> anyhow::Result<(Rule, Option<credential::Followed<Tokens>>)> {
+    let opened = Rule::open(&catalog.name, &catalog.access);
+    opened.with_context(|| format!("bearer tokens of the catalog {}", catalog.name))
+}
+
+/// The key that signs images. To decrypt it takes a core for a while.
+async fn signing_key(config: &Config) -> anyhow::Result<Option<Arc<SigningKey>>> {
+    let Some(source) = config.signing_key.clone() else {
+        return Ok(None);
+    };
+    let key = tokio::task::spawn_blocking(move || source.read()).await?;
+    // The error tells its cause itself.
+    let key = key.map_err(|error| anyhow!("signatures of images: {error}"));
+    Ok(Some(Arc::new(key?)))
+}
+
+fn warn_without_tls(config: &Config) {
+    if config.http_tls.is_none() {
+        tracing::warn!("bearer tokens are sent without TLS: anyone on the network can read them");
+    }
+}
+
+fn shown(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    paths.join(", ")
 }
 
 /// The gRPC port that belongs to one catalog.

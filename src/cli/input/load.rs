@@ -9,6 +9,7 @@ use crate::cli::input::location::{Input, STDIN, similar_path};
 use crate::cli::input::notes::{note_all, note_errors};
 use crate::cli::{Failure, output};
 use crate::config::{image_set_source, read_image_set};
+use crate::error_chain::error_chain;
 use crate::fetch;
 use crate::ingest::{self, LoadOptions, Loaded, Source, Spool};
 use fbc::image_list::ImageList;
@@ -57,7 +58,17 @@ impl Input {
             Some(path) => similar_path(path),
             None => self.url_without_scheme().unwrap_or_default(),
         };
-        let error = error.context(format!("{self} cannot be read"));
+        // Most errors begin with the name, and those of a server with its URL.
+        let (name, text) = (self.to_string(), error_chain(error.as_ref()));
+        let all = format!("{name}/api/v1/all: ");
+        let shorter = text
+            .replacen(&all, "", 1)
+            .replacen(&format!("{name}: "), "", 1);
+        let error = if shorter == text {
+            error.context(format!("{self} cannot be read"))
+        } else {
+            anyhow!("{self} cannot be read: {shorter}")
+        };
         if proposal.is_empty() {
             return Failure::unreadable(error);
         }

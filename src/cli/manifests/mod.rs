@@ -17,9 +17,10 @@ use crate::answers::images::{Form, MirrorSet, Mirrors};
 use crate::cli::input::{Configured, Input, Options, ReadingArguments, image_list};
 use crate::cli::query::text;
 use crate::cli::{Failure, block_on, format, output};
-use crate::config::{Config, Environment, Settings, suggest_name};
+use crate::config::{Config, ConfigError, Environment, Settings, suggest_name};
 use crate::ingest::Mirror;
 use crate::name::CatalogName;
+use crate::serve::access::AccessSettings;
 use fbc::image_list::ImageList;
 use fbc::select::Request;
 use shapes::{Kind, PORT, Presentation, Way};
@@ -33,13 +34,13 @@ use shapes::{Kind, PORT, Presentation, Way};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The catalogs; SOURCE is as for the other commands [default: the
-    /// configured catalogs]
+    /// The catalogs; SOURCE is as for the other commands. With --config, names of
+    /// configured catalogs [default: the configured catalogs]
     #[arg(value_name = "[NAME=]SOURCE")]
     catalogs: Vec<String>,
 
     /// The configuration file with the catalogs
-    #[arg(long, value_name = "FILE", conflicts_with = "catalogs")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Only this catalog; repeatable [default: all]
@@ -130,6 +131,8 @@ struct Named {
     origin: Origin,
     /// Whether almanac serves the unchanged image of its registry.
     unchanged: bool,
+    /// Whether its readers need a token or a certificate over HTTP.
+    is_guarded: bool,
 }
 
 enum Origin {
@@ -138,8 +141,9 @@ enum Origin {
 }
 
 impl Arguments {
-    pub(super) fn run(self, environment: &Environment) -> Result<ExitCode, Failure> {
+    pub(super) fn run(mut self, environment: &Environment) -> Result<ExitCode, Failure> {
         self.check()?;
+        self.take_names()?;
         let named = self.choose(self.named(environment)?)?;
         let wanted = |kind: Kind| wants(&self.kinds, kind);
         let mut manifests: Vec<Value> = Vec::new();
@@ -195,9 +199,18 @@ impl Arguments {
             publisher: self.publisher.as_deref(),
         };
         for Named {
-            name, unchanged, ..
+            name,
+            unchanged,
+            is_guarded,
+            ..
         } in named
         {
+            if by_address && *is_guarded {
+                output::note(&format!(
+                    "almanac: the catalog {name} is restricted over HTTP only: gRPC asks for no token, \
+                     so every pod that reaches its Service can read it, unless [grpc_tls] has client_ca"
+                ));
+            }
             let way = match (self.by, &self.catalog_host) {
                 (By::Image, Some(host)) => Way::Image {
                     host,
@@ -219,6 +232,23 @@ impl Arguments {
                     self.namespace
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the words beside --config as names of its catalogs.
+    fn take_names(&mut self) -> Result<(), Failure> {
+        if self.config.is_none() {
+            return Ok(());
+        }
+        for word in std::mem::take(&mut self.catalogs) {
+            let name = word.parse().map_err(|_| {
+                Failure::usage(anyhow!(
+                    "{word:?} is no name of a catalog: with --config, name catalogs of the file, or \
+                     leave out --config to name sources"
+                ))
+            })?;
+            self.chosen.push(name);
         }
         Ok(())
     }
@@ -297,7 +327,14 @@ impl Arguments {
         if self.catalogs.is_empty() {
             let file = self.config.as_deref();
             let config = Config::load(Settings::default(), file, environment);
-            let config = config.map_err(Failure::usage)?;
+            let config = config.map_err(|error| match error {
+                ConfigError::NoCatalog => Failure::usage(anyhow!(
+                    "there is no catalog to write manifests for: name at least one, for example \
+                     `almanac manifests community=quay.io/operatorhubio/catalog:latest`, or a file \
+                     with `--config`"
+                )),
+                error => Failure::usage(error),
+            })?;
             let configured = Rc::new(Configured::new(config));
             let catalogs = configured.catalogs().iter();
             return Ok(catalogs
@@ -305,6 +342,7 @@ impl Arguments {
                     name: catalog.name.clone(),
                     origin: Origin::Config(Rc::clone(&configured)),
                     unchanged: catalog.mirror == Mirror::Full,
+                    is_guarded: catalog.access != AccessSettings::default(),
                 })
                 .collect());
         }
@@ -405,6 +443,7 @@ fn read(text: &str) -> Result<Named, Failure> {
         name,
         origin: Origin::Input(input),
         unchanged: false,
+        is_guarded: false,
     })
 }
 

@@ -26,6 +26,13 @@ pub(in crate::cli) fn catalogs(
     format: Format,
 ) -> Result<ExitCode, Failure> {
     let mut found = block_on(respondent.list(&Question::of_catalogs()))??;
+    if found.items.is_empty()
+        && let Respondent::Server { settings, .. } = respondent
+        && settings.token.is_none()
+    {
+        let hint = "no catalog is open to readers without a token: --token-file names one";
+        found.hint.get_or_insert_with(|| hint.to_owned());
+    }
     found.note();
     if let Respondent::Server {
         catalog: Some(name),

@@ -89,10 +89,20 @@ impl Arguments {
             respondent.choose_catalog(&package).await?;
             respondent.object(&question).await
         })??;
-        if let Some(hint) = answer.get("hint").and_then(Value::as_str) {
-            output::note(&format!("almanac: {hint}"));
+        let hint = answer.get("hint").and_then(Value::as_str);
+        let mut paths = members(&answer, "paths").iter();
+        let is_empty = members(&answer, "candidates").is_empty()
+            && paths.all(|path| members(path, "steps").is_empty());
+        let printed = print(&answer, self.output)?;
+        match hint {
+            // Of an unknown bundle without any update, the tables tell nothing.
+            Some(hint) if is_empty => Err(Failure::run(anyhow!("no update leads from it: {hint}"))),
+            Some(hint) => {
+                output::note(&format!("almanac: {hint}"));
+                Ok(printed)
+            }
+            None => Ok(printed),
         }
-        print(&answer, self.output)
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::config::settings::signing::SignedName;
 use crate::config::template::{ImageTemplate, WrittenSource};
 use crate::config::value::{Address, Authority, OnInvalidSetting, Poll};
-use crate::ingest::{Mirror, SourceError};
+use crate::ingest::{Mirror, SourceError, source_of_path};
 use crate::name::{CatalogName, NameError};
 use ::images::Platform;
 
@@ -120,7 +120,9 @@ impl FromStr for CatalogSettings {
         };
         Ok(Self {
             name,
-            source: source.parse()?,
+            source: source
+                .parse()
+                .map_err(|error| source_of_path(source, error))?,
             ..Self::default()
         })
     }

@@ -231,6 +231,19 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Only the address of the admin port, from a file that cannot be used as a
+    /// whole. Without a valid one, nothing.
+    pub fn read_admin(path: &Path) -> Self {
+        let text = read_text(path).unwrap_or_default();
+        let (table, _) = toml::de::DeTable::parse_recoverable(&text);
+        let admin = table.get_ref().get("admin");
+        let admin = admin.and_then(|value| value.get_ref().as_str()?.parse().ok());
+        Self {
+            admin,
+            ..Self::default()
+        }
+    }
+
     fn make_paths_relative_to(&mut self, folder: &Path) {
         let registries = &mut self.registries;
         let files = [

@@ -20,7 +20,7 @@ use crate::ingest::{files, sqlite};
 use crate::name::CatalogName;
 use crate::store::{
     BlobPin, CacheLimits, Counts, DiskError, Finished, Image, ImageKind, Import, NewRevision,
-    RevisionId, Store, time_of_unix,
+    RevisionId, SourceIdentity, Store, time_of_unix,
 };
 use ::images::digest::{Digest, Hasher};
 use ::images::layers::Limits;
@@ -35,6 +35,8 @@ pub struct Imported {
     pub revision: RevisionId,
     /// Its number on the other side.
     pub there: RevisionId,
+    /// Its source and variant.
+    pub identity: SourceIdentity,
     /// The outcome.
     pub outcome: ImportOutcome,
 }
@@ -100,6 +102,7 @@ async fn fresh(
                 catalog: carried.catalog,
                 revision: current.id,
                 there: carried.id,
+                identity: current.identity,
                 outcome: ImportOutcome::Unchanged,
             });
             continue;
@@ -173,6 +176,7 @@ async fn take(
             catalog: revision.catalog,
             revision: revision.id,
             there: carried.id,
+            identity: revision.identity,
             outcome: ImportOutcome::Taken,
         });
     }

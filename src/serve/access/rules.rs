@@ -83,6 +83,12 @@ impl Rule {
         self.tokens.is_some()
     }
 
+    /// Whether tokens alone grant access, and there is none.
+    pub fn admits_nobody(&self) -> bool {
+        let tokens = self.tokens.as_ref();
+        !self.certificate && tokens.is_some_and(|tokens| tokens.borrow().is_empty())
+    }
+
     fn is_open(&self) -> bool {
         self.tokens.is_none() && !self.certificate
     }

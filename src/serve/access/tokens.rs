@@ -19,6 +19,11 @@ impl Tokens {
         Ok(Self(tokens.collect::<Result<_, _>>()?))
     }
 
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether this is one of the tokens, in constant time.
     pub(super) fn contain(&self, given: &[u8]) -> bool {
         let given: [u8; 32] = Sha256::digest(given).into();

@@ -151,7 +151,8 @@ impl CatalogStatus {
             .pass
             .as_ref()
             .filter(|_| status.failures > 0)
-            .and_then(|pass| pass.error.clone());
+            .and_then(|pass| pass.error.clone())
+            .or_else(|| status.blocked.clone().filter(|_| snapshot.is_none()));
         Self {
             name: catalog.name.to_string(),
             source: status.source,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http::Method;
 
 use crate::name::CatalogName;
@@ -44,7 +44,15 @@ pub(super) async fn metas(
 ) -> Result<Response, HttpRejection> {
     let Path(name) = name.map_err(|_| HttpRejection::Path)?;
     check_method(request.method())?;
-    let query = parse_query(query.as_deref().unwrap_or_default())?;
+    let query = query.as_deref().unwrap_or_default();
+    let query = match parse_query(query) {
+        Ok(query) => query,
+        Err(rejection) => {
+            let mut response = rejection.into_response();
+            hint::add_key(&mut response, query);
+            return Ok(response);
+        }
+    };
     let reader = reader(&request);
     let selection = find(&catalogs, &reader, &name)?.select(&query);
     let mut response = respond(&selection, &request, false);

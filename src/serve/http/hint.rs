@@ -16,6 +16,8 @@ use fbc::text::suggest;
 
 /// The header.
 pub(super) const HINT: HeaderName = HeaderName::from_static("almanac-hint");
+/// The parameters of `metas`.
+const KEYS: [&str; 3] = ["schema", "package", "name"];
 /// The most bytes of a hint.
 const MAX_HINT: usize = 1_000;
 /// The most names that are compared with a wrong one: more would keep other
@@ -30,6 +32,20 @@ pub(super) fn add(response: &mut Response, selection: &Selection, query: &Query<
     if let Some(hint) = hint(selection.snapshot(), query) {
         response.headers_mut().insert(HINT, header(visible(&hint)));
     }
+}
+
+/// Adds a hint to the response to a malformed query of `metas`.
+pub(super) fn add_key(response: &mut Response, query: &str) {
+    let keys = query.split('&').filter(|pair| !pair.is_empty());
+    let mut keys = keys.map(|pair| pair.split('=').next().unwrap_or_default());
+    let hint = match keys.find(|key| !KEYS.contains(key)) {
+        Some(key) => {
+            let end = suggest::proposal_or_all(key, KEYS);
+            format!("metas has no parameter {:?}{end}", cut(key))
+        }
+        None => "a value has a wrong escape: write %25 for a percent sign".to_owned(),
+    };
+    response.headers_mut().insert(HINT, header(visible(&hint)));
 }
 
 /// The first of the fields that no blob has, else a sentence about all.

@@ -114,7 +114,8 @@ pub(super) fn problem_of(response: &Response) -> Option<Problem> {
 /// Turns rejections into problems for clients that accept them.
 pub(super) async fn describe(request: Request, next: Next) -> Response {
     // A client that accepts anything gets the text, as from catalogd.
-    let wanted = accepts_named(request.headers(), PROBLEM);
+    let named = accepts_named(request.headers(), PROBLEM);
+    let own = is_of_own_api(request.uri().path());
     let mut response = next.run(request).await;
     let status = response.status();
     let kind = response.headers().get(CONTENT_TYPE);
@@ -122,7 +123,11 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
     if !(status.is_client_error() || status.is_server_error()) || !plain {
         return response;
     }
-    if wanted {
+    let unknown = matches!(
+        response.extensions().get::<HttpRejection>(),
+        Some(HttpRejection::UnknownPath)
+    );
+    if named || (own && unknown) {
         let rejection = response.extensions_mut().remove::<HttpRejection>();
         // catalogd omits `Allow`, so only problems have it.
         let allowed = match &rejection {
@@ -149,11 +154,63 @@ pub(super) async fn describe(request: Request, next: Next) -> Response {
     response
 }
 
+/// Whether a path belongs to the queries, which catalogd does not have. Its clients
+/// ask for three paths of a catalog, and get its texts for all others.
+fn is_of_own_api(path: &str) -> bool {
+    let own = |below: &str| {
+        let first = below.split('/').next().unwrap_or_default();
+        !first.is_empty() && !["all", "metas", "graphql"].contains(&first)
+    };
+    if let Some(below) = path.strip_prefix("/api/v1/") {
+        return own(below);
+    }
+    let Some((name, below)) = path
+        .strip_prefix("/catalogs/")
+        .and_then(|path| path.split_once('/'))
+    else {
+        return false;
+    };
+    let is_query = below.strip_prefix("api/v1/").is_some_and(own);
+    !name.is_empty() && (below.is_empty() || is_query)
+}
+
 /// The detail of a response without a text.
 fn detail(status: StatusCode) -> &'static str {
     match status {
         StatusCode::PRECONDITION_FAILED => "a precondition of the request does not hold",
         StatusCode::RANGE_NOT_SATISFIABLE => "the requested range lies outside of the response",
         _ => "the request cannot be answered",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_catalogd_get_its_texts_where_they_ask() {
+        for path in [
+            "/catalogs/a/",
+            "/catalogs/a/api/v1/nope",
+            "/catalogs/a/api/v1/package/b",
+            "/api/v1/package/b",
+        ] {
+            assert!(is_of_own_api(path), "{path}");
+        }
+        for path in [
+            "/",
+            "/nope",
+            "/catalogs/",
+            "/catalogs//",
+            "/catalogs/a",
+            "/catalogs/a/api/v1/",
+            "/catalogs/a/api/v1/all/",
+            "/catalogs/a/api/v1/metas/b",
+            "/catalogs/a/api/v1/graphql/",
+            "/catalogs/a/api/v2/all",
+            "/a/api/v1/nope",
+        ] {
+            assert!(!is_of_own_api(path), "{path}");
+        }
     }
 }

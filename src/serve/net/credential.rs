@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::counter;
+use metrics::{Counter, counter};
+use rustls::InconsistentKeys;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -46,8 +47,8 @@ pub enum CredentialError {
     },
     /// A certificate and a key that do not belong together or are invalid.
     #[error(
-        "the certificate {} and the key {} cannot be used together: {problem}",
-        certificate.display(), key.display()
+        "the certificate {} and the key {} cannot be used together: {}",
+        certificate.display(), key.display(), mismatch(problem)
     )]
     Pair {
         /// The certificate's file.
@@ -78,6 +79,16 @@ pub enum CredentialError {
     /// The system provides no random numbers for a signing key.
     #[error("the system has no random numbers")]
     Random,
+}
+
+/// The reason why a certificate and a key cannot be used together.
+fn mismatch(problem: &rustls::Error) -> String {
+    match problem {
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+            "the key is that of another certificate".to_owned()
+        }
+        problem => problem.to_string(),
+    }
 }
 
 fn because(problem: Option<&str>) -> String {
@@ -120,6 +131,10 @@ impl<T: Send + Sync + 'static> Followed<T> {
         let (contents, seen) = files.read()?;
         let first = Arc::new((files.build)(&files.paths, &contents)?);
         let (current, receiver) = watch::channel(first);
+        // A rule about growth misses the first event unless it was 0 before.
+        for outcome in ["taken", "refused"] {
+            reloads(kind, owner, outcome).increment(0);
+        }
         let followed = Self {
             kind,
             owner: owner.to_owned(),
@@ -175,12 +190,16 @@ impl<T: Send + Sync + 'static> Followed<T> {
                 "refused"
             }
         };
-        counter!(
-            "almanac_credential_reloads_total",
-            "kind" => kind, "of" => self.owner.clone(), "outcome" => outcome
-        )
-        .increment(1);
+        reloads(kind, of, outcome).increment(1);
     }
+}
+
+/// Counts the changes of credentials.
+fn reloads(kind: &'static str, of: &str, outcome: &'static str) -> Counter {
+    counter!(
+        "almanac_credential_reloads_total",
+        "kind" => kind, "of" => of.to_owned(), "outcome" => outcome
+    )
 }
 
 /// The value of changed contents, with their digest.

@@ -24,6 +24,17 @@ fn a_restricted_catalog_is_read_with_the_login_for_its_host() {
     let http = almanac.program.address("http");
     let url = format!("http://{http}/catalogs/closed");
 
+    // Its name is not told without a token, but the reason of an empty list is.
+    let server = format!("http://{http}");
+    let finished = Start::new(["list", "catalogs", "--server", server.as_str()]).run();
+    assert!(finished.status.success(), "{finished:#?}");
+    assert!(
+        finished
+            .stderr
+            .contains("no catalog is open to readers without a token"),
+        "{finished:#?}"
+    );
+
     fs::write(
         path("netrc"),
         format!("machine {http} login me password secret-one\n"),

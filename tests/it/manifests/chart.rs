@@ -87,6 +87,14 @@ fn values_that_cannot_work_are_refused() {
             "OLM deletes pods",
         ),
         ("--set=image.digest=sha256:0", "image.digest"),
+        ("--set=image=null", "image.repository is missing: write"),
+        (
+            "--set=image.repository=",
+            "image.repository is missing: write",
+        ),
+        ("--set=settings.polll=10m", "polll"),
+        ("--set=settings.log.fromat=json", "fromat"),
+        ("--set=catalogs[0].settings.pol=1m", "pol"),
     ] {
         let output = helm(&[&words[..], &[change]].concat());
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -105,6 +113,51 @@ fn values_that_cannot_work_are_refused() {
         .concat(),
     );
     assert!(output.status.success());
+}
+
+/// The schema has the keys of the program, table by table.
+#[test]
+fn the_schema_of_the_values_knows_the_settings_of_the_program() {
+    let schema = read("deploy/helm/almanac/values.schema.json");
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    // The program lists the keys of a table when it refuses one.
+    let known = |table: &str| -> BTreeSet<String> {
+        let error = configuration(&format!("{table}\nzzzzzzzzzzzz = 1\n"))
+            .err()
+            .unwrap();
+        let (_, keys) = error
+            .split_once("expected ")
+            .unwrap_or_else(|| panic!("{error}"));
+        // After the keys stands the table.
+        let keys = keys.split(" (in ").next().unwrap_or_default();
+        let keys = keys.split('`').skip(1).step_by(2);
+        keys.map(str::to_owned).collect()
+    };
+    let written = |place: &Value| -> BTreeSet<String> {
+        assert_eq!(place["additionalProperties"], false, "{place}");
+        place["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect()
+    };
+    let settings = &schema["properties"]["settings"];
+    assert_eq!(written(settings), known(""));
+    let mut tables = 0;
+    for (key, place) in settings["properties"].as_object().unwrap() {
+        let (place, header) = match place["type"].as_str() {
+            Some("object") => (place, format!("[{key}]")),
+            Some("array") => (&place["items"], format!("[[{key}]]")),
+            _ => continue,
+        };
+        assert_eq!(written(place), known(&header), "{key}");
+        tables += 1;
+    }
+    // All tables but those that the chart writes: grpc_tls and the catalogs.
+    assert_eq!(tables, 12);
+    let catalog = &schema["properties"]["catalogs"]["items"]["properties"]["settings"];
+    assert_eq!(written(catalog), known("[[catalog]]"));
 }
 
 /// The settings are those that the program reads, and its ports those of the pods.

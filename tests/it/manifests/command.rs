@@ -124,3 +124,37 @@ fn choices_that_cannot_be_followed_are_refused() {
         assert!(finished.stderr.contains(said), "{}", finished.stderr);
     }
 }
+
+#[test]
+fn words_beside_a_configuration_are_names_of_its_catalogs() {
+    let finished = run(CONFIGURATION, &["one", "--kind=service"]);
+    assert!(finished.status.success(), "{finished:?}");
+    assert!(finished.stdout.contains("name: one"), "{finished:?}");
+    assert!(!finished.stdout.contains("two-three"), "{finished:?}");
+    let finished = run(CONFIGURATION, &["quay.invalid/a:1"]);
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    assert!(
+        finished.stderr.contains("with --config, name catalogs"),
+        "{finished:?}"
+    );
+    let finished = Start::new(["manifests"]).run();
+    assert_eq!(finished.status.code(), Some(2), "{finished:?}");
+    for said in [
+        "no catalog to write manifests for",
+        "`almanac manifests community=",
+    ] {
+        assert!(finished.stderr.contains(said), "{finished:?}");
+    }
+    assert!(!finished.stderr.contains("almanac serve"), "{finished:?}");
+}
+
+#[test]
+fn a_restricted_catalog_comes_with_a_note_about_grpc() {
+    let guarded = format!("{CONFIGURATION}token_files = [\"tokens\"]\n");
+    let finished = run(&guarded, &[]);
+    assert!(finished.status.success(), "{finished:?}");
+    let note = "the catalog two.three is restricted over HTTP only";
+    assert!(finished.stderr.contains(note), "{finished:?}");
+    assert!(!finished.stderr.contains("the catalog one"), "{finished:?}");
+    assert!(!run(CONFIGURATION, &[]).stderr.contains("restricted"));
+}

@@ -34,7 +34,7 @@ pub enum ImageSetError {
     NoFields,
     /// It has other fields, or other values.
     #[error("it is no ImageSetConfiguration: {0}{1}")]
-    Shape(serde_json::Error, &'static str),
+    Shape(String, &'static str),
     /// It is something else, or another version.
     #[error("it is {0:?}; write kind: ImageSetConfiguration and apiVersion: {VERSION}")]
     Version(String),
@@ -117,12 +117,19 @@ pub fn read(file: &[u8]) -> Result<Vec<Operators>, ImageSetError> {
     }
     let shape = |error: serde_json::Error| {
         // 4.10 without quotes is the number 4.1.
-        let hint = if error.to_string().contains("expected a string") {
+        let text = error.to_string();
+        // The position is one of the converted text, which nobody has.
+        let text = text
+            .split(" at line ")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let hint = if text.contains("expected a string") {
             "; write versions and names in quotes"
         } else {
             ""
         };
-        ImageSetError::Shape(error, hint)
+        ImageSetError::Shape(text, hint)
     };
     if json.is_empty() {
         return Err(ImageSetError::Version(String::new()));
@@ -187,6 +194,16 @@ mod tests {
 
     fn refused(text: &str) -> String {
         read(text.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_error_has_no_position_of_the_converted_text() {
+        let error = refused(&format!("{HEAD}mirror:\n  operators: 7\n"));
+        assert!(error.contains("expected a sequence"), "{error}");
+        assert!(
+            !error.contains("line") && !error.contains("column"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -38,10 +38,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{- define "almanac.image" -}}
-{{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- $image := .Values.image | default dict -}}
+{{- $repository := required "image.repository is missing: write the image of almanac, such as registry.example.com/almanac" $image.repository -}}
+{{- if $image.digest -}}
+{{ $repository }}@{{ $image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ $image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 

@@ -185,6 +185,17 @@ fn hint(package: &str, from: &str, nearest: &[String]) -> String {
     hint
 }
 
+/// The version in a text, which may begin with `v` and lack its last numbers.
+fn written_version(text: &str) -> Option<Version> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let is_short = text.split('.').all(|part| part.parse::<u64>().is_ok());
+    let missing = 3_usize.saturating_sub(text.split('.').count());
+    if is_short && missing > 0 {
+        return Version::parse(&format!("{text}{}", ".0".repeat(missing))).ok();
+    }
+    Version::parse(text).ok()
+}
+
 /// The meaning of `from`: a bundle of the package, a version, or a removed bundle
 /// that edges still name.
 pub(in crate::serve::http) fn installed<'a>(
@@ -198,7 +209,7 @@ pub(in crate::serve::http) fn installed<'a>(
             version: Version::parse(&entry.version).ok(),
         });
     }
-    if let Ok(version) = Version::parse(from) {
+    if let Some(version) = written_version(from) {
         let text = version.to_string();
         let entry = entries().find(|entry| entry.version == text);
         return Ok(Installed {

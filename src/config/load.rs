@@ -330,7 +330,6 @@ impl RegistrySettings {
                 usual: environment.policies(),
                 named: self.policy_file,
                 objects: self.image_policy_files.unwrap_or_default(),
-                given: Vec::new(),
                 namespace: self.image_policy_namespace,
                 stores: images::SignatureStoreFiles {
                     named: self.registries_d,

@@ -1,6 +1,6 @@
 //! The requirements of the policy for one image.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::config_files::{self, FileError, FileKind};
@@ -83,7 +83,6 @@ impl Admission {
                 (path, policy)
             }
             (None, Some(path)) => (path.as_path(), Policy::accepting()),
-            (None, None) if !objects.is_empty() => (Path::new(objects::GIVEN), Policy::accepting()),
             (None, None) => return Ok(Self::default()),
         };
         policy.add(&objects, files.namespace.as_deref());

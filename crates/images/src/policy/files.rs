@@ -15,8 +15,6 @@ pub struct PolicyFiles {
     /// Files, or folders of such, with `ClusterImagePolicy` and `ImagePolicy`
     /// objects of OpenShift (YAML, JSON). Each must exist.
     pub objects: Vec<PathBuf>,
-    /// More of these objects, which an API server gave. They need no file.
-    pub given: Vec<serde_json::Value>,
     /// The namespace whose `ImagePolicy` objects apply.
     pub namespace: Option<String>,
     /// Where signatures are stored apart from the registry.

@@ -11,11 +11,7 @@ const MAX_FILE: u64 = 4 << 20;
 /// The most objects.
 const MAX_OBJECTS: usize = 10_000;
 
-/// The name of the objects that come from elsewhere than files.
-pub(super) const GIVEN: &str = "of the cluster";
-
-/// The objects of the files and folders, and the given ones. Those of a namespace
-/// need one.
+/// The objects of the files and folders. Those of a namespace need one.
 pub(super) fn read(files: &PolicyFiles) -> Result<Vec<ImagePolicy>, FileError> {
     let mut all = Vec::new();
     let mut add = |objects: Vec<ImagePolicy>, path: &Path| {
@@ -45,10 +41,6 @@ pub(super) fn read(files: &PolicyFiles) -> Result<Vec<ImagePolicy>, FileError> {
         }
         add(objects, path)?;
     }
-    let path = Path::new(GIVEN);
-    let given = ImagePolicy::of_objects(files.given.iter().cloned())
-        .map_err(|problem| FileError::content(FileKind::Policy, path, problem))?;
-    add(given, path)?;
     Ok(all)
 }
 

@@ -31,16 +31,8 @@ pub(in crate::policy) struct ImagePolicy {
 impl ImagePolicy {
     /// The objects of a file. Those of other kinds are ignored.
     pub(in crate::policy) fn parse(text: &str) -> Result<Vec<Self>, String> {
-        Self::of_objects(yaml::unique_documents(text)?)
-    }
-
-    /// The objects among those of an API server. Those of other kinds are
-    /// ignored.
-    pub(in crate::policy) fn of_objects(
-        objects: impl IntoIterator<Item = Value>,
-    ) -> Result<Vec<Self>, String> {
         let mut found = Vec::new();
-        for object in objects {
+        for object in yaml::unique_documents(text)? {
             collect(object, &mut found, 0)?;
         }
         Ok(found)

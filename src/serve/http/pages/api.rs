@@ -93,7 +93,10 @@ fn field(parameter: &Value) -> Markup {
     let name = text(&parameter["name"]);
     let schema = &parameter["schema"];
     let choices: Vec<&str> = match schema["enum"].as_array() {
-        Some(all) => all.iter().filter_map(Value::as_str).collect(),
+        Some(all) => {
+            let all = all.iter().filter_map(Value::as_str);
+            all.filter(|choice| !choice.is_empty()).collect()
+        }
         None if schema["type"] == "boolean" => vec!["false", "true"],
         None => Vec::new(),
     };

@@ -119,14 +119,20 @@ impl Install<'_> {
 
 /// The namespace for a package: the suggested one, else one of its name.
 pub fn namespace<'a>(suggested: &'a str, package: &'a str) -> &'a str {
-    let good = |name: &str| {
-        let mut bytes = name.bytes();
-        (1..=63).contains(&name.len())
-            && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-            && !name.starts_with('-')
-            && !name.ends_with('-')
-    };
-    if good(suggested) { suggested } else { package }
+    if is_label(suggested) {
+        suggested
+    } else {
+        package
+    }
+}
+
+/// Whether a name is a DNS label, as those of namespaces are.
+pub fn is_label(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    (1..=63).contains(&name.len())
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
 }
 
 /// Objects as YAML documents.

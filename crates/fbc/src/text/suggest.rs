@@ -70,13 +70,30 @@ pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
             match (distance <= most, contained) {
                 (true, _) => Some((distance, name)),
                 (false, true) => Some((most + 1, name)),
-                (false, false) => None,
+                (false, false) => {
+                    near_word(&wanted, length, &lower).map(|far| (most + 1 + far, name))
+                }
             }
         })
         .collect();
     similar.sort_unstable();
     similar.truncate(MOST);
     similar.into_iter().map(|(_, name)| name).collect()
+}
+
+/// The distance to the nearest word of a name of several words. One letter of a short
+/// word may be wrong, two of a longer one.
+fn near_word(wanted: &str, length: usize, name: &str) -> Option<usize> {
+    let most = match length {
+        0..4 => return None,
+        4..6 => 1,
+        _ => 2,
+    };
+    let words = name.split(|sign: char| !sign.is_alphanumeric());
+    let words =
+        words.filter(|word| word.chars().take(LONGEST + 1).count().abs_diff(length) <= most);
+    let distances = words.map(|word| strsim::osa_distance(wanted, word));
+    distances.filter(|distance| *distance <= most).min()
 }
 
 #[cfg(test)]
@@ -98,5 +115,23 @@ mod tests {
         assert_eq!(super::similar("sgv", ["mermaid", "svg"]), ["svg"]);
         assert_eq!(proposal("zookeeper"), "");
         assert_eq!(proposal(""), "");
+    }
+
+    #[test]
+    fn a_typing_error_in_a_word_of_a_name_is_no_hindrance() {
+        let names = [
+            "ferry-operator",
+            "kepler-operator",
+            "strimzi-kafka-operator",
+        ];
+        for (wanted, near) in [
+            ("keplr", vec!["kepler-operator"]),
+            ("kafak", vec!["strimzi-kafka-operator"]),
+            ("fery", vec!["ferry-operator"]),
+            ("kit", vec![]),
+            ("zookeeper", vec![]),
+        ] {
+            assert_eq!(similar(wanted, names), near, "{wanted}");
+        }
     }
 }

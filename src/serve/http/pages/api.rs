@@ -63,14 +63,14 @@ fn route(origin: &str, path: &str, get: &Value) -> Markup {
     html! {
         section.route {
             h2 { code { "GET " (path) } }
-            p { (text(&get["summary"])) }
+            p { (prose(text(&get["summary"]))) }
             @if !parameters.is_empty() {
                 (table(&format!("Parameters of {path}"), &["Parameter", "In", "Meaning"], html! {
                     @for parameter in &parameters {
                         tr {
                             th scope="row" { code { (text(&parameter["name"])) } @if parameter["required"] == true { " *" } }
                             td { (text(&parameter["in"])) }
-                            td { (text(&parameter["description"])) }
+                            td { (prose(text(&parameter["description"]))) (values(&parameter["schema"])) }
                         }
                     }
                 }))
@@ -85,6 +85,36 @@ fn route(origin: &str, path: &str, get: &Value) -> Markup {
             }))
             @if schema != "null" { (fold(html! { "Schema of the answer" }, code("Schema", &schema))) }
         }
+    }
+}
+
+/// Text with its code marked.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+/// The default and the allowed values of a parameter.
+fn values(schema: &Value) -> Markup {
+    let of_items = &schema["items"];
+    let schema = if of_items["enum"].is_array() {
+        of_items
+    } else {
+        schema
+    };
+    let plain = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    html! {
+        @if let Some(all) = schema["enum"].as_array() {
+            " Values: " @for (at, one) in all.iter().enumerate() { @if at > 0 { ", " } code { (plain(one)) } } "."
+        }
+        @if !schema["default"].is_null() { " Default: " code { (plain(&schema["default"])) } "." }
     }
 }
 

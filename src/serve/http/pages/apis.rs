@@ -6,10 +6,10 @@ use axum::response::Response;
 use maud::html;
 
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{count, empty, table};
+use crate::serve::http::pages::parts::{counted, empty, table};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::problems::kinds;
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::problem::{Problem, cut};
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
 
 /// How many kinds a page lists.
@@ -33,7 +33,7 @@ pub(super) async fn list(request: QueryRequest) -> Response {
             @if kinds.is_empty() {
                 (empty(html! { p { "No package of any catalog provides such a kind. " a href="/apis" { "All kinds" } } }))
             } @else {
-                p { (count(kinds.len() as u64)) " kinds" @if kinds.len() > SHOWN { ", the first " (SHOWN) " shown" } }
+                p { (counted(kinds.len(), "kind")) @if kinds.len() > SHOWN { ", the first " (SHOWN) " shown" } }
                 (table("Kinds", &["Kind", "Group"], html! {
                     @for (kind, group) in kinds.iter().take(SHOWN) {
                         tr { th scope="row" { a href=(links::kind(group, kind)) { (kind) } } td { code { (group) } } }
@@ -60,7 +60,18 @@ pub(super) async fn one(request: QueryRequest) -> Response {
             }
         }
         if found.is_empty() {
-            let apis = query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+            let apis = || query.loaded().flat_map(|(_, snapshot)| snapshot.apis());
+            let groups: BTreeSet<&str> = apis()
+                .filter(|api| api.kind == kind)
+                .map(|api| api.group.as_str())
+                .collect();
+            if !groups.is_empty() {
+                return Err(Problem::unknown("group", written, groups).remarking(&format!(
+                    "these groups have a kind {:?}",
+                    cut(kind)
+                )));
+            }
+            let apis = apis();
             return Err(Problem::unknown("kind", kind, apis.map(|api| api.kind.as_str())));
         }
         let body = html! {

@@ -6,10 +6,11 @@ use maud::html;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{count, fold, icon, notice, problem_counts, states, table};
 use crate::serve::http::pages::records::PackageRecord;
-use crate::serve::http::pages::request::{configured, run};
+use crate::serve::http::pages::request::{NOTHING_TO_SERVE, configured, run};
 use crate::serve::http::pages::text::date;
 use crate::serve::http::pages::{home, links};
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+use crate::snapshot::State;
 
 pub(super) async fn show(request: QueryRequest) -> Response {
     run(request, &LOOKUPS, &[], |query| {
@@ -23,7 +24,8 @@ pub(super) async fn show(request: QueryRequest) -> Response {
             let body = html! {
                 h1 { (name) }
                 (notice("warning", html! {
-                    p { "This catalog has nothing to serve yet. Come back in some seconds." }
+                    @if catalog.state() == State::Failing { p { (NOTHING_TO_SERVE) } }
+                    @else { p { "This catalog has nothing to serve yet. Come back in some seconds." } }
                 }))
             };
             return Ok(Page::new(name, body).at(trail));

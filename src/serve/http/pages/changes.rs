@@ -159,7 +159,11 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
                 label { "Since " input name="since" value=(since.unwrap_or_default()) maxlength="30" placeholder="2026-01-31"; }
                 button { "Filter" }
             }
-            (list(&told, "No update changed anything since the history began."))
+            (list(&told, if package.is_some() || wanted.is_some() || after.is_some() {
+                "No change among the recorded updates matches this filter."
+            } else {
+                "No update changed anything since the history began."
+            }))
         };
         let page = Page::new(
             name.map_or_else(|| "Changes".to_owned(), |name| format!("Changes of {name}")),

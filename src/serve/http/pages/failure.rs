@@ -12,7 +12,8 @@ use maud::html;
 use crate::serve::http::encoding::accepts_named;
 use crate::serve::http::pages::frame::{Page, render};
 use crate::serve::http::pages::{links, mirror, policy, sign_in};
-use crate::serve::http::queries::problem::Problem;
+use crate::serve::http::queries::problem::{Problem, cut};
+use crate::serve::http::query::unescape;
 use crate::serve::http::rejection::problem_of;
 
 /// Turns errors into pages for browsers.
@@ -88,9 +89,16 @@ fn is_of_api(path: &str) -> bool {
 }
 
 fn page(problem: &Problem, path: &str, query: &str) -> Page {
+    let pairs = pairs(query);
     let near = problem.suggestions().iter();
     let near: Vec<_> = near
-        .filter_map(|name| Some((name, beside(problem.kind(), path, name)?)))
+        .filter_map(|name| {
+            Some((
+                name,
+                beside(problem.kind(), path, name)
+                    .or_else(|| instead(problem, path, &pairs, name))?,
+            ))
+        })
         .collect();
     let body = html! {
         h1 { (problem.title()) }
@@ -99,11 +107,76 @@ fn page(problem: &Problem, path: &str, query: &str) -> Page {
             h2 { "Similar names" }
             ul.links { @for (name, link) in &near { li { a href=(link) { (name) } } } }
         }
-        @if path == "/mirror" { (mirror::removable(query)) }
+        @if path == "/mirror" { (mirror::removable(query, problem)) }
+        @else if !query.is_empty() { p { a href=(path) { "The same page without parameters" } } }
         p { a href="/" { "All catalogs" } " · " a href="/search" { "All packages" } }
         p.soft { "Status " (problem.status()) }
     };
-    Page::new(problem.title(), body)
+    Page::new(problem.title(), body).at(trail(problem.kind(), path))
+}
+
+/// The parameters of a query, without those that are no text.
+fn pairs(query: &str) -> Vec<(String, String)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.filter_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (key, value) = (unescape(key).ok()?, unescape(value).ok()?);
+        Some((key.into_owned(), value.into_owned()))
+    });
+    pairs.collect()
+}
+
+/// The address with a similar name in the place of the unknown value of a parameter.
+fn instead(
+    problem: &Problem,
+    path: &str,
+    pairs: &[(String, String)],
+    name: &str,
+) -> Option<String> {
+    let of_value = problem.kind().starts_with("unknown-") && problem.kind() != "unknown-parameter";
+    let is_named =
+        |value: &str| !value.is_empty() && problem.detail().contains(&format!("{:?}", cut(value)));
+    let at = pairs.iter().position(|(_, value)| is_named(value));
+    let at = at.filter(|_| of_value)?;
+    let mut all: Vec<(&str, &str)> = pairs
+        .iter()
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    all[at].1 = name;
+    Some(links::with(path, &all))
+}
+
+/// The path to a page of a catalog or of a package, as far as its names are known.
+fn trail(kind: &str, path: &str) -> Vec<(String, String)> {
+    let segments: Option<Vec<_>> = path
+        .split('/')
+        .skip(1)
+        .map(|one| unescape(one).ok())
+        .collect();
+    let segments = segments.unwrap_or_default();
+    let known = !matches!(
+        kind,
+        "unknown-path" | "unknown-catalog" | "invalid-catalog-name"
+    );
+    let mut trail = vec![("Catalogs".to_owned(), "/".to_owned())];
+    let ["catalogs", catalog, rest @ ..] =
+        &segments.iter().map(|one| &**one).collect::<Vec<_>>()[..]
+    else {
+        return Vec::new();
+    };
+    if !known {
+        return trail;
+    }
+    trail.push(((*catalog).to_owned(), links::catalog(catalog, "")));
+    if let ["packages", package, below @ ..] = rest {
+        trail.push(((*package).to_owned(), links::package(catalog, package)));
+        if let Some(below) = below.last() {
+            trail.push(((*below).to_owned(), path.to_owned()));
+        }
+    } else if let Some(below) = rest.last() {
+        trail.push(((*below).to_owned(), path.to_owned()));
+    }
+    trail
 }
 
 /// The address with a similar name in the place of the unknown one.

@@ -41,7 +41,7 @@ pub(super) async fn show(request: QueryRequest) -> Response {
                 (empty(html! { p { "There is no catalog that you may read. If yours has a token, " a href="/sign-in" { "sign in" } "." } }))
             } @else {
                 p.lead {
-                    (count(total)) " packages in " (count(catalogs.len() as u64)) " catalogs"
+                    (count(total)) " packages in " (count(catalogs.len() as u64)) " catalogs, each counted once in every catalog that has it"
                     @if !query.reader.is_known() { " · " a href="/sign-in" { "sign in" } }
                 }
                 (table("Catalogs", &head, html! {

@@ -4,10 +4,11 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::answers::images::Form;
+use crate::answers::rest::records::percent_encoded;
 use crate::serve::http::pages::frame::Page;
 use crate::serve::http::pages::parts::{badge, code, counted, empty, fold, notice, table};
 use crate::serve::http::pages::{links, request};
-use crate::serve::http::queries::across::mirror::{Basket, Plan};
+use crate::serve::http::queries::across::mirror::{Basket, Pick, Plan};
 use crate::serve::http::queries::parameters::MAX_PARAMETERS;
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{QueryRequest, SCANS};
@@ -77,31 +78,55 @@ fn form(basket: &Basket<'_>) -> Markup {
                     }
                 }
             }
-            label { "Add " input name="add" maxlength="300" placeholder="community/etcd/stable@0.9.0.."; }
+            label { "Add " input name="add" maxlength="300" size="32" placeholder="community/etcd/stable@0.9.0.."; }
             label.box { input type="checkbox" name="dependencies" value="true" checked[basket.dependencies]; " with dependencies" }
-            label { "Mirror to " input name="to" value=(basket.to.unwrap_or_default()) maxlength="300" placeholder="mirror.example.com/operators"; }
+            label { "Mirror to " input name="to" value=(basket.to.unwrap_or_default()) maxlength="300" size="32" placeholder="mirror.example.com/operators"; }
             button { "Plan" }
         }
+        p.soft { "An item is " code { "CATALOG/PACKAGE[/CHANNEL][@MIN..MAX]" }
+            ". The two points are needed, and either version may be missing: " code { "@1.2.0.." }
+            " is 1.2.0 and later, " code { "@1.2.0..1.2.0" } " only 1.2.0." }
     }
 }
 
-/// The items of a refused address, each with a link that removes it.
-pub(super) fn removable(query: &str) -> Markup {
+/// The items of a refused address, each with a link that removes it, and similar names
+/// for those that are wrong.
+pub(super) fn removable(query: &str, problem: &Problem) -> Markup {
     let pairs: Vec<&str> = query.split('&').take(MAX_PARAMETERS).collect();
     let items = pairs.iter().enumerate().filter_map(|(at, pair)| {
         let (key, value) = pair.split_once('=')?;
         let is_item = matches!(key, "pick" | "add") && !value.is_empty();
         let text = is_item.then(|| unescape(value).ok()).flatten()?;
         let rest = [&pairs[..at], &pairs[at + 1..]].concat().join("&");
-        Some((clip(&text, SHOWN), format!("/mirror?{rest}")))
+        let pick = Pick::read(&text);
+        let wrong = pick.as_ref().is_none_or(|pick| pick.has(problem));
+        let named = pick.filter(|_| wrong).into_iter().flat_map(|pick| {
+            let names = problem.suggestions().iter();
+            let names = names.map(|name| pick.renamed(problem, name));
+            names.collect::<Vec<_>>()
+        });
+        let instead: Vec<(String, String)> = named
+            .map(|new| {
+                let pair = format!("pick={}", percent_encoded(&new));
+                let all = [&pairs[..at], &[&*pair], &pairs[at + 1..]].concat();
+                (new, format!("/mirror?{}", all.join("&")))
+            })
+            .collect();
+        let shown = clip(&text, SHOWN).to_string();
+        Some((shown, format!("/mirror?{rest}"), wrong, instead))
     });
     let items: Vec<_> = items.collect();
     html! {
         @if !items.is_empty() {
             h2 { "Basket" }
             ul.basket {
-                @for (text, link) in &items {
-                    li { (text) " " a href=(link) aria-label={"Remove " (text)} { "remove" } }
+                @for (text, link, wrong, instead) in &items {
+                    li {
+                        (text) " "
+                        @if *wrong { (badge("error", "wrong")) " " }
+                        a href=(link) aria-label={"Remove " (text)} { "remove" }
+                        @for (new, link) in instead { " · " a href=(link) { "take " (new) " instead" } }
+                    }
                 }
             }
         }
@@ -171,7 +196,7 @@ fn outputs(
                     }
                     td { @for (at, one) in image.uses.iter().take(3).enumerate() {
                         @if at > 0 { ", " }
-                        (one.bundle) @if let Some(name) = &one.related { " (" (name) ")" }
+                        (one.bundle) @if let Some(name) = one.related.as_ref().filter(|name| !name.is_empty()) { " (" (name) ")" }
                     } @if image.uses.len() > 3 { " …" } }
                 }
             }

@@ -4,13 +4,14 @@ use axum::response::Response;
 use maud::html;
 
 use crate::serve::http::pages::frame::Page;
-use crate::serve::http::pages::parts::{code, empty, problem_counts, problems};
-use crate::serve::http::pages::request::configured;
+use crate::serve::http::pages::parts::{code, empty, notice, problem_counts, problems};
+use crate::serve::http::pages::request::{NOTHING_TO_SERVE, configured};
 use crate::serve::http::pages::{links, request};
 use crate::serve::http::queries::across::AcrossQuery;
 use crate::serve::http::queries::across::problems::{SEVERITIES, problems as found};
 use crate::serve::http::queries::problem::Problem;
 use crate::serve::http::queries::request::{LOOKUPS, QueryRequest};
+use crate::snapshot::State;
 
 /// How many problems of a catalog are shown.
 const SHOWN: usize = 200;
@@ -44,6 +45,14 @@ fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Pr
     let chosen = parameters.get("catalog");
     let found = found(query, only)?;
     let none = found.iter().all(|(_, problems)| problems.is_empty());
+    let asked = query.catalogs.iter().filter(|(catalog, _)| {
+        let name = catalog.name.as_str();
+        only.or(chosen).is_none_or(|wanted| wanted == name)
+    });
+    let failing =
+        asked.filter(|(catalog, snapshot)| snapshot.is_none() && catalog.state() == State::Failing);
+    let failing: Vec<&str> = failing.map(|(catalog, _)| catalog.name.as_str()).collect();
+    let filtered = severity.is_some() || code_wanted.is_some();
     let body = html! {
         h1 { (title) }
         form.inline {
@@ -67,8 +76,14 @@ fn page(title: &str, query: &AcrossQuery, only: Option<&str>) -> Result<Page, Pr
             }
             button { "Filter" }
         }
-        @if none {
-            (empty(html! { p { "almanac found nothing wrong." } }))
+        @for name in &failing {
+            h2 { a href=(links::catalog(name, "")) { (name) } }
+            (notice("error", html! { p { (NOTHING_TO_SERVE) } }))
+        }
+        @if none && filtered {
+            (empty(html! { p { "No problem matches this filter. " a href=(if only.is_some() { links::catalog(only.unwrap_or_default(), "/problems") } else { "/problems".to_owned() }) { "All problems" } } }))
+        } @else if none {
+            @if failing.is_empty() { (empty(html! { p { "almanac found nothing wrong." } })) }
         } @else {
             p.soft { "A warning leaves a package as it is. An error leaves it out of the gRPC API; its documents stay in the HTTP API." }
         }

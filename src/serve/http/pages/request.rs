@@ -14,6 +14,12 @@ use crate::serve::http::queries::response::{QueryResponse, ResponseContext};
 use crate::serve::worker_pool::WorkerPool;
 use crate::snapshot::{Catalog, Snapshot};
 
+/// The state of a catalog that failed before it had a content. The log has the reason,
+/// which may name what readers may not see.
+pub(super) const NOTHING_TO_SERVE: &str = "This catalog has nothing to serve: its source \
+    cannot be reached, or its content was refused. almanac tries again by itself; its log \
+    has the reason.";
+
 /// A request for a page, with valid parameters.
 pub(super) struct PageRequest {
     pub(super) query: AcrossQuery,
@@ -102,7 +108,7 @@ impl<'a> Shown<'a> {
     /// Only readable catalogs are found.
     pub(super) fn of(query: &'a AcrossQuery) -> Result<Self, Problem> {
         let (catalog, snapshot) = configured(query)?;
-        let snapshot = snapshot.ok_or_else(|| Problem::not_loaded(&catalog.name))?;
+        let snapshot = snapshot.ok_or_else(|| Problem::without_content(catalog))?;
         Ok(Self { catalog, snapshot })
     }
 

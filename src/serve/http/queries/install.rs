@@ -5,7 +5,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::answers::rest::install::{Install, namespace};
+use crate::answers::rest::install::{Install, is_label, namespace};
 use crate::answers::rest::records::ChannelRecord;
 use crate::serve::http::queries::bundles::{entry, line};
 use crate::serve::http::queries::parameters::Parameters;
@@ -140,6 +140,20 @@ pub(in crate::serve::http) fn installation<T>(
             return Err(Problem::invalid_parameter("mode", detail));
         }
     };
+    for key in ["namespace", "sourceNamespace", "watched", "source"] {
+        // The name of a catalog is the value of a label: it has no slash and 63 bytes.
+        let good = |text: &str| match key {
+            "source" => text.len() <= 63 && text.split('.').all(is_label),
+            _ => is_label(text),
+        };
+        if let Some(given) = parameters.get(key).filter(|text| !good(text)) {
+            let detail = format!(
+                "{key} is a name of lower-case letters, digits and hyphens, and not {:?}",
+                cut(given)
+            );
+            return Err(Problem::invalid_parameter(key, detail));
+        }
+    }
     let details = snapshot.package_answers(package);
     let details = details.map(|package| snapshot.answer(package.details));
     let stored: Stored = details

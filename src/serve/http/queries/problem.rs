@@ -14,7 +14,7 @@ use crate::name::{CatalogName, NameError};
 use crate::serve::access::Reader;
 use crate::serve::http::headers::{RETRY_SECONDS, no_sniffing};
 use crate::serve::worker_pool::Rejected;
-use crate::snapshot::Catalogs;
+use crate::snapshot::{Catalog, Catalogs, State};
 use fbc::text::suggest;
 
 /// Text of clients is cut to so many characters in messages.
@@ -162,6 +162,20 @@ impl Problem {
         let detail =
             format!("catalog {name} is not loaded yet; try again in {RETRY_SECONDS} seconds");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-loaded", detail).titled("Not loaded yet")
+    }
+
+    /// A catalog without content. The reason of a failure stays in the log: it may name
+    /// what the client may not see.
+    pub(crate) fn without_content(catalog: &Catalog) -> Self {
+        let mut problem = Self::not_loaded(&catalog.name);
+        if catalog.state() == State::Failing {
+            problem.detail = format!(
+                "catalog {} is not loaded yet: its source cannot be reached, or its content \
+                 was refused; almanac tries again by itself, and its log has the reason",
+                catalog.name
+            );
+        }
+        problem
     }
 
     /// An unknown name. `what` is `package` or the like.

@@ -202,7 +202,7 @@ impl QueryRequest {
         }
         let snapshot = catalog
             .snapshot()
-            .ok_or_else(|| Problem::not_loaded(&name))?;
+            .ok_or_else(|| Problem::without_content(&catalog))?;
         let query = ParsedQuery {
             snapshot,
             parameters,

@@ -58,7 +58,8 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
                             a href=(format!("{whole}&format=skopeo")) { "for skopeo" } " · "
                             a href=(whole) { "as JSON" }
                         }
-                        p { "For several packages: " a href=(subject.plan()) { "plan a mirror" } }
+                        p { "For several packages: " a href=(subject.plan()) data-pick=(links::pick(subject.catalog.as_str(), &subject.record.name)) { "add it to the mirror plan" }
+                            span.soft { " (without a script, this begins a new plan)" } }
                     }
                 }
             };

@@ -40,7 +40,8 @@ pub(in crate::serve::http) struct Pick<'a> {
 }
 
 impl<'a> Pick<'a> {
-    fn read(text: &'a str) -> Option<Self> {
+    /// Reads an item; `None` if it is none.
+    pub(in crate::serve::http) fn read(text: &'a str) -> Option<Self> {
         let (name, range) = text.split_once('@').unwrap_or((text, ".."));
         let (min, max) = range.split_once("..")?;
         let (catalog, rest) = name.split_once('/')?;
@@ -61,6 +62,35 @@ impl<'a> Pick<'a> {
         let is_all = self.channel.is_empty() || other.channel.is_empty();
         (self.catalog, self.package) == (other.catalog, other.package)
             && (is_all || self.channel == other.channel)
+    }
+}
+
+impl Pick<'_> {
+    /// The remark of a problem that is its own.
+    fn remark(&self) -> String {
+        format!("the item is {:?}", cut(self.text))
+    }
+
+    /// The same with a name that the problem proposes.
+    pub(in crate::serve::http) fn renamed(&self, problem: &Problem, name: &str) -> String {
+        if problem.kind() == "unknown-catalog" {
+            let rest = self.text.split_once('/').map_or("", |(_, rest)| rest);
+            return format!("{name}/{rest}");
+        }
+        let start = self.catalog.len() + 1 + self.package.len();
+        format!(
+            "{}/{name}{}",
+            self.catalog,
+            self.text.get(start..).unwrap_or_default()
+        )
+    }
+
+    /// Whether a problem is its own.
+    pub(in crate::serve::http) fn has(&self, problem: &Problem) -> bool {
+        let detail = problem.detail();
+        let of_catalog = format!("there is no catalog {:?}", cut(self.catalog));
+        detail.contains(&self.remark())
+            || (problem.kind() == "unknown-catalog" && detail.starts_with(&of_catalog))
     }
 }
 
@@ -103,7 +133,8 @@ impl<'a> Basket<'a> {
             picks.push(Pick::read(text).ok_or_else(|| {
                 let detail = format!(
                     "{:?} is no CATALOG/PACKAGE[/CHANNEL][@MIN..MAX], such as \
-                     community/etcd/stable@0.9.0..",
+                     community/etcd/stable@0.9.0..; a range needs its two points, also \
+                     without a version on one side",
                     cut(text)
                 );
                 Problem::invalid_parameter("pick", detail)
@@ -348,10 +379,12 @@ fn selected(
             }
             if snapshot.package_answers(pick.package).is_none() {
                 let names = snapshot.packages().iter().map(|package| &*package.name);
-                return Err(Problem::unknown("package", pick.package, names));
+                let problem = Problem::unknown("package", pick.package, names);
+                return Err(problem.remarking(&pick.remark()));
             }
             let range = VersionRange::new(pick.min, pick.max)
-                .map_err(|error| Problem::invalid_parameter("pick", error.to_string()))?;
+                .map_err(|error| Problem::invalid_parameter("pick", error.to_string()))
+                .map_err(|problem| problem.remarking(&pick.remark()))?;
             let package = packages
                 .entry(pick.package)
                 .or_insert_with(|| PackageSelection {

@@ -159,6 +159,8 @@ pub(super) fn key() -> Markup {
             li { "solid line: replaces" }
             li { "dotted line: skips" }
             li { "bracket: skipRange of a head, or of a selected version" }
+            li { "coloured line: a step of the selected way" }
+            li { "“⋮ 12 versions”: rows that are folded; follow it to see them all" }
         }
     }
 }

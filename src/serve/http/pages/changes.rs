@@ -135,6 +135,9 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
         let catalog = one.then(|| query.path("name"));
         let mut told = read(query, runtime, catalog, UPDATES, wanted)?;
         told.retain(|told| after.is_none_or(|after| told.update.entry.committed >= after));
+        let filtered = ["package", "kind", "since"]
+            .into_iter()
+            .any(|key| query.parameters.get(key).is_some());
         let name = if one {
             Some(configured(query)?.0.name.as_str())
         } else {
@@ -159,7 +162,7 @@ async fn shown(request: QueryRequest, one: bool) -> Response {
                 label { "Since " input name="since" value=(since.unwrap_or_default()) maxlength="30" placeholder="2026-01-31"; }
                 button { "Filter" }
             }
-            (list(&told, if package.is_some() || wanted.is_some() || after.is_some() {
+            (list(&told, if filtered {
                 "No change among the recorded updates matches this filter."
             } else {
                 "No update changed anything since the history began."

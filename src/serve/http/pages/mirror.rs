@@ -112,7 +112,7 @@ pub(super) fn removable(query: &str, problem: &Problem) -> Markup {
                 (new, format!("/mirror?{}", all.join("&")))
             })
             .collect();
-        let shown = clip(&text, SHOWN).to_string();
+        let shown = clip(&text, SHOWN);
         Some((shown, format!("/mirror?{rest}"), wrong, instead))
     });
     let items: Vec<_> = items.collect();

@@ -123,18 +123,18 @@ impl Member {
             let stored = publisher.snapshot().is_some();
             let status = publisher.status();
             // Damaged files may be repaired.
-            let blocked = (!stored && !status.is_damaged()).then(|| match status.other_source {
-                // It is logged already.
-                Some(other) => format!(
-                    "offline, and the stored revision is of {other}, not of {}: configure the \
-                     same source on both sides, or import a catalog of this one",
-                    followed.source
-                ),
-                None => {
-                    let reason = "offline, and no revision of the catalog is stored: import one";
-                    tracing::warn!(catalog = %followed.name, "{reason}");
-                    reason.to_owned()
+            let blocked = (!stored && !status.is_damaged()).then(|| {
+                if let Some(other) = status.other_source {
+                    // It is logged already.
+                    return format!(
+                        "offline, and the stored revision is of {other}, not of {}: configure \
+                         the same source on both sides, or import a catalog of this one",
+                        followed.source
+                    );
                 }
+                let reason = "offline, and no revision of the catalog is stored: import one";
+                tracing::warn!(catalog = %followed.name, "{reason}");
+                reason.to_owned()
             });
             publisher.update(|status| {
                 status.first_attempt_done = true;

@@ -38,7 +38,7 @@ pub(super) fn set(response: &mut Response, private: bool) {
     let of_page = response.extensions().get::<OfPage>().is_some();
     let headers = response.headers_mut();
     let is_page = headers.get(CONTENT_TYPE).is_some_and(|kind| kind == HTML);
-    if !is_page && !(not_modified && of_page) {
+    if !(is_page || not_modified && of_page) {
         return;
     }
     for (name, value) in [

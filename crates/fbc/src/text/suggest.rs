@@ -77,6 +77,13 @@ pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
         })
         .collect();
     similar.sort_unstable();
+    // A word is looked at only where no name is similar as a whole.
+    if similar
+        .first()
+        .is_some_and(|(distance, _)| *distance <= most + 1)
+    {
+        similar.retain(|(distance, _)| *distance <= most + 1);
+    }
     similar.truncate(MOST);
     similar.into_iter().map(|(_, name)| name).collect()
 }

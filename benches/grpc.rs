@@ -151,7 +151,7 @@ fn make_up(data: &Path) -> PathBuf {
     folder
 }
 
-/// What is asked again and again.
+/// Calls that are repeated.
 struct Asked {
     path: String,
     request: Bytes,
@@ -242,7 +242,7 @@ async fn ask(server: SocketAddr, path: &str, request: Bytes) -> Bytes {
     answer
 }
 
-/// What to ask of a catalog.
+/// Names of a catalog to ask for.
 struct Catalog {
     bundle: proto::GetBundleRequest,
     api: proto::GetLatestProvidersRequest,

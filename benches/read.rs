@@ -121,7 +121,7 @@ fn read_and_build(files: &[Vec<u8>]) -> usize {
     graph.packages.len()
 }
 
-/// What the graph needs of a blob, as serde reads it.
+/// Fields of a blob that the graph needs, as serde reads them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "only that they are read counts")]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the repository says.
+/// State of the repository.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     /// The hash of the commit that is checked out.

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: how much memory something took.
+//! Shared by the fuzz targets: the memory that a call took.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -37,7 +37,7 @@ const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
 const CODE_SIGNING: &[u8] = &[6, 8, 0x2b, 6, 1, 5, 5, 7, 3, 3];
 const FULCIO_ISSUER: &[u8] = &[0x2b, 6, 1, 4, 1, 0x83, 0xbf, 0x30, 1, 8];
 
-/// What is made once.
+/// Material that is made once.
 struct Setup {
     authority: Ed25519KeyPair,
     leaf: Ed25519KeyPair,

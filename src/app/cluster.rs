@@ -110,7 +110,7 @@ impl ClusterReader {
         self.0.as_ref()?.cluster.announcements.clone()
     }
 
-    /// What of the cluster cannot be read or written.
+    /// Resources of the cluster that cannot be read or written, with reasons.
     pub(super) fn problems(&self) -> Option<ClusterProblems> {
         Some(self.0.as_ref()?.cluster.health.clone())
     }

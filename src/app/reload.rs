@@ -38,7 +38,7 @@ pub(super) struct Reload {
     pub(super) first: Config,
     /// The active configuration, without what the cluster adds.
     pub(super) loaded: Config,
-    /// What the cluster adds.
+    /// Catalogs that the cluster adds.
     pub(super) cluster: ClusterReader,
     /// The catalogs.
     pub(super) manager: CatalogManager,

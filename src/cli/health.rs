@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found when this is the answer.
+    /// The outcome for this answer.
     fn asked(answer: &'static str) -> Result<(), String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! What a command writes besides its output: how much of it, and in which colours.
+//! Messages of a command besides its output: their amount and their colours.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _};

@@ -107,7 +107,7 @@ struct PlaceJson<'a> {
     found: &'a str,
 }
 
-/// What was found out about an image.
+/// Findings about an image.
 struct Found {
     digest: Digest,
     instance: Option<Digest>,

@@ -50,7 +50,7 @@ impl KubernetesConfig {
 }
 
 impl KubernetesSettings {
-    /// What is read from the cluster; `None` for nothing.
+    /// Settings of the cluster; `None` if nothing is read from it.
     pub(super) fn resolve(
         self,
         policy_namespace: Option<&String>,

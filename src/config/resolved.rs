@@ -76,10 +76,10 @@ pub struct Config {
     pub log: LogConfig,
 }
 
-/// What is read from the cluster, and how its catalogs are followed.
+/// Settings of the cluster: the objects to read, and the way to follow its catalogs.
 #[derive(Clone, Debug)]
 pub struct KubernetesConfig {
-    /// What is read from the cluster.
+    /// Settings of the cluster.
     pub settings: kubernetes::Settings,
     /// The address of the admission webhook, if there is one.
     pub webhook: Option<SocketAddr>,

@@ -348,7 +348,7 @@ pub(super) fn wants_tls(status: StatusCode, body: &[u8]) -> bool {
             .any(|word| text.contains(word))
 }
 
-/// What an error response says besides its status.
+/// Content of an error response besides its status.
 fn message(status: StatusCode, kind: &[u8], body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Problem {

@@ -35,7 +35,7 @@ pub struct ServerUrl {
     catalog: Option<CatalogName>,
 }
 
-/// What a server answers.
+/// Answers of a server.
 #[derive(Clone, Debug)]
 pub struct ServerAnswer {
     /// The status.

@@ -36,7 +36,7 @@ fn an_address_names_a_catalog_and_nothing_else() {
     }
 }
 
-/// What is received when this is the answer, and what was asked.
+/// The received text for this answer, and the request.
 fn fetched(answer: Vec<u8>, settings: &Settings) -> Result<Vec<u8>, String> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

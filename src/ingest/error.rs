@@ -98,7 +98,7 @@ pub enum Cause {
     Image {
         /// The image.
         image: String,
-        /// What is wrong with them.
+        /// Their problems.
         #[source]
         error: Box<FilesError>,
     },

@@ -47,7 +47,7 @@ pub enum FilesError {
     /// More than the limits allow.
     #[error("{what} at {path:?} passes the limit of {limit}")]
     Limit {
-        /// What there is too much of.
+        /// The exceeded measure.
         what: &'static str,
         /// Where the limit was passed.
         path: String,

@@ -10,7 +10,7 @@ use crate::store::{Revision, SourceIdentity};
 use ::images::Platform;
 use fbc::problem::{Problem, Severity};
 
-/// What to do with a catalog that has invalid packages.
+/// Treatment of a catalog that has invalid packages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnInvalid {
@@ -49,14 +49,14 @@ pub struct Followed {
     pub poll: Option<Duration>,
     /// The platform to choose from an image index.
     pub platform: Platform,
-    /// What to do with invalid packages.
+    /// Treatment of invalid packages.
     pub on_invalid: OnInvalid,
     /// How a folder is read.
     pub folder: FolderOptions,
 }
 
 impl Followed {
-    /// What a revision that is made now is of.
+    /// The source of a revision made now.
     pub fn identity(&self) -> SourceIdentity {
         let variant = match &self.source {
             Source::File(_) => None,

@@ -1,4 +1,4 @@
-//! What a new revision changed: for the log and the metrics. The history is trimmed.
+//! Changes of a new revision, for the log and the metrics. The history is trimmed.
 
 use metrics::counter;
 

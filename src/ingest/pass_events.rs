@@ -30,7 +30,7 @@ struct Failing {
     last: EventKind,
 }
 
-/// What makes a failure the same as another: the stage, the reason and the digest.
+/// The identity of a failure: the stage, the reason and the digest.
 type Told = (&'static str, &'static str, Option<Digest>);
 
 impl PassEvents {

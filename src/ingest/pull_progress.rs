@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use ::images::digest::Digest;
 
-    /// What is told about a blob of ten bytes, written in two pieces.
+    /// Reports about a blob of ten bytes, written in two pieces.
     async fn told(every: Duration) -> Vec<(u64, u64)> {
         let folder = tempfile::tempdir().unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));

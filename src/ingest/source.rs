@@ -69,7 +69,7 @@ pub enum SourceError {
     /// A digest that is none.
     #[error("{text:?} is no source: {error}")]
     Digest {
-        /// What was written.
+        /// The text as written.
         text: String,
         /// Why it is no digest.
         error: DigestError,
@@ -83,7 +83,7 @@ pub enum SourceError {
     /// No image reference either.
     #[error("{text:?} is no source: {error}; a source is {KINDS}")]
     Reference {
-        /// What was written.
+        /// The text as written.
         text: String,
         /// Why it is no reference.
         error: ReferenceError,

@@ -1,5 +1,5 @@
-//! What of the cluster cannot be read or written, for the log, metrics and the
-//! status.
+//! Resources of the cluster that cannot be read or written, for the log, metrics
+//! and the status.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

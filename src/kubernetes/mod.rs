@@ -59,7 +59,7 @@ pub struct Cluster {
     pub announcements: Option<Arc<dyn Announcements>>,
     /// The files for the registry client.
     pub files: RegistryFiles,
-    /// What fails.
+    /// Resources that cannot be read or written.
     pub health: watch::Receiver<Health>,
 }
 

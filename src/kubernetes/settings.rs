@@ -1,10 +1,10 @@
-//! What is read from the cluster.
+//! Settings of the cluster.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What is read from the cluster, and with which credentials.
+/// The objects to read from the cluster, and the credentials for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The treatment of `ClusterCatalogs`.
@@ -39,7 +39,7 @@ pub enum ClusterCatalogs {
     /// They are not read.
     #[default]
     Off,
-    /// What catalogd resolves is followed by digest and served.
+    /// Follow by digest, and serve, the images that catalogd resolves.
     Follow,
     /// They are resolved and served, and their status is written, in the place of
     /// catalogd.

@@ -8,12 +8,12 @@ use ::images::digest::Digest;
 
 /// Knows what a cluster announces for its catalogs.
 pub trait Announcements: Send + Sync {
-    /// What is announced for a catalog now. The answer is at least as new as the
+    /// The announcement for a catalog now. The answer is at least as new as the
     /// call, unless the cluster cannot be asked.
     fn announced<'a>(&'a self, catalog: &'a str) -> BoxFuture<'a, Announced>;
 }
 
-/// What a cluster announces for a catalog.
+/// The announcement of a cluster for a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announced {
     /// The cluster does not know the catalog.

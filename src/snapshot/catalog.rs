@@ -118,11 +118,11 @@ pub struct Damaged {
     pub found: SystemTime,
     /// The files, and what is wrong with each.
     pub files: Vec<String>,
-    /// What is done about it.
+    /// The repair.
     pub repair: Repair,
 }
 
-/// What is done about damage.
+/// The treatment of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Repair {

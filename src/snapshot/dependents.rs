@@ -1,4 +1,4 @@
-//! What the newest versions of packages need: the way back from a package or an API
+//! Needs of the newest versions of packages: the way back from a package or an API
 //! to those that need it.
 
 use serde::Deserialize;

@@ -38,7 +38,7 @@ impl Snapshot {
         packages.get(at.ok()?)
     }
 
-    /// What packages are filtered by, in the order of [`packages`](Self::packages). It
+    /// Facets of the packages, in the order of [`packages`](Self::packages). It
     /// is made when it is first asked for.
     pub fn facets(&self) -> &[FacetRow] {
         self.facets.get_or_init(|| {

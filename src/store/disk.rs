@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct DiskError {
-    /// What was to be done.
+    /// The attempted operation.
     pub action: &'static str,
     /// With which file or folder.
     pub path: PathBuf,

@@ -30,7 +30,7 @@ pub enum StoreError {
     /// A statement failed.
     #[error("cannot {action}: {source}")]
     Sql {
-        /// What was to be done.
+        /// The attempted operation.
         action: &'static str,
         /// Why it failed.
         source: sqlx::Error,
@@ -57,7 +57,7 @@ pub enum StoreError {
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The defect.
     pub reason: String,
 }
 

@@ -15,7 +15,7 @@ use crate::store::revision::RevisionId;
 use crate::store::{Store, StoreError, sql};
 use ::images::digest::Digest;
 
-/// What a stored catalog takes on the disk.
+/// Disk usage of a stored catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// The catalog.
@@ -28,7 +28,7 @@ pub struct Footprint {
 }
 
 impl Store {
-    /// What would become free with these catalogs, one after the other.
+    /// Disk space that each of these catalogs would free, one after the other.
     pub async fn footprints(&self, names: &[CatalogName]) -> Result<Vec<Footprint>, StoreError> {
         let mut counted = HashSet::new();
         let mut footprints = Vec::with_capacity(names.len());

@@ -58,7 +58,7 @@ pub struct Counts {
     pub quarantined: u64,
 }
 
-/// What a file of a revision must be.
+/// Length and sum that a file of a revision must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileSum {
     /// Its length in bytes.
@@ -100,7 +100,7 @@ pub struct Revision {
     pub damaged: bool,
 }
 
-/// What a revision is of, besides the digest of its source.
+/// The identity of a revision besides the digest of its source.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct SourceIdentity {

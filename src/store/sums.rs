@@ -52,7 +52,7 @@ impl Verification {
     }
 }
 
-/// What shows whether any of some files has changed.
+/// A stamp of files, which changes with any of them.
 #[derive(Clone, Debug)]
 pub struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
 

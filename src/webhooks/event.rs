@@ -37,11 +37,11 @@ pub struct Event {
     pub catalog: CatalogName,
     /// The digest that its source was at, if known.
     pub digest: Option<Digest>,
-    /// What happened.
+    /// The kind of the event.
     pub data: EventData,
 }
 
-/// What happened to a catalog.
+/// An event of a catalog.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum EventData {
@@ -70,11 +70,11 @@ pub struct Publication {
     pub bundles: u64,
     /// The number of its packages with errors.
     pub quarantined: u64,
-    /// What it changed. `None` for the first revision.
+    /// Its changes. `None` for the first revision.
     pub changes: Option<Update>,
 }
 
-/// What a revision changed.
+/// Changes of a revision.
 #[derive(Clone, Debug, Serialize)]
 pub struct Update {
     /// The revision before.

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ring::hmac;
 
-/// What the text of a secret begins with.
+/// The prefix of a secret's text.
 const PREFIX: &str = "whsec_";
 /// The fewest and the most bytes of a secret.
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;

@@ -14,7 +14,7 @@ const GOOD: &str = r#"{"schema":"olm.package","name":"foo","defaultChannel":"bet
 {"schema":"olm.bundle","package":"foo","name":"foo.v2","image":"quay.io/x/foo:v2","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"2.0.0"}},{"type":"olm.csv.metadata","value":{}}]}
 "#;
 
-/// What a sentence tells its reader to do begins with one of these, behind a
+/// Advice in a sentence begins with one of these, behind a
 /// colon or semicolon.
 const IMPERATIVES: &[&str] = &[
     "add", "ask", "check", "correct", "encode", "give", "keep", "leave", "let", "make", "name",

@@ -31,7 +31,7 @@ fn wrong() -> Catalog {
         }))
 }
 
-/// What is wrong with it, as the summary counts it.
+/// Its problems, as the summary counts them.
 const WRONG: &str = "2 problems in 1 package: 2 errors\n";
 
 const GOOD: &str = "no problems: 1 package, 1 channel, 2 entries, 2 bundles\n";

@@ -107,7 +107,7 @@ fn run<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Finished {
     Start::new(arguments).run()
 }
 
-/// What is printed, once the code was this one.
+/// The output, after a check of the exit code.
 fn printed(finished: Finished, code: i32) -> String {
     assert_eq!(finished.status.code(), Some(code), "{finished:#?}");
     finished.stdout

@@ -50,7 +50,7 @@ fn of_flags(arguments: &[&str]) -> Result<Config, String> {
         .map_err(|error| error.to_string())
 }
 
-/// What is written relative to where the program is started, in full.
+/// A path relative to the current folder of the program, in full.
 fn here(before: &str, path: &str) -> String {
     let folder = std::env::current_dir().unwrap();
     format!("{before}{}/{path}", folder.display())

@@ -14,7 +14,7 @@ const HEAD: &str = "HEAD /v2/catalogs/a/manifests/latest";
 /// More with the variable `ALMANAC_TEST_KILLS`.
 const KILLS: u32 = 20;
 
-/// What the tag is moved to and fro between.
+/// The images between which the tag moves.
 struct Side {
     image: Built,
     text: String,

@@ -61,7 +61,7 @@ const COMMANDS: &str = "docs/reference/commands.md";
 const CONFIGURATION: &str = "docs/reference/configuration.md";
 const OPERATIONS: &str = "docs/reference/operations.md";
 
-/// What a path of the project begins with where a page names one.
+/// Beginnings of paths of the project on pages.
 const FOLDERS: [&str; 9] = [
     ".ci/",
     "benches/",
@@ -465,7 +465,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// What stands below a heading of the second level, up to the next.
+/// The text below a heading of the second level, up to the next.
 fn section<'a>(text: &'a str, heading: &str) -> &'a str {
     let start = format!("\n## {heading}\n");
     let (_, rest) = text

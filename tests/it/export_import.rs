@@ -154,7 +154,7 @@ fn answers(almanac: &mut Almanac) -> BTreeMap<String, String> {
     answers
 }
 
-/// What lies in a data folder.
+/// Content of a data folder.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];

@@ -19,7 +19,7 @@ struct Failure {
     registry: fn(&mut Behaviour),
     /// How the server misbehaves that it sends for blobs.
     storage: fn(&mut Behaviour),
-    /// What the tag is moved to; a good image unless it is said.
+    /// The image to which the tag moves; by default a good one.
     image: Option<Image>,
     stage: &'static str,
     reason: &'static str,

@@ -57,7 +57,7 @@ fn fruit_served() -> Served {
 trait Ask {
     fn post(&self, path: &str, body: &str) -> Reply;
 
-    /// What is answered to a question, with its status 200.
+    /// The answer to a query, with its status 200.
     fn answer(&self, question: &Value) -> Value {
         let reply = self.post(PATH, &question.to_string());
         assert_eq!(reply.status, 200, "{question}: {}", reply.text());

@@ -21,11 +21,11 @@ const LIST_BUNDLES: &str = "/api.Registry/ListBundles";
 const ROUNDS: u32 = 6;
 /// How often memory may have grown from some rounds to the next.
 const CHANCES: u32 = 4;
-/// What memory may differ by, in bytes, whatever was sent.
+/// The allowed difference in memory, in bytes, whatever was sent.
 const NOISE: u64 = 4 << 20;
-/// What a small catalog may take when nothing happens, in bytes.
+/// The allowed memory of an idle small catalog, in bytes.
 const GIVEN_BACK: u64 = 40 << 20;
-/// What so many answers that are not taken may hold, in bytes. They are of
+/// The allowed memory of so many answers that no client takes, in bytes. They are of
 /// 8 MB each.
 const UNREAD: usize = 400;
 const HELD: u64 = 64 << 20;

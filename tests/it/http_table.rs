@@ -16,7 +16,7 @@ const METAS: &str = "/catalogs/fruit/api/v1/metas";
 const GRAPHQL: &str = "/catalogs/fruit/api/v1/graphql";
 const PROBLEM: (&str, &str) = ("Accept", "application/problem+json");
 
-/// What is asked, with which headers, and the status of the answer.
+/// Path, headers, and the status of the answer.
 type Row<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], u16);
 
 fn hold(served: &Served, rows: &[Row<'_>]) {

@@ -109,7 +109,7 @@ pub(crate) fn image() -> Built {
         .build()
 }
 
-/// What `opm migrate` makes of it.
+/// The output of `opm migrate` for it.
 fn wanted() -> Vec<Value> {
     let csv = "{\"apiVersion\":\"operators.coreos.com/v1alpha1\",\
         \"kind\":\"ClusterServiceVersion\",\"metadata\":{\"name\":\"etcd.v1.1.0\"},\"spec\":\

@@ -35,7 +35,7 @@ const WATCH: &str = "/grpc.health.v1.Health/Watch";
 const SOON: Duration = Duration::from_secs(15);
 /// More than the system keeps of what a client does not read.
 const LARGE: usize = 16 << 20;
-/// What a hundred answers may hold that nobody reads, in bytes.
+/// The allowed memory of a hundred answers that nobody reads, in bytes.
 const UNREAD: u64 = 64 << 20;
 
 /// A catalog that is too large to be sent before it is read, over either port.

@@ -10,7 +10,7 @@ use clap::CommandFactory as _;
 use crate::support::needs::skip_without;
 use crate::support::program::Start;
 
-/// What a command prints.
+/// Output of a command.
 fn printed<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
     let finished = Start::new(arguments).run();
     assert!(finished.status.success(), "{finished:?}");

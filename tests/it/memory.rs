@@ -12,7 +12,7 @@ use crate::support::program::Start;
 
 /// How many times a file's size may be taken.
 const TIMES: u64 = 8;
-/// What may be taken beside that, in bytes.
+/// The allowed memory beside that, in bytes.
 const BASE: u64 = 32 << 20;
 /// How long a check may take: it is the whole machine that is tested on.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -91,7 +91,7 @@ const JSON_BLOBS: &[Pattern] = &[
     ),
 ];
 
-/// What `olm` blobs have lists of.
+/// Fields of `olm` blobs that are lists.
 const JSON_LISTS: &[Pattern] = &[
     ("entries", CHANNEL, r#",{"name":"@","replaces":"0"}"#, "]}"),
     ("empty entries", CHANNEL, ",{}", "]}"),

@@ -23,7 +23,7 @@ fn served() -> Program {
     program
 }
 
-/// What a line of the page prints.
+/// Output of a line of the page.
 fn typed(line: &str, address: std::net::SocketAddr) -> String {
     let line = line.replace("localhost:8080", &address.to_string());
     let output = Command::new("bash")

@@ -17,7 +17,7 @@ use crate::support::needs::{shared, skip_without};
 const MUTATIONS: usize = 20_000;
 /// Lines are cut to this, so that changes hit what matters.
 const LONGEST_LINE: usize = 200;
-/// What is put into documents: what has a meaning in YAML, or might.
+/// Parts of values that have a meaning in YAML, or might.
 const PIECES: &[&str] = &[
     "a",
     "b: ",

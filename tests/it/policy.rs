@@ -50,7 +50,7 @@ impl Setup {
         format!("{}/{REPOSITORY}", self.upstream.host())
     }
 
-    /// What has to be written for images of the registry.
+    /// The scope for images of the registry.
     fn requiring(&self, requirements: &Value) {
         let policy = json!({
             "default": [{"type": "reject"}],

@@ -43,7 +43,7 @@ fn probe(arguments: &[&str]) -> Finished {
         .run()
 }
 
-/// What comes of asking: the exit code, and a part of what is said.
+/// Result of a probe: the exit code, and a part of the message.
 fn found(arguments: &[&str], code: i32, text: &str) {
     let run = probe(arguments);
     assert_eq!(run.status.code(), Some(code), "{arguments:?}: {run:?}");

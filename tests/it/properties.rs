@@ -157,7 +157,7 @@ impl Read {
         json!([packages, self.graph.quarantined])
     }
 
-    /// What each bundle that is served says, by package and name.
+    /// Each served bundle, by package and name.
     fn messages(&self) -> BTreeMap<(&str, &str), &[u8]> {
         let packages = self.graph.packages.iter();
         let entries = packages.flat_map(|package| {
@@ -197,7 +197,7 @@ fn read_files(files: &[(String, String)]) -> (Read, String) {
     (read, lines)
 }
 
-/// What `almanac render` prints for a catalog of these lines.
+/// Output of `almanac render` for a catalog of these lines.
 fn rendered(lines: &str, format: Format) -> String {
     if format != Format::Yaml {
         return lines.to_owned();
@@ -375,7 +375,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What makes YAML large where it is read.
+/// Constructs of YAML that grow while they are read.
 const HOSTILE: &[&str] = &[
     "aliases",
     "merges",

@@ -122,7 +122,7 @@ fn layers_that_revisions_have_in_common_are_pulled_once() {
     assert_eq!(upstream.asked(&format!("/blobs/{digest}")), 1);
 }
 
-/// What takes away the whole catalog of the layers below.
+/// A layer that hides the whole catalog of the layers below.
 fn hiding() -> Layer {
     Layer::new().whiteout("configs")
 }

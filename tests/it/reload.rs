@@ -51,7 +51,7 @@ fn serving(almanac: &mut Almanac, name: &str) {
     almanac.until(name, "the catalog", |status| status["state"] == "serving");
 }
 
-/// What stays the same of a revision that is served.
+/// Facts of a served revision that stay the same.
 fn identity(status: &Value) -> [Value; 3] {
     ["id", "digest", "committed"].map(|key| status["revision"][key].clone())
 }

@@ -64,7 +64,7 @@ fn archive_of(folder: &Path) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
-/// What `docker save` writes of images, by reference.
+/// Output of `docker save` for images, by reference.
 fn saved(images: &[(&str, &str)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     let mut add = |name: &str, bytes: &[u8]| {

@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// What clients get of the catalog.
+/// Answers to clients of the catalog.
 fn answers(almanac: &mut Almanac) -> Vec<(String, u16, Vec<u8>)> {
     let mut answers = Vec::new();
     let paths = [

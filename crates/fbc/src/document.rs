@@ -64,7 +64,7 @@ impl<T> Located<T> {
 /// Something wrong with one blob alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
-    /// What kind of defect.
+    /// Kind of the defect.
     pub code: Code,
     /// The rest of a sentence whose subject is the blob: it starts with a verb.
     pub message: Cow<'static, str>,
@@ -208,7 +208,7 @@ pub struct DeprecationsBlob {
 pub struct LifecycleBlob {
     /// Its package.
     pub package: String,
-    /// What contradicts its schema.
+    /// Contradictions of its schema.
     pub defects: Vec<Defect>,
 }
 

@@ -60,7 +60,7 @@ pub struct Platform {
     pub versions: Vec<String>,
 }
 
-/// What a lifecycle says of a version on a day.
+/// Support of a version on a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support<'a> {
     /// It is in this phase.
@@ -105,7 +105,7 @@ impl Lifecycle {
         Ok(serde_json::from_slice(line)?)
     }
 
-    /// What contradicts the schema, or itself.
+    /// Contradictions of the schema, or of itself.
     fn defects(&self) -> Vec<Defect> {
         let mut found = Vec::new();
         let mut add = |code, message: String| {

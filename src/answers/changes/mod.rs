@@ -1,4 +1,4 @@
-//! What differs between two outlines, in the order of the packages.
+//! Differences between two outlines, in the order of the packages.
 
 mod atom;
 mod text;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use fbc::text::yaml;
 
-/// What is installed, and how.
+/// The installed version, and the ways to install it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Install<'a> {
     /// The catalog.

@@ -1,8 +1,8 @@
-//! What the newest version of a package needs.
+//! Needs of the newest version of a package.
 
 use fbc::document::Gvk;
 
-/// What the head of a package's default channel needs.
+/// Needs of the head of a package's default channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The package.

@@ -53,7 +53,7 @@ fn image(host: &str, name: &CatalogName) -> String {
     format!("{}/{name}:latest", host.trim_end_matches('/'))
 }
 
-/// What a `CatalogSource` says to people.
+/// Fields of a `CatalogSource` for people.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Presentation<'a> {
     /// The name of the catalog, unless this is there.

@@ -51,7 +51,7 @@ pub enum ArchiveError {
     Output {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// The defect of the place.
         problem: &'static str,
     },
     /// The number of no revision of the store.
@@ -85,7 +85,7 @@ pub enum ArchiveError {
     NoArchive {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         problem: String,
     },
     /// An archive of a newer version.

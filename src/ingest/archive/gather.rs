@@ -11,7 +11,7 @@ use crate::store::{Image, ImageBlob, RevisionId, Store, unix_of_time};
 use ::images::Manifest;
 use ::images::digest::Digest;
 
-/// What to export.
+/// The selection to export.
 #[derive(Clone, Debug)]
 pub struct Export {
     /// The data folder.

@@ -59,7 +59,7 @@ impl Held {
 }
 
 impl Metadata {
-    /// What the other side holds after it imports this. An import removes earlier
+    /// Content of the other side after it imports this. An import removes earlier
     /// revisions.
     pub(super) fn held(self) -> BTreeMap<CatalogName, Held> {
         let mut held = self.left_out;

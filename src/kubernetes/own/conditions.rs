@@ -12,7 +12,7 @@ const SUCCEEDED: &str = "Successfully unpacked and stored content from resolved 
 const AVAILABLE: &str = "Serving desired content from resolved source";
 const UNAVAILABLE: &str = "Catalog availability mode is set to Unavailable";
 
-/// What became of a catalog.
+/// The result of the last pass of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The image of the object is served.

@@ -37,7 +37,7 @@ pub(super) struct Election {
     pub(super) failures: Failures,
 }
 
-/// What to do about a Lease.
+/// The next step for a Lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// It is ours, or free.

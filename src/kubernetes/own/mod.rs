@@ -37,7 +37,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// The time between two looks for a live catalogd.
 const GUARD: Duration = Duration::from_secs(10);
 
-/// What the tasks of this room need.
+/// Shared by the tasks of this room.
 pub(super) struct Owning<'a> {
     pub(super) client: Client,
     pub(super) settings: &'a Settings,

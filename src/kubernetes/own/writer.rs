@@ -57,7 +57,7 @@ pub(super) struct Writer {
     records: BTreeMap<String, Record>,
 }
 
-/// What was done about an object.
+/// Result of a write to an object.
 #[derive(Default)]
 struct Record {
     /// Its image, and since when: older failures are of another image.
@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// What became of a catalog; `None` while that is unknown.
+    /// The result of a catalog; `None` while it is unknown.
     fn outcome(&mut self, name: &str, object: &DynamicObject) -> Option<Outcome> {
         if object.metadata.deletion_timestamp.is_some() {
             return Some(Outcome::Deleting);

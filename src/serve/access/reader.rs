@@ -36,7 +36,7 @@ impl Reader {
         }
     }
 
-    /// What it proves.
+    /// The proofs it carries.
     pub(crate) fn credentials(&self) -> Credentials<'_> {
         Credentials {
             token: self.token.as_deref(),

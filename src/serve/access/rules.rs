@@ -11,7 +11,7 @@ use crate::name::CatalogName;
 use crate::serve::access::tokens::Tokens;
 use crate::serve::net::credential::{CredentialError, Followed};
 
-/// What a catalog requires of its readers; nothing by default.
+/// Requirements of a catalog for its readers; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessSettings {
     /// Files with bearer tokens, one a line. Any of them grants access.
@@ -28,14 +28,14 @@ pub struct Access(Arc<watch::Sender<Arc<Rules>>>);
 #[derive(Default)]
 pub(crate) struct Rules(BTreeMap<CatalogName, Rule>);
 
-/// What a catalog requires: any one of these. Without any, it is open.
+/// Requirements of a catalog: any one of these. Without any, it is open.
 #[derive(Clone, Default)]
 pub struct Rule {
     tokens: Option<watch::Receiver<Arc<Tokens>>>,
     certificate: bool,
 }
 
-/// What a request proves about its client.
+/// Proofs of a request about its client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Credentials<'a> {
     /// A bearer token, not verified yet.

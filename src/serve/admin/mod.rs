@@ -22,7 +22,7 @@ use status::Status;
 
 pub use status::Configuration;
 
-/// What of the cluster cannot be read or written, by resource.
+/// Resources of the cluster that cannot be read or written.
 pub type ClusterProblems = watch::Receiver<Arc<BTreeMap<String, String>>>;
 
 #[derive(Clone)]

@@ -19,7 +19,7 @@ const MAX_QUARANTINED: usize = 100;
 pub(super) struct Status {
     pub(super) version: &'static str,
     pub(super) configuration: Configuration,
-    /// What of the cluster cannot be read or written, by resource.
+    /// Resources of the cluster that cannot be read or written.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) cluster_problems: Arc<BTreeMap<String, String>>,
     pub(super) catalogs: Vec<CatalogStatus>,

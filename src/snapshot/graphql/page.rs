@@ -231,7 +231,7 @@ fn select<'a>(
     Ok(Some(FieldValue::list(blobs)))
 }
 
-/// What is told of a page whose limit is not that of the query.
+/// The error for a page whose limit is not that of the query.
 fn cut(
     ctx: &ResolverContext<'_>,
     requested: Option<i64>,

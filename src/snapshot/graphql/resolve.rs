@@ -1,4 +1,4 @@
-//! What all resolvers share: the snapshot, and errors of single values.
+//! Shared by all resolvers: the snapshot, and errors of single values.
 
 use std::sync::Arc;
 

@@ -74,7 +74,7 @@ pub struct HistoryEntry {
     pub changes: Option<RecordedChanges>,
 }
 
-/// What a revision changed.
+/// Changes of a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedChanges {
     /// The number of changes by kind.

@@ -68,7 +68,7 @@ pub enum LegacyError {
     /// It has more than the limits allow.
     #[error("the database has too much: {what}; the limit is {limit}")]
     Limit {
-        /// What exceeds the limit.
+        /// The measure that exceeds its limit.
         what: String,
         /// The limit.
         limit: u64,

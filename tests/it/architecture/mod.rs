@@ -290,7 +290,7 @@ fn used_of_ours(module: &[String], path: &source::NamedPath) -> Option<String> {
     place.first().map(|&name| name.to_owned())
 }
 
-/// What comes from outside.
+/// Names from outside.
 fn reserved(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for (file, source) in tree.iter().filter(|(file, _)| crate_of(file) == "almanac") {

@@ -97,7 +97,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// What a program did.
+/// The result of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     /// The digest of the image, or the error.

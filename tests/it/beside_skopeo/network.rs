@@ -264,7 +264,7 @@ async fn serve_local(stream: TcpStream, visit: Arc<Visit>) -> io::Result<()> {
     }
 }
 
-/// What comes through a tunnel, which is TLS.
+/// Requests through a tunnel, which is TLS.
 async fn tunnelled<S>(stream: S, origin: String, host: Host, visit: Arc<Visit>) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

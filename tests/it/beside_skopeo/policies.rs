@@ -26,7 +26,7 @@ struct Files<'f> {
 }
 
 impl Files<'_> {
-    /// What a source is for skopeo and for the policy.
+    /// The names of a source for skopeo and for the policy.
     fn subject(&self, transport: &str) -> (String, PolicySubject) {
         let path = |name: &str| self.root.join("a/b").join(name);
         let (name, format) = match transport {

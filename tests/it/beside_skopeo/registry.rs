@@ -1,4 +1,4 @@
-//! What a host answers: images under each name, tokens, and failures.
+//! Answers of a host: images under each name, tokens, and failures.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -17,7 +17,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// A user or password that is shown as none.
 pub(super) const NOBODY: &str = "nobody";
 
-/// What a host has.
+/// The answer of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Each image: by tag one of its own, by digest the one of all hosts.

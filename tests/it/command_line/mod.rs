@@ -26,7 +26,7 @@ fn run(line: &str) -> Finished {
     Start::new(words).within(root()).run()
 }
 
-/// What a command prints, once it has succeeded.
+/// Output of a command that succeeds.
 fn printed(line: &str) -> String {
     let finished = run(line);
     assert_eq!(finished.status.code(), Some(0), "{line}: {finished:#?}");

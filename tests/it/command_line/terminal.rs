@@ -1,4 +1,4 @@
-//! What `serve` writes to a terminal, and to a log collector.
+//! Output of `serve` on a terminal, and for a log collector.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -28,7 +28,7 @@ impl OnTerminal {
         Self::start_with(arguments, None)
     }
 
-    /// What a command shows on a terminal with so many columns, until it ends.
+    /// Output of a command on a terminal with so many columns, until it ends.
     fn shown(line: &str, columns: &str) -> String {
         // Progress would mix with the output.
         let words: Vec<&str> = line.split_whitespace().chain(["--quiet"]).collect();

@@ -22,7 +22,7 @@ fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/catalog")
 }
 
-/// What reading a folder came to.
+/// Result of reading a folder.
 struct Checked {
     /// The problems, or why it could not be read at all.
     result: Result<Vec<Problem>, String>,

@@ -215,7 +215,7 @@ fn almanac_reads_the_settings_that_the_chart_renders() {
     }
 }
 
-/// What the chart says of a catalog with a dot, of numbers, lists and tables.
+/// Output of the chart for a catalog with a dot, for numbers, lists and tables.
 #[test]
 fn settings_of_catalogs_survive_the_way_through_the_chart() {
     if skip_without("helm") {

@@ -33,7 +33,7 @@ enum Release {
     Unpacking,
 }
 
-/// What a connection is for, and whether it is possible.
+/// The purpose of a connection, and whether it is possible.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Denied(&'static str, String);
 

@@ -13,7 +13,7 @@ use crate::olm_v0::typed;
 /// policies allow.
 const GRPC: u64 = 50051;
 
-/// What was applied, and the images that can be pulled.
+/// The applied objects, and the images that can be pulled.
 pub(super) struct Cluster {
     manifests: Vec<Value>,
     pub(super) images: BTreeMap<String, Image>,

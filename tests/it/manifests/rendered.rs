@@ -1,4 +1,4 @@
-//! What helm and kubectl render from deploy.
+//! Output of helm and kubectl for deploy.
 
 use std::process::{Command, Output};
 use std::sync::OnceLock;

@@ -181,7 +181,7 @@ impl Machine {
         }
     }
 
-    /// What `grpcurl -plaintext [-authority HOST] ADDRESS api.Registry/ListPackages`
+    /// Output of `grpcurl -plaintext [-authority HOST] ADDRESS api.Registry/ListPackages`
     /// asks.
     fn list_packages(&self, words: &[&str]) -> String {
         let [.., address, "api.Registry/ListPackages"] = words else {

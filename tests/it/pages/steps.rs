@@ -11,7 +11,7 @@ pub(super) enum Step {
     File { name: String, content: String },
     /// The end of the server.
     Stop,
-    /// What one of the commands before prints.
+    /// Output of one of the commands before.
     Prints(String),
     /// The begin of another section.
     Section,

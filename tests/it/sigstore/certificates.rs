@@ -23,7 +23,7 @@ struct Maker<'t> {
     cases: Vec<Case>,
 }
 
-/// What differs from a good signature.
+/// Parts that differ from those of a good signature.
 struct Parts<'a> {
     /// Who certifies, and whom the policy trusts.
     authorities: &'a Authorities,

@@ -1,4 +1,4 @@
-//! What sigstore's services make: certificates of an authority, and promises of
+//! Material of sigstore's services: certificates of an authority, and promises of
 //! a log.
 
 use base64::Engine as _;

@@ -18,7 +18,7 @@ const NODE: &str = "node:@sigstore/mock";
 /// The repository whose name a bundle claims.
 const NAMED: &str = "catalogs/named";
 
-/// What the services make for the image of a trial.
+/// Material of the services for the image of a trial.
 fn material(trial: &Trial) -> Value {
     let name = format!("{}/{NAMED}:v1", trial.upstream.host());
     let output = Command::new("node")

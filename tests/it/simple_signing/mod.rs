@@ -36,7 +36,7 @@ struct Setup {
     gpg: Gpg,
 }
 
-/// What skopeo says to the same.
+/// The verdict of skopeo on the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Peer {
     Same,

@@ -1,4 +1,4 @@
-//! What the status and the commands tell about signatures.
+//! Signatures in the status and in the output of commands.
 
 use serde_json::{Value, json};
 

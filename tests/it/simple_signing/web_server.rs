@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What a web server answers.
+/// Answers of a web server.
 pub(super) enum Answer {
     /// The first signature, and no other.
     First(Vec<u8>),

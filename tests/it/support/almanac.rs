@@ -110,7 +110,7 @@ impl Almanac {
         self.program.signal("HUP");
     }
 
-    /// What the status says of the configuration.
+    /// The configuration in the status.
     pub(crate) fn configuration(&mut self) -> Value {
         let address = self.program.address("admin");
         let reply = get(address, "/status").unwrap();
@@ -221,7 +221,7 @@ impl Almanac {
         runtime.block_on(list_packages(address, catalog))
     }
 
-    /// What the status says of a catalog.
+    /// A catalog in the status.
     pub(crate) fn status(&mut self, catalog: &str) -> Value {
         let address = self.program.address("admin");
         let mut status: Value = serde_json::from_slice(&get(address, "/status").unwrap().body)

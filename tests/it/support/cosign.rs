@@ -12,7 +12,7 @@ use super::registry::TestRegistry;
 const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// The media type of the manifest around it.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// What the signature is called among referrers.
+/// The artifact type of a signature among referrers.
 const ARTIFACT: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
 
 /// Who signs.

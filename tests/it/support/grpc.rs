@@ -158,7 +158,7 @@ pub(crate) async fn next<T>(stream: &mut Streaming<T>) -> Result<Option<T>, Stat
         .unwrap_or_else(|_| Err(Status::deadline_exceeded("no message came in time")))
 }
 
-/// What is left of a stream.
+/// The rest of a stream.
 pub(crate) async fn rest<T>(stream: &mut Streaming<T>) -> Result<Vec<T>, Status> {
     let mut messages = Vec::new();
     while let Some(message) = next(stream).await? {

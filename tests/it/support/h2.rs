@@ -25,7 +25,7 @@ pub(crate) struct Connection {
     pub tcp: TcpStream,
 }
 
-/// What the server sent.
+/// Frames of the server.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub kind: u8,

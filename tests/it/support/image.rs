@@ -58,7 +58,7 @@ pub(crate) struct Blob {
 /// An image or an index as it lies in a registry.
 #[derive(Clone, Debug)]
 pub(crate) struct Built {
-    /// What a tag leads to: a manifest or an index.
+    /// The target of a tag: a manifest or an index.
     pub top: Blob,
     /// The manifests below an index, in its order.
     manifests: Vec<Blob>,

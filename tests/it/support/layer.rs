@@ -21,7 +21,7 @@ enum Content {
     Raw(Vec<u8>),
 }
 
-/// What stands at a path of a layer.
+/// The entry at a path of a layer.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     File(Vec<u8>),

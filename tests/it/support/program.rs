@@ -41,7 +41,7 @@ pub(crate) struct Program {
     start: Start,
     child: Child,
     data: PathBuf,
-    /// What it writes, and its data unless that is kept elsewhere. Removed at
+    /// Its output, and its data unless that is kept elsewhere. Removed at
     /// the end.
     folder: TempDir,
 }
@@ -222,7 +222,7 @@ impl Program {
         kib.parse::<u64>().unwrap() << 10
     }
 
-    /// What it has written since its last start: standard output, then
+    /// Its output since its last start: standard output, then
     /// standard error.
     pub(crate) fn log(&self) -> String {
         self.output("stdout") + &self.output("stderr")

@@ -38,7 +38,7 @@ impl Proxy {
         format!("http://{credentials}{}", self.address)
     }
 
-    /// What was asked of it, such as `CONNECT host:443`.
+    /// Requests to it, such as `CONNECT host:443`.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

@@ -112,7 +112,7 @@ impl Receiver {
         Self { address, state }
     }
 
-    /// What came so far.
+    /// The events received so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.state.received.lock().unwrap().clone()
     }

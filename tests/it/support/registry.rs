@@ -66,7 +66,7 @@ pub(crate) struct Behaviour {
     pub(crate) silent: bool,
     /// Answer HEAD with 405.
     pub(crate) no_head: bool,
-    /// What the `Docker-Content-Digest` header says.
+    /// Value of the `Docker-Content-Digest` header.
     pub(crate) digest_header: DigestHeader,
     /// Answer manifest requests with a page that is no manifest.
     pub(crate) not_a_manifest: bool,
@@ -108,7 +108,7 @@ pub(crate) enum Access {
     Realm(String),
 }
 
-/// What the `Docker-Content-Digest` header says.
+/// Value of the `Docker-Content-Digest` header.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum DigestHeader {
     /// The digest.
@@ -140,7 +140,7 @@ struct State {
     tokens: HashSet<String>,
     tokens_given: u32,
     has_tls: bool,
-    /// What refers to an image, by repository and digest; none: there is no
+    /// Referrers of an image, by repository and digest; none: there is no
     /// such API.
     referrers: Option<HashMap<(String, String), Vec<Value>>>,
     requests: Vec<Recorded>,

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// What does not fit, each with its place. Beside what the schema says, an
+/// Contradictions of the schema, each with its place. Besides, an
 /// object has no members but the described ones, and, when the answer is
 /// `whole`, those that `x-always` names.
 pub(crate) fn check(document: &Value, schema: &Value, value: &Value, whole: bool) -> Vec<String> {

@@ -84,7 +84,7 @@ impl Served {
         http::ask(self.http, method, path, headers, b"").unwrap()
     }
 
-    /// What `/status` says of a catalog.
+    /// A catalog in `/status`.
     pub(crate) fn status(&self, catalog: &str) -> serde_json::Value {
         let reply = http::get(self.admin, "/status").unwrap();
         let mut status: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();

@@ -60,7 +60,7 @@ pub(crate) fn take(run: u32) -> io::Result<Vec<Skipped>> {
     Ok(skipped)
 }
 
-/// What a run says at its end, by reason.
+/// The report at the end of a run, by reason.
 pub(crate) fn report(skipped: &[Skipped]) -> String {
     let mut text = match skipped.len() {
         0 => return "No test was skipped.\n".into(),

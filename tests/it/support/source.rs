@@ -1,9 +1,9 @@
-//! What a Rust file names, read from its tokens: comments and strings do not
+//! Names in a Rust file, read from its tokens: comments and strings do not
 //! count, the insides of macros do.
 
 use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
 
-/// What was read of one file.
+/// Content of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     /// Whether it holds nothing but comments.

@@ -1,4 +1,4 @@
-//! What another version of the program left in a data folder.
+//! A data folder of another version of the program.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What pages say.
+//! The content of pages.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What packages tell about themselves, on pages and as JSON: permissions, support
+//! Facts of packages, on pages and as JSON: permissions, support
 //! phases, examples, icons, how to install them.
 
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use crate::support::almanac::{Almanac, catalog};
 use crate::support::catalog::{Catalog, Format};
 use crate::support::http;
 
-/// What browsers send over TLS and to their own machine only.
+/// Headers that browsers send over TLS and to their own machine only.
 const NAVIGATES: (&str, &str) = ("Sec-Fetch-Mode", "navigate");
 
 #[test]

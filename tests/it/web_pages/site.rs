@@ -7,7 +7,7 @@ use crate::support::catalog::{Catalog, bundle, entry};
 use crate::support::http::Reply;
 use crate::support::served::{Folders, Served};
 
-/// What a browser accepts.
+/// The `Accept` header of a browser.
 pub(super) const BROWSER: [(&str, &str); 1] =
     [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
 /// Text that would run, if any page let it.
@@ -116,7 +116,7 @@ pub(super) fn text_of(served: &Served, path: &str) -> String {
     reply.text()
 }
 
-/// What stands in attributes of this name.
+/// Values of attributes of this name.
 pub(super) fn attributes(text: &str, name: &str) -> Vec<String> {
     let start = format!(" {name}=\"");
     let parts: Vec<&str> = text.split(&start).skip(1).collect();

@@ -1,4 +1,4 @@
-//! What an operator supports of its cluster, as two families of annotations state it.
+//! Infrastructure features of an operator, stated by two families of annotations.
 //!
 //! The newer family has an annotation for each feature with `"true"` or `"false"`; the
 //! older one is a JSON list. A `"false"` of the newer outweighs the list. The spellings

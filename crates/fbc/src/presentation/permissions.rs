@@ -21,7 +21,7 @@ pub struct AccountRules {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
-    /// What may be done.
+    /// Verbs that are allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verbs: Vec<String>,
     /// The groups of the resources; empty for the core group.

@@ -130,7 +130,7 @@ impl<'a> Channel<'a> {
         kept.insert(wanted, reason);
     }
 
-    /// What would be wrong with the channel if only these were left of it.
+    /// The problem of the channel if only these were left of it.
     pub(crate) fn defect(&self, kept: &Kept) -> Option<String> {
         let is_kept = |number: usize| kept.contains_key(&number);
         let heads = Chains::among(&self.entries, is_kept).heads();

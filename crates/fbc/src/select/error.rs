@@ -104,7 +104,7 @@ pub enum SelectError {
         package: String,
         /// The channel.
         channel: String,
-        /// What would be wrong, and what to do.
+        /// The problem, and the remedy.
         why: String,
     },
     /// A line of a catalog that cannot be read after all.

@@ -44,7 +44,7 @@ pub enum ImageSetError {
     /// A catalog without a name.
     #[error("one of its mirror.operators names no catalog; write catalog: IMAGE")]
     NoCatalog,
-    /// What version 2 does not have any more.
+    /// Fields that version 2 no longer has.
     #[error(
         "the package {0:?} selects single bundles, which version 2 does not have; \
          write minVersion and maxVersion instead"

@@ -42,7 +42,7 @@ struct Entry {
     mirror_source_policy: Option<SourcePolicy>,
 }
 
-/// What happens if no mirror has the image.
+/// The rule for an image that no mirror has.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 enum SourcePolicy {
     NeverContactSource,

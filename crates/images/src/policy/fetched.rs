@@ -29,7 +29,7 @@ pub enum FetchedSignature {
 }
 
 impl Admission {
-    /// What the policy says about an image with these signatures. It computes
+    /// The verdict of the policy about an image with these signatures. It computes
     /// much: it blocks.
     pub fn judge(
         &self,

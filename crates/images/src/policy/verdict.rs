@@ -1,8 +1,8 @@
-//! What the policy says about one image, requirement by requirement.
+//! The verdict of the policy about one image, requirement by requirement.
 
 use std::path::PathBuf;
 
-/// What the policy says about one image.
+/// The verdict of the policy about one image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The file; none without a policy, which admits everything.
@@ -40,7 +40,7 @@ pub enum Outcome {
 pub struct SearchedPlace {
     /// A tag, referrers, a folder or an address.
     pub place: String,
-    /// What was there: a count, or a problem.
+    /// Its content: a count, or a problem.
     pub found: String,
 }
 

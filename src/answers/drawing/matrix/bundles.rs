@@ -1,4 +1,4 @@
-//! What the shown channels say about each bundle.
+//! Facts of each bundle in the shown channels.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

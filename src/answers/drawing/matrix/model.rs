@@ -1,4 +1,4 @@
-//! What a table consists of, and what its parts tell in words.
+//! Parts of a table, and their descriptions in words.
 
 use crate::answers::rest::plan::Rules;
 use crate::answers::rest::records::EntryRecord;
@@ -9,7 +9,7 @@ pub const ROWS: usize = 60;
 /// How many arcs stand side by side.
 pub const LANES: usize = 3;
 
-/// What of the graph is shown.
+/// The shown part of the graph.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MatrixView<'a> {
     /// Whether nothing is folded or cut.
@@ -84,7 +84,7 @@ pub struct BundleRow<'a> {
     pub version: &'a str,
     /// The reason of its deprecation.
     pub deprecation: Option<&'a str>,
-    /// What each column has of it.
+    /// Its cell in each column.
     pub cells: Vec<Option<Cell<'a>>>,
     /// Whether the selected way leads through it.
     pub way: bool,
@@ -118,7 +118,7 @@ pub struct Line {
     pub from: usize,
     /// The row that it names; for a range, the last row.
     pub to: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: LineKind,
     /// The place beside the dots, from 0, for arcs; none if there is no room.
     pub lane: Option<usize>,
@@ -187,7 +187,7 @@ impl BundleRow<'_> {
         }
     }
 
-    /// What is worth saying about it, each with the channels of which it is true.
+    /// Remarks about it, each with the channels of which it is true.
     pub fn remarks(&self, columns: &[Column<'_>]) -> Vec<String> {
         if self.version.is_empty() && self.cells.iter().flatten().all(Cell::is_absent) {
             return vec!["named, not in the catalog".to_owned()];

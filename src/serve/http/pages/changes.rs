@@ -1,4 +1,4 @@
-//! What updates changed: of all catalogs, of one, or of one package.
+//! Changes by updates: of all catalogs, of one, or of one package.
 
 use std::collections::BTreeMap;
 

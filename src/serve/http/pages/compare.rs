@@ -18,7 +18,7 @@ const LISTED: usize = 20;
 /// How many packages a page lists.
 const SHOWN: usize = 500;
 
-/// What changes from one catalog to another, or between two contents of one.
+/// Changes from one catalog to another, or between two contents of one.
 pub(super) async fn diff(request: QueryRequest) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {

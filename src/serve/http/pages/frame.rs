@@ -1,4 +1,4 @@
-//! What all pages have around their content: head, navigation, path and footer.
+//! The frame of all pages: head, navigation, path and footer.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ pub(super) struct ShownContent {
     date: String,
 }
 
-/// What a page tells about its own address.
+/// Facts about the address of a page.
 pub(super) struct Around<'a> {
     /// Scheme and host.
     pub(super) origin: &'a str,

@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 
 /// The media type of pages.
 pub(super) const HTML: &str = "text/html; charset=utf-8";
-/// What a page may load and do.
+/// Permissions of a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \

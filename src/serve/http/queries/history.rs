@@ -82,7 +82,7 @@ pub(super) async fn revisions(request: QueryRequest) -> Response {
     answer(request, KNOWN, work).await
 }
 
-/// What changed between two revisions; by default the last two.
+/// Changes between two revisions; by default the last two.
 pub(super) async fn differences(request: QueryRequest) -> Response {
     const KNOWN: &[&str] = &["from", "to", "package", "fields"];
     let work = |query: &ParsedQuery, reading: &Reading| {

@@ -48,7 +48,7 @@ const FIELDS: &[&str] = &[
     "warnings",
 ];
 
-/// What is installed, and what stands against it.
+/// The installed version, and the obstacles to its installation.
 pub(in crate::serve::http) struct Installation<'a> {
     pub(in crate::serve::http) install: Install<'a>,
     /// The modes that the version supports.
@@ -58,7 +58,7 @@ pub(in crate::serve::http) struct Installation<'a> {
     pub(in crate::serve::http) warnings: Vec<Warning>,
 }
 
-/// What a version of Operator Lifecycle Manager refuses.
+/// Reasons of a version of Operator Lifecycle Manager to refuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::serve::http) enum Warning {

@@ -90,7 +90,7 @@ struct ChannelProvider<'a> {
     entries: usize,
 }
 
-/// What is asked for.
+/// The wanted API.
 struct Wanted<'a> {
     group: Option<&'a str>,
     version: Option<&'a str>,

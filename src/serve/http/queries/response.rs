@@ -45,7 +45,7 @@ pub(in crate::serve::http) enum QueryResponse {
         next: Option<String>,
         /// The possible fields of an item, in order.
         fields: &'static [&'static str],
-        /// What the list has besides.
+        /// Members beside the items.
         notes: Notes,
     },
     /// A document of any media type.
@@ -64,7 +64,7 @@ pub(in crate::serve::http) enum QueryResponse {
     },
 }
 
-/// What a list tells besides its items; absent where it is empty.
+/// Members of a list beside its items; absent where they are empty.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::serve::http) struct Notes {

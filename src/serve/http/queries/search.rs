@@ -101,7 +101,7 @@ pub(super) fn failed(error: StoreError) -> Problem {
     Problem::internal()
 }
 
-/// What a search without results tells: similar names of packages.
+/// The hint of a search without results: similar names of packages.
 pub(super) fn nothing<'a>(text: &str, packages: impl IntoIterator<Item = &'a str>) -> Notes {
     let packages: BTreeSet<&str> = packages.into_iter().collect();
     let similar = suggest::similar(text, packages);

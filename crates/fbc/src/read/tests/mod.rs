@@ -1,4 +1,4 @@
-//! What files mean, and what is told of those that mean nothing.
+//! The meaning of files, and the problems of files without one.
 
 mod documents;
 

@@ -1,4 +1,4 @@
-//! What the JSON reader writes, and where it finds fault.
+//! Output of the JSON reader, and the positions of its errors.
 
 use crate::text::json::*;
 

@@ -32,7 +32,7 @@ fn listed(layers: &[Tar], folder: &str) -> Result<String, UnpackError> {
     Ok(files.join(" "))
 }
 
-/// What `layers` are refused with, and its metric label.
+/// The error that refuses `layers`, and its metric label.
 #[track_caller]
 fn check_refused(layers: &[Tar], expected: &str) {
     let error = listed(layers, "/configs").unwrap_err();

@@ -34,7 +34,7 @@ impl Route {
         }))
     }
 
-    /// What the policy says about the image, requirement by requirement, and
+    /// The verdict of the policy about the image, requirement by requirement, and
     /// the first failure of a location.
     pub async fn judge(
         &self,

@@ -139,7 +139,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What came of the requirements, and the first failure of a location.
+    /// Results of the requirements, and the first failure of a location.
     pub(super) fn finish(self) -> (Verdict, Option<Error>) {
         let State {
             mut verdict,

@@ -1,4 +1,4 @@
-//! What updates of the catalog changed in a package.
+//! Changes of a package by updates of the catalog.
 
 use axum::response::Response;
 use maud::html;

@@ -1,4 +1,4 @@
-//! What a package is: its description, and the facts about its newest version.
+//! The overview of a package: its description, and the facts about its newest version.
 
 use axum::response::Response;
 use maud::{Markup, html};

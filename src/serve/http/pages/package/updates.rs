@@ -308,7 +308,7 @@ fn item(subject: &Subject<'_>, step: &PlanStep<'_>, number: usize, compare: bool
     }
 }
 
-/// What two bundles differ in.
+/// Differences of two bundles.
 pub(in crate::serve::http::pages) fn difference(
     subject: &Subject<'_>,
     from: &str,
@@ -347,7 +347,7 @@ fn edge(edge: Edge) -> &'static str {
     }
 }
 
-/// What OLM v1 may go to at once.
+/// Versions that OLM v1 may go to at once.
 fn olm_v1(subject: &Subject<'_>, all: &[ChannelRecord<'_>], start: &Installed<'_>) -> Markup {
     let next = successors(all, start);
     html! {

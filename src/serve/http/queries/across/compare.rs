@@ -265,7 +265,7 @@ pub(in crate::serve::http::queries) async fn matrix(request: QueryRequest) -> Re
     request.run_across(&SCANS, KNOWN, work).await
 }
 
-/// What changes from one catalog to another, or between two contents of one.
+/// Changes from one catalog to another, or between two contents of one.
 pub(in crate::serve::http::queries) async fn diff(request: QueryRequest) -> Response {
     let runtime = Handle::current();
     let work = move |query: &AcrossQuery| {

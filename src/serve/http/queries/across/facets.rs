@@ -87,7 +87,7 @@ impl<'a> Faceted<'a> {
         })
     }
 
-    /// What a package is filtered by, in one of its places.
+    /// Facets of a package, in one of its places.
     pub(in crate::serve::http) fn facets(&self, place: &(usize, usize)) -> Option<&'a FacetRow> {
         let (_, snapshot) = &self.query.catalogs[place.0];
         snapshot.as_ref()?.facets().get(place.1)

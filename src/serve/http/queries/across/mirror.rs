@@ -102,7 +102,7 @@ pub(in crate::serve::http) struct Basket<'a> {
     query: &'a AcrossQuery,
 }
 
-/// What a basket selects.
+/// The selection of a basket.
 pub(in crate::serve::http) struct Plan {
     pub(in crate::serve::http) selected: Vec<Selected>,
     pub(in crate::serve::http) list: ImageList,
@@ -348,7 +348,7 @@ impl Plan {
     }
 }
 
-/// What the basket selects, by catalog.
+/// The selection of the basket, by catalog.
 fn selected(
     query: &AcrossQuery,
     picks: &[Pick<'_>],

@@ -83,7 +83,7 @@ struct Keyring {
 /// The key that is being read.
 struct Open {
     certificate: Certificate,
-    /// What the next signature is about.
+    /// The subject of the next signature.
     about: About,
     parts: usize,
 }

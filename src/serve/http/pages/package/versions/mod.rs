@@ -60,7 +60,7 @@ pub(in crate::serve::http::pages) async fn show(request: QueryRequest) -> Respon
     .await
 }
 
-/// What the selection means, in words, and the steps of the way.
+/// The selection in words, and the steps of the path.
 fn selection(subject: &Subject<'_>, view: &View<'_>, way: Option<&Plan<'_>>) -> Markup {
     let clear = view.selecting(subject, None, None);
     let clear = html! { a #clear href=(clear) { "Clear" } };

@@ -1,4 +1,4 @@
-//! What an address says about the graph: channels, rows, rules and selected versions.
+//! The view in an address: channels, rows, rules and selected versions.
 
 use std::cmp::Reverse;
 
@@ -20,7 +20,7 @@ pub(in crate::serve::http::pages) const PARAMETERS: &[&str] =
 /// How many channels are shown at first.
 pub(super) const CHANNELS: usize = 8;
 
-/// What the address says.
+/// The view in the address.
 pub(in crate::serve::http::pages) struct View<'a> {
     /// The chosen channels. Without any, the first ones.
     channels: Vec<&'a str>,

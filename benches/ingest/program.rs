@@ -128,7 +128,7 @@ impl Running {
         anonymous(self.program.id())
     }
 
-    /// The most anonymous memory seen, in bytes. What is done right after the
+    /// The most anonymous memory seen, in bytes. Work right after the
     /// publication counts as well.
     pub(crate) fn most_memory(mut self) -> u64 {
         thread::sleep(Duration::from_millis(300));
